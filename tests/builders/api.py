@@ -26,7 +26,7 @@ from persistence.engine import create_engine, to_json
 
 BASE = "http://loyalty.test/v2"
 
-# httpx looks for this package at every call; a search for what is not installed takes a tenth of the call.
+# httpx imports this package at every call. None makes the import fail at once; a search takes a tenth of the call.
 if find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment]
 
@@ -48,7 +48,7 @@ class Reply:
 class Surface:
     """One surface as one caller: paths are relative to it, keyword arguments are query parameters.
 
-    `get`, `post`, `put`, `patch` and `delete` return the body and fail for another status than `expect`.
+    `get`, `post`, `put`, `patch` and `delete` return the body of the response. They fail unless its status is `expect`.
     """
 
     app: Any
@@ -56,7 +56,7 @@ class Surface:
     token: str | None
 
     def with_token(self, token: str | None) -> Surface:
-        """The same surface as another caller."""
+        """The same surface as another caller; None sends no token."""
         return replace(self, token=token)
 
     def get(self, path: str, *, expect: int = 200, **query: Any) -> Any:
@@ -85,7 +85,10 @@ class Surface:
         form: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Reply:
-        """Make one call; `body` is sent as JSON with exact numbers, bytes unchanged, `form` as a form."""
+        """Send one request and return the reply; it may have any status unless `expect` is given.
+
+        `body` is sent as JSON with exact numbers, or unchanged if it is bytes; `form` is sent as an HTML form.
+        """
         request_headers = dict(headers or {})
         if self.token is not None:
             request_headers.setdefault("Authorization", f"Bearer {self.token}")
@@ -102,10 +105,10 @@ class Surface:
                     method, url, params=params, headers=request_headers, content=content, data=form
                 )
 
-        answer = asyncio.run(call())
-        reply = Reply(answer.status_code, answer.headers, answer.text)
+        response = asyncio.run(call())
+        reply = Reply(response.status_code, response.headers, response.text)
         if expect is not None and reply.status != expect:
-            raise AssertionError(f"{method} {path} answered {reply.status} instead of {expect}: {reply.text}")
+            raise AssertionError(f"{method} {path} returned {reply.status} instead of {expect}: {reply.text}")
         return reply
 
 
@@ -145,7 +148,7 @@ class Organization:
         return self.integration.post("/members", body)["loyaltyMember"]
 
     def member_token(self, loyalty_member_id: str) -> str:
-        """A token of the member's own."""
+        """An access token of the member."""
         return self.integration.post(f"/members/{loyalty_member_id}/access-tokens")["accessToken"]
 
 
@@ -158,7 +161,7 @@ class Api:
     settings: Settings
 
     def organization(self, name: str = "Corner Coffee", **properties: Any) -> Organization:
-        """A fresh organization, which sees nothing of any other."""
+        """A new organization, which sees no records of another."""
         now = datetime.now(UTC)
         created = transactions.run(self.engine, lambda db: create_organization(db, name=name, now=now, **properties))
         return Organization(self, created, self.token(created.organization_id, (), is_admin=True))
@@ -179,13 +182,13 @@ class Api:
         )
 
     def surface(self, prefix: str = "", token: str | None = None) -> Surface:
-        """Any path of the API as any caller."""
+        """The API below the path `prefix`, as the caller of the token; None sends no token."""
         return Surface(self.app, prefix, token)
 
 
 @contextmanager
 def running_api(settings: Settings) -> Iterator[Api]:
-    """The application with an engine of its own, for as long as the context lasts."""
+    """Yield the application with a new engine; dispose of the engine at the end."""
     engine = create_engine(
         settings.database_url,
         threads=settings.threads,

@@ -88,8 +88,7 @@ def _configuration(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
     record = a.get("")["organization"]
     a.put("", {"name": "Tea", "locales": record["locales"], "defaultLocale": record["defaultLocale"]})
-    for name in ("createCustomEventType",):
-        a.post("/custom-event-types", {"name": name, "apiCode": "cup-returned", "schemaType": "custom"})
+    a.post("/custom-event-types", {"name": "Cup returned", "apiCode": "cup-returned", "schemaType": "custom"})
     a.put("/custom-event-types/cup-returned", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"})
     condition = {"field": "categoryCode", "operator": "equals", "value": "hot"}
     body = {"name": "Hot", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": [condition]}}
@@ -182,11 +181,12 @@ def _badges_and_tiers(organization: Organization, records: dict[str, Any]) -> No
     i.patch(f"/badges/{badge['badgeKey']}", {"name": "Lark"})
     path = f"/members/ana-7/badges/{badge['badgeKey']}"
     key = {"systemUniqueKey": str(uuid.uuid4())}
+    # The second request has the key of the first, so it changes nothing.
     i.post(f"{path}/assign", key, expect=200)
-    again = i.post(f"{path}/assign", key, expect=200)["badgeTracking"]
+    tracking = i.post(f"{path}/assign", key, expect=200)["badgeTracking"]
     i.post(f"{path}/unassign", {}, expect=200)
     i.post(f"{path}/assign", {}, expect=200)
-    i.post(f"/members/ana-7/badge-trackings/{again['badgeTrackingKey']}/revert", expect=200)
+    i.post(f"/members/ana-7/badge-trackings/{tracking['badgeTrackingKey']}/revert", expect=200)
     body = {"ledgerId": organization.created.ledger_id, "description": "Spare", "setAsDefault": False}
     program = a.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
@@ -205,13 +205,13 @@ def _coupons(organization: Organization, records: dict[str, Any]) -> None:
     a, i, member_id = organization.administration, organization.integration, records["ana"]["memberId"]
     body = {"name": "Coffee", "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
     book = a.post("/coupon-books", body)["couponBook"]
-    path, theirs = f"/coupon-books/{book['couponBookId']}", f"/coupon-books/{book['couponBookKey']}"
+    path, integration_path = f"/coupon-books/{book['couponBookId']}", f"/coupon-books/{book['couponBookKey']}"
     a.patch(path, {"name": "Espresso", "requiredPointsConfig": None})
-    i.put(f"{theirs}/status", {"publishingStatus": "published"})
+    i.put(f"{integration_path}/status", {"publishingStatus": "published"})
     codes = [f"CODE-{number}" for number in range(12)]
     coupons = a.post(f"{path}/coupons", {"codes": codes})["codes"]
     a.patch(f"{path}/coupons/{coupons[11]['couponId']}", {"code": "OTHER-CODE"})
-    member_book = f"/members/ana-7{theirs}"
+    member_book = f"/members/ana-7{integration_path}"
     i.post(f"{member_book}/assign", {"code": "CODE-0"}, expect=200)
     usage = i.post(f"{member_book}/use", {"code": "CODE-0"}, expect=200)["couponUsage"]
     i.post(f"/members/ana-7/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)
@@ -241,11 +241,12 @@ def _ledger(organization: Organization, records: dict[str, Any]) -> None:
     path = f"{ledger_path}/accounts/{organization.created.ledger_account_id}"
     ana_path = "/members/by-loyalty-member-id/ana-7"
     key = {"amount": 100, "systemUniqueKey": "mint-100"}
+    # The second request has the key of the first, so it mints nothing.
     for _ in range(2):
         minted = a.post(f"{ana_path}/mint", key, expect=200)["ledgerTransactions"][0]
     a.post(f"{ana_path}/burn", {"amount": 1}, expect=200)
-    wallet_id, other = minted["toWalletId"], records["ben"]["ledgerWalletId"]
-    transfer = {"amount": 2, "fromWalletId": wallet_id, "toWalletId": other, "description": "A present"}
+    wallet_id, ben_wallet_id = minted["toWalletId"], records["ben"]["ledgerWalletId"]
+    transfer = {"amount": 2, "fromWalletId": wallet_id, "toWalletId": ben_wallet_id, "description": "A present"}
     [row, *_] = a.post(f"{path}/transactions", transfer)["transactions"]
     burn = {"amount": 1, "fromWalletId": wallet_id, "toWalletId": None}
     item = {**burn, "ledgerAccountId": organization.created.ledger_account_id}
@@ -259,6 +260,7 @@ def _ledger(organization: Organization, records: dict[str, Any]) -> None:
     a.post(f"{path}/releases", releases, expect=200)
     a.post(f"{path}/wallets/{wallet_id}/burn", {"amount": 1}, expect=200)
     a.post(f"{ledger_path}/wallets/{wallet_id}/mint", {"amount": 1}, expect=200)
+    # The second item burns more than the member has and is refused.
     batch = a.post("/ledger-transactions/batch", {"items": [item, {**item, "amount": 10**9}]}, expect=200)
     transaction_id = batch["processed"][0]["transactions"][0]["ledgerTransactionId"]
     a.post("/ledger-transactions/batch-revert", {"transactionIds": [str(transaction_id)]}, expect=200)
@@ -279,7 +281,7 @@ def _events(organization: Organization, records: dict[str, Any]) -> None:
 
 
 def _give_up(organization: Organization, loyalty_event_key: str) -> None:
-    """Let the event be a dead letter, which only faults of the system make of it."""
+    """Make the queued event a dead letter: no request does that, only repeated faults of the system."""
     with organization.api.engine.begin() as db:
         parameters = {"o": organization.id, "k": loyalty_event_key}
         event_id = "(SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"

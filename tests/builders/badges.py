@@ -1,4 +1,4 @@
-"""Badges through the API: made, given and taken on either surface."""
+"""Badges through the API: created, assigned and unassigned on one of the two surfaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.builders.tracking import Shop
 
 
 def badge_body(**properties: Any) -> dict[str, Any]:
-    """The body of a badge of which a member holds at most 3."""
+    """The body of a badge of which a member can hold at most 3."""
     return {"name": "Early bird", "maxAmount": 3, "active": True, **properties}
 
 
@@ -26,7 +26,7 @@ def unassigns(badge: Any, **params: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Badges:
-    """The badges of a shop's organization; with `by_id`, what the administration surface offers, by ids."""
+    """The badges of a shop's organization: by keys on the integration surface, or by ids on the administration's."""
 
     shop: Shop
     by_id: bool = False
@@ -40,34 +40,34 @@ class Badges:
         return self.shop.integration.patch(f"/badges/{badge['badgeKey']}", properties)["badge"]
 
     def assign(self, member: str, badge: Any, amount: int = 1, *, expect: int = 200, **body: Any) -> dict[str, Any]:
-        """Assign a badge; returns the tracking, or the problem where one is expected."""
-        return self._post(f"{self._badge(member, badge)}/assign", {"amount": amount, **body}, expect)
+        """Assign a badge; return the tracking, or the problem if `expect` is not 200."""
+        return self._post(f"{self._badge_path(member, badge)}/assign", {"amount": amount, **body}, expect)
 
     def unassign(self, member: str, badge: Any, amount: int = 1, *, expect: int = 200, **body: Any) -> dict[str, Any]:
-        """Unassign a badge; returns as `assign`."""
-        return self._post(f"{self._badge(member, badge)}/unassign", {"amount": amount, **body}, expect)
+        """Unassign a badge; return the tracking, or the problem if `expect` is not 200."""
+        return self._post(f"{self._badge_path(member, badge)}/unassign", {"amount": amount, **body}, expect)
 
     def revert(self, member: str, tracking: Any, *, expect: int = 200) -> dict[str, Any]:
-        """Revert a tracking; returns as `assign`."""
-        name = tracking["badgeTrackingId"] if self.by_id else tracking["badgeTrackingKey"]
-        return self._post(f"{self._member(member)}/badge-trackings/{name}/revert", None, expect)
+        """Revert a tracking; return the new tracking, or the problem if `expect` is not 200."""
+        identity = tracking["badgeTrackingId"] if self.by_id else tracking["badgeTrackingKey"]
+        return self._post(f"{self._member_path(member)}/badge-trackings/{identity}/revert", None, expect)
 
     def balance(self, member: str, badge: Any) -> int:
-        """How much of the badge the member holds."""
-        return self._surface.get(f"{self._badge(member, badge)}/balance")["balance"]["assignedBalance"]
+        """How many of the badge the member holds."""
+        return self._surface.get(f"{self._badge_path(member, badge)}/balance")["balance"]["assignedBalance"]
 
     @property
     def _surface(self) -> Any:
         return self.shop.administration if self.by_id else self.shop.integration
 
-    def _member(self, member: str) -> str:
+    def _member_path(self, member: str) -> str:
         if not self.by_id:
             return f"/members/{member}"
         return f"/members/{self.shop.integration.get(f'/members/{member}')['loyaltyMember']['memberId']}"
 
-    def _badge(self, member: str, badge: Any) -> str:
-        return f"{self._member(member)}/badges/{badge['badgeId'] if self.by_id else badge['badgeKey']}"
+    def _badge_path(self, member: str, badge: Any) -> str:
+        return f"{self._member_path(member)}/badges/{badge['badgeId'] if self.by_id else badge['badgeKey']}"
 
     def _post(self, path: str, body: Any, expect: int) -> dict[str, Any]:
-        answer = self._surface.post(path, body, expect=expect)
-        return answer["badgeTracking"] if expect == 200 else answer
+        response = self._surface.post(path, body, expect=expect)
+        return response["badgeTracking"] if expect == 200 else response

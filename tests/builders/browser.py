@@ -17,9 +17,9 @@ from tests import npm
 
 _AXE = "axe-core@4.14.0"
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-# A slow machine is no fault.
+# Long enough for a slow machine, which must not fail a test.
 _PATIENCE_SECONDS = 120
-# Without the last ones Chromium tries to reach servers of its maker.
+# The options from `--no-first-run` to `--disable-sync` keep Chromium from connecting to servers of its maker.
 _OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -35,7 +35,7 @@ _OPTIONS = (
 
 
 def absent_programs() -> str:
-    """What is not installed of the browser, as a reason to skip a test; empty if all is there."""
+    """The reason to skip a test because the browser or its driver is not installed; empty if both are installed."""
     absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"{' and '.join(absent)} not installed" if absent else ""
 
@@ -51,15 +51,15 @@ class Browser:
         self._post("/url", {"url": url})
 
     def script(self, source: str, *arguments: Any) -> Any:
-        """Run JavaScript in the page; what it returns."""
+        """Run JavaScript in the page; return its result."""
         return self._post("/execute/sync", {"script": source, "args": list(arguments)})
 
     def find(self, selector: str) -> str:
-        """Wait for the first element of a CSS selector."""
+        """Wait for the first element that matches a CSS selector; return its WebDriver id."""
 
         def look() -> str | None:
-            answer = self._client.post("/element", json={"using": "css selector", "value": selector})
-            return answer.json()["value"][_ELEMENT] if answer.status_code == 200 else None
+            response = self._client.post("/element", json={"using": "css selector", "value": selector})
+            return response.json()["value"][_ELEMENT] if response.status_code == 200 else None
 
         return until(look, selector)
 
@@ -72,7 +72,7 @@ class Browser:
         self._post(f"/element/{self.find(selector)}/value", {"text": text})
 
     def press(self, *keys: str) -> None:
-        """Press keys down in their order and release them, whatever has the focus."""
+        """Press all keys down, in order, and then release them; the focused element gets them."""
         steps = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp") for key in keys]
         self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": steps}]})
 
@@ -113,7 +113,7 @@ class Browser:
         return colour
 
     def resize(self, width: int, height: int) -> None:
-        """Show the pages as on a screen of this size, also one that is narrower than a window can be."""
+        """Show pages as on a screen of this size, which may be narrower than the narrowest window."""
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
         self._post("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": sizes})
 
@@ -126,7 +126,7 @@ class Browser:
         )
 
     def barriers(self) -> list[Any]:
-        """What axe finds on the page: each broken rule with the elements that break it."""
+        """The accessibility rules of axe that the page violates: [id of the rule, HTML of the elements]."""
         source = (npm.installed(_AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
         self.script(source + ";window.found = null; axe.run().then((found) => { window.found = found.violations; })")
         self.wait_for("window.found")
@@ -136,18 +136,18 @@ class Browser:
         return violations
 
     def faults(self) -> list[str]:
-        """What the browser has complained about, such as missing files and refused scripts."""
+        """The severe messages in the browser's log, such as missing files and blocked scripts."""
         entries = self._post("/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
-        answer = self._client.post(path, json=body)
-        assert answer.is_success, answer.text
-        return answer.json()["value"]
+        response = self._client.post(path, json=body)
+        assert response.is_success, response.text
+        return response.json()["value"]
 
 
 def until(look: Callable[[], Any], about: str) -> Any:
-    """The first true result of a function that is asked again and again; fails if there is none."""
+    """Call a function until its result is true and return the result; fail with `about` after the patience ends."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not (result := look()):
         assert time.monotonic() < deadline, about
@@ -165,14 +165,14 @@ def browser(folder: Path, port: int, *, dark: bool = False) -> Iterator[Browser]
     try:
         with httpx.Client(timeout=_PATIENCE_SECONDS, trust_env=False) as client:
             until(lambda: _is_ready(client, base), "ChromeDriver")
-            answer = client.post(f"{base}/session", json={"capabilities": {"alwaysMatch": capabilities}})
-            assert answer.is_success, answer.text
-            session = f"{base}/session/{answer.json()['value']['sessionId']}"
-            # ChromeDriver takes no slash behind it, which the client adds to its own URL.
+            response = client.post(f"{base}/session", json={"capabilities": {"alwaysMatch": capabilities}})
+            assert response.is_success, response.text
+            session = f"{base}/session/{response.json()['value']['sessionId']}"
             client.base_url = httpx.URL(session)
             try:
                 yield Browser(client)
             finally:
+                # By the whole URL: the client's base URL ends in a slash, which ChromeDriver refuses.
                 assert client.delete(session).is_success
     finally:
         driver.terminate()

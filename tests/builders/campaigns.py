@@ -111,7 +111,18 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
 
 def group(mode: str = "best", scope: str = "order", name: str = "group", active: bool = True) -> StackingGroup:
     """A stacking group whose key is its name."""
-    return StackingGroup(1, 1, name, name, mode, scope, active, None, NOON, NOON)
+    return StackingGroup(
+        organization_id=1,
+        stacking_group_id=1,
+        stacking_group_key=name,
+        name=name,
+        mode=mode,
+        scope=scope,
+        active=active,
+        external_key=None,
+        created_at=NOON,
+        updated_at=NOON,
+    )
 
 
 def campaign(
@@ -176,7 +187,7 @@ def campaign(
 
 
 def facts(total: Any = None, **values: Any) -> EventFacts:
-    """An event at NOON; with `total` it is about an order of that total."""
+    """An event at NOON; with `total`, about an order that has this total and no items."""
     order = None if total is None else {"total": Decimal(total), "items": []}
     context = {
         "event": {"payload": {}, "eventType": EVENT_TYPE, "tags": []},
@@ -211,7 +222,7 @@ def facts(total: Any = None, **values: Any) -> EventFacts:
 
 
 class Bench:
-    """Books and counters that several events go through, as in one batch."""
+    """The balances and counters that the events of one batch share while campaigns evaluate them."""
 
     def __init__(
         self,
@@ -237,7 +248,7 @@ class Bench:
     def run(
         self, event: EventFacts | None = None, *, explaining: bool = False, mode: str = FULL, tracing: bool = False
     ) -> Evaluation:
-        """Evaluate one event."""
+        """Evaluate one event, by default that of `facts()`; `explaining` makes it a dry run."""
         evaluator = Evaluator(
             event or facts(),
             self.session,
@@ -252,17 +263,20 @@ class Bench:
         return evaluator.run(EvaluationPlan.of(self.campaigns))
 
     def balance(self, wallet_id: int = WALLET_ID, ledger_account_id: int = 1) -> Decimal:
-        """What a wallet holds by now."""
+        """The current balance of a wallet."""
         return self.session.holding(wallet_id, ledger_account_id).current
 
 
 def statuses(evaluation: Evaluation) -> list[tuple[int, str]]:
-    """(action id, status) of the effects in order."""
+    """(action id, status) of each effect, in order."""
     return [(effect.action.action_id, effect.status) for effect in evaluation.effects]
 
 
 def why(evaluation: Evaluation) -> list[tuple[int, int | None, str | None]]:
-    """(campaign id, action id, code of the reason) of the explanations in order; None where it applied."""
+    """(campaign id, action id, code of the reason) of each explanation, in order.
+
+    The action is None if the explanation is about the whole campaign, the code None if the campaign or action applied.
+    """
     return [
         (
             explanation.campaign.campaign_id,

@@ -1,4 +1,4 @@
-"""Records that can be changed, and what several of them name."""
+"""Records that can be changed, and the records that their fields refer to."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ ORDER_CREATED = "member-purchase-order-created"
 
 @dataclass(frozen=True)
 class Changeable:
-    """A record that can be changed: `body` is a whole update of it, `get` the path to read it from.
+    """A record that can be changed by requests to `path`: `body` is an update that sets many of its fields.
 
-    With null for a field, those in `together` are sent, too. `follows` are fields of the record that others imply.
-    `unset` has the values, by dotted field names, that null means where they are not empty.
+    It is read by `read`, or else from `get`, or else from `path`, with `query`. The other fields are about an update
+    that clears one field of the record:
+    - `together` has by field the further fields that the update must send.
+    - `follows` are fields of the record that change with other fields.
+    - `unset` has, by dotted field name, the value after null if it is not empty, or a function that checks the value.
+    - `not_answered` are fields of the body that responses do not have.
     """
 
     path: str
@@ -34,7 +38,7 @@ class Changeable:
     read: Callable[[], Mapping[str, Any]] | None = None
 
 
-# Fields of a record that is open at some hours of the week, in place of those of one that is open on some days.
+# The fields of a record that is open at some hours of the week instead of on some days.
 BY_HOURS = {
     "daysOfWeek": [],
     "dayOfWeekSchedule": {"schedule": [{"day": 5, "from": "22:00", "to": "02:00"}]},

@@ -1,4 +1,4 @@
-"""Campaigns, missions, referral programs and matchers, with bodies that set all of their fields."""
+"""Campaigns, missions, referral programs and matchers that can be changed, with bodies that set all fields."""
 
 from __future__ import annotations
 

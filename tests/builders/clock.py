@@ -1,4 +1,4 @@
-"""The time that the application uses, moved at will."""
+"""A clock that the application uses and that tests move forward."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from handlers.http import dispatch
 
 
 class Clock:
-    """Replaces `datetime` where calls read the time."""
+    """Replaces the class `datetime` in the module where calls read the time."""
 
     def __init__(self) -> None:
         self.ahead = timedelta()
@@ -35,5 +35,8 @@ def installed(monkeypatch: Any) -> Clock:
 
 
 def earlier(column: str, by: str) -> str:
-    """The SQL of a moment before that of a column; immutable, as Citus wants what an UPDATE computes of columns."""
+    """The SQL of the moment that is `by`, an SQL expression, before the moment of a column.
+
+    It is immutable, as Citus requires of expressions in an UPDATE.
+    """
     return f"(({column} AT TIME ZONE 'UTC') - CAST({by} AS interval)) AT TIME ZONE 'UTC'"

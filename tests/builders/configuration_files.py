@@ -36,7 +36,7 @@ def apply(engine: Engine, api: LocalApi, organization_id: int, folder: Path) -> 
 
 
 def copy_configuration(api: Api, source_id: int, target_id: int, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Write the files of an organization to a folder and apply them to another; returns the texts of both."""
+    """Export one organization to a folder, apply the files to another; return the exported texts of both."""
     local = LocalApi(api.settings, api.engine, "operator")
     texts = export(api.engine, local, source_id)
     write(folder, texts)

@@ -1,4 +1,4 @@
-"""Collections and documents, made by calls."""
+"""Collections and documents, created through the API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def document_key() -> str:
 
 
 def item(attrs: Any, **fields: Any) -> dict[str, Any]:
-    """A published document of a batch, under a new key unless one is given."""
+    """An item of a batch: a published document with a new key, unless `fields` has others."""
     return {"documentKey": document_key(), "attrs": attrs, "status": "published", **fields}
 
 
@@ -47,10 +47,10 @@ class Content:
     def put(
         self, attrs: Any, *, key: str | None = None, locale: str = "default", expect: int = 200, **fields: Any
     ) -> Any:
-        """Write a version, published unless `status` is another one."""
+        """Write a published version of a document; return the document, or the problem if `expect` is not 200."""
         path = f"{self.documents}/{key or document_key()}/locales/{locale}"
-        answer = self.integration.put(path, {"attrs": attrs, "status": "published", **fields}, expect=expect)
-        return answer["document"] if expect == 200 else answer
+        response = self.integration.put(path, {"attrs": attrs, "status": "published", **fields}, expect=expect)
+        return response["document"] if expect == 200 else response
 
     def batch(self, *documents: Any) -> Any:
         return self.integration.post(f"{self.documents}/batch", {"documents": list(documents)}, expect=200)
@@ -59,7 +59,7 @@ class Content:
         return self.integration.get(self.documents, **query)
 
     def shown_to(self, member: str, *, token: str | None = None, **query: Any) -> list[str]:
-        """The keys of the documents that a member is shown, read again with another page size."""
+        """The keys of the documents that a member is shown, requested with `token` or else by the administrator."""
         path = f"/members/{member}/content{self.path.removeprefix('/content')}/documents"
         surface = self.integration if token is None else self.integration.with_token(token)
         return [document["documentKey"] for document in surface.get(path, **query)["items"]]

@@ -1,4 +1,4 @@
-"""A coupon service without a database: one book, whose codes are supplied two at a time."""
+"""A coupon service without a database: one book, whose codes are loaded two at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = UsageDetails()
 
 
 class PointsCharge:
-    """Records the price of each usage, or the points of its call; refuses all while `refuses` is True."""
+    """Records the points that each call pays: those of its details, or else the price. Refuses if `refuses` is set."""
 
     def __init__(self):
         self.taken, self.refuses = [], False
@@ -37,7 +37,7 @@ class PointsCharge:
 
 
 class Shop:
-    """A coupon service with one book, whose codes are supplied two at a time."""
+    """A coupon service with one book of id 12. It is the supply of its own state and brings two codes at a time."""
 
     def __init__(self, codes=6, **settings):
         self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
@@ -49,14 +49,28 @@ class Shop:
         self.service = CouponService(
             self.state,
             self.charge,
-            lambda member, book: MemberFacts(at=NOW),
-            lambda: f"key-{next(keys)}",
-            lambda: next(numbers),
+            facts=lambda member, book: MemberFacts(at=NOW),
+            new_key=lambda: f"key-{next(keys)}",
+            new_usage_id=lambda: next(numbers),
         )
 
     def coupon(self, number, code):
-        return Coupon(1, number, 12, number, code, Decimal(0), Decimal(0), {}, None, None, NOW, NOW)
+        return Coupon(
+            organization_id=1,
+            coupon_id=number,
+            coupon_book_id=12,
+            position=number,
+            code=code,
+            total_assigned=Decimal(0),
+            total_usages=Decimal(0),
+            custom_attributes={},
+            expired_at=None,
+            locked_until=None,
+            created_at=NOW,
+            updated_at=NOW,
+        )
 
+    # What the state asks its supply: no lots are stored, and there are always further codes until all are used up.
     member_ids = ()
 
     def lots(self, among, after, limit):
@@ -78,7 +92,7 @@ class Shop:
         return self.service.lock(member, self.book, request, f"lock-key-{number}", number)
 
     def use_locked(self, lock, member=ANA, **command):
-        """Use the coupon of a lock, which ends by it."""
+        """Use the coupon of a lock and so end the lock."""
         self.service.end_lock(lock)
         return self.use(member, coupon=self.state.coupons[lock.coupon_id], auto_assign=lock.reserves_stock, **command)
 

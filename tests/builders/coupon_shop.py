@@ -1,10 +1,10 @@
-"""Coupon books worked on through the flows themselves, at any moment, without HTTP between."""
+"""Coupon books of an organization, used through the services without HTTP, at any moment."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, text, update
 
 from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.usages import CouponUsage
+from domain.ledger.records import MINT
 from domain.members import Member
 from handlers.call import INTEGRATION, Call
 from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons, use_coupons
@@ -38,7 +39,7 @@ Result = TypeVar("Result")
 
 
 def only(outcomes: Sequence[Any]) -> Any:
-    """The result of an only call; raises its refusal, so that nothing is committed."""
+    """The outcome of the only call of a batch; a refusal is raised, so that nothing is committed."""
     [outcome] = outcomes
     if isinstance(outcome, Exception):
         raise outcome
@@ -52,7 +53,6 @@ class CouponShop:
     engine: Engine
     created: CreatedOrganization
     now: datetime = START
-    members_: dict[int, Member] = field(default_factory=dict)
 
     @classmethod
     def new(cls, engine: Engine, now: datetime = START) -> CouponShop:
@@ -65,7 +65,7 @@ class CouponShop:
         return self.created.organization_id
 
     def run(self, work: Callable[[Call], Result], now: datetime | None = None) -> Result:
-        """Run any work as the product runs it: committed, and retried where it lost a race."""
+        """Run any work as the product does: commit it, and retry it after a conflict with other transactions."""
 
         def begin(db: Connection) -> Result:
             organization = organizations.find(db, self.id)
@@ -85,15 +85,15 @@ class CouponShop:
         return transactions.run(self.engine, begin)
 
     def member(self, points: int = 0) -> Member:
-        """A new member, who holds so many points."""
+        """A new member with `points` in the default account."""
 
         def enrol(call: Call) -> Member:
-            nothing: dict[str, Any] = {"profile": {}, "custom_attributes": {}, "notifications": {}, "on_chain": {}}
+            empty_fields: dict[str, Any] = {"profile": {}, "custom_attributes": {}, "notifications": {}, "on_chain": {}}
             row = {
                 "loyalty_member_id": f"member-{uuid.uuid4()}",
                 "active": True,
                 "wallet_key": call.new_key(),
-                **nothing,
+                **empty_fields,
             }
             [(member, _)] = members.add_members(
                 call.db,
@@ -111,11 +111,12 @@ class CouponShop:
         return member
 
     def mint(self, member: Member, points: int) -> None:
-        """Give points into the default account."""
-        self.run(lambda call: only(move_points([call], [PointsRequest(member, 1, PointsMove(amount=Decimal(points)))])))
+        """Mint points for the member in the default account."""
+        request = PointsRequest(member, MINT, PointsMove(amount=Decimal(points)))
+        self.run(lambda call: only(move_points([call], [request])))
 
     def book(self, type_: str = "codeless", **settings: Any) -> CouponBook:
-        """A published book of the type, with nothing to restrict it unless `settings` do."""
+        """A published book of the type, without restrictions except those in `settings`."""
 
         def make(call: Call) -> CouponBook:
             values = {**PUBLISHED, "type": type_, "organization_id": self.id, "coupon_book_key": call.new_key()}
@@ -128,7 +129,7 @@ class CouponShop:
         return self.run(make)
 
     def change(self, book: CouponBook, **settings: Any) -> None:
-        """Change a book past all rules, under the lock that changes of a book take."""
+        """Change the row of a book without any check, under the lock that changes of a book use."""
 
         def work(call: Call) -> None:
             BOOKS.lock(call.db, book)
@@ -183,7 +184,7 @@ class CouponShop:
         return [coupon for coupon in coupons if coupon is not None]
 
     def points(self, member: Member) -> Decimal:
-        """What the member holds of the default account."""
+        """The member's balance in the default account."""
         statement = """SELECT current_balance FROM ledger_balances
             WHERE organization_id = :org AND wallet_id = :wallet AND ledger_account_id = :account"""
         rows = self.ask(statement, wallet=member.wallet_id, account=self.created.ledger_account_id)
@@ -194,13 +195,13 @@ class CouponShop:
         return self.run(lambda call: list(map(tuple, call.db.execute(text(statement), {"org": self.id, **values}))))
 
     def check(self) -> None:
-        """Every sum is that of the usages that made it, and the books of the ledger hold."""
+        """Assert that all totals agree with the usages and all balances with the ledger transactions."""
         with self.engine.connect() as db:
             assert verify(db, self.id) == []
 
 
 def priced(shop: CouponShop, **points: Any) -> Mapping[str, Any]:
-    """Settings of a book whose points come from the default account."""
+    """Settings of a book whose points are paid from the default account; `points` are the prices."""
     statement = (
         "SELECT ledger_account_key::text FROM ledger_accounts WHERE organization_id = :org AND is_default_account"
     )

@@ -1,4 +1,4 @@
-"""The rows of exports, read in this process."""
+"""The rows of exports, read without HTTP."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from tests.builders.api import Organization
 
 
 def exported(organization: Organization, kind: str = "members", **criteria: Any) -> list[str]:
-    """The rows of an export, as lines of JSON."""
+    """The rows that an export of the kind would have, as lines of JSON; `criteria` restrict the `ExportRange`."""
     with organization.api.engine.connect() as db:
         return [json_line(row) for row in ROWS[kind](db, ExportRange(organization.id, **criteria))]

@@ -1,4 +1,4 @@
-"""Records of every kind that may have an external key, made, changed and found by the operations of their kind."""
+"""Records of every kind that can have an external key, created, changed and listed by the operations of the kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.contract.documents import Documented, body_contents, operations, reso
 _SETTINGS = {"url": "https://hooks.invalid/loyalty", "eventTypes": [ORDER_CREATED]}
 _EFFECTS = {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}]}
 
-# The body that makes a record, by its kind and a word of its own.
+# By kind, a function that returns the body that creates a record; `word` is unique among the records of the kind.
 _BODIES: Mapping[str, Callable[[Organization, str], dict[str, Any]]] = {
     "ledger": lambda organization, word: {"name": word},
     "ledgerAccount": lambda organization, word: {
@@ -95,7 +95,7 @@ class KeyedRecords:
 
     @classmethod
     def of(cls, organization: Organization, name: str) -> KeyedRecords:
-        """Those of a kind, below the default ledger or program, or below a new campaign."""
+        """The records of a kind, below the default ledger or program, or for actions below a new campaign."""
         created, parents = organization.created, {}
         if name == "ledgerAccount":
             parents = {"ledgerId": created.ledger_id}
@@ -112,7 +112,7 @@ class KeyedRecords:
         return self.organization.integration if self.kind.surface == INTEGRATION else self.organization.administration
 
     def add(self, word: str, **more: Any) -> Reply:
-        """Make a record."""
+        """Send the creation of a record; return the reply, which may be a refusal."""
         return self._call(self.kind.create, {}, {**_BODIES[self.kind.name](self.organization, word), **more})
 
     def create(self, word: str, **more: Any) -> Mapping[str, Any]:
@@ -122,18 +122,19 @@ class KeyedRecords:
         return self._record_of(reply)
 
     def change(self, record: Mapping[str, Any], **changes: Any) -> Reply:
-        """Change fields of a record, with no others than the operation requires."""
+        """Send an update of some fields and the required ones; return the reply, which may be a refusal."""
         assert self.kind.update is not None
         document, operations = _documented(self.kind.surface)
         contents = body_contents(document, operations[self.kind.update])
         schema = resolve(document, contents["application/json"]["schema"])
-        least = {name: record[name] for name in schema.get("required", ()) if name in record}
+        required_fields = {name: record[name] for name in schema.get("required", ()) if name in record}
         if self.kind.name == "couponBook":
-            least["requiredPointsConfig"] = None
+            required_fields["requiredPointsConfig"] = None
         elif self.kind.name == "trigger":
-            least["settings"] = _SETTINGS
+            # The response does not have all settings.
+            required_fields["settings"] = _SETTINGS
         path = {self.kind.path_parameter: record[self.kind.path_parameter_field]}
-        return self._call(self.kind.update, path, {**least, **changes})
+        return self._call(self.kind.update, path, {**required_fields, **changes})
 
     def update(self, record: Mapping[str, Any], **changes: Any) -> Mapping[str, Any]:
         """Change fields of a record; return it."""
@@ -149,7 +150,7 @@ class KeyedRecords:
         return records
 
     def refusal(self, **query: Any) -> Reply:
-        """The reply of the list to a query that it may refuse."""
+        """The reply of the list operation to a query, which may be a refusal."""
         return self._call(self.kind.list, {}, None, **query)
 
     def identity(self, record: Mapping[str, Any]) -> Any:

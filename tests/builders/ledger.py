@@ -1,4 +1,4 @@
-"""A ledger written row by row, past all rules: what a test of reading, or of a fault, starts from."""
+"""A ledger whose rows are inserted without any check, for tests of queries and of inconsistent ledgers."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from persistence.tables.ledger import (
 START = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 
 
-# One mint, with its lot, for each of many wallets; no statistics are made of them.
+# A mint of 5, with its lot, for each of many new wallets.
 _MANY_MINTS = """
-WITH held AS (
+WITH new_wallets AS (
     INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
     SELECT :org, gen_random_uuid(), :ledger, now() FROM generate_series(1, :wallets) RETURNING *
 ), minted AS (
     INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
         system_unique_key, to_wallet_id, created_at, updated_at)
-    SELECT :org, :account, 1, 1, 5, gen_random_uuid(), wallet_id, now(), now() FROM held RETURNING *
+    SELECT :org, :account, 1, 1, 5, gen_random_uuid(), wallet_id, now(), now() FROM new_wallets RETURNING *
 ), entries AS (
     INSERT INTO ledger_entries (organization_id, ledger_transaction_id, entry_index, ledger_account_id, wallet_id,
         amount, updated_balance)
@@ -61,7 +61,7 @@ class RawLedger:
 
     @classmethod
     def new(cls, db: Connection) -> RawLedger:
-        """The ledger of a new organization; its default account does not track points, as no lots are written."""
+        """The ledger of a new organization; its default account tracks no points, because `post` inserts no lots."""
         ledger = cls(db, create_organization(db, name="Corner shop", now=START))
         is_default = ledger_accounts.c.ledger_account_id == ledger.account_id
         db.execute(update(ledger_accounts).where(is_default).values(point_tracking_enabled=False))
@@ -77,7 +77,7 @@ class RawLedger:
         return self.organization.ledger_account_id
 
     def account(self, **values: Any) -> int:
-        """A further account; returns its id."""
+        """Insert a further account; return its id."""
         settings = {
             "organization_id": self.organization_id,
             "ledger_id": self.organization.ledger_id,
@@ -93,7 +93,7 @@ class RawLedger:
         return self.db.execute(insert(ledger_accounts).values(**settings).returning(returning)).scalar_one()
 
     def wallet(self, ledger_id: int | None = None) -> int:
-        """A wallet of the default ledger, or of another; returns its id."""
+        """Insert a wallet of the default ledger, or of another; return its id."""
         values = {
             "organization_id": self.organization_id,
             "ledger_id": ledger_id or self.organization.ledger_id,
@@ -103,22 +103,22 @@ class RawLedger:
         return self.db.execute(insert(wallets).values(**values).returning(wallets.c.wallet_id)).scalar_one()
 
     def mint(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
-        """Mint into a wallet; returns the transaction's id."""
+        """Mint into a wallet; return the transaction's id."""
         return self.post(MINT, None, wallet_id, amount, account_id, **values)
 
     def mint_for_many(self, wallets: int, account_id: int | None = None) -> None:
-        """Mint 5 into each of so many new wallets, by one statement; the account tracks points."""
+        """Mint 5, with a lot, into each of this many new wallets by one statement."""
         values = {"org": self.organization_id, "ledger": self.organization.ledger_id}
         account_id = account_id or self.account_id
         self.db.execute(text(_MANY_MINTS), {**values, "account": account_id, "wallets": wallets})
         self.supply(account_id, minted=5 * wallets, burned=0)
 
     def burn(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
-        """Burn from a wallet."""
+        """Burn from a wallet; return the transaction's id."""
         return self.post(BURN, wallet_id, None, amount, account_id, **values)
 
     def transfer(self, source: int, target: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
-        """Move from one wallet to another."""
+        """Move from one wallet to another; return the transaction's id."""
         return self.post(TRANSFER, source, target, amount, account_id, **values)
 
     def post(
@@ -130,7 +130,7 @@ class RawLedger:
         account_id: int | None = None,
         **values: Any,
     ) -> int:
-        """A transaction with its entries, and balances and supply to match; returns its id."""
+        """Insert a transaction and its entries, change balances and supply accordingly; return its id."""
         amount, account_id = Decimal(amount), account_id or self.account_id
         at = values.pop("at", START)
         transaction_id = self.transaction(transaction_type, source, target, amount, account_id, at=at, **values)
@@ -188,7 +188,7 @@ class RawLedger:
         self.db.execute(insert(ledger_entries), rows)
 
     def move(self, wallet_id: int, change: Any, account_id: int | None = None, at: datetime = START) -> Decimal:
-        """Change only a balance and return it."""
+        """Change only a balance; return the new balance."""
         values = {
             "organization_id": self.organization_id,
             "wallet_id": wallet_id,
@@ -208,19 +208,20 @@ class RawLedger:
         if Decimal(change) >= 0:
             statement = statement.on_conflict_do_update(index_elements=keys, set_=changes)
             return self.db.execute(statement.returning(ledger_balances.c.current_balance)).scalar_one()
+        # A row with a negative balance cannot be inserted, even if the statement would update another row instead.
         where = [ledger_balances.c[key] == values[key] for key in keys]
         changes["current_balance"] = ledger_balances.c.current_balance + Decimal(change)
-        increase = ledger_balances.update().where(*where).values(**changes)
-        return self.db.execute(increase.returning(ledger_balances.c.current_balance)).scalar_one()
+        decrease = ledger_balances.update().where(*where).values(**changes)
+        return self.db.execute(decrease.returning(ledger_balances.c.current_balance)).scalar_one()
 
     def earn(self, wallet_id: int, amount: Any, account_id: int) -> None:
-        """Count points only as earned."""
+        """Add only to the earned points of a balance."""
         of_wallet = ledger_balances.c.wallet_id == wallet_id, ledger_balances.c.ledger_account_id == account_id
         total = ledger_balances.c.earned + Decimal(amount)
         self.db.execute(ledger_balances.update().where(*of_wallet).values(earned=total))
 
     def supply(self, account_id: int, minted: Any, burned: Any) -> None:
-        """Count in one of several shards."""
+        """Add to the minted and burned totals of an account, in a random one of its shards."""
         values = {"organization_id": self.organization_id, "ledger_account_id": account_id}
         statement = upsert(ledger_account_supplies).values(
             **values, shard=func.floor(func.random() * 4), minted=minted, burned=burned
@@ -242,7 +243,7 @@ class RawLedger:
         account_id: int | None = None,
         amount: Any = None,
     ) -> int:
-        """A lot; returns its id."""
+        """Insert a lot; return its id. `amount` is by default what remains."""
         values = {
             "organization_id": self.organization_id,
             "wallet_id": wallet_id,

@@ -1,4 +1,4 @@
-"""An organization whose ledger is worked on through the flows themselves, at any moment, without HTTP between."""
+"""The ledger of an organization, used through the services without HTTP, at any moment."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LedgerClient:
 
     @classmethod
     def new(cls, engine: Engine, now: datetime = START) -> LedgerClient:
-        """An organization with an empty ledger and nothing else."""
+        """A new organization with an empty ledger and nothing else."""
         stamps = {"created_at": now, "updated_at": now}
 
         def make(db: Connection) -> LedgerClient:
@@ -74,7 +74,7 @@ class LedgerClient:
         return self.run(lambda db: db.execute(statement).scalar_one())
 
     def change(self, ledger_account_id: int, **settings: Any) -> None:
-        """Change settings of an account past all rules, under the lock that changes of an account take."""
+        """Change the row of an account without any check, under the lock that changes of an account use."""
 
         def work(db: Connection) -> None:
             ledger_record = LEDGERS.find(db, self.id, self.ledger_id)
@@ -88,18 +88,18 @@ class LedgerClient:
         self.run(work)
 
     def wallets(self, count: int) -> list[int]:
-        """So many new wallets; returns their ids."""
+        """Create `count` wallets; return their ids."""
         owned = {"organization_id": self.id, "ledger_id": self.ledger_id, "created_at": self.now}
         rows = [{**owned, "wallet_key": str(uuid.uuid4())} for _ in range(count)]
         statement = insert(wallets).returning(wallets.c.wallet_id, sort_by_parameter_order=True)
         return self.run(lambda db: list(db.execute(statement, rows).scalars()))
 
     def run(self, work: Callable[[Connection], Result]) -> Result:
-        """Run any work as the product runs it: committed, and retried where it lost a race."""
+        """Run any work as the product does: commit it, and retry it after a conflict with other transactions."""
         return transactions.run(self.engine, work)
 
     def call(self, db: Connection, now: datetime | None = None) -> Call:
-        """What a handler would be given at `now`."""
+        """The call that a handler would get at `now`, by default the client's."""
         return Call(
             db=db,
             organization=self.organization,
@@ -111,15 +111,15 @@ class LedgerClient:
         )
 
     def post(self, movement: Movement) -> int:
-        """Post one movement; returns its transaction's id."""
+        """Post one movement; return its transaction's id."""
         return self.post_set([movement])[0]
 
     def post_set(self, movements: Sequence[Movement]) -> list[int]:
-        """Post movements as one unit."""
+        """Post all movements or none; return the ids of their transactions."""
         return self._outcomes(movements, atomic=True)
 
     def post_batch(self, movements: Sequence[Movement]) -> list[MovementOutcome]:
-        """Post each movement for itself, those of a set together."""
+        """Post each movement individually, and movements of one atomic set all or none; return an outcome for each."""
         return self._outcomes(movements, atomic=False)
 
     def _outcomes(self, movements: Sequence[Movement], atomic: bool) -> list[Any]:
@@ -129,7 +129,7 @@ class LedgerClient:
         return self.run(work)
 
     def capture(self, ledger_account_id: int, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
-        """Capture pending transactions of an account."""
+        """Capture pending transactions of an account: (id, amount), where None captures the whole amount."""
 
         def work(db: Connection) -> None:
             account = ACCOUNTS.find(db, self.id, ledger_account_id)
@@ -139,38 +139,39 @@ class LedgerClient:
         self.run(work)
 
     def mint(self, account_id: int, wallet_id: int, amount: Any, **details: Any) -> int:
-        """Mint; returns the transaction's id."""
+        """Mint; return the transaction's id."""
         return self.post(Movement(account_id, Decimal(amount), to_wallet_id=wallet_id, **details))
 
     def burn(self, account_id: int, wallet_id: int, amount: Any, **details: Any) -> int:
-        """Burn."""
+        """Burn; return the transaction's id."""
         return self.post(Movement(account_id, Decimal(amount), from_wallet_id=wallet_id, **details))
 
     def transfer(self, account_id: int, source: int, target: int, amount: Any, **details: Any) -> int:
-        """Move from one wallet to another."""
-        return self.post(Movement(account_id, Decimal(amount), source, target, **details))
+        """Move from one wallet to another; return the transaction's id."""
+        movement = Movement(account_id, Decimal(amount), from_wallet_id=source, to_wallet_id=target, **details)
+        return self.post(movement)
 
     def revert(self, transaction_id: int, **details: Any) -> int:
-        """Revert a transaction."""
+        """Revert a transaction; return the id of the revert."""
         return self.post(Movement(reverts=transaction_id, **details))
 
     def balances(self, wallet_ids: Iterable[int]) -> dict[tuple[int, int], WalletView]:
-        """What each wallet is shown to hold of each account, by (wallet, account)."""
+        """The balances of wallets as responses show them, by (wallet id, account id)."""
         views_by_wallet = self.run(
             lambda db: ledger_wallets.balances_of_wallets(db, self.id, list(wallet_ids), self.now, "UTC")
         )
         return {(view.wallet_id, view.ledger_account_id): view for views in views_by_wallet.values() for view in views}
 
     def balance(self, account_id: int, wallet_id: int) -> WalletView:
-        """What one wallet is shown to hold of one account."""
+        """The balance of one wallet in one account as responses show it."""
         return self.balances([wallet_id])[wallet_id, account_id]
 
     def issued(self, *account_ids: int) -> dict[int, Decimal]:
-        """What each account has issued."""
+        """The issued amount of each account, by its id."""
         return self.run(lambda db: ledger.issued(db, self.id, account_ids))
 
     def verify(self) -> list[str]:
-        """What is broken in the books."""
+        """The inconsistencies of the ledger; none is expected."""
         return self.run(lambda db: verify(db, self.id))
 
     def ask(self, statement: str, **values: Any) -> list[Any]:

@@ -24,7 +24,7 @@ def amounts(**values: Any) -> dict[str, Decimal]:
 
 
 def session(of: LedgerAccount = POINTS, issued: Any = None, **wallets: Mapping[str, Any]) -> LedgerSession:
-    """A session at NOON with the account; `ana` and `ben` are the holdings of their wallets, empty by default."""
+    """A session at NOON with one account and the holdings of the wallets `ana` and `ben`; `issued` is its supply."""
     holdings = {
         (wallet_id, 1): Holding(**wallets[name]) for wallet_id, name in ((ANA, "ana"), (BEN, "ben")) if name in wallets
     }
@@ -34,7 +34,7 @@ def session(of: LedgerAccount = POINTS, issued: Any = None, **wallets: Mapping[s
 def stored_transaction(
     transaction_type: int = BURN, status: int = SETTLED, amount: Any = 10, number: int = STORED_ID, **values: Any
 ) -> Stored:
-    """A stored transaction of 10 points of Ana, or a transfer from Ana to Ben."""
+    """A stored transaction of Ana, or a transfer from Ana to Ben; by default a burn of 10."""
     sender = None if transaction_type == MINT else ANA
     receiver = {MINT: ANA, BURN: None, TRANSFER: BEN}.get(transaction_type)
     plain: dict[str, Any] = {
@@ -56,7 +56,7 @@ def stored_transaction(
 
 
 def entries(step: Step) -> list[tuple[int | None, Decimal]]:
-    """The wallet and the amount of each entry."""
+    """(wallet id, amount) of each entry; the wallet is None for the entry of the account's issuance."""
     return [(entry.wallet_id, entry.amount) for entry in step.entries]
 
 

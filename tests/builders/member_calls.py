@@ -1,4 +1,4 @@
-"""Calls about one member, by their names, that change something: what tests of all kinds of calls make in turn."""
+"""Requests of many kinds that change something about one member, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.builders.tracking import Shop, event, order
 
 
 def calls_about(shop: Shop, member: str, book: Mapping[str, Any], badge: Mapping[str, Any]) -> dict[str, Callable]:
-    """Calls about a member of a shop, with a codeless coupon book and a badge."""
+    """Functions that send a request about a member; `book` is a codeless coupon book."""
     integration, administration, created = shop.integration, shop.administration, shop.organization.created
     by_id = f"/members/by-loyalty-member-id/{member}"
     coupons = f"/members/{member}/coupon-books/{book['couponBookKey']}"

@@ -12,7 +12,7 @@ NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 
 
 def mission(**values: Any) -> Mission:
-    """An active mission of three generic events, to be achieved any number of times, for nothing."""
+    """An active mission of three generic events, without a reward; it can be achieved up to 1000 times."""
     settings: dict[str, Any] = {
         **dict.fromkeys(Mission.__slots__),
         "organization_id": 1,
@@ -55,7 +55,7 @@ def balance(shop: Shop, member: str, mission_key: str) -> dict[str, Any]:
 
 
 def advance(shop: Shop, member: str, mission_id: int, amount: int, *, expect: int = 200, **more: Any) -> dict[str, Any]:
-    """Advance a member's mission by request."""
+    """Add to a member's count in a mission; return the response."""
     path = f"/members/{member_id_of(shop, member)}/missions/{mission_id}/progress"
     return shop.administration.post(path, {"amount": amount, **more}, expect=expect)
 
@@ -67,13 +67,13 @@ def badge_of(shop: Shop, **values: Any) -> str:
 
 
 def assign(shop: Shop, member: str, badge: str, amount: int = 1) -> dict[str, Any]:
-    """Assign a badge by request."""
+    """Assign a badge; return the tracking."""
     path = f"/members/{member}/badges/{badge}/assign"
     return shop.integration.post(path, {"amount": amount}, expect=200)["badgeTracking"]
 
 
 def counters(result: dict[str, Any]) -> list[tuple[int, int, bool, int]]:
-    """The counts of each mission that a tracking result reports."""
+    """(count before, count after, achieved now, times achieved) of each mission that a tracking result reports."""
     return [
         (move["currentCounter"], move["newCounter"], move["achieved"], move["timesAchieved"])
         for move in result["missions"]
@@ -81,11 +81,11 @@ def counters(result: dict[str, Any]) -> list[tuple[int, int, bool, int]]:
 
 
 def times_and_count(shop: Shop, member: str, mission: dict[str, Any]) -> tuple[int, int]:
-    """How often the member has achieved the mission, and the count towards the next time."""
+    """(times that the member has achieved the mission, count towards the next achievement)."""
     progress = balance(shop, member, mission["missionKey"])
     return progress["timesAchieved"], progress["currentCounterCount"]
 
 
 def reported(shop: Shop, member: str) -> list[dict[str, Any]]:
-    """The achievements that were reported of the member, newest first."""
+    """The events that report achievements of the member, newest first."""
     return [event for event in shop.events(member) if event["eventType"] == "mission-status-updated"]

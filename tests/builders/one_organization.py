@@ -14,7 +14,8 @@ from persistence import connections
 from persistence.distribution import is_distributed
 from persistence.tables import metadata
 
-# What is about no one organization, and why. Most of it asks all shards; calls that come often do none of it.
+# Patterns of the statements that may name no organization, with the reason. Most of them query all shards, so no
+# frequent call sends one.
 ACROSS = {
     r"INSERT INTO organizations ": "a new organization has no id yet",
     r"SELECT .* FROM organizations( ORDER BY|$)": "the operator's commands and jobs go through all",
@@ -38,13 +39,13 @@ _TESTS = str(Path(__file__).parents[1])
 
 
 def is_across(statement: str) -> bool:
-    """True if a statement, without its texts, uses tables of organizations and names no organization."""
+    """True if a statement, without its string literals, uses tables of organizations and names no organization."""
     return bool(_USED.search(statement)) and not (_CONFINED.search(statement) or _ADDED.search(statement))
 
 
 @contextmanager
 def watched() -> Iterator[set[str]]:
-    """The statements across organizations that the product sends meanwhile and that are not among `ACROSS`."""
+    """Collect the statements across organizations that the product sends meanwhile, except those of `ACROSS`."""
     statements: set[str] = set()
     hashes: set[int] = set()
     across = re.compile("|".join(ACROSS))
@@ -66,13 +67,13 @@ def watched() -> Iterator[set[str]]:
 
 
 def _is_of_a_test() -> bool:
-    """Whether the first code outside of `persistence` and packages that led here is a test's."""
+    """True if a test sent the statement: going up the stack, code of a test comes before code of `handlers`."""
     frame = sys._getframe(2)
     while frame is not None:
-        place = frame.f_code.co_filename
-        if "/handlers/" in place:
+        path = frame.f_code.co_filename
+        if "/handlers/" in path:
             return False
-        if place.startswith(_TESTS):
+        if path.startswith(_TESTS):
             return True
         frame = frame.f_back
     return True

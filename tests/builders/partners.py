@@ -19,7 +19,7 @@ def fresh(prefix: str = "payment") -> str:
 
 @dataclass(frozen=True)
 class Partner:
-    """A partner of a shop with an API key of its own."""
+    """A partner of a shop, with one of its API keys."""
 
     shop: Shop
     name: str
@@ -31,9 +31,9 @@ class Partner:
         object.__setattr__(self, "headers", {"x-api-key": self.key})
 
     @classmethod
-    def of(cls, shop: Shop, name: str = "partnera", called: str = "The wallet") -> Partner:
-        """A new key of the partner."""
-        key = shop.administration.post("/partner-api-keys", {"partner": name, "name": called})
+    def of(cls, shop: Shop, name: str = "partnera", key_name: str = "The wallet") -> Partner:
+        """The partner with a new API key."""
+        key = shop.administration.post("/partner-api-keys", {"partner": name, "name": key_name})
         return cls(shop, name, key["apiKey"], key["partnerApiKey"])
 
     @property
@@ -41,7 +41,7 @@ class Partner:
         return f"/partners/{self.name}/payment-intents"
 
     def body(self, member: str, total: Any = 10, **more: Any) -> dict[str, Any]:
-        """The least that the partner sends; null leaves a field out."""
+        """The body of a payment intent: required fields and `more`, where None leaves a field out."""
         fields = {
             "total": total,
             "type": "qr",
@@ -55,18 +55,18 @@ class Partner:
         return {name: value for name, value in {**fields, **more}.items() if value is not None}
 
     def send(self, body: Any, *, headers: dict[str, str] | None = None) -> Reply:
-        """The reply to a body."""
+        """Send a payment intent and return the reply; `headers` replace the API key of the partner."""
         api = self.shop.organization.api
         return api.surface().request("POST", self.path, body, headers=self.headers if headers is None else headers)
 
     def pay(self, member: str, total: Any = 10, **more: Any) -> dict[str, Any]:
-        """Report a payment, which must succeed, and return what came of it."""
+        """Report a payment, which must succeed, and return the response."""
         reply = self.send(self.body(member, total, **more))
         assert reply.status == 200, reply.text
         return reply.json
 
     def expect_refusal(self, member: str, total: Any = 10, **more: Any) -> tuple[int, str]:
-        """Report a payment that must be refused; the status and the problem's type."""
+        """Report a payment, which must be refused; return the status and the problem's type."""
         reply = self.send(self.body(member, total, **more))
         assert reply.status >= 400, reply.text
         return reply.status, reply.json["type"]
@@ -84,7 +84,7 @@ def customer() -> str:
 
 
 def footprint(shop: Shop) -> dict[str, int]:
-    """How many rows there are of what an intent makes."""
+    """The number of rows of the organization in each table that an intent can write to."""
     tables = (
         "members",
         "wallets",

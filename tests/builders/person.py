@@ -1,4 +1,4 @@
-"""A member whose every field holds one word, and what members of a coffee shop do, so that it gets everywhere."""
+"""A member with one word in every text field, and requests that carry the word into every table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NAME = f"{WORD}-7"
 
 
 def word(suffix: str) -> str:
-    """A text that only the member has."""
+    """A text that occurs only in records of the member."""
     return f"{WORD} {suffix}"
 
 
 def key() -> str:
-    """A key of a request, without personal data."""
+    """An unused systemUniqueKey, without personal data."""
     return str(uuid.uuid4())
 
 
@@ -64,7 +64,7 @@ def order(external_id: str = word("order"), **more: Any) -> dict[str, Any]:
 
 
 def live(organization: Organization) -> dict[str, Any]:
-    """Let the member use every feature, and others name the member; return the created records by name."""
+    """Let the member use every feature and other members refer to the member; return the created records by name."""
     a, i = organization.administration, organization.integration
     shop = _shop(organization)
     ana, ben = enrol(organization), organization.member("ben-8")
@@ -80,8 +80,8 @@ def live(organization: Organization) -> dict[str, Any]:
     results.append(_track(organization, event("member-purchase-order-returned", payload={"order": return_order})))
     results.append(_track(organization, event("member-purchase-order-returned", payload={"order": order("none")})))
     cleo_order = order("order-of-cleo", referralCode=f"{WORD}-friend")
-    theirs = {"loyaltyMemberId": "cleo-9", "systemUniqueKey": key(), "eventType": "member-purchase-order-created"}
-    _track(organization, {**theirs, "payload": {"order": _plain(cleo_order)}})
+    of_cleo = {"loyaltyMemberId": "cleo-9", "systemUniqueKey": key(), "eventType": "member-purchase-order-created"}
+    _track(organization, {**of_cleo, "payload": {"order": _plain(cleo_order)}})
     sponsored = {"loyaltyMemberId": "ben-8", "systemUniqueKey": key(), "eventType": "cup-returned"}
     _track(organization, {**sponsored, "sponsorLoyaltyMemberId": NAME})
     i.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {"description": word("cancelled")}, expect=200)
@@ -95,7 +95,7 @@ def live(organization: Organization) -> dict[str, Any]:
 
 
 def _plain(body: dict[str, Any]) -> dict[str, Any]:
-    """The order without words of the member, but for the code."""
+    """The order without the word of the member, except in the referral code."""
     return {name: body[name] for name in ("externalId", "total", "referralCode")}
 
 
@@ -112,8 +112,7 @@ def _shop(organization: Organization) -> dict[str, Any]:
     for code, event_type in (("cups", "cup-returned"), ("orders", "member-purchase-order-created")):
         body = {"code": code, "name": code, "eventType": event_type}
         campaign = a.post("/campaigns", body)["campaign"]
-        params = [{"id": "amount", "value": 100}, {"id": "description", "expression": "event.description"}]
-        effects = {"items": [{"effectId": "mint-points", "params": params[:1]}]}
+        effects = {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 100}]}]}
         body = {"name": "Mint", "effects": effects, "status": "running", "priority": 1}
         a.post(f"/campaigns/{campaign['campaignId']}/actions", body)
     program = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9, "referrerPointsAccrual": 10}
@@ -150,15 +149,15 @@ def _points(organization: Organization, ana: dict[str, Any], ben: dict[str, Any]
     a = organization.administration
     a.post(f"/members/by-loyalty-member-id/{NAME}/mint", {"amount": 50, **_DETAILS, "tags": []}, expect=200)
     path = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}/transactions"
-    ana_wallet, theirs = ana["ledgerWalletId"], ben["ledgerWalletId"]
+    ana_wallet, ben_wallet = ana["ledgerWalletId"], ben["ledgerWalletId"]
     details = {name: _DETAILS[name] for name in ("externalId", "description")}
-    for source, target in ((None, ana_wallet), (ana_wallet, theirs), (ana_wallet, None)):
+    for source, target in ((None, ana_wallet), (ana_wallet, ben_wallet), (ana_wallet, None)):
         for method in ({}, {"captureMethod": "manual"}):
             a.post(path, {"amount": 1, "fromWalletId": source, "toWalletId": target, **details, **method})
 
 
 def give_up(engine: Engine, organization_id: int, loyalty_event_key: str) -> None:
-    """Let a queued event be a dead letter, which only faults of the system make of it."""
+    """Make a queued event a dead letter: no request does that, only repeated faults of the system."""
     condition = (
         "loyalty_event_id = (SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
     )
@@ -169,13 +168,13 @@ def give_up(engine: Engine, organization_id: int, loyalty_event_key: str) -> Non
 
 
 def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
-    """Let half of the messages about the member have failed, with the error of their receiver."""
+    """Mark half of the messages about the member as failed, with an error text that has the word of the member."""
     with engine.begin() as db:
         statement = (
-            "UPDATE trigger_deliveries SET status = 'failed', last_error = :said, next_attempt_at = NULL"
+            "UPDATE trigger_deliveries SET status = 'failed', last_error = :error, next_attempt_at = NULL"
             " WHERE organization_id = :o AND mod(trigger_delivery_id, 2) = 0 AND CAST(payload AS text) LIKE :word"
         )
-        db.execute(text(statement), {"o": organization_id, "said": word("is unknown here"), "word": f"%{NAME}%"})
+        db.execute(text(statement), {"o": organization_id, "error": word("is unknown here"), "word": f"%{NAME}%"})
 
 
 _TABLES = """
@@ -187,9 +186,9 @@ _TABLES = """
 
 
 def traces(engine: Engine, word: str = WORD, *, organization_id: int | None = None) -> dict[str, list[str]]:
-    """Every row of the database, or of an organization, that contains a word, in any column, by table.
+    """The rows that contain a word in any column, as texts by table; with `organization_id` only its rows.
 
-    Of an organization, tables are searched completely that have no column for organizations.
+    Tables without a column `organization_id` are always searched completely.
     """
     rows_by_table = {}
     values = {"word": f"%{word}%"} | ({} if organization_id is None else {"organization_id": organization_id})

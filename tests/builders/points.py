@@ -1,4 +1,4 @@
-"""A ledger account as its clients move points on it, and the stored ledger behind it."""
+"""A ledger account: movements of points through the API, and direct access to the stored ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = {"active": True, "isRevolving": True, "chainSyncEnabled": False}
 
 @dataclass(frozen=True)
 class Points:
-    """One account of the organization's default ledger; posts return rows with amounts."""
+    """One account of the organization's default ledger. A listed row is a ledger transaction as one entry shows it."""
 
     organization: Organization
     account: dict[str, Any] = field(default_factory=dict)
@@ -52,13 +52,13 @@ class Points:
         return self.organization.member()["ledgerWalletId"]
 
     def move(self, source: int | None, target: int | None, amount: Any, expect: int = 201, **more: Any) -> Any:
-        """Create a transaction; returns its rows, or the problem where one is expected."""
+        """Create a transaction; return its rows, or the problem if `expect` is not 201."""
         body = {"amount": amount, "fromWalletId": source, "toWalletId": target, **more}
-        answer = self.admin.post(f"{self.path}/transactions", body, expect=expect)
-        return answer["transactions"] if expect == 201 else answer
+        response = self.admin.post(f"{self.path}/transactions", body, expect=expect)
+        return response["transactions"] if expect == 201 else response
 
     def mint(self, wallet: int, amount: Any, expires_at: datetime | None = None, **more: Any) -> int:
-        """Mint and return the transaction's id; `expires_at` may be past, as if it had been minted long ago."""
+        """Mint; return the transaction's id. `expires_at` is written to the stored lot, so it may be in the past."""
         minted = self.move(None, wallet, amount, **more)[0]["ledgerTransactionId"]
         if expires_at is not None:
             self.change(
@@ -67,28 +67,28 @@ class Points:
         return minted
 
     def revert(self, transaction_id: int, expect: int = 200, **body: Any) -> Any:
-        """Revert; returns the rows, or the problem where one is expected."""
+        """Revert a transaction; return the rows of the revert, or the problem if `expect` is not 200."""
         path = f"{self.path}/transactions/{transaction_id}/revert"
-        answer = self.admin.post(path, body, expect=expect)
-        return answer["transactions"] if expect == 200 else answer
+        response = self.admin.post(path, body, expect=expect)
+        return response["transactions"] if expect == 200 else response
 
     def release(self, *transaction_ids: int, expect: int = 200) -> Any:
-        """Make mints that wait available now."""
+        """Make waiting points of these mints available now."""
         body = {"transactions": [{"ledgerTransactionId": str(transaction_id)} for transaction_id in transaction_ids]}
         return self.admin.post(f"{self.path}/releases", body, expect=expect)
 
     def capture(self, *amounts: tuple[int, Any], expect: int = 200) -> Any:
-        """Capture; an amount of None is all."""
+        """Capture pending transactions: (transaction id, amount), where None captures the whole amount."""
         body = {
             "transactions": [
-                {"ledgerTransactionId": str(i)} | ({} if amount is None else {"captureAmount": amount})
-                for i, amount in amounts
+                {"ledgerTransactionId": str(transaction_id)} | ({} if amount is None else {"captureAmount": amount})
+                for transaction_id, amount in amounts
             ]
         }
         return self.admin.post(f"{self.path}/captures", body, expect=expect)
 
     def wallet_of(self, wallet: int, **query: Any) -> Any:
-        """What the wallet holds of the account."""
+        """The balance record of the wallet in the account."""
         return self.admin.get(f"{self.path}/wallets/{wallet}", **query)["wallet"]
 
     def balance(self, wallet: int) -> Any:
@@ -99,7 +99,7 @@ class Points:
         return self.admin.get(f"{self.path}/transactions", **query)["results"]
 
     def change(self, sql: str, **values: Any) -> None:
-        """Change what is stored, as a new version of the configuration."""
+        """Run SQL and raise the configuration version, so that processes reload what they have cached."""
         with self.organization.api.engine.begin() as db:
             db.execute(text(sql), values)
             raise_configuration_version(db, self.organization.id)
@@ -110,6 +110,6 @@ class Points:
             return do(RawLedger(db, self.organization.created))
 
     def verify(self) -> list[str]:
-        """What is broken in the organization's ledger."""
+        """The inconsistencies of the organization's ledger; none is expected."""
         with self.organization.api.engine.begin() as db:
             return verify(db, self.organization.id)

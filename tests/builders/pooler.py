@@ -26,7 +26,7 @@ def is_installed() -> bool:
 
 @contextmanager
 def pooled(url: str, directory: Path, connections: int = 10) -> Iterator[str]:
-    """The URL by which a pooler gives its few connections to the database of `url` to many clients in turn."""
+    """Yield the URL of a pooler that shares at most `connections` connections to the database of `url`."""
     program = shutil.which("pgbouncer")
     assert program is not None
     folder = Path(tempfile.mkdtemp(dir=directory))
@@ -53,12 +53,13 @@ def pooled(url: str, directory: Path, connections: int = 10) -> Iterator[str]:
     lines += [f"{name} = {value}" for name, value in values.items()]
     (folder / "users").write_text("")
     (folder / "pgbouncer.ini").write_text("\n".join([*lines, ""]))
+    # PgBouncer refuses to run as root. The account for a folder that does not exist yet is the default one.
     account = for_cluster(folder / "of-nobody-yet")
-    become = {} if account is None else account.process_options()
+    account_options = {} if account is None else account.process_options()
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen([program, folder / "pgbouncer.ini"], stdout=log, stderr=log, **become)
-    through = server.set(host=None, port=None, query={"host": str(folder), "port": "6432"})
-    address = through.render_as_string(hide_password=False)
+        process = subprocess.Popen([program, folder / "pgbouncer.ini"], stdout=log, stderr=log, **account_options)
+    pooler_url = server.set(host=None, port=None, query={"host": str(folder), "port": "6432"})
+    address = pooler_url.render_as_string(hide_password=False)
     try:
         _wait(address, process, folder / "log")
         yield address

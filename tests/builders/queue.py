@@ -1,4 +1,4 @@
-"""Events through the queue: sent, worked off in this process, and looked at."""
+"""Events in the queue: sent through the API, evaluated by a worker in this process, and read."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ def send(shop: Shop, *events: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def drain_of(shop: Shop, **settings: Any) -> Drain:
-    """A worker's way through the queue, with other settings than usual."""
+    """A worker that evaluates queued events, with these settings changed."""
     worker_settings: Settings = replace(shop.organization.api.settings, **settings)
     return Drain(shop.organization.api.engine, worker_settings)
 
 
 def drain(shop: Shop, **settings: Any) -> None:
-    """Work off all that is due."""
+    """Evaluate all events that are due."""
     drain = drain_of(shop, **settings)
     while drain.step():
         pass
 
 
 def outcome(shop: Shop, result: Mapping[str, Any]) -> dict[str, Any]:
-    """The current event of an outcome, with its result if it has one."""
+    """The current event of a result of `send`, with the result of its evaluation if there is one."""
     return shop.integration.get(f"/events/{result['loyaltyEventKey']}")
 
 
 def waiting(shop: Shop) -> int:
-    """How many events of the organization wait."""
+    """The number of queued events of the organization."""
     return len(shop.rows("queued_events", "1"))
 
 
 def let_all_be_due(shop: Shop) -> None:
-    """Let the time pass until the next attempts."""
+    """Make the next attempts of all queued events due now."""
     with shop.organization.api.engine.begin() as db:
         db.execute(
             text("UPDATE queued_events SET next_attempt_at = now() WHERE organization_id = :o"),

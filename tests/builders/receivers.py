@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine, which responds as a test sets it."""
+"""A receiver of webhooks on this machine, whose responses a test chooses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Receiver:
 
     url: str = ""
     received: list[Received] = field(default_factory=list)
-    # Against the document of the messages; none is expected.
+    # Violations of the document that describes the messages; none is expected.
     faults: list[str] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     usual: Answer = field(default=lambda exchange: exchange.answer(204))
@@ -72,7 +72,7 @@ def hang(exchange: Exchange) -> None:
 
 
 def drip(exchange: Exchange) -> None:
-    """Respond with a byte at a time, without end."""
+    """Send the response one byte at a time, far slower than any client waits."""
     connection = exchange.handler.connection
     for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000:
         if exchange.receiver.closing.is_set():
@@ -83,7 +83,7 @@ def drip(exchange: Exchange) -> None:
 
 @contextmanager
 def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
-    """A receiver for as long as the context lasts; `wrap` may encrypt its socket."""
+    """Run a receiver; `wrap` may encrypt its socket."""
     hook = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,7 +92,7 @@ def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             request = Received(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
-            # Others are posted by tests themselves.
+            # Requests without this header are sent by tests themselves.
             if "ce-type" in request.headers:
                 hook.faults += faults_of_message(request.headers, request.body)
             with suppress(OSError):

@@ -9,7 +9,7 @@ from tests.builders.tracking import GENERIC, Shop
 
 
 def program_body(**more: Any) -> dict[str, Any]:
-    """A program for generic events that gives the referrer 100 points and the referred member 50."""
+    """The body of a program for generic events that gives the referrer 100 points and the referred member 50."""
     return {
         "name": "Bring a friend",
         "active": True,
@@ -31,7 +31,7 @@ class Friends:
         self.path = f"/referral-programs/{self.program['referralProgramId']}"
 
     def change(self, **more: Any) -> None:
-        """Change this of the program."""
+        """Replace the program by `program_body` with these fields; the code remains."""
         body = program_body(code=self.program["code"], **more)
         self.shop.administration.put(self.path, body)
 
@@ -40,12 +40,12 @@ class Friends:
         return self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
 
     def codes(self, member: str, *codes: str) -> list[dict[str, Any]]:
-        """Give a member codes; one of any text unless named."""
+        """Add codes of a member, by default one new code; return the records."""
         body = {"memberId": self.member_id(member), "codes": list(codes) or [f"code-{uuid.uuid4()}"]}
         return self.shop.administration.post(f"{self.path}/codes", body)["referrals"]
 
     def code(self, member: str) -> str:
-        """Give a member a code."""
+        """Add a new code of a member; return its text."""
         return self.codes(member)[0]["code"]
 
     def record(self) -> dict[str, Any]:

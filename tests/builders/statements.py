@@ -1,4 +1,4 @@
-"""Counting the work that calls give the database."""
+"""Count the statements that calls execute and the rows that these read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 @contextmanager
 def count_statements(where: Engine | Connection) -> Iterator[list[str]]:
-    """The statements that are executed meanwhile, by a server's engine or on one connection; none of them in a loop."""
+    """Collect the statements that an engine or a connection executes meanwhile; `executemany` is not allowed."""
     statements: list[str] = []
 
     def note(connection, cursor, statement, parameters, context, executemany):
@@ -27,7 +27,7 @@ def count_statements(where: Engine | Connection) -> Iterator[list[str]]:
 
 
 def count(where: Engine | Connection, call: Callable[[], object]) -> int:
-    """How many statements a call takes."""
+    """The number of statements that a call executes."""
     with count_statements(where) as statements:
         call()
     return len(statements)
@@ -35,7 +35,7 @@ def count(where: Engine | Connection, call: Callable[[], object]) -> int:
 
 @contextmanager
 def rows_fetched(where: Engine | Connection) -> Iterator[list[int]]:
-    """How many rows each statement that is executed meanwhile brings, or changes."""
+    """Collect the number of rows that each statement returns or changes meanwhile."""
     rows: list[int] = []
 
     def note(connection, cursor, statement, parameters, context, executemany):
@@ -48,14 +48,14 @@ def rows_fetched(where: Engine | Connection) -> Iterator[list[int]]:
         event.remove(where, "after_cursor_execute", note)
 
 
-# Of this transaction; statistics of earlier ones may still be among it.
+# In this transaction; counts of earlier transactions may still be included.
 _ROWS_READ = """
 SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = :table
 """
 
 
 def rows_read(db: Connection, table: str) -> int:
-    """How many rows of a table were read so far, by whatever way: the difference of two moments counts."""
+    """The rows of a table that were read so far, by scan or index; only the difference of two results has a meaning."""
     return db.scalar(text(_ROWS_READ), {"table": table}) or 0
 
 
@@ -66,7 +66,7 @@ SELECT relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_s
 
 @contextmanager
 def rows_read_to_commit(engine: Engine) -> Iterator[Counter[str]]:
-    """How many rows of each table are read by the transactions that begin and are committed meanwhile."""
+    """Count the rows of each table that are read by transactions that begin and commit meanwhile."""
     counts: Counter[str] = Counter()
     before: dict[Any, dict[str, int]] = {}
 

@@ -23,7 +23,7 @@ class Clock:
         return clock
 
     def start(self, *, expect: int = 201, **body: Any) -> dict[str, Any]:
-        """Make the clock."""
+        """Create the clock."""
         return _clock(self.organization.administration.post("/test-clock", body, expect=expect))
 
     def get(self, *, expect: int = 200) -> dict[str, Any]:
@@ -39,5 +39,6 @@ class Clock:
         return self.organization.administration.delete("/test-clock", expect=expect)
 
 
-def _clock(answer: Any) -> Any:
-    return answer.get("testClock", answer)
+def _clock(response: Any) -> Any:
+    """The clock of a response, or the problem."""
+    return response.get("testClock", response)

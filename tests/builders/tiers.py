@@ -11,7 +11,7 @@ from tests.builders.tracking import Shop
 
 @dataclass(frozen=True)
 class TierSchedule:
-    """A loyalty program with tiers by name; the default one is Basic, unless there is none."""
+    """A loyalty program with its tiers by name; Basic is the default tier."""
 
     shop: Shop
     program: Mapping[str, Any]
@@ -19,9 +19,9 @@ class TierSchedule:
 
     @classmethod
     def new(cls, shop: Shop, policy: Mapping[str, Any] | None = None, **thresholds: Any) -> TierSchedule:
-        """The organization's default program, going by its default account, with these tiers above Basic at 0.
+        """The organization's default program with these tiers above Basic, each with the points that it requires.
 
-        Its tiers depend on the balance, unless there is a `policy`.
+        The tiers depend on the balance in the default account, or on `policy`.
         """
         created = shop.organization.created
         path = f"/loyalty-programs/{created.loyalty_program_id}"
@@ -31,8 +31,8 @@ class TierSchedule:
         body |= {"tierPointsLedgerAccountId": created.ledger_account_id, "setAsDefault": True}
         body["tierPolicy"] = policy or {"basis": "balance"}
         program = shop.administration.put(path, body)["loyaltyProgram"]
-        for order, (name, least) in enumerate(thresholds.items(), 1):
-            body = {"name": name, "active": True, "minRequiredPoints": least, "tierOrder": order}
+        for order, (name, threshold) in enumerate(thresholds.items(), 1):
+            body = {"name": name, "active": True, "minRequiredPoints": threshold, "tierOrder": order}
             tiers[name] = shop.administration.post(f"{path}/tiers", body)["tier"]
         return cls(shop, program, tiers)
 
@@ -45,33 +45,33 @@ class TierSchedule:
         return self.tiers[name]["loyaltyTierKey"]
 
     def name(self, tier_id: int | None) -> str | None:
-        """The name of the tier with this id."""
+        """The name of the tier with this id, or None."""
         return next((name for name, tier in self.tiers.items() if tier["loyaltyTierId"] == tier_id), None)
 
     def of(self, member: str) -> str | None:
-        """The name of the tier that a member has in the program."""
+        """The name of the member's tier in the program, or None."""
         return self.of_record(self.shop.integration.get(f"/members/{member}")["loyaltyMember"])
 
     def of_record(self, record: Mapping[str, Any]) -> str | None:
-        """The name of the tier that a member has in the program, by the member's record."""
+        """The name of the tier in the program that a member's record has, or None."""
         entry = self._entry_of_record(record)
         return None if entry is None else self.name(entry["loyaltyTierId"])
 
     def entry(self, member: str) -> dict[str, Any] | None:
-        """The tier that a member has in the program, from the member's record."""
+        """The entry for the program in the tiers of the member's record, or None."""
         return self._entry_of_record(self.shop.integration.get(f"/members/{member}")["loyaltyMember"])
 
     def _entry_of_record(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
         return next((t for t in record["tiers"] if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
 
     def set(self, member: str, name: str | None = None, expect: int = 200, **more: Any) -> dict[str, Any]:
-        """Set a member's tier by hand; without a name it is unassigned."""
+        """Set a member's tier by request; without a name, unset it."""
         path = f"/members/{member}/loyalty-programs/{self.program['loyaltyProgramKey']}/tier"
         body = {**({} if name is None else {"loyaltyTierKey": self.key(name)}), **more}
         return self.shop.integration.put(path, body, expect=expect)
 
     def expire(self, member: str) -> None:
-        """Let the tiers of a member that were set until some moment have expired a second ago."""
+        """End the tiers of a member that were set by request: they expire a second ago."""
         with self.shop.organization.api.engine.begin() as db:
             db.exec_driver_sql(
                 "UPDATE member_tiers t SET expires_at = now() - interval '1 second' FROM members m"
@@ -81,7 +81,7 @@ class TierSchedule:
             )
 
     def moves(self, member: str) -> list[tuple[str, str | None, str | None]]:
-        """What was reported of the member's tiers, the first one first: (type, before, after)."""
+        """The events about the member's tiers, oldest first: (event type, tier before, tier after)."""
         member_id = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
         rows = self.shop.rows("events", "event_type, payload, member_id", "loyalty_event_id")
         return [

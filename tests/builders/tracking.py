@@ -1,4 +1,4 @@
-"""Campaigns and events through the API: short ways to set them up and to write what is tracked."""
+"""Campaigns and events through the API: short ways to create campaigns and to write and track events."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def key() -> str:
 
 
 def event(member: str, event_type: str = GENERIC, **more: Any) -> dict[str, Any]:
-    """An event of a member as the integration surface takes it."""
+    """The body of an event of a member."""
     return {"loyaltyMemberId": member, "systemUniqueKey": key(), "eventType": event_type, **more}
 
 
 def order(member: str, total: Any = 10, status: str = "created", external_id: str | None = None, **more: Any) -> Any:
-    """An event about a purchase order; keywords that an event does not have are the order's."""
+    """An event about a purchase order; keywords are fields of the order, except those that are fields of events."""
     event_fields = {name: more.pop(name) for name in ("systemUniqueKey", "externalEventDate", "tags") if name in more}
     details = {"externalId": external_id or f"order-{uuid.uuid4()}", **more}
     if total is not None:
@@ -75,7 +75,7 @@ class Shop:
         ]
 
     def campaign(self, *actions: Mapping[str, Any], **body: Any) -> dict[str, Any]:
-        """A campaign with its actions; the record, with the actions' records as `actions`."""
+        """Create a campaign with actions; return its record, with the records of the actions as `actions`."""
         campaign_body = {"code": f"code-{uuid.uuid4()}", "name": "Campaign", **body}
         record = self.administration.post("/campaigns", campaign_body)["campaign"]
         path = f"/campaigns/{record['campaignId']}/actions"
@@ -99,31 +99,31 @@ class Shop:
         return result["error"]["type"]
 
     def give(self, member: str, amount: Any, action: str = "mint", **body: Any) -> dict[str, Any]:
-        """Mint for a member, or burn; returns the transaction."""
+        """Mint for a member, or with the action `burn` burn; return the transaction."""
         path = f"/members/by-loyalty-member-id/{member}/{action}"
-        answer = self.administration.post(path, {"amount": amount, **body}, expect=200)
-        return answer["ledgerTransactions"][0]
+        response = self.administration.post(path, {"amount": amount, **body}, expect=200)
+        return response["ledgerTransactions"][0]
 
     def balance(self, member: str, ledger_account_id: int | None = None) -> Any:
-        """What the member has of an account, the default one unless named."""
+        """The member's balance in an account, by default the default account."""
         account_id = ledger_account_id or self.organization.created.ledger_account_id
         record = self.integration.get(f"/members/{member}")["loyaltyMember"]
         return next(b["balance"] for b in record["ledgerBalances"] if b["ledgerAccountId"] == account_id)
 
     def events(self, member: str, **query: Any) -> list[dict[str, Any]]:
-        """The member's events, newest first, without the one of the enrolment."""
+        """The member's events, newest first, without the event `member-created`."""
         member_id = self.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
         listed = self.administration.get(f"/members/{member_id}/events", **query)["results"]
         return [result for result in listed if result["eventType"] != "member-created"]
 
     def rows(self, table: str, columns: str = "*", order: str = "1") -> Sequence[Any]:
-        """Stored rows of the organization."""
+        """The stored rows of the organization in a table."""
         statement = text(f"SELECT {columns} FROM {table} WHERE organization_id = :id ORDER BY {order}")
         with self.organization.api.engine.connect() as db:
             return db.execute(statement, {"id": self.organization.id}).all()
 
     def check_ledger(self) -> None:
-        """Every invariant of the ledger holds on what is stored."""
+        """Assert that the stored ledger has no inconsistencies."""
         with self.organization.api.engine.connect() as db:
             assert verify(db, self.organization.id) == []
 

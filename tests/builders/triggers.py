@@ -1,4 +1,4 @@
-"""Triggers, and a receiver of what is sent for them."""
+"""Triggers and their deliveries, through the API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _numbers = itertools.count(1)
 
 
 def trigger_body(type_: str = "WebHook", key: str | None = None, **more: Any) -> dict[str, Any]:
-    """The body of a trigger; keywords that a trigger does not have are its settings'."""
+    """The body of a trigger; keywords are its settings, except `name` and `active`."""
     trigger_fields = {name: more.pop(name) for name in ("name", "active") if name in more}
     settings = {"url": "https://hooks.invalid/loyalty", **more}
     return {

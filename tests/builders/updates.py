@@ -1,4 +1,4 @@
-"""A record for every operation that changes one, with a body that sets all of its fields to something."""
+"""Records for every operation that changes a record, with bodies that set all fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders.users import Users
 
 
 def changeable(organization: Organization, operation: str) -> Sequence[Changeable]:
-    """Records that `surface:operationId` changes; between them they have a value in every field that can be set."""
+    """Records that `surface:operationId` changes; each field that it can set has a value in one of them."""
     return MAKERS[operation](organization)
 
 
@@ -91,8 +91,9 @@ def _audiences(organization: Organization) -> Sequence[Changeable]:
         "externalKey": "own-1",
     }
     record = audience(organization, **body)
-    now = {"refreshedAt": lambda value: value > "2026-06-01"}
-    return [Changeable(f"/audiences/{record['audienceId']}", body, unset=now)]
+    # Null sets the current time, which is later than the value in the body.
+    after_null = {"refreshedAt": lambda value: value > "2026-06-01"}
+    return [Changeable(f"/audiences/{record['audienceId']}", body, unset=after_null)]
 
 
 def _tiers(organization: Organization) -> Sequence[Changeable]:
@@ -182,9 +183,9 @@ def _trigger(organization: Organization) -> Sequence[Changeable]:
     }
     changeables = []
     kinds = {"WebHook": {"eventTypes": [ORDER_CREATED]}, "EntityChangeWebhook": {"entities": ["member"]}}
-    for type_, listened in kinds.items():
+    for type_, subscription in kinds.items():
         names = {"triggerKey": type_, "externalKey": type_, "name": "A"}
-        body = {**names, "type": type_, "active": False, "settings": {**settings, **listened}}
+        body = {**names, "type": type_, "active": False, "settings": {**settings, **subscription}}
         trigger = organization.administration.post("/triggers", body)["trigger"]
         path = f"/triggers/{trigger['triggerId']}"
         # The response has only the names of headers, and the secret once.
@@ -192,7 +193,7 @@ def _trigger(organization: Organization) -> Sequence[Changeable]:
     return changeables
 
 
-def _own_organization(organization: Organization) -> Sequence[Changeable]:
+def _organization_itself(organization: Organization) -> Sequence[Changeable]:
     body = {
         "name": "Tea",
         "defaultLoyaltyProgramId": organization.created.loyalty_program_id,
@@ -254,6 +255,7 @@ def _user(organization: Organization) -> Sequence[Changeable]:
         "permissionGroupKeys": [group],
         "active": False,
     }
+    # The operation accepts these fields and does not change them.
     ignored = {name: person[name] for name in ("email", "userName", "authClientId")}
     path = f"/users/{person['userId']}"
     organization.administration.put(path, body)
@@ -294,7 +296,7 @@ def _member(organization: Organization) -> dict[str, Any]:
 
 
 def _book_body(organization: Organization) -> dict[str, Any]:
-    own_tier = tier(organization)
+    gold = tier(organization)
     account = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"][0]
     return {
         "name": "Coffee",
@@ -330,7 +332,7 @@ def _book_body(organization: Organization) -> dict[str, Any]:
         "contentSchemaId": 4,
         "contentSchemaVersionId": 5,
         "condition": {"expression": "member.active"},
-        "tierKeys": [own_tier["loyaltyTierKey"]],
+        "tierKeys": [gold["loyaltyTierKey"]],
         "codePattern": {"prefix": "A-", "suffix": "-Z", "alphabet": "ABCDEFGHJKLMNPQR", "length": 20},
         "locale": "es",
         "content": {"title": "A"},
@@ -357,9 +359,10 @@ _BOOK: dict[str, Any] = {
 
 
 def _book(organization: Organization, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The body of an update and a new coupon book to update."""
     body = {**_book_body(organization), **more}
-    new = {"name": "A", "type": "generated", "publishingStatus": "draft"}
-    return body, organization.integration.post("/coupon-books", new)["couponBook"]
+    draft = {"name": "A", "type": "generated", "publishingStatus": "draft"}
+    return body, organization.integration.post("/coupon-books", draft)["couponBook"]
 
 
 def _book_by_key(organization: Organization) -> Sequence[Changeable]:
@@ -381,14 +384,15 @@ def _book_by_id(organization: Organization) -> Sequence[Changeable]:
 
 
 def _by_hours(organization: Organization, surface: Surface, identity: str, body: dict[str, Any]) -> Changeable:
-    """Another book, which is open at some hours in place of days."""
-    new = {"name": "B", "type": "generated", "publishingStatus": "draft"}
-    book = organization.integration.post("/coupon-books", new)["couponBook"]
+    """Another book, which is open at some hours instead of on some days."""
+    draft = {"name": "B", "type": "generated", "publishingStatus": "draft"}
+    book = organization.integration.post("/coupon-books", draft)["couponBook"]
     path, body = f"/coupon-books/{book[identity]}", {**body, **BY_HOURS, "externalKey": "own-2"}
     surface.patch(path, body)
     return Changeable(path, body, **_BOOK)
 
 
+# Fields about the request, which the member does not have.
 _OF_REQUEST = ("updateReason", "emitEvent")
 
 
@@ -414,7 +418,7 @@ MAKERS: Mapping[str, Callable[[Organization], Sequence[Changeable]]] = {
     "integration:updateMember": _member_by_key,
     "administration:updateCouponBook": _book_by_id,
     "administration:updateCustomEventType": _event_type,
-    "administration:updateOrganization": _own_organization,
+    "administration:updateOrganization": _organization_itself,
     "administration:updateLoyaltyProgram": _program,
     "administration:updateTier": _tiers,
     "administration:updateMember": _member_by_id,

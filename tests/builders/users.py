@@ -38,7 +38,7 @@ def address() -> str:
 
 @dataclass(frozen=True)
 class Users:
-    """The users of an organization, administered by the caller of `surface`."""
+    """The users of an organization, as the caller of `surface` creates and reads them."""
 
     organization: Organization
     surface: Surface
@@ -48,7 +48,7 @@ class Users:
         return cls(organization, organization.administration)
 
     def by(self, token: str) -> Users:
-        """The same users, administered by the bearer of a token."""
+        """The same users, with the bearer of a token as the caller."""
         return Users(self.organization, self.surface.with_token(token))
 
     def create(self, **fields: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Users:
         return {**response["user"], "password": response["password"]}
 
     def person(self, **fields: Any) -> dict[str, Any]:
-        """A new person with an address, who can sign in."""
+        """A new user with an email address and a password, who can sign in."""
         return self.create(
             **{"name": "Ana", "email": address(), "password": PASSWORD, "passwordIsTemporary": False, **fields}
         )
@@ -79,7 +79,7 @@ class Users:
         return self.sign_in(user, **form).json["access_token"]
 
     def system_token(self) -> str:
-        """A token of a system administrator, as the operator makes it."""
+        """A token of a system administrator, as the operator issues it."""
         api = self.organization.api
         return transactions.run(
             api.engine,

@@ -157,7 +157,7 @@ def test_only_partner_a_sends_a_store(shop):
 
 
 def test_campaigns_see_all_of_a_payment(shop):
-    partner = Partner.of(shop, called="The wallet")
+    partner = Partner.of(shop, key_name="The wallet")
     rule = (
         "payment.storeId == 'store-4' && payment.merchantId == '30-71234567-9' && payment.type == 'qr'"
         " && payment.rawQr == '000201' && payment.postPayment && payment.referenceId == 'ref-1'"
