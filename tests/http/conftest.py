@@ -20,5 +20,5 @@ def clock(api: Api) -> Clock:
 
 @pytest.fixture(scope="session")
 def other_organization(api: Api) -> Organization:
-    """Another tenant, which must not see the data of the others."""
+    """Another organization, which must not see the records of the first."""
     return api.organization("Other tenant")

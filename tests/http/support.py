@@ -26,7 +26,7 @@ CALLERS = {
 
 
 def authenticate(token: str) -> Caller:
-    """The callers above by name; any other token is unknown."""
+    """The caller of `CALLERS` whose name is the token; any other token is refused."""
     try:
         return CALLERS[token]
     except KeyError:
@@ -34,7 +34,7 @@ def authenticate(token: str) -> Caller:
 
 
 def authenticate_key(key: str) -> Caller:
-    """The partners above by their keys; any other key is unknown."""
+    """The partner of `KEYS` that has the key; any other key is refused."""
     try:
         return KEYS[key]
     except KeyError:
@@ -43,7 +43,7 @@ def authenticate_key(key: str) -> Caller:
 
 @dataclass
 class Recorder:
-    """A dispatcher that keeps the requests it gets and answers what it is told to."""
+    """A dispatcher that records the requests and responds to each with the result of `answer`."""
 
     answer: Callable[[Request], Answer] = lambda request: Answer(200, {})
     requests: list[Request] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Recorder:
         return [self.answer(request) for request in requests]
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> None:
-        """Each request is run individually."""
+        """None, so that each request is run individually."""
 
     @property
     def last(self) -> Request:
@@ -62,7 +62,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer as it left the application."""
+    """A response as the application sent it."""
 
     status: int
     headers: dict[str, str]
@@ -73,7 +73,7 @@ class Reply:
         return json.loads(self.content)
 
     def faults(self) -> dict[str, str]:
-        """Where -> what, of a 400."""
+        """The details of the faults of a 400, by the parameter or JSON pointer that is wrong."""
         assert self.status == 400, (self.status, self.content)
         return {error.get("parameter") or error.get("pointer", "?"): error["detail"] for error in self.json["errors"]}
 
@@ -96,7 +96,10 @@ class Client:
         headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
         token: str | None = "",
     ) -> Reply:
-        """Send one request; `target` is the raw path and query."""
+        """Send one request; `target` is the raw path and query.
+
+        The token is that of the client unless `token` is given; None sends none. A header "(none)" is left out.
+        """
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
         if json_body is not None:
             body = json.dumps(json_body).encode()
@@ -158,7 +161,7 @@ PROBLEMS = {
 
 
 def operation(operation_id: str, *scopes: str, public: bool = False, **more: Any) -> dict[str, Any]:
-    """An operation that answers any JSON with 200, unless `responses` say otherwise."""
+    """An operation that responds with 200 and any JSON, unless `responses` are given."""
     success = {"200": {"description": "done", "content": {"application/json": {"schema": {}}}}}
     return {
         "operationId": operation_id,

@@ -33,7 +33,7 @@ def page(client, path, method="GET", **headers):
 
 
 @pytest.mark.parametrize("hosts", [(), ("one.example", "two.example"), ("one.example, two.example",)])
-def test_a_request_without_one_host_is_a_400(served, hosts):
+def test_a_request_without_exactly_one_host_is_a_400(served, hosts):
     headers = [("Host", host) for host in hosts] or [("Host", "(none)")]
     client, _ = served
     reply = client("GET", "/health/live", headers=headers, token=None)
@@ -63,7 +63,7 @@ def test_a_server_is_ready_when_every_check_is(checks, status, word):
     assert ("retry-after" in reply.headers) == (status == 503)
 
 
-def test_each_document_is_served_as_it_is_bundled(served):
+def test_each_surface_serves_its_own_document(served):
     client, _ = served
     integration = page(client, "/v2/integration/openapi.json")
     administration = page(client, "/v2/administration/openapi.json")
@@ -77,8 +77,8 @@ def test_a_document_that_the_client_has_is_a_304(served):
     client, _ = served
     path = "/v2/integration/openapi.json"
     tag = page(client, path).headers["etag"]
-    again = client("GET", path, headers={"If-None-Match": tag}, token=None)
-    assert (again.status, again.content) == (304, b"")
+    unchanged = client("GET", path, headers={"If-None-Match": tag}, token=None)
+    assert (unchanged.status, unchanged.content) == (304, b"")
     assert client("GET", path, headers={"If-None-Match": '"other"'}, token=None).status == 200
     assert tag != page(client, "/v2/administration/openapi.json").headers["etag"]
 
@@ -89,7 +89,7 @@ def test_the_served_document_has_the_public_base_url():
 
 
 @pytest.mark.parametrize(("surface", "other"), [("integration", "administration"), ("administration", "integration")])
-def test_docs_pages_link_to_each_other_and_need_nothing_from_elsewhere(served, surface, other):
+def test_docs_pages_link_to_each_other_and_load_nothing_from_other_servers(served, surface, other):
     client, _ = served
     reply = page(client, f"/v2/{surface}/docs")
     html = reply.content.decode()
@@ -110,7 +110,7 @@ def test_docs_pages_link_to_each_other_and_need_nothing_from_elsewhere(served, s
 
 
 def _imports(client, script):
-    """What a script of /docs imports."""
+    """The paths of the scripts that a script of /docs imports."""
     text = page(client, script).content.decode()
     return [urljoin(script, target) for target in re.findall(r'^import .* from "([^"]+)";$', text, re.M)]
 
@@ -133,7 +133,7 @@ def test_the_page_of_a_document_lists_its_operations_by_tag_without_a_script():
     assert events.entries[0].path == "/events/track"
 
 
-def test_the_key_set_is_that_of_the_authenticator():
+def test_the_key_set_of_the_site_is_served():
     client, _ = serve(PATHS, site=Site(jwks=lambda: {"keys": [{"kid": "k1", "kty": "EC"}]}))
     reply = page(client, "/.well-known/jwks.json")
     assert reply.json == {"keys": [{"kid": "k1", "kty": "EC"}]}
@@ -184,6 +184,7 @@ def test_metrics_count_requests_by_operation_not_by_path(served):
         return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
 
     before = page(client, "/metrics").content.decode()
+    # Two valid requests, one with an unknown parameter and one to an unknown path.
     for path in ("/v2/books/one", "/v2/books/two", "/v2/books/two?x=1", "/v2/nowhere/secret"):
         client("GET", path)
     reply = page(client, "/metrics")
@@ -227,7 +228,7 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
     assert "loyalty_database_connections_in_use 1.0" not in ended
 
 
-def test_what_waits_is_reported_once_whichever_process_was_asked_before(tmp_path):
+def test_figures_of_queue_and_deliveries_are_reported_once_and_not_by_each_process(tmp_path):
     script = textwrap.dedent(
         """
         from handlers import metrics
@@ -235,10 +236,10 @@ def test_what_waits_is_reported_once_whichever_process_was_asked_before(tmp_path
         from domain.queue import QueueFigures
         import inspect
 
-        def told(kind, exposition):
+        def lines(kind, exposition):
             return exposition(kind(*(7 for _ in inspect.signature(kind).parameters))).decode()
 
-        print(told(QueueFigures, metrics.queue_exposition) + told(DeliveryFigures, metrics.delivery_exposition))
+        print(lines(QueueFigures, metrics.queue_exposition) + lines(DeliveryFigures, metrics.delivery_exposition))
         print(metrics.exposition().decode())
         """
     )
@@ -247,11 +248,12 @@ def test_what_waits_is_reported_once_whichever_process_was_asked_before(tmp_path
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     lines = [line for line in process.stdout.splitlines() if line.startswith(("loyalty_queue_", "loyalty_webhook_"))]
+    # All figures of both kinds, each of which is 7. The metrics of the process have none of them.
     assert len(lines) == 7
     assert all(line.endswith(" 7.0") and "{" not in line for line in lines)
 
 
-def test_the_type_of_a_problem_leads_to_its_meaning(served):
+def test_the_type_of_a_problem_is_the_path_of_its_explanation(served):
     client, _ = served
     reply = page(client, "/problems/not-found")
     assert reply.status == 200

@@ -80,13 +80,13 @@ def served():
         ("&&page=1&", "page", 1),
     ],
 )
-def test_a_query_parameter_arrives_typed(served, query, name, value):
+def test_a_query_parameter_reaches_the_handler_in_its_declared_type(served, query, name, value):
     client, recorder = served
     reply = client("GET", f"/v2/things?{query}")
     assert reply.status == 200, reply.content
-    got = recorder.last.query[name]
-    assert got == value
-    assert type(got) is type(value)
+    handler_value = recorder.last.query[name]
+    assert handler_value == value
+    assert type(handler_value) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,12 @@ def test_a_query_parameter_arrives_typed(served, query, name, value):
         ("words=a,,b", "words"),
         ("colour=red", "colour"),
         ("Page=1", "Page"),
+        # The fault does not repeat a name that is no valid text.
         ("%00=1", "?"),
         ("%FF=1", "?"),
     ],
 )
-def test_a_query_parameter_that_is_wrong_is_named(served, query, name):
+def test_the_fault_of_a_query_names_the_wrong_parameter(served, query, name):
     client, recorder = served
     before = len(recorder.requests)
     assert list(client("GET", f"/v2/things?{query}").faults()) == [name]
@@ -175,12 +176,12 @@ def test_faults_are_bounded_in_number_and_size(served):
 @pytest.mark.parametrize(
     "segment", ["abc", "1.0", "+1", "0", "01", "%D9%A1", "9" * 30, "9" * 5000, "1%00", "%FF", "1%0A", "%"]
 )
-def test_a_path_parameter_that_is_wrong_is_a_400_that_names_it(served, segment):
+def test_a_wrong_path_parameter_is_a_400_that_names_it(served, segment):
     client, _ = served
     assert list(client("GET", f"/v2/things/{segment}").faults()) == ["id"]
 
 
-def test_defaults_are_applied_and_absent_parameters_are_absent(served):
+def test_absent_parameters_have_their_default_or_are_left_out(served):
     client, recorder = served
     client("GET", "/v2/defaults?limit=5")
     assert recorder.last.query == {"limit": 5, "order": "id,desc"}
@@ -192,7 +193,7 @@ def test_a_required_parameter_is_required(served):
     assert client("GET", "/v2/needs?must=").status == 200
 
 
-def test_a_documented_header_is_checked_and_handed_on(served):
+def test_a_documented_header_is_checked_and_reaches_the_handler(served):
     client, recorder = served
     assert client("GET", "/v2/things", headers={"X-Shop": "b"}).status == 200
     assert recorder.last.headers["x-shop"] == "b"
@@ -229,7 +230,7 @@ FAMILY = operation(
 )
 
 
-def test_parameters_of_a_family_reach_the_handler_in_their_order():
+def test_parameters_of_a_family_reach_the_handler_in_the_order_of_the_query():
     client, recorder = serve({"/books": {"get": FAMILY}})
     assert client("GET", "/v2/books?range.a.min=1&range.b=%C3%A9&range.a.min=2&range=x,y").status == 200
     pairs = [("range.a.min", "1"), ("range.b", "é"), ("range.a.min", "2")]
@@ -238,15 +239,16 @@ def test_parameters_of_a_family_reach_the_handler_in_their_order():
     assert recorder.last.query == {}
 
 
-def test_parameters_of_a_family_are_bounded():
+def test_parameters_of_a_family_are_bounded_in_number_and_size():
     client, _ = serve({"/books": {"get": FAMILY}})
+    # At most 50 parameters, each of at most 2000 characters.
     many = "&".join(f"range.{n}=1" for n in range(51))
     assert client("GET", f"/v2/books?{many}").faults().keys() == {"range.50"}
     assert client("GET", f"/v2/books?range.a={'x' * 2001}").faults().keys() == {"range.a"}
     assert client("GET", "/v2/books?ranges.a=1").faults().keys() == {"ranges.a"}
 
 
-def test_a_family_needs_a_beginning_that_ends_in_a_dot():
+def test_the_prefix_of_a_family_must_end_in_a_dot():
     wrong = {**FAMILY, "parameters": [{**FAMILY["parameters"][0], "x-parameter-family": "range"}]}
     with pytest.raises(DocumentError, match="ends in a dot"):
         serve({"/books": {"get": wrong}})

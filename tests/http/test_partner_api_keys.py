@@ -59,7 +59,7 @@ def test_every_new_key_is_different(shop):
         {"apiKey": "mine"},
     ],
 )
-def test_a_wrong_key_is_refused(shop, wrong):
+def test_a_key_with_invalid_fields_is_not_created(shop, wrong):
     shop.administration.post("/partner-api-keys", {"partner": "partnera", "name": "A", **wrong}, expect=400)
     assert listed(shop) == []
 
@@ -106,13 +106,14 @@ def test_an_unknown_key_cannot_be_revoked(shop, api):
     assert foreign.pay(foreign.shop.member())
 
 
-def test_a_key_with_the_id_of_another_organization_is_unknown(shop, api):
+def test_a_forged_key_is_unknown(shop, api):
     partner, other_partner = Partner.of(shop), Partner.of(Shop(api.organization()))
     secret = partner.key.split("_", 2)[2]
-    forged = other_partner.key.split("_", 2)[:2]
+    other_prefix = other_partner.key.split("_", 2)[:2]
     body = partner.body("somebody")
+    # The prefix of a key has the id of its organization.
     for key in (
-        "_".join([*forged, secret]),
+        "_".join([*other_prefix, secret]),
         partner.key[:-1],
         partner.key + "A",
         partner.key.upper(),

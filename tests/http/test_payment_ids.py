@@ -40,18 +40,18 @@ def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
     assert shop.expect_refusal(payment_event(member, second)) == EXISTS
     # Only the first event of one request is tracked; the key of the refused one stays free.
     third = fresh()
-    one, other = payment_event(member, third, 2), payment_event(member, third, 2)
-    assert [entry["status"] for entry in shop.track(one, other)] == ["success", "failed"]
+    first_event, second_event = payment_event(member, third, 2), payment_event(member, third, 2)
+    assert [entry["status"] for entry in shop.track(first_event, second_event)] == ["success", "failed"]
     assert shop.balance(member) == 10 + 5 + 2
-    other["payload"]["payment"]["paymentId"] = fresh()
-    shop.track_one(other)
+    second_event["payload"]["payment"]["paymentId"] = fresh()
+    shop.track_one(second_event)
     assert shop.balance(member) == 10 + 5 + 2 + 2
     # The same request again is the same payment.
     assert shop.track_one(tracked) == result
     assert shop.balance(member) == 10 + 5 + 2 + 2
 
 
-def test_every_way_of_tracking_claims_the_id(shop, member):
+def test_captured_and_queued_payments_claim_their_id_and_dry_runs_do_not(shop, member):
     dry, captured, queued = fresh(), fresh(), fresh()
     for _ in range(2):
         assert shop.track_one(payment_event(member, dry), executionMode="dryRun")["effects"][0]["status"] == "evaluated"
@@ -65,10 +65,11 @@ def test_every_way_of_tracking_claims_the_id(shop, member):
     drain(shop)
     shop.administration.post(f"/events/{key}/evaluate", expect=200)
     assert receipt["outcome"] == "queued"
+    # 10 for the captured payment and 10 for the queued one.
     assert shop.balance(member) == 20
 
 
-def test_payments_at_once_count_once(shop):
+def test_concurrent_payments_with_one_id_count_once(shop):
     members, payment_id = [shop.member() for _ in range(4)], fresh()
     results = together([lambda member=member: shop.track(payment_event(member, payment_id))[0] for member in members])
     assert sorted(result["status"] for result in results) == ["failed"] * 3 + ["success"]

@@ -10,9 +10,9 @@ from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
+# The clock starts at START, 10:00 in Madrid. AVAILABLE_AT is 14 days later, BEFORE the second before.
 START = "2026-03-01T09:00:00Z"
-TWO = ["/availableAfter", "/availableRounding"]
-IN_TIME, BEFORE = "2026-03-15T09:00:00Z", "2026-03-15T08:59:59Z"
+AVAILABLE_AT, BEFORE = "2026-03-15T09:00:00Z", "2026-03-15T08:59:59Z"
 
 
 @pytest.fixture
@@ -55,26 +55,24 @@ def events_of(shop, member, event_type):
 
 
 def holds(shop, member):
-    """The balance of a member, the pending points, and the next of them to become available."""
+    """(balance, pending points, (amount, moment) of the pending points that are available next or None)."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
-    coming = balance.get("nextAvailable")
-    return balance["balance"], balance["pending"], coming and (coming["amount"], coming["availableAt"])
+    following = balance.get("nextAvailable")
+    return balance["balance"], balance["pending"], following and (following["amount"], following["availableAt"])
 
 
 class TestWaiting:
     def test_points_are_available_from_their_moment(self, clock, shop, points):
-        """Example 1, and example 1 of the test clock."""
         member = shop.member()
         mint(shop, member, 100, availableAfter="P14D")
-        assert holds(shop, member) == (0, 100, (100, IN_TIME))
+        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
         clock.advance(BEFORE)
-        assert holds(shop, member) == (0, 100, (100, IN_TIME))
-        assert clock.advance(IN_TIME)["steps"] == 1
+        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
+        assert clock.advance(AVAILABLE_AT)["steps"] == 1
         assert holds(shop, member) == (100, 0, None)
         assert points.verify() == []
 
-    def test_a_midnight_is_in_the_zone_of_the_account(self, shop):
-        """Example 2."""
+    def test_rounding_to_days_waits_for_the_midnight_in_the_zone_of_the_account(self, shop):
         member = shop.member()
         mint(shop, member, 100, availableAfter="P14D", availableRounding="day")
         assert holds(shop, member) == (0, 100, (100, "2026-03-15T23:00:00Z"))
@@ -82,15 +80,14 @@ class TestWaiting:
     @pytest.mark.parametrize(
         ("after", "moment"), [("P14D", "2026-04-03T08:00:00Z"), ("PT336H", "2026-04-03T09:00:00Z")]
     )
-    def test_days_are_those_of_the_calendar(self, clock, shop, after, moment):
-        """Example 3."""
+    def test_a_period_in_days_follows_the_calendar_and_one_in_hours_does_not(self, clock, shop, after, moment):
+        # In Madrid the clocks go forward on 29 March.
         clock.advance("2026-03-20T09:00:00Z")
         member = shop.member()
         mint(shop, member, 100, availableAfter=after)
         assert holds(shop, member) == (0, 100, (100, moment))
 
     def test_months_of_expiry_begin_when_points_are_available(self, clock, points):
-        """Example 8."""
         a_year = Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
         wallet = a_year.wallet()
         a_year.mint(wallet, 100, availableAfter="P14D")
@@ -101,7 +98,6 @@ class TestWaiting:
         assert a_year.balance(wallet) == 0
 
     def test_a_refused_burn_says_what_is_pending(self, shop):
-        """Example 9."""
         member = shop.member()
         mint(shop, member, 50)
         mint(shop, member, 100, availableAfter="P14D")
@@ -111,13 +107,12 @@ class TestWaiting:
             problem["detail"] == "60 is more than the available 50; 100 more are available from 2026-03-15T09:00:00Z."
         )
 
-    def test_a_late_sale_is_available_at_once(self, clock, shop):
-        """Example 11."""
+    def test_points_of_a_late_event_are_available_at_once_if_their_time_has_passed(self, clock, shop):
         member = shop.member()
         mint(shop, member, 100, availableAfter="P14D", externalEventDate="2026-02-01T12:00:00Z")
         assert holds(shop, member) == (100, 0, None)
 
-    def test_an_account_has_terms_for_mints_without_their_own(self, clock):
+    def test_mints_without_terms_wait_by_the_terms_of_the_account(self, clock):
         points = Points.new(clock.organization, defaultAvailability={"availableAfter": "P1D"})
         terms = {"availableAt": None, "availableAfter": "P1D", "availableRounding": "none"}
         assert points.account["defaultAvailability"] == terms
@@ -128,7 +123,8 @@ class TestWaiting:
         assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (5, 10, 10)
         assert record["lots"]["waiting"] == [{"amount": 10, "availableAt": "2026-03-02T09:00:00Z"}]
 
-    def test_a_row_says_that_points_wait(self, clock, points):
+    def test_a_listed_transaction_shows_whether_its_points_wait(self, clock, points):
+        # Status 0 is pending, 1 settled.
         wallet = points.wallet()
         [row] = points.move(None, wallet, 10, availableAfter="P1D", systemUniqueKey="once")
         fields = {"status": 0, "availability": "waiting", "availableAt": "2026-03-02T09:00:00Z"}
@@ -194,8 +190,11 @@ class TestWaiting:
     @pytest.mark.parametrize(
         ("terms", "pointers"),
         [
-            ({"availableAt": IN_TIME, "availableAfter": "P1D"}, ["/availableAfter"]),
-            ({"availableAt": IN_TIME, "availableAfter": "P1D", "availableRounding": "day"}, TWO),
+            ({"availableAt": AVAILABLE_AT, "availableAfter": "P1D"}, ["/availableAfter"]),
+            (
+                {"availableAt": AVAILABLE_AT, "availableAfter": "P1D", "availableRounding": "day"},
+                ["/availableAfter", "/availableRounding"],
+            ),
             ({"availableRounding": "day"}, ["/availableRounding"]),
             ({"availableAfter": "P2Y1D"}, ["/availableAfter"]),
             ({"availableAfter": "P1X"}, ["/availableAfter"]),
@@ -214,37 +213,45 @@ class TestWaiting:
         points = Points.new(clock.organization, pointTrackingEnabled=True)
         wallet = points.wallet()
         item = {"fromWalletId": None, "toWalletId": wallet, "amount": 10, "ledgerAccountId": points.account_id}
-        terms = {"expirationDate": IN_TIME, "availableAt": IN_TIME}
+        terms = {"expirationDate": AVAILABLE_AT, "availableAt": AVAILABLE_AT}
         batch = points.admin.post("/ledger-transactions/batch", {"items": [{**item, **terms}]}, expect=200)
         assert [failed["error"]["type"] for failed in batch["failed"]] == ["/problems/expires-before-available"]
 
     def test_a_timeline_has_a_row_for_the_wait_and_one_for_its_end(self, clock, shop, points):
         member = shop.member()
 
-        def rows():
-            points_rows = shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
-            return [(row["recordedAt"], row["text"], row["by"] is not None) for row in points_rows], points_rows
+        def timeline():
+            return shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
+
+        def lines(rows):
+            return [(row["recordedAt"], row["text"], row["by"] is not None) for row in rows]
 
         first = mint(shop, member, 70, availableAfter="P14D")
         mint(shop, member, 30, availableAfter="P14D")
         early = mint(shop, member, 5, availableAfter="P14D")
         name = points.account["name"]
-        assert rows()[0] == [
+        rows = timeline()
+        assert lines(rows) == [
             (START, f"{amount} {name} are pending by request; the balance was 0.", True) for amount in (5, 30, 70)
         ]
-        assert [(row["points"]["amount"], row["points"]["pending"]) for row in rows()[1]] == [(0, 5), (0, 30), (0, 70)]
+        assert [(row["points"]["amount"], row["points"]["pending"]) for row in rows] == [(0, 5), (0, 30), (0, 70)]
         clock.advance("2026-03-02T09:00:00Z")
         points.release(early["ledgerTransactionId"])
-        clock.advance(IN_TIME)
-        lines, [release, *_, row] = rows()
-        assert lines == [
-            (IN_TIME, f"100 {name} became available.", False),
+        clock.advance(AVAILABLE_AT)
+        rows = timeline()
+        assert lines(rows) == [
+            (AVAILABLE_AT, f"100 {name} became available.", False),
             ("2026-03-02T09:00:00Z", f"5 {name} became available by request.", True),
             *((START, f"{amount} {name} were pending by request; the balance was 0.", True) for amount in (5, 30, 70)),
         ]
-        assert (row["points"]["isPending"], row["points"]["amount"], row["points"]["pending"]) == (False, 0, 70)
+        release, *_, oldest = rows
+        assert (oldest["points"]["isPending"], oldest["points"]["amount"], oldest["points"]["pending"]) == (
+            False,
+            0,
+            70,
+        )
         [available_event] = [
-            event for event in events_of(shop, member, "points-available") if event["createdAt"] == IN_TIME
+            event for event in events_of(shop, member, "points-available") if event["createdAt"] == AVAILABLE_AT
         ]
         assert release["pointsRelease"].pop("ledgerTransactionIds")[0] == int(first["ledgerTransactionId"])
         assert release["pointsRelease"] == {
@@ -270,14 +277,13 @@ class TestOrders:
         return result
 
     def test_points_of_an_order_wait(self, clock, shop, points, action):
-        """Example 1."""
         member = shop.member()
         [effect] = self.buy(shop, member)["effects"]
-        assert (effect["status"], effect["availableAt"]) == ("executed", IN_TIME)
-        assert holds(shop, member) == (0, 100, (100, IN_TIME))
+        assert (effect["status"], effect["availableAt"]) == ("executed", AVAILABLE_AT)
+        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
         clock.advance(BEFORE)
-        assert holds(shop, member) == (0, 100, (100, IN_TIME))
-        clock.advance(IN_TIME)
+        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
+        clock.advance(AVAILABLE_AT)
         assert holds(shop, member) == (100, 0, None)
         [available_event] = events_of(shop, member, "points-available")
         [payload] = [
@@ -287,27 +293,26 @@ class TestOrders:
         assert payload == {
             "ledgerAccountKey": points.account["ledgerAccountKey"],
             "amount": 100,
-            "availableAt": IN_TIME,
+            "availableAt": AVAILABLE_AT,
             "orderExternalIds": ["order-1"],
         }
-        assert (lot["amount"], lot["expiresAt"], available_event["createdAt"]) == (100, None, IN_TIME)
+        assert (lot["amount"], lot["expiresAt"], available_event["createdAt"]) == (100, None, AVAILABLE_AT)
 
     def test_a_return_takes_from_pending_points(self, clock, shop, points, action):
-        """Example 4."""
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-03-10T09:00:00Z")
         track(shop, order(member, None, "confirmed", "order-1"), partial_return(member, 40))
-        assert holds(shop, member) == (0, 60, (60, IN_TIME))
-        clock.advance(IN_TIME)
+        assert holds(shop, member) == (0, 60, (60, AVAILABLE_AT))
+        clock.advance(AVAILABLE_AT)
         assert holds(shop, member) == (60, 0, None)
+        # 60 of the monthly limit of 100 are still used.
         [result] = track(shop, order(member, 100))
         assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [40]
         assert points.verify() == []
 
     @pytest.mark.parametrize("by", ["cancelled", "returned", "cancelEvent"])
-    def test_a_cancellation_leaves_nothing(self, clock, shop, points, action, by):
-        """Example 5."""
+    def test_no_points_remain_after_a_cancellation_or_a_full_return(self, clock, shop, points, action, by):
         member = shop.member()
         event = self.buy(shop, member)
         clock.advance("2026-03-10T09:00:00Z")
@@ -322,8 +327,7 @@ class TestOrders:
         assert holds(shop, member) == (0, 0, None)
         assert points.verify() == []
 
-    def test_spent_points_of_a_returned_order_are_clamped(self, clock, shop, points, action):
-        """Example 6."""
+    def test_the_return_of_an_order_claws_back_only_what_was_not_spent(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-03-16T09:00:00Z")
@@ -337,28 +341,27 @@ class TestOrders:
         assert holds(shop, member) == (0, 0, None)
 
     def test_a_tier_waits_for_the_points(self, clock, shop):
-        """Example 7."""
         tiers = TierSchedule.new(shop, {"basis": "earned"}, Gold=1000)
         shop.campaign(running(mint_effect(("=", "floor(order.total)"), availableAfter="P14D")))
         member = shop.member()
         mint(shop, member, 950)
+        # 950 points, and 100 that wait.
         self.buy(shop, member)
         assert tiers.of(member) == "Basic"
         clock.advance("2026-03-20T09:00:00Z")
         assert tiers.of(member) == "Gold"
         [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
-        assert status["since"] == IN_TIME
+        assert status["since"] == AVAILABLE_AT
         tier_events = events_of(shop, member, "member-tier-set")
-        assert [move["createdAt"] for move in tier_events] == [IN_TIME]
+        assert [move["createdAt"] for move in tier_events] == [AVAILABLE_AT]
 
     def test_a_simulation_reports_when_points_are_available(self, shop, points, action):
-        """Example 10 of simulations."""
         body = {"order": {"total": 37.60}}
         [account] = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]
-        assert (account["available"], account["pending"], account["availableAt"]) == (0, 37, IN_TIME)
+        assert (account["available"], account["pending"], account["availableAt"]) == (0, 37, AVAILABLE_AT)
 
     def test_contradictory_constants_of_an_effect_are_refused(self, shop):
-        for terms in ({"availableAfter": "P3Y"}, {"availableAt": IN_TIME, "availableAfter": "P1D"}):
+        for terms in ({"availableAfter": "P3Y"}, {"availableAt": AVAILABLE_AT, "availableAfter": "P1D"}):
             campaign = shop.campaign()
             path = f"/campaigns/{campaign['campaignId']}/actions"
             problem = shop.administration.post(path, running(mint_effect(5, **terms)), expect=400)
@@ -373,7 +376,7 @@ class TestOrders:
 
 
 def test_points_of_an_ended_year_give_its_tier_until_the_year_of_their_release_ends(api):
-    """Rule 6: 950 and 50 of December, of which the 50 are released in January, are gold until the end of that year."""
+    """The member earns 950 and 50 points in December. The 50 are available in January and make 1000, which is Gold."""
     clock = Clock.new(api, "2025-12-20T09:00:00Z", timezone="UTC")
     shop = Shop(clock.organization)
     tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=1000)

@@ -22,7 +22,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_other_urls_are_refused(organization, url):
+def test_urls_of_pictures_that_are_not_web_urls_are_refused(organization, url):
     administration, integration = organization.administration, organization.integration
     member = organization.member()["loyaltyMemberId"]
     badge = {"name": "Lark", "maxAmount": 1, "active": True, "pictureUrl": url}
@@ -46,8 +46,10 @@ def test_web_urls_are_stored_unchanged(organization):
         assert organization.integration.post("/badges", body)["badge"]["pictureUrl"] == url
 
 
-@pytest.mark.parametrize(("url", "status"), [("https://example.com/menu", "success"), (REFUSED[1], "failed")])
-def test_events_carry_web_urls(organization, url, status):
+@pytest.mark.parametrize(
+    ("url", "status"), [("https://example.com/menu", "success"), ("javascript://example.com/%0aalert(1)", "failed")]
+)
+def test_events_of_a_url_type_accept_only_web_urls(organization, url, status):
     organization.integration.post(
         "/custom-event-types", {"name": "Visit", "apiCode": "visit", "schemaType": "url", "active": True}
     )
@@ -58,7 +60,7 @@ def test_events_carry_web_urls(organization, url, status):
 
 
 def _picture_fields(node: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """The schemas of fields for pictures inside of a schema."""
+    """(dotted name, schema) of each field for a picture inside a schema."""
     if isinstance(node, dict):
         for key, part in node.items():
             if key.lower().endswith("pictureurl") and isinstance(part, dict):

@@ -24,8 +24,8 @@ SITE = Path(handlers.http.__file__).with_name("site")
 PATHS = {
     "/books/{code}": {"get": operation("getBook", parameters=[parameter("code", {"type": "string"}, "path")])},
 }
-# The first view of a page, compressed, should not weigh more.
-MOST_BYTES = 300_000
+# For the first view of the page, with all files compressed.
+MAX_BYTES = 300_000
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -52,7 +52,7 @@ def test_the_page_and_all_that_it_loads_come_from_the_server(client):
             if name.endswith(".js"):
                 to_do += re.findall(r'^import .* from "\./([^"]+)";$', (SITE / name).read_text(), re.M)
     assert len(sizes) == 10
-    assert sum(sizes.values()) < MOST_BYTES
+    assert sum(sizes.values()) < MAX_BYTES
 
 
 def test_the_schema_of_payloads_has_no_references(client):
@@ -65,7 +65,7 @@ def test_the_schema_of_payloads_has_no_references(client):
 
 
 def run(source: str):
-    """What a module of JavaScript prints as JSON, run in the folder of the site."""
+    """Run a JavaScript module in the folder of the site; return the JSON that it prints."""
     path = node()
     if path is None:
         pytest.skip("the scripts are run by Node")
@@ -99,7 +99,7 @@ SCHEMA = {
         ('{"order": {"total": 5, "ty', ["type"]),
         ('{"order": {"items": [{"productCode": "a, {b"}, {"p', ["productCode", "price"]),
         ('{"order": {"total": 5}, "', ["order", "payment"]),
-        # A value, an unknown object, and nothing that is being typed.
+        # No name of a known field is being typed: a value, an unknown object, nothing yet, a text in a list.
         ('{"order": {"type": "t', []),
         ('{"other": {"t', []),
         ('{"order": ', []),
@@ -138,7 +138,7 @@ STARS = {"ledgerAccountKey": "stars", "ledgerAccountId": 2, "name": "Stars", "is
 
 
 def effect_on_points(effect_id="mint-points", **more):
-    """An effect of campaign 5 as a response has it."""
+    """An effect of campaign 5 as a response has it; `more` are its parameters, except `availableAt`."""
     values = {"ledgerAccountKey": None, "recipient": "member", "expirationDate": None} | more
     wait = {"availableAt": values.pop("availableAt")} if "availableAt" in values else {}
     params = [{"id": name, "value": value} for name, value in values.items()]
@@ -146,7 +146,7 @@ def effect_on_points(effect_id="mint-points", **more):
 
 
 def entries_of(*effects, earn=None, accounts=(BEANS, STARS), **more):
-    """The rows of the ledger entries of a result; ana has 10.1 beans."""
+    """The ledger entries that the page shows for a result, or for the `earn` of a simulation. Ana has 10.1 beans."""
     result = {"effects": effects, "missions": [], "referrals": [], **more}
     wallet = {"walletId": 7, "currentBalance": 10.1, "currentOverdraftBalance": 0, "pending": 0}
     outcome = {"result": result, "wallets": [wallet | BEANS], "accounts": accounts, "mainAccounts": {"5": 1}}
@@ -174,11 +174,12 @@ def test_each_ledger_entry_has_the_balances_around_it():
 
 
 def test_points_that_wait_do_not_change_the_balance():
-    [waiting, awaiting] = entries_of(
+    [until_christmas, until_an_event] = entries_of(
         effect_on_points(amount=4, availableAt="2026-12-24T00:00:00Z"), effect_on_points(amount=4, availableAt=None)
     )
-    assert (waiting["before"], waiting["after"], waiting["availableAt"]) == (10.1, 10.1, "2026-12-24T00:00:00Z")
-    assert (awaiting["after"], awaiting["availableAt"]) == (10.1, None)
+    assert (until_christmas["before"], until_christmas["after"]) == (10.1, 10.1)
+    assert until_christmas["availableAt"] == "2026-12-24T00:00:00Z"
+    assert (until_an_event["after"], until_an_event["availableAt"]) == (10.1, None)
 
 
 def test_entries_expire_at_their_own_date_or_at_that_of_the_account():
@@ -197,6 +198,7 @@ def test_entries_expire_at_their_own_date_or_at_that_of_the_account():
     ]
     assert expiries(None, mint) == [{"at": None, "isFirst": False}]
     assert expiries(later, effect_on_points("burn-points", amount=1)) == [None]
+    # Only a simulation reports when points expire.
     assert [row.get("expires") for row in entries_of(mint)] == [None]
 
 
@@ -231,6 +233,7 @@ def test_a_return_lists_what_it_reverts():
         reversal("burn", 2, 7),
         reversal("mint", 5, 7),
         reversal("mint", 1, 8),
+        # Released points were never in the balance, so there is no entry for them.
         reversal("mint", 9, 7, "released"),
     ]
     rows = entries_of(reverted=[{"ledgerTransactions": transactions}])
@@ -242,7 +245,7 @@ def test_a_return_lists_what_it_reverts():
 
 
 def codes_of(**request):
-    """A request in each language."""
+    """The code of a request, by language."""
     return run(
         f"""import {{ codeOf }} from "./playground-code.js";
         console.log(JSON.stringify(codeOf({json.dumps({"base": "http://127.0.0.1:8080/v2", **request})})));"""
@@ -328,7 +331,7 @@ def test_a_request_without_a_body_has_its_parameters_in_every_language():
     assert not any("Content-Type" in code for code in codes.values())
 
 
-def test_a_form_and_a_key_are_written_as_such():
+def test_the_code_sends_a_form_as_a_form_and_an_api_key_in_its_header():
     fields = {"client_secret": "it's one"}
     codes = codes_of(name="createAccessToken", path="/oauth/token", type=FORM, body=fields, auth=None)
     assert arguments_of(codes["curl"])[-2:] == ["--data-urlencode", "client_secret=it's one"]
@@ -434,6 +437,7 @@ def sample_requests(surface, base):
 
 
 def expected_record(request):
+    """(method, path, query, body, credentials) that the recorder must get for a sample request."""
     path = "/v2" + request["path"].format(**request["pathValues"])
     content = {"application/json": request.get("body"), "application/octet-stream": b"content"}.get(request.get("type"))
     if request.get("type") == FORM:
@@ -443,7 +447,7 @@ def expected_record(request):
 
 
 def records_of(recorder):
-    """The recorded requests; bodies as values without what clients add: keys, and the empty list of their items."""
+    """Take the recorded requests. JSON bodies are parsed, without the keys and empty lists that clients add."""
     records = []
     for method, path, query, content, credentials in recorder.requests:
         body = content or None

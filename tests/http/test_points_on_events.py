@@ -9,6 +9,7 @@ from tests.builders.points import Points
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
 
 CONFIRMED = "member-purchase-order-confirmed"
+# AVAILABLE_AT is 14 days after the confirmation. CANCELLED_AT is 60 days after the start of the clock, in Madrid.
 CONFIRMED_AT, AVAILABLE_AT, CANCELLED_AT = "2026-03-05T11:00:00Z", "2026-03-19T11:00:00Z", "2026-04-30T08:00:00Z"
 ON_CONFIRMED = {"eventTypes": [CONFIRMED], "cancelAfter": "P60D"}
 
@@ -34,7 +35,7 @@ def mint(shop, member, amount, expect=200, **more):
 
 
 def holds(shop, member):
-    """The balance and the pending points of a member."""
+    """(balance, pending points) of a member."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
     return balance["balance"], balance["pending"]
 
@@ -51,16 +52,16 @@ def confirm(shop, member, external_id="order-1", **more):
     return result
 
 
-def test_an_organization_looks_for_points_only_once_some_have_waited_for_an_event(shop):
-    def looks():
-        [(looks,)] = shop.rows("organizations", "awaits_events")
-        return looks
+def test_an_organization_looks_for_waiting_points_only_after_the_first_that_wait_for_an_event(shop):
+    def awaits_events():
+        [(awaits_events,)] = shop.rows("organizations", "awaits_events")
+        return awaits_events
 
     member = shop.member()
     mint(shop, member, 10, availableAfter="P14D")
-    assert looks() is False
+    assert awaits_events() is False
     mint(shop, member, 10, availableOn={"eventTypes": [CONFIRMED]})
-    assert looks() is True
+    assert awaits_events() is True
 
 
 class TestOrders:
@@ -78,7 +79,6 @@ class TestOrders:
         return effect
 
     def test_time_runs_from_the_confirmation(self, clock, shop, points, action):
-        """Example 10."""
         member = shop.member()
         assert self.buy(shop, member)["availableAt"] is None
         [row] = points.rows()
@@ -108,7 +108,7 @@ class TestOrders:
         assert payloads(shop, "points-cancelled") == []
         assert points.verify() == []
 
-    def test_the_first_order_of_all_is_confirmed_in_the_batch_that_creates_it(self, clock, shop, action):
+    def test_the_first_order_of_the_organization_is_confirmed_in_the_batch_that_creates_it(self, clock, shop, action):
         member = shop.member()
         results = shop.track(order(member, 100, external_id="order-1"), order(member, None, "confirmed", "order-1"))
         assert [result["status"] for result in results] == ["success", "success"]
@@ -117,7 +117,6 @@ class TestOrders:
         assert holds(shop, member) == (100, 0)
 
     def test_points_are_cancelled_if_nothing_confirms_them(self, clock, shop, points, action):
-        """Example 10."""
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-04-30T07:59:59Z")
@@ -170,7 +169,9 @@ class TestOrders:
         clock.advance("2026-04-11T10:00:00Z")
         assert holds(shop, member) == (100, 0)
 
-    def test_a_confirmation_whose_time_has_passed_makes_available_at_once(self, clock, shop, points, action):
+    def test_points_are_available_at_once_if_their_time_since_a_late_confirmation_has_passed(
+        self, clock, shop, points, action
+    ):
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-04-10T09:00:00Z")
@@ -180,7 +181,7 @@ class TestOrders:
         assert (payload["availableAt"], payload["orderExternalIds"]) == ("2026-04-10T09:00:00Z", ["order-1"])
         assert points.verify() == []
 
-    def test_a_returned_order_releases_its_points_to_nothing(self, clock, shop, points, action):
+    def test_waiting_points_of_a_returned_order_are_reverted(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         shop.track(order(member, None, "confirmed", "order-1"), order(member, None, "returned", "order-1"))
@@ -189,7 +190,7 @@ class TestOrders:
         assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
         assert points.verify() == []
 
-    def test_a_cancelled_order_releases_its_points_to_nothing(self, clock, shop, points, action):
+    def test_waiting_points_of_a_cancelled_order_are_reverted(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         shop.track(order(member, None, "cancelled", "order-1"))
@@ -199,8 +200,9 @@ class TestOrders:
         assert points.verify() == []
 
     @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
-    def test_a_late_order_whose_points_have_waited_in_vain_can_be_undone(self, shop, points, action, way):
+    def test_a_late_order_whose_points_were_cancelled_at_once_can_be_undone(self, shop, points, action, way):
         member = shop.member()
+        # The 60 days in which an event could confirm the points have passed.
         [result] = shop.track(order(member, 100, external_id="order-1", externalEventDate="2025-12-01T09:00:00Z"))
         if way == "cancelEvent":
             shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
@@ -212,6 +214,7 @@ class TestOrders:
         assert holds(shop, member) == (0, 0)
         [payload] = payloads(shop, "points-cancelled")
         assert payload["amount"] == 100
+        # Status 2 is reverted.
         assert [row["status"] for row in points.rows() if row["transactionType"] == "mint"] == [2]
         assert points.verify() == []
 
@@ -294,7 +297,7 @@ class TestMembers:
         problem = mint(shop, member, 30, expect=409, **{**terms, "availableOn": other})
         assert (problem["type"], holds(shop, member)) == ("/problems/key-reused", (0, 30))
 
-    def test_a_midnight_follows_the_event(self, clock, shop, points):
+    def test_rounding_to_days_waits_for_the_midnight_after_the_event(self, clock, shop, points):
         member = shop.member()
         terms = {"availableOn": {"eventTypes": ["member-generic-event"]}, "availableRounding": "day"}
         mint(shop, member, 30, **terms)
@@ -303,12 +306,13 @@ class TestMembers:
         clock.advance("2026-03-01T23:00:00Z")
         assert holds(shop, member) == (30, 0)
 
-    def test_an_account_has_an_event_for_mints_without_terms(self, clock, shop):
+    def test_mints_without_terms_wait_for_the_event_of_the_account(self, clock, shop):
         awaited = {"eventTypes": ["member-generic-event"], "cancelAfter": "P1D"}
         account = Points.new(clock.organization, defaultAvailability={"availableOn": awaited})
         assert account.account["defaultAvailability"]["availableOn"] == awaited
         wallet = account.wallet()
         account.mint(wallet, 10)
+        # No event confirms the points within the day, so they are cancelled.
         clock.advance("2026-03-02T09:00:00Z")
         record = account.wallet_of(wallet)
         assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (0, 0, 0)

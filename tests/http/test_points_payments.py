@@ -1,4 +1,4 @@
-"""Payments with points: quotes, holds, captures and refunds over HTTP, with the numbers of each rule."""
+"""Payments with points: quotes, holds, captures and refunds over HTTP."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from domain.ledger.records import SETTLED
 from tests.builders import clock as clocks
 from tests.builders.tracking import Shop, key
 
@@ -18,7 +19,7 @@ POLICY = {"pointsPerUnit": 100, "currency": "EUR"}
 
 @dataclass
 class Till:
-    """A member with points on the default account, which pay for orders."""
+    """A member who pays for orders with points of the default account, at moments of a clock."""
 
     shop: Shop
     member: str
@@ -34,19 +35,19 @@ class Till:
         return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
 
     def allow(self, policy: Any, expect: int = 200, **settings: Any) -> Any:
-        """Change how the points of the account pay."""
+        """Set the redemption policy of the account; return the account, or the problem if `expect` is not 200."""
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
         response = self.shop.administration.put(self.account_path, {**body, "redemption": policy}, expect=expect)
         return response["ledgerAccount"] if expect == 200 else response
 
     def pay(self, expect: int = 201, **body: Any) -> Any:
-        """A new payment, or the problem where one is expected."""
+        """Pay a part of an order of 50; return the payment, or the problem if `expect` is not 201."""
         request = {"orderTotal": 50, "systemUniqueKey": key(), **body}
         response = self.shop.integration.post(self.path, request, expect=expect)
         return response["pointsPayment"] if expect == 201 else response
 
     def act(self, payment: Any, action: str, body: Any = None, expect: int = 200) -> Any:
-        """Capture, release or refund a payment."""
+        """Capture, release or refund a payment; return it, or the problem if `expect` is not 200."""
         path = f"/points-payments/{payment['pointsPaymentKey']}/{action}"
         response = self.shop.integration.post(path, body, expect=expect)
         return response["pointsPayment"] if expect == 200 else response
@@ -59,7 +60,7 @@ class Till:
 
     @property
     def balance(self) -> Any:
-        """What the member can spend."""
+        """The points that the member can spend, by a quote."""
         return self.quote(50)["balance"]
 
     def quote(self, total: Any, expect: int = 200, **body: Any) -> Any:
@@ -88,19 +89,19 @@ def type_of(problem):
             {"pointsPerUnit": 100, "maxShare": 0.5},
             2730,
             {"maxPoints": 2500, "maxValue": 25, "minPoints": 0, "multipleOf": 1},
-            id="example 1",
+            id="a share of the order",
         ),
         pytest.param(
             {"pointsPerUnit": 1, "multipleOf": 3},
             10,
             {"maxPoints": 9, "maxValue": 9, "minPoints": 0, "multipleOf": 3},
-            id="example 2",
+            id="a whole multiple",
         ),
         pytest.param(
             {"pointsPerUnit": 3},
             10,
             {"maxPoints": 10, "maxValue": Decimal("3.33"), "minPoints": 0, "multipleOf": 1},
-            id="example 3",
+            id="a rounded value",
         ),
     ],
 )
@@ -108,6 +109,7 @@ def test_a_quote_is_what_the_member_may_pay(till, policy, balance, expected_quot
     till.allow({"currency": "EUR", **policy})
     till.shop.give(till.member, balance)
     assert till.quote(50) == {**expected_quote, "balance": balance, "reason": None}
+    # Only the mint is stored.
     assert till.shop.rows("ledger_transactions", "count(*)") == [(1,)]
 
 
@@ -125,7 +127,7 @@ def test_a_quote_without_points_says_why(till):
     }
 
 
-def test_a_quote_counts_what_can_be_spent_now(till):
+def test_a_quote_counts_no_expired_points(till):
     till.allow(POLICY, expiresInMonths=1)
     till.shop.give(till.member, 100)
     till.clock.wait(days=20)
@@ -145,6 +147,7 @@ def test_a_member_token_gets_the_members_own_quote(till):
 def test_a_quote_is_in_the_currency_of_the_points(till):
     assert type_of(till.quote(50, currency="USD", expect=409)) == "currency-mismatch"
     assert till.quote(50, currency="EUR")["maxPoints"] == 0
+    # Without a currency, the total is in the currency of the organization.
     till.shop.administration.put("", {"defaultLocale": "en", "currency": "USD"})
     assert type_of(till.quote(50, expect=409)) == "currency-mismatch"
     assert till.quote(50, currency="EUR")["maxPoints"] == 0
@@ -166,7 +169,7 @@ def test_an_inactive_member_gets_no_quote(till):
 # --- what an account allows --------------------------------------------------------------------------------------
 
 
-def test_a_policy_has_its_defaults(till):
+def test_missing_fields_of_a_policy_have_defaults(till):
     complete = {**POLICY, "minPoints": 0, "multipleOf": 1, "maxShare": 1}
     assert till.allow(POLICY)["redemption"] == complete
     # An update without the policy keeps it.
@@ -225,7 +228,7 @@ def test_a_payment_holds_points_of_a_value(funded_till):
     assert funded_till.balance == 230
 
 
-def test_example_2_points_beyond_the_multiple_stay_with_the_member(till):
+def test_points_beyond_the_multiple_stay_with_the_member(till):
     till.allow({"pointsPerUnit": 1, "currency": "EUR", "multipleOf": 3})
     till.shop.give(till.member, 10)
     assert till.pay(points=till.quote(50)["maxPoints"])["value"] == 9
@@ -235,6 +238,7 @@ def test_example_2_points_beyond_the_multiple_stay_with_the_member(till):
 def test_a_payment_of_a_value_keeps_it(till):
     till.allow({"pointsPerUnit": 3, "currency": "EUR"})
     till.shop.give(till.member, 100)
+    # 3.34 x 3 = 10.02, rounded up.
     payment = till.pay(value=3.34)
     assert (payment["points"], payment["value"]) == (11, Decimal("3.34"))
     assert till.act(payment, "capture")["value"] == Decimal("3.34")
@@ -243,7 +247,7 @@ def test_a_payment_of_a_value_keeps_it(till):
 @pytest.mark.parametrize(
     ("policy", "body", "slug"),
     [
-        pytest.param({"maxShare": 0.5}, {"points": 2600}, "payment-exceeds-share", id="example 7"),
+        ({"maxShare": 0.5}, {"points": 2600}, "payment-exceeds-share"),
         ({"maxShare": 0.5}, {"value": 25.01}, "payment-exceeds-share"),
         ({"minPoints": 300}, {"points": 299}, "payment-below-minimum"),
         ({"pointsPerUnit": 1000}, {"points": 9}, "payment-below-minimum"),
@@ -271,11 +275,11 @@ def test_a_payment_that_the_rules_do_not_allow_is_refused(till, policy, body, sl
         ({"points": 100, "validFor": "PT0S"}, "/validFor"),
     ],
 )
-def test_a_payment_of_a_wrong_form_is_refused(funded_till, body, pointer):
+def test_a_malformed_payment_is_refused(funded_till, body, pointer):
     assert [error["pointer"] for error in funded_till.pay(expect=400, **body)["errors"]] == [pointer]
 
 
-def test_points_of_an_account_with_an_overdraft_are_not_held(till):
+def test_points_of_an_account_with_an_overdraft_limit_cannot_be_held(till):
     till.allow(POLICY, overdraftLimit=50)
     till.shop.give(till.member, 100)
     assert type_of(till.pay(points=101, expect=409)) == "insufficient-balance"
@@ -306,7 +310,7 @@ def test_a_member_token_pays_and_cannot_read_or_capture(funded_till):
     member_surface.post(f"/points-payments/{payment['pointsPaymentKey']}/capture", expect=403)
 
 
-def test_an_inactive_member_cannot_pay_and_a_deactivated_one_gets_the_points_back(funded_till):
+def test_deactivating_a_member_releases_held_points_and_prevents_payments(funded_till):
     payment = funded_till.pay(points=2500)
     funded_till.shop.integration.patch(f"/members/{funded_till.member}", {"active": False})
     assert funded_till.read(payment)["status"] == "released"
@@ -325,11 +329,11 @@ def test_a_captured_payment_burns_its_points(funded_till):
     rows = funded_till.shop.rows(
         "ledger_transactions", "status, amount, fiat_value, fiat_currency", "ledger_transaction_id"
     )
-    assert tuple(rows[1]) == (1, 2500, 25, "EUR")
+    assert tuple(rows[1]) == (SETTLED, 2500, 25, "EUR")
     assert funded_till.shop.rows("ledger_balances", "total_fiat_value") == [(25,)]
 
 
-def test_a_captured_part_has_its_share_and_releases_the_rest(funded_till):
+def test_a_partial_capture_has_its_share_of_the_value_and_releases_the_rest(funded_till):
     payment = funded_till.pay(value=9.99)
     assert payment["points"] == 999
     captured = funded_till.act(payment, "capture", {"points": 500})
@@ -357,14 +361,14 @@ def test_a_payment_is_captured_or_released_once(funded_till):
     funded_till.shop.check_ledger()
 
 
-def test_no_more_is_captured_than_is_held(funded_till):
+def test_a_capture_of_more_than_the_held_points_is_refused(funded_till):
     payment = funded_till.pay(points=1000)
     assert type_of(funded_till.act(payment, "capture", {"points": 1001}, expect=409)) == "capture-exceeds-hold"
     assert funded_till.act(payment, "capture", {"points": 0}, expect=400)["errors"][0]["pointer"] == "/points"
     assert funded_till.read(payment)["status"] == "held"
 
 
-def test_example_8_the_end_of_the_hold_frees_all_points_without_a_job(funded_till):
+def test_the_end_of_the_hold_releases_all_points_without_a_job(funded_till):
     payment = funded_till.pay(points=2500)
     funded_till.clock.wait(minutes=59, seconds=50)
     assert (funded_till.read(payment)["status"], funded_till.balance) == ("held", 230)
@@ -384,7 +388,7 @@ def test_an_unknown_payment_is_not_found(funded_till):
     funded_till.refund(unknown_payment, points=1, expect=404)
 
 
-def test_a_policy_stays_while_points_are_held(funded_till):
+def test_a_policy_cannot_be_removed_while_points_are_held(funded_till):
     payment = funded_till.pay(points=1000)
     assert type_of(funded_till.allow(None, expect=409)) == "ledger-account-in-use"
     funded_till.act(payment, "capture")
@@ -415,7 +419,7 @@ def test_points_are_refunded_with_their_value(till):
     till.shop.check_ledger()
 
 
-def test_no_more_is_refunded_than_is_left(funded_till):
+def test_a_refund_of_more_than_was_captured_is_refused(funded_till):
     uncaptured_payment = funded_till.pay(points=500)
     assert type_of(funded_till.refund(uncaptured_payment, points=1, expect=409)) == "refund-exceeds-payment"
     payment = funded_till.act(funded_till.pay(points=1000), "capture", {"points": 800})
@@ -440,7 +444,7 @@ def test_the_same_refund_gets_the_first_response(funded_till):
     assert funded_till.balance == 2730
 
 
-def test_a_revert_in_the_ledger_refunds_what_is_left(funded_till):
+def test_a_revert_in_the_ledger_refunds_the_rest_of_the_payment(funded_till):
     payment = funded_till.act(funded_till.pay(points=1000), "capture")
     funded_till.refund(payment, points=300)
     path = f"{funded_till.account_path}/transactions/{payment['ledgerTransactionId']}/revert"
@@ -458,13 +462,14 @@ def test_a_refund_goes_to_the_lots_that_expire_last(till):
     till.shop.give(till.member, 500)
     payment = till.act(till.pay(points=700), "capture")
     till.refund(payment, points=450)
+    # The payment took 300 and 400. Of the refund, 400 go to the lot that expires last.
     lots = till.shop.rows("ledger_lots", "amount, remaining", "ledger_lot_id")
     assert [tuple(lot) for lot in lots] == [(300, 50), (500, 500)]
     till.shop.check_ledger()
 
 
 @pytest.mark.parametrize(("days", "expected_balance"), [(0, 0), (30, 300)])
-def test_a_refund_to_a_lot_that_has_expired_lives_for_the_restored_days(till, days, expected_balance):
+def test_points_refunded_to_an_expired_lot_are_valid_for_the_restored_expiry_days(till, days, expected_balance):
     till.allow(POLICY, expiresInMonths=1, restoredExpiryDays=days)
     till.shop.give(till.member, 500)
     payment = till.act(till.pay(points=500), "capture")

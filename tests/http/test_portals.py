@@ -45,15 +45,15 @@ def test_a_portal_is_created_and_listed(organization, administration):
     administration.get("/portals", order="theme", expect=400)
 
 
-def test_a_portal_is_changed_and_switched_off(organization, administration, other_organization):
+def test_a_portal_is_changed_and_deactivated(organization, administration, other_organization):
     portal = administration.post("/portals", {"name": "Corner", "active": True, "theme": {"a": 1}})["portal"]
     path = f"/portals/{portal['portalId']}"
     assert administration.get(path) == {"portal": portal}
-    off = administration.put(path, {"active": False})["portal"]
-    assert off == {**portal, "active": False, "updatedAt": off["updatedAt"]}
+    inactive_portal = administration.put(path, {"active": False})["portal"]
+    assert inactive_portal == {**portal, "active": False, "updatedAt": inactive_portal["updatedAt"]}
     changes = {"name": "Bar", "theme": {}, "loyaltyProgramId": organization.created.loyalty_program_id}
     updated_portal = administration.put(path, changes)["portal"]
-    assert updated_portal == {**off, **changes, "updatedAt": updated_portal["updatedAt"]}
+    assert updated_portal == {**inactive_portal, **changes, "updatedAt": updated_portal["updatedAt"]}
     assert administration.get(path) == {"portal": updated_portal}
     administration.put(path, {"publicId": str(uuid.uuid4())}, expect=400)
     problem = administration.put(path, {"authRedirectUrl": "http://x.example/"}, expect=400)
@@ -114,7 +114,7 @@ def test_valid_redirect_urls_are_stored(administration, url):
         "https://x.example/\n",
     ],
 )
-def test_other_redirect_urls_are_refused(administration, url):
+def test_malformed_and_insecure_redirect_urls_are_refused(administration, url):
     body = {"name": "Corner", "active": True, "authRedirectUrl": url}
     problem = administration.post("/portals", body, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/authRedirectUrl"]
@@ -128,7 +128,7 @@ def test_an_unknown_program_of_a_portal_is_refused(administration, other_organiz
         assert problem["type"] == "/problems/unknown-loyalty-program"
 
 
-def test_a_program_names_its_portal(organization, administration, other_organization):
+def test_a_program_can_name_a_portal_of_its_organization(organization, administration, other_organization):
     portal = administration.post("/portals", {"name": "Corner", "active": True})["portal"]
     body = {"ledgerId": organization.created.ledger_id, "description": "x", "setAsDefault": False}
     program = administration.post("/loyalty-programs", {**body, "mainPortalId": portal["portalId"]})["loyaltyProgram"]

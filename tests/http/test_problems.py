@@ -23,6 +23,8 @@ class Unavailable(Refusal):
 
 
 def raising(error):
+    """A client of an application whose dispatcher raises the error."""
+
     def dispatch(request):
         raise error
 
@@ -40,7 +42,7 @@ def raising(error):
         (Unavailable("later"), 503, "unavailable"),
     ],
 )
-def test_a_refusal_becomes_its_problem(refusal, status, slug):
+def test_the_kind_of_a_refusal_decides_the_status_of_its_problem(refusal, status, slug):
     reply = raising(refusal)("GET", "/v2/x")
     assert reply.status == status
     assert reply.headers["content-type"] == "application/problem+json"
@@ -64,9 +66,9 @@ def test_a_refusal_becomes_its_problem(refusal, status, slug):
         DBAPIError(SECRET, {}, psycopg2.DatabaseError("server closed"), connection_invalidated=True),
         PoolTimeout("QueuePool limit"),
     ],
-    ids=["away", "statement timeout", "lock timeout", "invalidated", "pool"],
+    ids=["connection refused", "statement timeout", "lock timeout", "invalidated", "pool"],
 )
-def test_a_database_that_does_not_answer_is_a_503(error, caplog):
+def test_an_unavailable_database_is_a_503(error, caplog):
     reply = raising(error)("GET", "/v2/x")
     assert reply.status == 503
     assert int(reply.headers["retry-after"]) > 0
@@ -121,13 +123,13 @@ def test_headers_of_a_result_are_sent_with_the_usual_ones():
     assert reply.headers["content-type"] == "application/json"
 
 
-def test_responses_are_not_to_be_stored():
+def test_responses_forbid_caches_to_store_them():
     client, _ = serve(PATHS)
     assert client("GET", "/v2/x").headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("request_id", ["abc-1.2_3", "x" * 64])
-def test_a_sane_request_id_is_taken_over(request_id):
+def test_a_valid_request_id_is_used(request_id):
     client, recorder = serve(PATHS)
     assert client("GET", "/v2/x", headers={"X-Request-Id": request_id}).headers["x-request-id"] == request_id
     assert recorder.last.request_id == request_id
@@ -136,9 +138,9 @@ def test_a_sane_request_id_is_taken_over(request_id):
 @pytest.mark.parametrize("request_id", ["", "x" * 65, "a b", "a\tb", "é", "a\n", "<script>"])
 def test_any_other_request_id_is_replaced(request_id):
     client, recorder = serve(PATHS)
-    got = client("GET", "/v2/x", headers={"X-Request-Id": request_id}).headers["x-request-id"]
-    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", got)
-    assert recorder.last.request_id == got
+    new_id = client("GET", "/v2/x", headers={"X-Request-Id": request_id}).headers["x-request-id"]
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", new_id)
+    assert recorder.last.request_id == new_id
 
 
 def test_every_response_has_a_request_id():
@@ -147,7 +149,7 @@ def test_every_response_has_a_request_id():
         assert client(method, path).headers["x-request-id"]
 
 
-def test_a_websocket_is_closed():
+def test_a_websocket_connection_is_refused():
     import asyncio
 
     client, _ = serve(PATHS)

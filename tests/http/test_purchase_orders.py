@@ -120,8 +120,8 @@ def test_an_order_reports_the_granted_and_the_requested_amount(shop, member, mem
 
 def test_an_order_with_only_required_fields_has_the_others_empty(shop, member_id):
     created_order = create(shop, member_id)["order"]
-    nothing = ("externalEventDate", "description", "loyaltyProgramId", "discountedTotal", "subTotal", "merchantId")
-    assert [created_order[name] for name in nothing] == [None] * len(nothing)
+    null_fields = ("externalEventDate", "description", "loyaltyProgramId", "discountedTotal", "subTotal", "merchantId")
+    assert [created_order[name] for name in null_fields] == [None] * len(null_fields)
     assert (
         created_order["customAttributes"],
         created_order["tags"],
@@ -159,7 +159,7 @@ def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, s
         ({"loyaltyProgramId": 999_999_999}, 404, "unknown-loyalty-program"),
     ],
 )
-def test_refused_orders_leave_nothing(shop, member, member_id, change, status, problem):
+def test_a_refused_order_stores_neither_events_nor_an_order(shop, member, member_id, change, status, problem):
     create(shop, member_id, externalId="o-1")
     before = shop.events(member)
     assert create(shop, member_id, expect=status, **change)["type"] == f"/problems/{problem}"
@@ -169,7 +169,7 @@ def test_refused_orders_leave_nothing(shop, member, member_id, change, status, p
     assert len(shop.rows("purchase_orders")) == 1
 
 
-def test_an_inactive_member_orders_nothing(shop, member, member_id):
+def test_an_order_of_an_inactive_member_is_refused(shop, member, member_id):
     shop.administration.patch(f"/members/{member_id}", {"active": False})
     assert create(shop, member_id, expect=409)["type"] == "/problems/member-inactive"
     assert shop.rows("purchase_orders") == []
@@ -177,10 +177,11 @@ def test_an_inactive_member_orders_nothing(shop, member, member_id):
 
 @pytest.mark.parametrize("name", ["externalId", "type", "total", "status"])
 def test_an_order_without_a_required_field_is_refused(shop, member, member_id, name):
-    without = {key: value for key, value in body().items() if key != name}
-    problem = shop.administration.post(f"/members/{member_id}/purchase-orders", without, expect=400)
+    incomplete_body = {key: value for key, value in body().items() if key != name}
+    problem = shop.administration.post(f"/members/{member_id}/purchase-orders", incomplete_body, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
-    batch(shop, {**without, "loyaltyMemberId": member}, expect=400)
+    batch(shop, {**incomplete_body, "loyaltyMemberId": member}, expect=400)
+    # An order of a batch must name the member.
     batch(shop, body(), expect=400)
 
 
@@ -217,32 +218,34 @@ def test_orders_of_a_batch_succeed_or_fail_individually(shop):
     assert errors == [None, "/problems/unknown-member", "/problems/order-exists", None, None]
     statuses = [[entry["order"]["status"] for entry in result["result"]] for result in results]
     assert statuses == [["confirmed"], [], [], ["returned"], ["created"]]
-    again = batch(shop, *orders)["results"]
-    assert {result["error"]["type"] for result in again} == {"/problems/order-exists", "/problems/unknown-member"}
+    repeated = batch(shop, *orders)["results"]
+    assert {result["error"]["type"] for result in repeated} == {"/problems/order-exists", "/problems/unknown-member"}
+    # 10 and 2 points for the orders of the first member; the order of the third was returned.
     assert [shop.balance(buyer) for buyer in members] == [12, 0, 0]
     assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
 
 
 def statements(shop, *orders):
-    """How many statements it takes to create the orders."""
+    """The number of statements that create the orders."""
     with count_statements(shop.engine) as log:
         results = batch(shop, *orders)["results"]
     assert all(result["result"] for result in results)
     return len(log)
 
 
-def test_a_batch_takes_as_many_statements_as_one_order(shop):
+def test_a_batch_of_orders_executes_as_many_statements_as_one_order(shop):
     members = [shop.member() for _ in range(10)]
     shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=10_000)
     batch(shop, body(loyaltyMemberId=members[0]))
     for status in ("confirmed", "returned"):
-        few = statements(shop, body(loyaltyMemberId=members[0], status=status))
-        many = statements(shop, *(body(loyaltyMemberId=members[n % 10], status=status) for n in range(100)))
-        assert many == few
+        for_one = statements(shop, body(loyaltyMemberId=members[0], status=status))
+        for_hundred = statements(shop, *(body(loyaltyMemberId=members[n % 10], status=status) for n in range(100)))
+        assert for_hundred == for_one
+    # A batch has at most 100 orders.
     batch(shop, *(body(loyaltyMemberId=members[0]) for _ in range(101)), expect=400)
 
 
-def test_orders_are_listed_by_page_and_order(shop, member, member_id):
+def test_orders_are_listed_by_page_in_the_requested_order(shop, member, member_id):
     created_orders = [
         create(shop, member_id, externalId=f"o-{n}", total=10 - n, items=[{"total": n}])["order"] for n in range(4)
     ]
@@ -261,7 +264,7 @@ def test_orders_are_listed_by_page_and_order(shop, member, member_id):
         shop.administration.get(path, expect=400, **query)
 
 
-def test_orders_belong_to_their_member_and_tenant(shop, member, member_id, other_organization):
+def test_orders_are_found_only_under_their_member_and_organization(shop, member, member_id, other_organization):
     created_order = create(shop, member_id)["order"]
     other = shop.integration.get(f"/members/{shop.member()}")["loyaltyMember"]["memberId"]
     assert shop.administration.get(f"/members/{other}/purchase-orders")["results"] == []

@@ -15,6 +15,7 @@ from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 
 ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
+# In the quarter of an hour that begins at 12:00: exports sum up what was earned in a quarter.
 HALF_A_YEAR_AGO = (datetime.now(UTC) - timedelta(days=180)).replace(hour=12, minute=7, second=0, microsecond=0)
 
 
@@ -36,7 +37,7 @@ def member(program, shop):
 
 
 def standing(shop, member="ana"):
-    """The balance, the points that count for tiers, and the tier."""
+    """(balance, points that count for tiers, tier) of a member; the default tier is Member."""
     record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
     [status] = record["tierStatus"]
     return shop.balance(member), status["points"], status["tier"]["name"]
@@ -66,7 +67,7 @@ def test_points_qualify_in_the_period_in_which_they_were_earned(shop, organizati
     assert shop.rows("ledger_lots") == []
 
 
-def test_faults_of_qualifying_amounts_are_those_of_their_rows(organization, member):
+def test_rows_with_wrong_qualifying_amounts_fail(organization, member):
     balances_import = Imports(organization).run(
         "loyaltyMemberId,amount,qualifyingAmount,pending\nana,1,-1,\nana,1,1.5,\nana,0,5,true\nana,1,many,\n",
         kind="balances",
@@ -84,7 +85,7 @@ def test_faults_of_qualifying_amounts_are_those_of_their_rows(organization, memb
     ]
 
 
-def test_a_row_that_was_imported_is_recognized_by_its_qualifying_amount(organization, member):
+def test_a_row_with_another_qualifying_amount_is_not_a_repetition(organization, member):
     head, imports = "loyaltyMemberId,amount,systemUniqueKey,qualifyingAmount\n", Imports(organization)
     assert counts(imports.run(head + "ana,5,a,\nana,5,b,7\n", kind="balances")) == ("done", 2, 2, 0)
     balances_import = imports.run(
@@ -110,7 +111,7 @@ def test_a_burn_has_no_qualifying_amount(shop, member):
     ]
 
 
-def test_a_repeated_mint_is_recognized_by_its_qualifying_amount(shop, member):
+def test_a_mint_with_another_qualifying_amount_is_not_a_repetition(shop, member):
     for more in ({}, {"qualifyingAmount": None}):
         shop.give(member, 5, systemUniqueKey="a", **more)
     shop.give(member, 5, systemUniqueKey="b", qualifyingAmount=0)
@@ -122,7 +123,7 @@ def test_a_repeated_mint_is_recognized_by_its_qualifying_amount(shop, member):
     assert standing(shop) == (10, 5, "Member")
 
 
-def test_mints_of_a_batch_have_qualifying_amounts(shop, organization, member):
+def test_only_mints_of_a_batch_can_have_qualifying_amounts(shop, organization, member):
     wallet = shop.integration.get("/members/ana")["loyaltyMember"]["ledgerWalletId"]
     mint_ = {"ledgerAccountId": organization.created.ledger_account_id, "fromWalletId": None, "toWalletId": wallet}
     burn = {**mint_, "fromWalletId": wallet, "toWalletId": None}
@@ -141,14 +142,14 @@ def test_mints_of_a_batch_have_qualifying_amounts(shop, organization, member):
     assert standing(shop) == (11, 701, "Silver")
 
 
-def test_a_reverted_mint_takes_all_of_its_qualifying_points(shop, member):
+def test_the_revert_of_a_mint_takes_all_of_its_qualifying_points(shop, member):
     minted = shop.give(member, 10, qualifyingAmount=900)
     path = f"/ledgers/{minted['ledgerId']}/accounts/{minted['ledgerAccountId']}"
     shop.administration.post(f"{path}/transactions/{minted['ledgerTransactionId']}/revert", {}, expect=200)
     assert standing(shop) == (0, 0, "Member")
 
 
-def test_a_campaign_gives_a_bonus_that_does_not_qualify(shop, member):
+def test_a_campaign_can_give_a_bonus_that_does_not_qualify(shop, member):
     shop.campaign(running(mint(100, qualifyingAmount=0)), running(mint(20)), eventType="member-purchase-order-created")
     [result] = shop.track(
         order(member, 50, external_id="o-1", items=[{"productCode": "a", "quantity": 2, "total": 50}])
@@ -208,6 +209,7 @@ def test_a_pending_mint_qualifies_for_what_is_captured(shop, organization, membe
     assert standing(shop) == (0, 0, "Member")
     body = {"transactions": [{"ledgerTransactionId": str(pending), "captureAmount": 5}]}
     shop.administration.post(f"/ledgers/{ledger}/accounts/{account}/captures", body, expect=200)
+    # 999 x 5 / 10, rounded down.
     assert standing(shop) == (5, 499, "Member")
 
 
@@ -228,6 +230,7 @@ def test_exported_balances_restore_what_qualifies_in_each_period(api, organizati
     shop.give("ana", 9600, "burn")
     lines = exported(organization, "balances")
     quarter = HALF_A_YEAR_AGO.replace(minute=0)
+    # One row has the balance, the others the points that qualify, by the quarter of an hour in which they were earned.
     assert [json.loads(line) for line in lines] == [
         {"loyaltyMemberId": "ana", "amount": 105, "account": "points", "qualifyingAmount": 0},
         {
@@ -260,7 +263,7 @@ def test_exported_balances_restore_what_qualifies_in_each_period(api, organizati
     shop.check_ledger()
 
 
-def test_constants_that_never_qualify_are_refused_when_they_are_saved(shop, program):
+def test_impossible_constant_amounts_of_a_mint_are_refused_when_they_are_saved(shop, program):
     path = f"/campaigns/{shop.campaign()['campaignId']}/actions"
     for params in ({"amount": 0}, {"amount": 1, "qualifyingAmount": -1}, {"amount": -1, "qualifyingAmount": 1}):
         shop.administration.post(path, running(mint(**params)), expect=400)

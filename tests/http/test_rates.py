@@ -1,4 +1,4 @@
-"""Rates: how often a key is allowed, counted over all threads and processes."""
+"""Rates: how often a key may be used, counted in all threads and processes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from handlers.setting_values import Rate
 
 
 class Clock:
+    """A clock that tests move forward."""
+
     def __init__(self) -> None:
         self.now = 1000.0
 
@@ -47,7 +49,7 @@ def test_a_burst_is_allowed_then_the_rate_applies(clock):
 
 
 def test_a_look_takes_nothing_from_the_rate(clock):
-    rates, rate = Rates(clock), Rate(1, 60)
+    rates, rate = Rates(clock), Rate(count=1, seconds=60)
     assert [rates.look("a", rate).is_allowed for _ in range(3)] == [True, True, True]
     assert rates.take("a", rate).is_allowed
     assert not rates.look("a", rate).is_allowed
@@ -55,26 +57,28 @@ def test_a_look_takes_nothing_from_the_rate(clock):
 
 @given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), max_size=60), count=st.integers(1, 5))
 def test_no_key_gets_more_than_its_burst_and_its_rate(steps, count):
-    clock, rate = Clock(), Rate(count, 60)
+    clock, rate = Clock(), Rate(count, seconds=60)
     rates, grants_by_key, began = Rates(clock), {}, clock.now
     for key, pause in steps:
         clock.now += pause
         if rates.take(key, rate).is_allowed:
             grants_by_key[key] = grants_by_key.get(key, 0) + 1
-    most = count + (clock.now - began) * count / 60
-    assert all(grants <= most + 1e-6 for grants in grants_by_key.values())
+    maximum = count + (clock.now - began) * count / 60
+    assert all(grants <= maximum + 1e-6 for grants in grants_by_key.values())
 
 
 def test_rates_work_with_more_keys_than_the_table_holds(clock):
-    rates, rate = Rates(clock), Rate(1, 60)
+    rates, rate = Rates(clock), Rate(count=1, seconds=60)
     assert all(rates.take(str(n), rate).is_allowed for n in range(2000))
+    # Only keys that others have displaced from the table are allowed a second time.
     refusals = sum(not rates.take(str(n), rate).is_allowed for n in range(2000))
     assert refusals > 1900
 
 
-def test_threads_and_forks_count_together():
-    rates, rate = Rates(), Rate(100, 86_400)
+def test_threads_and_processes_share_one_count():
+    rates, rate = Rates(), Rate(count=100, seconds=86_400)
     reading, writing = os.pipe()
+    # Four processes with 80 attempts each.
     for _ in range(3):
         if os.fork() == 0:
             os.write(writing, bytes([_in_threads(rates, rate)]))
@@ -87,6 +91,7 @@ def test_threads_and_forks_count_together():
 
 
 def _in_threads(rates: Rates, rate: Rate) -> int:
+    """The allowed ones of 80 attempts in four threads."""
     grants = []
 
     def take() -> None:
@@ -105,6 +110,6 @@ def _in_threads(rates: Rates, rate: Rate) -> int:
 def test_headers_follow_the_draft(clock):
     rates, rate = Rates(clock), Rate.parse("10/minute")
     assert rate_headers({}) == []
-    headers = dict(rate_headers({"token": rates.take("a", rate), "address": rates.take("b", Rate(2, 1))}))
+    headers = dict(rate_headers({"token": rates.take("a", rate), "address": rates.take("b", Rate(count=2, seconds=1))}))
     assert headers[b"ratelimit-policy"] == b'"token";q=10;w=60, "address";q=2;w=1'
     assert headers[b"ratelimit"] == b'"token";r=9;t=6, "address";r=1;t=1'

@@ -19,7 +19,7 @@ from tests.builders.content import Content
 
 @contextmanager
 def database(url: str, name: str) -> Iterator[str]:
-    """A database of its own on the server of the tests, with all tables."""
+    """Create a database with all tables on the server of the tests; yield its URL and drop it at the end."""
     server = create_engine(url, threads=1)
     with autocommit(server).connect() as db:
         db.execute(text(f"CREATE DATABASE {name}"))
@@ -48,8 +48,11 @@ def primary_url(settings) -> Iterator[str]:
         yield url
 
 
-def filled(api: Api, title: str) -> Content:
-    """The first organization of an empty database, with a document: it has the same ids in all of them."""
+def add_content(api: Api, title: str) -> Content:
+    """Create a collection with a document in the first organization of a database.
+
+    The first organization of every database has the same id.
+    """
     content = Content.of(api.organization(), ftsFields=["title"])
     content.put({"title": title})
     return content
@@ -57,12 +60,12 @@ def filled(api: Api, title: str) -> Content:
 
 @pytest.fixture(scope="module")
 def content(settings, primary_url, replica_url) -> Iterator[Content]:
-    """A collection of a server with a replica, which has another document."""
-    with running_api(replace(settings, database_url=replica_url)) as other:
-        filled(other, "of the replica")
-    served = replace(settings, database_url=primary_url, read_database_url=replica_url)
-    with running_api(served) as api:
-        yield filled(api, "of the primary")
+    """A collection on a server with a replica, which has another document in a collection of the same slug."""
+    with running_api(replace(settings, database_url=replica_url)) as replica_api:
+        add_content(replica_api, "of the replica")
+    with_replica = replace(settings, database_url=primary_url, read_database_url=replica_url)
+    with running_api(with_replica) as api:
+        yield add_content(api, "of the primary")
 
 
 def titles(content: Content) -> list[str]:
@@ -70,41 +73,50 @@ def titles(content: Content) -> list[str]:
     return [item["attrs"]["title"] for item in page["items"]]
 
 
-def test_searches_come_from_the_replica_and_single_reads_do_not(content):
+def test_lists_and_searches_are_read_from_the_replica_and_single_records_from_the_primary(content):
     integration = content.organization.integration
     assert titles(content) == ["of the replica"]
-    replicas = integration.get("/content/collections")["results"][0]["collectionKey"]
-    assert replicas != content.collection["collectionKey"]
+    replica_key = integration.get("/content/collections")["results"][0]["collectionKey"]
+    assert replica_key != content.collection["collectionKey"]
     assert integration.get("/content/collections/drinks") == content.collection
 
 
-def test_content_that_the_replica_lacks_comes_from_the_primary(content):
+def test_content_that_the_replica_lacks_is_read_from_the_primary(content):
     new = Content.of(content.organization, name="New")
     document = new.put({"title": "new"})
     assert new.search()["items"] == [document]
 
 
 def test_permissions_are_read_from_the_primary(content):
-    elsewhere = content.organization.api.organization()
-    assert elsewhere.integration.get("/content/collections") == {"results": [], "totalCount": 0, "page": 0, "limit": 20}
+    # The replica does not have this organization, so it could not check the permissions of the administrator.
+    second_organization = content.organization.api.organization()
+    assert second_organization.integration.get("/content/collections") == {
+        "results": [],
+        "totalCount": 0,
+        "page": 0,
+        "limit": 20,
+    }
 
 
 def test_the_primary_serves_while_the_replica_is_unavailable(settings, primary_url, monkeypatch, caplog):
-    away = make_url(primary_url).set(database="nowhere").render_as_string(hide_password=False)
-    served = replace(settings, database_url=primary_url, read_database_url=away)
-    with running_api(served) as api:
+    unavailable_url = make_url(primary_url).set(database="nowhere").render_as_string(hide_password=False)
+    with_replica = replace(settings, database_url=primary_url, read_database_url=unavailable_url)
+    with running_api(with_replica) as api:
         organization = api.organization()
         content = Content.of(organization, name="Here")
         document = content.put({"title": "here"})
         urls = []
-        monkeypatch.setattr(dispatch.transactions, "read", counting(dispatch.transactions.read, urls))
+        monkeypatch.setattr(dispatch.transactions, "read", recording_urls(dispatch.transactions.read, urls))
         for _ in range(3):
             assert content.search()["items"] == [document]
+    # After the failure the next searches do not try the replica.
     assert sum("nowhere" in url for url in urls) == 1
     assert "read replica" in caplog.text
 
 
-def counting(read, urls):
+def recording_urls(read, urls):
+    """`read` that also adds the URL of each database that it reads to `urls`."""
+
     def note_and_read(engine, work):
         urls.append(str(engine.url))
         return read(engine, work)

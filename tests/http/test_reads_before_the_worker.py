@@ -10,12 +10,12 @@ from tests.builders.points import Points
 from tests.builders.tracking import Shop, event
 
 AWAITED = {"eventTypes": ["member-generic-event"], "cancelAfter": "P20D"}
-# No two moments are a whole number of days apart.
+# No two moments are a whole number of days apart, so no points become available exactly at one of them.
 MOMENTS = ("2026-03-06T10:00", "2026-03-19T10:10", "2026-04-02T10:20", "2026-05-11T10:30", "2026-06-30T10:40")
 
 
 def balances(clock, points, member):
-    """The balances of a member, with pending and expiring points, in both interfaces."""
+    """The balances of a member, with pending and expiring points, by both interfaces and by the wallet."""
     record = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
     administered = clock.organization.administration.get(f"/members/{member['memberId']}", include="expiring")
     wallet = points.wallet_of(member["ledgerWalletId"], include="lots")
@@ -25,7 +25,7 @@ def balances(clock, points, member):
 
 
 def available_mints(points):
-    """The newest mints that are available and not reverted."""
+    """The moment by transaction id, of those of the newest mints that are available and not reverted."""
     mints = [row for row in points.rows() if row["transactionType"] == "mint" and row["status"] != 2]
     return {row["ledgerTransactionId"]: row["availableAt"] for row in mints if row["availability"] == "available"}
 
@@ -57,6 +57,6 @@ def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
         before, mints = balances(clock, points, member), available_mints(points)
         clock.advance(f"{moment}:01Z")
         assert balances(clock, points, member) == before
-        # Expiries and reverts of the worker displace some from the page.
+        # The page is shorter by the transactions that the worker posted for expiries and reverts.
         assert available_mints(points).items() <= mints.items()
     assert points.verify() == []

@@ -9,7 +9,7 @@ import pytest
 from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
-BOUNDARY = "order.total >= 100"
+AT_LEAST_100 = "order.total >= 100"
 SHIRT, MUG = {"productCode": "shirt", "quantity": 2, "total": 80}, {"productCode": "mug", "quantity": 1, "total": 40}
 
 
@@ -28,23 +28,27 @@ def campaign(shop, *actions, **more):
 
 
 def buy(shop, member, total=120, **more):
+    """Create and confirm the order o-1; return the result of its creation."""
     result = shop.track_one(order(member, total, external_id="o-1", **more))
     shop.track_one(order(member, None, "confirmed", "o-1"))
     return result
 
 
 def give_back(shop, member, *items, **more):
+    """Return items of the order o-1, or an item of any product by its total."""
     return shop.track_one(order(member, None, "partially-returned", "o-1", items=list(items), **more))
 
 
 def usage(shop, record):
+    """The used amount of each limit of a campaign."""
     limits = shop.administration.get(f"/campaigns/{record['campaignId']}", include="limits")["campaign"]["limits"]
     return [limit["used"] for limit in limits]
 
 
+# 40 of 120 remain of the order: 500 x 40 / 120.
 @pytest.mark.parametrize(("on_return", "balance"), [("prorate", 166), ("reevaluate", 0)])
-def test_example_7_below_the_boundary_nothing_is_left(shop, ana, on_return, balance):
-    campaign(shop, running(mint(500), rule=BOUNDARY), onReturn=on_return)
+def test_no_points_remain_if_the_rule_is_false_for_the_remaining_order(shop, ana, on_return, balance):
+    campaign(shop, running(mint(500), rule=AT_LEAST_100), onReturn=on_return)
     buy(shop, ana)
     assert shop.balance(ana) == 500
     result = give_back(shop, ana, {"total": 80})
@@ -54,8 +58,8 @@ def test_example_7_below_the_boundary_nothing_is_left(shop, ana, on_return, bala
     shop.check_ledger()
 
 
-def test_above_the_boundary_everything_is_left(shop, ana):
-    campaign(shop, running(mint(500), rule=BOUNDARY))
+def test_all_points_remain_while_the_rule_is_true_for_the_remaining_order(shop, ana):
+    campaign(shop, running(mint(500), rule=AT_LEAST_100))
     buy(shop, ana)
     give_back(shop, ana, {"total": 20})
     assert shop.balance(ana) == 500
@@ -63,14 +67,14 @@ def test_above_the_boundary_everything_is_left(shop, ana):
     assert shop.balance(ana) == 0
 
 
-def test_the_least_spend_is_evaluated_again_as_well(shop, ana):
+def test_the_minimum_spend_is_evaluated_again(shop, ana):
     campaign(shop, running(mint(500)), minSpendValue=100)
     buy(shop, ana)
     give_back(shop, ana, {"total": 21})
     assert shop.balance(ana) == 0
 
 
-def test_an_amount_is_computed_on_what_is_left(shop, ana):
+def test_an_amount_is_computed_from_the_remaining_order(shop, ana):
     campaign(shop, running(mint(("=", "floor(order.total / 50.0) * 10.0"))))
     buy(shop, ana)
     assert shop.balance(ana) == 20
@@ -88,7 +92,7 @@ def test_a_return_never_gives_more_points(shop, ana):
     assert shop.balance(ana) == 80
 
 
-def test_points_once_taken_are_not_given_again(shop, ana):
+def test_a_second_return_does_not_restore_points_of_the_first(shop, ana):
     campaign(shop, running(mint(50), rule="order.total >= 100 || order.total < 50"))
     buy(shop, ana)
     give_back(shop, ana, {"total": 40})
@@ -97,13 +101,14 @@ def test_points_once_taken_are_not_given_again(shop, ana):
     assert shop.balance(ana) == 0
 
 
-def test_returned_items_are_not_in_the_order_any_more(shop, ana):
+def test_the_remaining_order_has_no_returned_items(shop, ana):
     campaign(
         shop,
         running(mint(7), rule="order.items.exists(i, i.productCode == 'mug')", name="mug"),
         running(mint(("=", "order.items.map(i, i.quantity).sum() * 100.0")), name="quantity"),
     )
     buy(shop, ana, items=[SHIRT, MUG])
+    # 7 for the mug, and 100 for each of two shirts and a mug.
     assert shop.balance(ana) == 307
     give_back(shop, ana, {"productCode": "shirt", "quantity": 1})
     assert shop.balance(ana) == 207
@@ -125,24 +130,24 @@ def test_the_rest_of_a_reevaluated_return_equals_a_full_return(shop, ana):
     shop.check_ledger()
 
 
-def test_other_campaigns_of_the_order_are_taken_back_in_proportion(shop, ana):
-    campaign(shop, running(mint(500), rule=BOUNDARY))
+def test_campaigns_that_prorate_are_reverted_in_proportion(shop, ana):
+    campaign(shop, running(mint(500), rule=AT_LEAST_100))
     campaign(shop, running(mint(60)), onReturn="prorate")
     buy(shop, ana)
     give_back(shop, ana, {"total": 40})
-    # The 500 are taken since 80.00 is below 100.00; two thirds of the 60 are left.
+    # All of the 500 are reverted, since 80.00 is below 100.00. Two thirds of the 60 remain.
     assert shop.balance(ana) == 40
 
 
-def test_actions_that_were_not_granted_are_not_tried(shop, ana):
-    campaign(shop, running(mint(500), rule=BOUNDARY), running(mint(30), rule="order.total < 100"))
+def test_a_return_does_not_evaluate_actions_that_did_not_apply_to_the_purchase(shop, ana):
+    campaign(shop, running(mint(500), rule=AT_LEAST_100), running(mint(30), rule="order.total < 100"))
     buy(shop, ana)
     give_back(shop, ana, {"total": 40})
     assert shop.balance(ana) == 0
 
 
-def test_later_changes_of_the_campaign_do_not_matter(shop, ana):
-    saved_campaign = campaign(shop, running(mint(500), rule=BOUNDARY))
+def test_a_reevaluation_ignores_later_changes_of_the_campaign(shop, ana):
+    saved_campaign = campaign(shop, running(mint(500), rule=AT_LEAST_100))
     buy(shop, ana)
     path = f"/campaigns/{saved_campaign['campaignId']}/actions/{saved_campaign['actions'][0]['actionId']}"
     action_body = running(
@@ -161,18 +166,20 @@ def test_later_changes_of_the_campaign_do_not_matter(shop, ana):
 def test_a_reevaluation_sees_the_balances_of_the_purchase(shop, ana):
     campaign(shop, running(mint(500), rule="balances['points'] < 100.0 && balancesAfter['points'] < 100.0"))
     buy(shop, ana)
+    # The balance is 500 now and was 0 at the purchase.
     give_back(shop, ana, {"total": 20})
     assert shop.balance(ana) == 500
 
 
-def test_a_rule_that_fails_on_what_is_left_takes_back_in_proportion(shop, ana):
+def test_points_are_reverted_in_proportion_if_the_rule_fails_on_the_remaining_order(shop, ana):
     campaign(shop, running(mint(500), rule="order.items[1].total > 0.0"))
     buy(shop, ana, items=[SHIRT, MUG])
     give_back(shop, ana, {"productCode": "mug"})
+    # 500 x 80 / 120
     assert shop.balance(ana) == 333
 
 
-def test_points_that_a_limit_cut_are_kept_up_to_the_reevaluated_amount(shop, ana):
+def test_points_that_a_limit_cut_remain_up_to_the_reevaluated_amount(shop, ana):
     saved_campaign = campaign(
         shop,
         running(mint(("=", "order.total"))),
@@ -180,14 +187,15 @@ def test_points_that_a_limit_cut_are_kept_up_to_the_reevaluated_amount(shop, ana
         limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 100}],
     )
     buy(shop, ana)
+    # The limit cut 120 to 100, and 100 of the order remain.
     give_back(shop, ana, {"total": 20})
     assert (shop.balance(ana), usage(shop, saved_campaign)) == (100, [100])
     give_back(shop, ana, {"total": 30})
     assert (shop.balance(ana), usage(shop, saved_campaign)) == (70, [70])
 
 
-def test_spent_points_are_taken_only_in_part(shop, ana):
-    campaign(shop, running(mint(500), rule=BOUNDARY))
+def test_points_are_clawed_back_only_as_far_as_they_are_not_spent(shop, ana):
+    campaign(shop, running(mint(500), rule=AT_LEAST_100))
     buy(shop, ana)
     shop.give(ana, 450, "burn")
     result = give_back(shop, ana, {"total": 80})
@@ -198,25 +206,27 @@ def test_spent_points_are_taken_only_in_part(shop, ana):
     assert shop.balance(ana) == 0
 
 
-def test_a_budget_gets_back_the_difference_of_the_discounts(shop, ana):
+def test_a_return_reduces_the_used_budget_to_the_discounts_of_the_remaining_order(shop, ana):
     saved_campaign = campaign(
         shop,
-        running(effect("discount", type="amount", value=10), rule=BOUNDARY, name="ten"),
+        running(effect("discount", type="amount", value=10), rule=AT_LEAST_100, name="ten"),
         running(effect("discount", type="percentage", value=10), name="tenth"),
         currency="EUR",
         limitRules=[{"scope": "campaign", "type": "money", "period": "total", "limit": 100}],
     )
     buy(shop, ana, currency="EUR")
+    # 10.00 and a tenth of the other 110.00.
     assert usage(shop, saved_campaign) == [21]
     give_back(shop, ana, {"total": 20})
     # 10.00 and a tenth of 90.00.
     assert usage(shop, saved_campaign) == [19]
     give_back(shop, ana, {"total": 60})
+    # A tenth of 40.00.
     assert usage(shop, saved_campaign) == [4]
 
 
 def test_waiting_points_are_reduced(shop, ana):
-    campaign(shop, running(mint(500, availableAfter="P14D"), rule=BOUNDARY))
+    campaign(shop, running(mint(500, availableAfter="P14D"), rule=AT_LEAST_100))
     buy(shop, ana)
     give_back(shop, ana, {"total": 80})
     [balance] = shop.integration.get(f"/members/{ana}")["loyaltyMember"]["ledgerBalances"]
@@ -232,9 +242,9 @@ def test_qualifying_points_are_reduced_by_their_own_amount(shop, ana):
 
 
 def test_a_dry_run_of_a_return_reports_the_same_amount(shop, ana):
-    campaign(shop, running(mint(500), rule=BOUNDARY))
+    campaign(shop, running(mint(500), rule=AT_LEAST_100))
     buy(shop, ana)
     partial_return = order(ana, None, "partially-returned", "o-1", items=[{"total": 80}])
-    [tried] = shop.track(partial_return, executionMode="dryRun")
-    assert [transaction["revertedAmount"] for transaction in tried["reverted"][0]["ledgerTransactions"]] == [500]
+    [result] = shop.track(partial_return, executionMode="dryRun")
+    assert [transaction["revertedAmount"] for transaction in result["reverted"][0]["ledgerTransactions"]] == [500]
     assert shop.balance(ana) == 500

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from sqlalchemy import text
 
+from domain.ledger.records import MAX_AMOUNT
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.referrals import Friends, program_body
@@ -53,7 +54,7 @@ def whole_body(shop):
         availableAfter="P14D",
         availableRounding="day",
         availableOn={"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"},
-        **{f"{which}{name}": value for which in ("referrer", "referred") for name, value in side.items()},
+        **{f"{recipient}{name}": value for recipient in ("referrer", "referred") for name, value in side.items()},
     )
 
 
@@ -78,7 +79,7 @@ def test_missing_fields_have_their_defaults(administration):
     defaults = {
         "customAttributes": {},
         "tags": [],
-        "maxReferralsPerMember": 9007199254740991,
+        "maxReferralsPerMember": 2**53 - 1,
         "availableRounding": "none",
         "referredCount": 0,
         "totalCodes": 0,
@@ -88,8 +89,9 @@ def test_missing_fields_have_their_defaults(administration):
         program.pop(name)
     assert program == {**dict.fromkeys(program), **defaults}
     nulls = {name: None for name in program if program[name] is None}
-    again = administration.post("/referral-programs", {**program_body(), **nulls})["referralProgram"]
-    assert {name: again[name] for name in nulls} == nulls
+    # Null is the same as a missing field.
+    with_nulls = administration.post("/referral-programs", {**program_body(), **nulls})["referralProgram"]
+    assert {name: with_nulls[name] for name in nulls} == nulls
 
 
 def test_an_update_changes_the_sent_fields(shop, administration):
@@ -114,7 +116,7 @@ def test_an_update_changes_the_sent_fields(shop, administration):
         ({"code": ""}, "/code"),
         ({"maxPerCode": 0}, "/maxPerCode"),
         ({"maxPerCode": 1.5}, "/maxPerCode"),
-        ({"maxPerCode": 9007199254740992}, "/maxPerCode"),
+        ({"maxPerCode": 2**53}, "/maxPerCode"),
         ({"maxReferralsPerMember": 0}, "/maxReferralsPerMember"),
         ({"maxReferralsPerMember": None}, "/maxReferralsPerMember"),
         ({"maxRedeemsPerReferredMemberPerCode": 0}, "/maxRedeemsPerReferredMemberPerCode"),
@@ -123,7 +125,7 @@ def test_an_update_changes_the_sent_fields(shop, administration):
         ({"referrerPointsAccrual": -1}, "/referrerPointsAccrual"),
         ({"referrerPointsAccrual": 0.5}, "/referrerPointsAccrual"),
         ({"referredPointsAccrual": 0.5}, "/referredPointsAccrual"),
-        ({"referredPointsAccrual": 18446744073710}, "/referredPointsAccrual"),
+        ({"referredPointsAccrual": MAX_AMOUNT + 1}, "/referredPointsAccrual"),
         ({"tags": ["a,b"]}, "/tags/0"),
         ({"referrerCouponBookKey": "x"}, "/referrerCouponBookKey"),
         ({"referralProgramKey": str(uuid.uuid4())}, "/referralProgramKey"),
@@ -266,13 +268,13 @@ def test_codes_are_created_and_listed(shop, administration):
         assert code["memberId"] == friends.member_id(ana)
         assert code["referralProgramId"] == friends.program["referralProgramId"]
         assert (code["totalUsages"], code["createdAt"]) == (0, code["updatedAt"])
-    [of_ben] = friends.codes(ben, "d")
+    [ben_code] = friends.codes(ben, "d")
     other.codes(ben, "e")
     path = f"{friends.path}/codes"
-    all_codes = [of_ben, *created_codes[::-1]]
+    all_codes = [ben_code, *created_codes[::-1]]
     assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": all_codes}
     assert administration.get(path, page=1, limit=3)["results"] == all_codes[3:]
-    assert administration.get(path, memberId=of_ben["memberId"])["results"] == [of_ben]
+    assert administration.get(path, memberId=ben_code["memberId"])["results"] == [ben_code]
     assert administration.get(path, memberId=999_999_999)["totalCount"] == 0
     for order, expected_codes in (
         ("code", "abcd"),
@@ -291,7 +293,7 @@ def test_codes_are_created_and_listed(shop, administration):
     assert friends.record()["totalCodes"] == 4
 
 
-def test_codes_are_unique_in_the_organization_and_come_all_or_none(shop, administration):
+def test_codes_are_unique_in_the_organization_and_created_all_or_none(shop, administration):
     friends, other = Friends(shop), Friends(shop)
     ana, ben = shop.member(), shop.member()
     friends.codes(ana, "ANA")
@@ -301,6 +303,7 @@ def test_codes_are_unique_in_the_organization_and_come_all_or_none(shop, adminis
         assert response["type"] == "/problems/referral-code-taken"
         assert "ANA" in response["detail"]
     assert [friends.record()["totalCodes"], other.record()["totalCodes"]] == [1, 0]
+    # Similar codes are different, and "free" was not created.
     other.codes(ben, "anna", " ANA", "free", "%", "a/b", "é")
 
 
@@ -317,9 +320,9 @@ def test_codes_that_differ_in_the_case_of_letters_only_are_refused(shop, adminis
 
 
 def test_codes_of_another_organization_are_free(shop, other_organization):
-    Friends(shop).codes(shop.member(), "ELSEWHERE")
-    elsewhere = Shop(other_organization)
-    Friends(elsewhere).codes(elsewhere.member(), "elsewhere")
+    Friends(shop).codes(shop.member(), "ANA")
+    other_shop = Shop(other_organization)
+    Friends(other_shop).codes(other_shop.member(), "ana")
 
 
 @pytest.mark.parametrize(
@@ -342,7 +345,7 @@ def test_invalid_codes_are_refused_with_the_field(shop, administration, body, po
     assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
 
 
-def test_codes_are_for_active_members(shop, administration):
+def test_only_active_members_get_codes(shop, administration):
     friends, ana = Friends(shop), shop.member()
     shop.integration.patch(f"/members/{ana}", {"active": False})
     body = {"memberId": friends.member_id(ana), "codes": ["a"]}
@@ -364,7 +367,7 @@ def test_logs_are_listed_and_ordered(shop, administration):
     friends, other = Friends(shop), Friends(shop)
     ana, ben, cleo = shop.member(), shop.member(), shop.member()
     [code] = friends.codes(ana)
-    [strange] = other.codes(ana)
+    [other_code] = other.codes(ana)
     events = [
         {**refer(code["code"], ben, referralAttributes={"flyer": 7, "deep": {"a": [1]}}), "systemUniqueKey": "b"},
         {**refer(code["code"], cleo), "systemUniqueKey": "a"},
@@ -398,49 +401,51 @@ def test_logs_are_listed_and_ordered(shop, administration):
     for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
         administration.get(path, expect=400, **query)
     for wrong in (
-        f"{friends.path}/codes/{strange['referralCodeId']}/logs",
+        f"{friends.path}/codes/{other_code['referralCodeId']}/logs",
         f"{friends.path}/codes/999999999/logs",
         f"/referral-programs/999999999/codes/{code['referralCodeId']}/logs",
     ):
         assert administration.get(wrong, expect=404)["type"] == "/problems/not-found"
 
 
-def test_the_leaderboard_equals_a_naive_count(shop, administration):
+def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
     friends, other = Friends(shop, maxRedeemsPerReferredMemberPerCode=2), Friends(shop)
     owners = [
         shop.member(profile={"name": name, "email": f"{name}@example.com"} if name else {})
         for name in ("Dora", None, "Ana", "Cleo")
     ]
     codes = [[friends.code(owner) for _ in range(2)] for owner in owners]
-    strange = other.code(owners[0])
+    other_program_code = other.code(owners[0])
+    # Six guests enrol with a code, by the first code of three owners. Two guests enrol without one.
     guests = [shop.member(referralCode=codes[n % 3][0]) for n in range(6)]
     guests += [shop.member() for _ in range(2)]
-    uses = [(g * 7 + step * 3) % 4 for g in range(8) for step in range(4)]
-    attempts = [(guests[i // 4], codes[owner][i % 2]) for i, owner in enumerate(uses)]
+    # Each guest uses four codes.
+    owner_indexes = [(guest * 7 + step * 3) % 4 for guest in range(8) for step in range(4)]
+    attempts = [(guests[i // 4], codes[owner][i % 2]) for i, owner in enumerate(owner_indexes)]
     results = [shop.track_one(refer(code, guest)) for guest, code in attempts]
-    results += [shop.track_one(refer(strange, guests[0]))]
-    cancelled = results[2]["loyaltyEventKey"]
-    shop.integration.post(f"/events/{cancelled}/cancel", {}, expect=200)
+    results += [shop.track_one(refer(other_program_code, guests[0]))]
+    cancelled_index = 2
+    shop.integration.post(f"/events/{results[cancelled_index]['loyaltyEventKey']}/cancel", {}, expect=200)
 
     rows = []
     owner_of = {code: owner for owner, codes_of_owner in zip(owners, codes, strict=True) for code in codes_of_owner}
     enrolled = {(owner_of[codes[n % 3][0]], guests[n]) for n in range(6)}
     referrals = [
         (owner_of[code], guest)
-        for number, ((guest, code), result) in enumerate(zip(attempts, results[:-1], strict=True))
-        if result["referrals"][0]["status"] == "applied" and number != 2
+        for index, ((guest, code), result) in enumerate(zip(attempts, results[:-1], strict=True))
+        if result["referrals"][0]["status"] == "applied" and index != cancelled_index
     ]
     for owner in owners:
         profile = shop.integration.get(f"/members/{owner}")["loyaltyMember"]["profile"]
-        accepted = {guest for by, guest in referrals if by == owner}
+        accepted_guests = {guest for referrer, guest in referrals if referrer == owner}
         rows.append(
             {
                 "memberId": friends.member_id(owner),
                 "name": profile["name"],
                 "email": profile["email"],
-                "invites": len({guest for by, guest in enrolled if by == owner} | accepted),
-                "acceptedInvites": len(accepted),
-                "pointsAccumulated": 100 * sum(by == owner for by, _ in referrals),
+                "invites": len({guest for referrer, guest in enrolled if referrer == owner} | accepted_guests),
+                "acceptedInvites": len(accepted_guests),
+                "pointsAccumulated": 100 * sum(referrer == owner for referrer, _ in referrals),
             }
         )
     path = f"{friends.path}/leaderboard"

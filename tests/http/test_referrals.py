@@ -34,7 +34,7 @@ def refer(code, member, **more):
 
 
 def outcome(result):
-    """The status of an event's only referral, and the problem that prevented it."""
+    """(status, type of the problem or "") of an event's only referral."""
     [referral] = result["referrals"]
     return referral["status"], referral.get("error", {}).get("type", "").removeprefix("/problems/")
 
@@ -43,7 +43,7 @@ def cancel(shop, result):
     return shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)["results"]
 
 
-def test_both_sides_are_rewarded_and_it_is_logged(shop, friends):
+def test_a_referral_rewards_both_members_and_is_logged(shop, friends):
     ana, ben = shop.member(), shop.member()
     [code] = friends.codes(ana)
     result = shop.track_one(refer(code["code"], ben))
@@ -82,16 +82,16 @@ def test_a_repeated_event_returns_the_same_result(shop, friends):
     assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
 
 
-def test_the_code_of_the_event_comes_before_that_of_the_order_and_of_the_enrolment(shop):
+def test_the_code_of_the_event_takes_precedence_over_the_codes_of_order_and_enrolment(shop):
     friends = Friends(shop, eventType=CREATED)
     ana, ben, cleo = (shop.member() for _ in range(3))
     codes = {member: friends.code(member) for member in (ana, ben, cleo)}
     dora = shop.member(referralCode=codes[cleo])
-    both = order(dora, referralCode=codes[ben])
-    both["payload"]["referralCode"] = codes[ana]
+    with_both_codes = order(dora, referralCode=codes[ben])
+    with_both_codes["payload"]["referralCode"] = codes[ana]
     used_codes = [
         shop.track_one(purchase)["referrals"][0]["code"]
-        for purchase in (both, order(dora, referralCode=codes[ben]), order(dora))
+        for purchase in (with_both_codes, order(dora, referralCode=codes[ben]), order(dora))
     ]
     assert used_codes == [codes[ana], codes[ben], codes[cleo]]
     assert [shop.balance(member) for member in (ana, ben, cleo, dora)] == [100, 100, 100, 150]
@@ -108,20 +108,20 @@ def test_a_member_who_is_enrolled_with_a_code_is_referred_by_the_enrolment_itsel
     assert [log["referredMemberId"] for log in friends.logs(code)] == [friends.member_id(ben)]
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_an_order_keeps_its_code_for_the_events_that_follow(shop, together):
+@pytest.mark.parametrize("in_one_request", [True, False])
+def test_the_code_of_an_order_is_used_by_its_later_events(shop, in_one_request):
     friends = Friends(shop, eventType=CONFIRMED)
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
     events = [order(ben, 10, external_id="o", referralCode=code), order(ben, None, "confirmed", "o")]
-    results = shop.track(*events) if together else [shop.track_one(event) for event in events]
+    results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
     assert [result["status"] for result in results] == ["success"] * 2
     assert results[0]["referrals"] == []
     assert outcome(results[1]) == ("applied", "")
     assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
 
 
-def test_an_order_that_is_entered_refers_too(shop):
+def test_an_order_that_an_administrator_creates_can_be_a_referral(shop):
     friends = Friends(shop, eventType=CREATED)
     ana, ben = shop.member(), shop.member()
     body = {"externalId": "o", "type": "shop", "total": 5, "status": "created", "referralCode": friends.code(ana)}
@@ -159,7 +159,7 @@ def test_an_unknown_code_is_skipped_with_the_reason(shop, friends):
     assert shop.track_one(event(ben))["referrals"] == []
 
 
-def test_upper_and_lower_case_are_different(shop, friends):
+def test_a_code_in_another_case_is_unknown(shop, friends):
     ana, ben = shop.member(), shop.member()
     friends.codes(ana, "ANA")
     assert outcome(shop.track_one(refer("ana", ben))) == ("skipped", "unknown-referral-code")
@@ -168,20 +168,20 @@ def test_upper_and_lower_case_are_different(shop, friends):
 @pytest.mark.parametrize(
     ("limits", "uses", "expected_limits"),
     [
-        # The first digit is the code, the second the guest.
+        # Each use has two digits: the index of the code and that of the guest.
         ({"maxPerCode": 2}, "00 01 02 10", ["", "", "maxPerCode", ""]),
         ({"maxReferralsPerMember": 2}, "00 11 12 02", ["", "", "maxReferralsPerMember", "maxReferralsPerMember"]),
         ({}, "00 00 10 01", ["", "maxRedeemsPerReferredMemberPerCode", "", ""]),
         ({"maxRedeemsPerReferredMemberPerCode": 2}, "00 00 00", ["", "", "maxRedeemsPerReferredMemberPerCode"]),
     ],
 )
-@pytest.mark.parametrize("together", [True, False])
-def test_a_limit_is_used_up_and_not_exceeded(shop, limits, uses, expected_limits, together):
+@pytest.mark.parametrize("in_one_request", [True, False])
+def test_a_referral_beyond_a_limit_is_skipped(shop, limits, uses, expected_limits, in_one_request):
     friends = Friends(shop, **limits)
     ana, guests = shop.member(), [shop.member() for _ in range(3)]
     codes = [friends.code(ana) for _ in range(2)]
     events = [refer(codes[int(use[0])], guests[int(use[1])]) for use in uses.split()]
-    results = shop.track(*events) if together else [shop.track_one(event) for event in events]
+    results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
     assert [result["referrals"][0].get("error", {}).get("limit", "") for result in results] == expected_limits
     applied_count = expected_limits.count("")
     assert shop.balance(ana) == 100 * applied_count
@@ -190,7 +190,7 @@ def test_a_limit_is_used_up_and_not_exceeded(shop, limits, uses, expected_limits
     assert all(result["status"] == "success" for result in results)
 
 
-def test_limits_are_of_one_member_and_one_program(shop):
+def test_limits_apply_to_each_referrer_in_each_program(shop):
     friends, other = Friends(shop, maxReferralsPerMember=1), Friends(shop, maxReferralsPerMember=1)
     ana, ben, cleo = (shop.member() for _ in range(3))
     for program in (friends, other):
@@ -215,7 +215,7 @@ def test_dates_of_a_program_apply_to_the_event_date(shop, dates, at, expected_st
     assert outcome(result) == (expected_status, "" if expected_status == "applied" else "referral-program-inactive")
 
 
-def test_an_inactive_program_rewards_nobody(shop, friends):
+def test_the_codes_of_an_inactive_program_are_skipped(shop, friends):
     ana = shop.member()
     code = friends.code(ana)
     ben = shop.member(referralCode=code)
@@ -252,7 +252,7 @@ def test_the_referred_member_must_be_in_the_audience(shop):
     assert outcome(shop.track_one(refer(code, ben))) == ("applied", "")
 
 
-def test_points_go_where_the_program_says(shop):
+def test_rewards_go_to_the_ledger_accounts_of_the_program(shop):
     created = shop.organization.created
     stars, hearts = shop.account(decimals=2), shop.account()
     body = {"ledgerId": created.ledger_id, "description": "Second", "setAsDefault": False}
@@ -273,7 +273,7 @@ def test_points_go_where_the_program_says(shop):
 
 
 @pytest.mark.parametrize("side", ["referrer", "referred"])
-def test_a_side_without_points_gets_none(shop, side):
+def test_a_side_without_an_accrual_gets_no_points(shop, side):
     for nothing in (0, None):
         friends = Friends(shop, **{f"{side}PointsAccrual": nothing})
         ana, ben = shop.member(), shop.member()
@@ -283,7 +283,7 @@ def test_a_side_without_points_gets_none(shop, side):
         assert (shop.balance(ana), shop.balance(ben)) == ((0, 50) if side == "referrer" else (100, 0))
 
 
-def test_a_reward_that_cannot_be_given_takes_nothing_from_the_other(shop):
+def test_a_reward_that_cannot_be_given_does_not_prevent_the_other(shop):
     scarce = shop.account(maxSupply=10)
     friends = Friends(shop, referrerLedgerAccountId=scarce["ledgerAccountId"])
     ana, ben = shop.member(), shop.member()
@@ -295,7 +295,7 @@ def test_a_reward_that_cannot_be_given_takes_nothing_from_the_other(shop):
     assert shop.administration.get(f"{friends.path}/leaderboard")["results"][0]["pointsAccumulated"] == 0
 
 
-def test_campaigns_on_the_event_of_a_referral_are_evaluated_too(shop, friends):
+def test_campaigns_also_evaluate_the_event_of_a_referral(shop, friends):
     shop.campaign(running(mint(3), rule="size(balances) >= 0"), eventType="member-generic-event")
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben))
@@ -304,7 +304,7 @@ def test_campaigns_on_the_event_of_a_referral_are_evaluated_too(shop, friends):
 
 
 @pytest.mark.parametrize("mode", ["dryRun", "captureOnly", "authorize"])
-def test_the_other_modes_change_nothing(shop, friends, mode):
+def test_only_the_full_mode_executes_referrals(shop, friends, mode):
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
     [result] = shop.track(refer(code, ben), executionMode=mode)
@@ -319,18 +319,19 @@ def test_a_dry_run_reports_what_the_full_run_does(shop):
     friends = Friends(shop, maxPerCode=3, maxReferralsPerMember=4)
     owners, guests = [shop.member() for _ in range(2)], [shop.member() for _ in range(4)]
     codes = [friends.code(owners[n % 2]) for n in range(4)]
+    # Known codes and an unknown one, used by guests and by a referrer.
     events = [refer((*codes, "nobody")[(n * 3) % 5], (*guests, owners[0])[(n * 2) % 5]) for n in range(30)]
-    rehearsal = [result["referrals"] for result in shop.track(*events, executionMode="dryRun")]
+    dry_run = [result["referrals"] for result in shop.track(*events, executionMode="dryRun")]
     full_run = [result["referrals"] for result in shop.track(*events)]
-    for referral in (entry for referrals in rehearsal for entry in referrals):
+    for referral in (entry for referrals in dry_run for entry in referrals):
         for reward in referral["rewards"]:
             assert reward["status"] == "evaluated"
             reward["status"] = "executed"
-    assert rehearsal == full_run
+    assert dry_run == full_run
     assert {entry["status"] for referrals in full_run for entry in referrals} == {"applied", "skipped"}
 
 
-def test_a_cancellation_restores_the_state_before(shop):
+def test_a_cancellation_restores_the_state_before_the_referral(shop):
     friends = Friends(shop, maxPerCode=1, maxReferralsPerMember=1)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
@@ -352,16 +353,16 @@ def test_a_cancellation_restores_the_state_before(shop):
     assert sorted(ledger_transaction["amount"] for ledger_transaction in reversal["ledgerTransactions"]) == [50, 100]
     assert (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben)) == before
     # The limits allow a referral again, even of the same member.
-    again = shop.track_one(refer(code, ben))
-    assert outcome(again) == ("applied", "")
-    cancel(shop, again)
+    second = shop.track_one(refer(code, ben))
+    assert outcome(second) == ("applied", "")
+    cancel(shop, second)
     assert outcome(shop.track_one(refer(code, cleo))) == ("applied", "")
-    response = shop.integration.post(f"/events/{again['loyaltyEventKey']}/cancel", {}, expect=409)
+    response = shop.integration.post(f"/events/{second['loyaltyEventKey']}/cancel", {}, expect=409)
     assert response["type"] == "/problems/event-cancelled"
     assert friends.usages() == {code: 1}
 
 
-def test_a_cancellation_takes_no_points_that_the_referrer_has_spent(shop, friends):
+def test_a_cancellation_claws_back_only_points_that_the_referrer_still_has(shop, friends):
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
     result = shop.track_one(refer(code, ben))
@@ -377,15 +378,15 @@ def test_a_cancellation_takes_no_points_that_the_referrer_has_spent(shop, friend
 
 
 @pytest.mark.parametrize("status", ["returned", "cancelled", "rejected"])
-@pytest.mark.parametrize("together", [True, False])
-def test_an_order_that_is_undone_refers_no_more(shop, status, together):
+@pytest.mark.parametrize("in_one_request", [True, False])
+def test_undoing_an_order_undoes_its_referral(shop, status, in_one_request):
     friends = Friends(shop, eventType=CREATED, maxPerCode=1)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
     created = order(ben, 10, external_id="o", referralCode=code)
     events = [created, *([order(ben, None, "confirmed", "o")] if status == "returned" else [])]
     events += [order(ben, None, status, "o"), order(cleo, referralCode=code)]
-    results = shop.track(*events) if together else [shop.track_one(event) for event in events]
+    results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
     assert len(results[-2]["reverted"][0]["referrals"]) == 1
     assert outcome(results[-1]) == ("applied", "")
     assert [shop.balance(member) for member in (ana, ben, cleo)] == [100, 0, 50]
@@ -393,7 +394,7 @@ def test_an_order_that_is_undone_refers_no_more(shop, status, together):
     assert friends.record()["referredCount"] == 1
 
 
-def test_a_return_in_part_takes_points_in_proportion(shop):
+def test_a_partial_return_reverts_the_points_of_a_referral_in_proportion(shop):
     friends = Friends(shop, eventType=CREATED)
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
@@ -416,8 +417,8 @@ def books(organization):
     return CouponBooks(organization)
 
 
-def assigned(shop, book):
-    """How many coupons of a book each member has."""
+def coupons_by_member(shop, book):
+    """The number of coupons of a book that each member has, by the member's id."""
     rows = shop.rows("coupon_usages", "member_id, coupon_book_id, amount_assigned")
     amounts = Counter()
     for row in rows:
@@ -426,10 +427,13 @@ def assigned(shop, book):
     return {member: amount for member, amount in amounts.items() if amount}
 
 
-def test_both_sides_may_get_coupons_and_points(shop, books):
-    ours, theirs = books.make("A1", "A2"), books.make(type="codeless", maxCouponCount=5)
+def test_a_referral_can_give_points_and_coupons(shop, books):
+    referrer_book, referred_book = books.make("A1", "A2"), books.make(type="codeless", maxCouponCount=5)
     shop.campaign(running(mint(1)), eventType="coupon-code-assigned")
-    keys = {"referrerCouponBookKey": ours["couponBookKey"], "referredCouponBookKey": theirs["couponBookKey"]}
+    keys = {
+        "referrerCouponBookKey": referrer_book["couponBookKey"],
+        "referredCouponBookKey": referred_book["couponBookKey"],
+    }
     friends = Friends(shop, **keys, referredPointsAccrual=None)
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben))
@@ -440,20 +444,23 @@ def test_both_sides_may_get_coupons_and_points(shop, books):
     ]
     assert outcomes == [
         ("referrer", 100, None, "executed"),
-        ("referrer", None, ours["couponBookKey"], "executed"),
-        ("referred", None, theirs["couponBookKey"], "executed"),
+        ("referrer", None, referrer_book["couponBookKey"], "executed"),
+        ("referred", None, referred_book["couponBookKey"], "executed"),
     ]
-    assert assigned(shop, ours) == {friends.member_id(ana): 1}
-    assert assigned(shop, theirs) == {friends.member_id(ben): 1}
+    assert coupons_by_member(shop, referrer_book) == {friends.member_id(ana): 1}
+    assert coupons_by_member(shop, referred_book) == {friends.member_id(ben): 1}
     # Each assignment is reported, and campaigns evaluate it.
     assert (shop.balance(ana), shop.balance(ben)) == (101, 1)
     for member in (ana, ben):
         assert [event["eventType"] for event in shop.events(member)].count("coupon-code-assigned") == 1
 
 
-def test_coupons_are_taken_back_with_the_event(shop, books):
-    ours, theirs = books.make("A1"), books.make(type="generated", maxCouponCount=1)
-    keys = {"referrerCouponBookKey": ours["couponBookKey"], "referredCouponBookKey": theirs["couponBookKey"]}
+def test_a_cancellation_reverts_the_coupons_of_a_referral(shop, books):
+    referrer_book, referred_book = books.make("A1"), books.make(type="generated", maxCouponCount=1)
+    keys = {
+        "referrerCouponBookKey": referrer_book["couponBookKey"],
+        "referredCouponBookKey": referred_book["couponBookKey"],
+    }
     friends = Friends(shop, referrerPointsAccrual=0, referredPointsAccrual=0, **keys)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
@@ -462,10 +469,10 @@ def test_coupons_are_taken_back_with_the_event(shop, books):
         assert {reward["status"] for reward in result["referrals"][0]["rewards"]} == {"executed"}
         assert len(friends.logs(code)) == 1
         reversals = cancel(shop, result)
-        of_event = next(reversal for reversal in reversals if reversal["eventType"] == "member-generic-event")
-        assert sorted(coupon["couponBookKey"] for coupon in of_event["coupons"]) == sorted(keys.values())
-        assert len(of_event["referrals"]) == 1
-        assert assigned(shop, ours) == assigned(shop, theirs) == {}
+        event_reversal = next(reversal for reversal in reversals if reversal["eventType"] == "member-generic-event")
+        assert sorted(coupon["couponBookKey"] for coupon in event_reversal["coupons"]) == sorted(keys.values())
+        assert len(event_reversal["referrals"]) == 1
+        assert coupons_by_member(shop, referrer_book) == coupons_by_member(shop, referred_book) == {}
         assert friends.usages() == {code: 0}
 
 
@@ -473,7 +480,7 @@ def test_coupons_are_taken_back_with_the_event(shop, books):
     ("book", "problem"),
     [({}, "coupon-out-of-stock"), ({"publishingStatus": "draft"}, "coupon-book-not-published")],
 )
-def test_an_unavailable_coupon_leaves_the_other_rewards(shop, books, book, problem):
+def test_an_unavailable_coupon_does_not_prevent_the_other_rewards(shop, books, book, problem):
     stored_book = books.make(**book)
     friends = Friends(shop, referrerCouponBookKey=stored_book["couponBookKey"])
     ana, ben = shop.member(), shop.member()
@@ -492,13 +499,13 @@ def test_a_dry_run_assigns_no_coupons(shop, books):
         results = shop.track(*events, executionMode=mode)
         rewards = [result["referrals"][0]["rewards"][1]["status"] for result in results]
         assert rewards == expected_statuses
-        assert assigned(shop, book) == ({friends.member_id(ana): 1} if mode == "full" else {})
+        assert coupons_by_member(shop, book) == ({friends.member_id(ana): 1} if mode == "full" else {})
 
 
 # --- events of the queue and server ------------------------------------------------------------------------------
 
 
-def test_events_that_are_queued_refer_when_they_are_evaluated(shop, friends):
+def test_queued_events_are_referrals_when_they_are_evaluated(shop, friends):
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
     dora = shop.member(referralCode=code)
@@ -517,7 +524,7 @@ def test_events_that_are_queued_refer_when_they_are_evaluated(shop, friends):
 
 
 def gold_at(shop, points):
-    """A tier that members reach with so many points."""
+    """Create the tier Gold, which members reach with `points` in the default account."""
     created = shop.organization.created
     path = f"/loyalty-programs/{created.loyalty_program_id}"
     program = shop.administration.get(path)["loyaltyProgram"]
@@ -530,7 +537,7 @@ def gold_at(shop, points):
 
 @pytest.mark.parametrize("how", ["track", "mint"])
 def test_an_event_that_the_server_reports_can_be_a_referral(shop, how):
-    """A member who reaches gold rewards its referrer, who thereby reaches gold and rewards the next referrer."""
+    """A member who reaches Gold rewards the referrer, who thereby reaches Gold and rewards the next referrer."""
     friends = Friends(shop, eventType="member-tier-set", referredPointsAccrual=0)
     gold_at(shop, 100)
     chain = [shop.member()]
@@ -546,7 +553,7 @@ def test_an_event_that_the_server_reports_can_be_a_referral(shop, how):
     assert friends.record()["totalLogs"] == 3
 
 
-def test_codes_in_payloads_have_a_form(shop, friends):
+def test_malformed_codes_in_payloads_are_refused(shop, friends):
     ben = shop.member()
     for payload, pointer in (
         ({"referralCode": 7}, "referralCode"),
@@ -556,11 +563,12 @@ def test_codes_in_payloads_have_a_form(shop, friends):
         body = {"events": [event(ben, payload=payload)]}
         problem = shop.integration.post("/events/track", body, expect=400)
         assert {error["pointer"] for error in problem["errors"]} == {f"/events/0/payload/{pointer}"}
-    for nothing in (None, ""):
-        assert shop.track_one(refer(nothing, ben))["referrals"] == []
+    # Null and the empty text are no code.
+    for no_code in (None, ""):
+        assert shop.track_one(refer(no_code, ben))["referrals"] == []
 
 
-def test_an_administrator_who_tracks_an_event_refers_too(shop, friends):
+def test_an_event_that_an_administrator_tracks_can_be_a_referral(shop, friends):
     ana, ben = shop.member(), shop.member()
     body = {
         "systemUniqueKey": key(),

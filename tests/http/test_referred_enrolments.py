@@ -1,4 +1,4 @@
-"""What the response of an enrolment reports of its referral code, over HTTP."""
+"""The referral that the response to an enrolment reports, over HTTP."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_an_unknown_code_is_reported(shop, enrol):
         assert shop.integration.get(f"/members/by-{code}")["loyaltyMember"]["referralCode"] == code
 
 
-def test_a_code_is_reported_where_there_are_no_programs(enrol):
+def test_a_code_is_reported_as_unknown_if_there_are_no_programs(enrol):
     [outcome] = enrol("ana", referralCode="NOBODY")
     assert outcome["error"]["type"] == "/problems/unknown-referral-code"
 
 
-def test_a_code_that_counts_is_reported(shop, enrol):
+def test_an_applied_code_is_reported_with_its_rewards(shop, enrol):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
     [outcome] = enrol("ana", referralCode=code)
@@ -58,7 +58,7 @@ def test_nothing_is_reported_without_a_code(shop, enrol):
     assert enrol("ben", referralCode=None) == []
 
 
-def test_why_a_code_does_not_count_is_reported(shop, enrol):
+def test_a_skipped_code_is_reported_with_the_reason(shop, enrol):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
     [outcome] = enrol("ana", referralCode=code, active=False)

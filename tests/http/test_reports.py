@@ -1,4 +1,4 @@
-"""Reports over HTTP: what each counts, on which day, and the form of its response."""
+"""Reports over HTTP: the figures, the day on which a record counts, and the media types of the responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from persistence import transactions
 from persistence.reports.totals import move_changes
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, running
 
-OPERATIONS = {
+# Reports, with the required query, and the role that each needs.
+ROLE_OF_REPORT = {
     "members-over-time": "members:read",
     "coupons-over-time": "coupons:read",
     "top-coupon-books": "coupons:read",
@@ -38,7 +39,7 @@ def shop(organization):
 
 @pytest.fixture(params=["changes", "totals"])
 def settle(request, shop):
-    """Bring all records or none into the totals before reports are read."""
+    """A function that moves all records into the totals, or none, before reports are read, and verifies the totals."""
 
     def settle():
         if request.param == "totals":
@@ -54,7 +55,7 @@ def report(shop, name, **query):
     return shop.administration.get(f"/reports/{name}", **query)
 
 
-def filled(series):
+def nonzero_days(series):
     """The days of a series that are not all zero."""
     return [row for row in series["results"] if any(value for name, value in row.items() if name != "date")]
 
@@ -63,19 +64,19 @@ def today():
     return datetime.now(UTC).date().isoformat()
 
 
-@pytest.mark.parametrize("path", OPERATIONS)
+@pytest.mark.parametrize("path", ROLE_OF_REPORT)
 def test_each_report_needs_its_role(organization, path):
     name, _, query = path.partition("?")
     query = dict([query.split("=")] if query else [])
-    permitted_surface = organization.administration.with_token(organization.token_of(OPERATIONS[path]))
+    permitted_surface = organization.administration.with_token(organization.token_of(ROLE_OF_REPORT[path]))
     permitted_surface.get(f"/reports/{name}", **query)
-    others = set(OPERATIONS.values()) - {OPERATIONS[path]}
+    others = set(ROLE_OF_REPORT.values()) - {ROLE_OF_REPORT[path]}
     other_surface = organization.administration.with_token(organization.token_of(*sorted(others)))
     other_surface.get(f"/reports/{name}", expect=403, **query)
     other_surface.with_token(None).get(f"/reports/{name}", expect=401, **query)
 
 
-@pytest.mark.parametrize("path", [operation for operation in OPERATIONS if operation != "missions-summary"])
+@pytest.mark.parametrize("path", [operation for operation in ROLE_OF_REPORT if operation != "missions-summary"])
 def test_invalid_ranges_and_zones_are_refused(organization, path):
     name, _, query = path.partition("?")
     query = dict([query.split("=")] if query else [])
@@ -121,12 +122,12 @@ def test_a_series_without_dates_covers_the_last_30_days(shop):
     assert [row["amount"] for row in rows] == [0] * 29 + [1]
 
 
-def test_members_of_others_are_not_counted(shop, other_organization):
+def test_members_of_other_organizations_are_not_counted(shop, other_organization):
     other_organization.member()
-    assert filled(report(shop, "members-over-time")) == []
+    assert nonzero_days(report(shop, "members-over-time")) == []
 
 
-def test_a_day_begins_inclusively_and_ends_exclusively(shop, settle):
+def test_a_range_includes_its_beginning_and_excludes_its_end(shop, settle):
     member = shop.member()
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     for total, at in (
@@ -144,7 +145,7 @@ def test_a_day_begins_inclusively_and_ends_exclusively(shop, settle):
     assert report(shop, "event-count", **event_type)["result"] == {"totalCount": 0}
 
 
-def test_mints_count_on_the_date_that_they_are_given(shop, settle):
+def test_mints_count_on_their_external_event_date(shop, settle):
     ana, ben = shop.member(profile={"name": "Ana", "lastName": "Alvarez"}), shop.member()
     new_york = {"tz": "America/New_York"}
     shop.give(ana, 100, tags=["spring", "web"], externalEventDate="2024-03-10T04:30:00Z")
@@ -154,10 +155,10 @@ def test_mints_count_on_the_date_that_they_are_given(shop, settle):
     settle()
     march = report(shop, "tag-series", **MARCH)
     assert len(march["results"]) == 31
-    assert filled(march) == [{"date": "2024-03-10", "amount": 100}, {"date": "2024-03-11", "amount": 37}]
+    assert nonzero_days(march) == [{"date": "2024-03-10", "amount": 100}, {"date": "2024-03-11", "amount": 37}]
     # On 10 March clocks were set forward in New York, where the day before ended at 5:00 and this one ends at 4:00.
     local = {"sinceFrom": "2024-03-01T05:00:00Z", "sinceTo": "2024-04-01T04:00:00Z"}
-    assert filled(report(shop, "tag-series", **local, **new_york)) == [
+    assert nonzero_days(report(shop, "tag-series", **local, **new_york)) == [
         {"date": "2024-03-09", "amount": 100},
         {"date": "2024-03-10", "amount": 30},
         {"date": "2024-03-11", "amount": 7},
@@ -183,13 +184,14 @@ def test_a_range_may_begin_and_end_at_any_moment(shop, settle):
     shop.give(member, 4, tags=["t"], externalEventDate="2024-03-10T10:14:59Z")
     shop.give(member, 8, tags=["t"], externalEventDate="2024-03-11T17:31:01Z")
     settle()
-    odd = {"sinceFrom": "2024-03-10T10:07:13Z", "sinceTo": "2024-03-11T17:31:01Z"}
-    assert report(shop, "tag-total", tag="t", **odd)["result"]["amount"] == 6
-    assert report(shop, "top-members", **odd)["results"][0]["amount"] == 6
-    assert filled(report(shop, "tag-series", **odd)) == [{"date": "2024-03-10", "amount": 6}]
-    within = {"sinceFrom": "2024-03-10T10:07:13Z", "sinceTo": "2024-03-10T10:14:00Z"}
-    assert report(shop, "tag-total", **within)["result"]["amount"] == 2
-    assert report(shop, "top-members", **within)["results"][0]["amount"] == 2
+    # The totals have quarters of an hour; the records at both ends of a range are read.
+    two_days = {"sinceFrom": "2024-03-10T10:07:13Z", "sinceTo": "2024-03-11T17:31:01Z"}
+    assert report(shop, "tag-total", tag="t", **two_days)["result"]["amount"] == 6
+    assert report(shop, "top-members", **two_days)["results"][0]["amount"] == 6
+    assert nonzero_days(report(shop, "tag-series", **two_days)) == [{"date": "2024-03-10", "amount": 6}]
+    minutes = {"sinceFrom": "2024-03-10T10:07:13Z", "sinceTo": "2024-03-10T10:14:00Z"}
+    assert report(shop, "tag-total", **minutes)["result"]["amount"] == 2
+    assert report(shop, "top-members", **minutes)["results"][0]["amount"] == 2
 
 
 def test_days_follow_zones_whose_offset_had_seconds(shop, settle):
@@ -200,13 +202,13 @@ def test_days_follow_zones_whose_offset_had_seconds(shop, settle):
     shop.give(member, 4, externalEventDate="1930-01-02T23:40:27Z")
     settle()
     january = {"sinceFrom": "1930-01-01T00:00:00Z", "sinceTo": "1930-02-01T00:00:00Z"}
-    assert filled(report(shop, "tag-series", **january, tz="Europe/Amsterdam")) == [
+    assert nonzero_days(report(shop, "tag-series", **january, tz="Europe/Amsterdam")) == [
         {"date": "1930-01-01", "amount": 1},
         {"date": "1930-01-02", "amount": 6},
     ]
 
 
-def test_amounts_of_accounts_are_added_unless_one_is_asked_for(shop, settle):
+def test_amounts_of_all_accounts_are_added_unless_one_account_is_requested(shop, settle):
     member = shop.member()
     stars = shop.account(decimals=6)
     shop.give(member, 5)
@@ -217,7 +219,7 @@ def test_amounts_of_accounts_are_added_unless_one_is_asked_for(shop, settle):
     query = {"ledgerAccountId": stars["ledgerAccountId"]}
     assert report(shop, "tag-total", **query)["result"]["amount"] == Decimal("0.000001")
     assert report(shop, "top-members", **query)["results"][0]["amount"] == Decimal("0.000001")
-    assert filled(report(shop, "tag-series", **query)) == [{"date": today(), "amount": Decimal("0.000001")}]
+    assert nonzero_days(report(shop, "tag-series", **query)) == [{"date": today(), "amount": Decimal("0.000001")}]
 
 
 def test_reverts_count_negatively_on_their_own_date(shop, settle):
@@ -228,7 +230,7 @@ def test_reverts_count_negatively_on_their_own_date(shop, settle):
     path = f"{ledger}/transactions/{transaction['ledgerTransactionId']}/revert"
     shop.administration.post(path, {"externalEventDate": "2024-03-20T12:00:00Z", "tags": ["mistake"]}, expect=200)
     settle()
-    assert filled(report(shop, "tag-series", tag="spring", **MARCH)) == [
+    assert nonzero_days(report(shop, "tag-series", tag="spring", **MARCH)) == [
         {"date": "2024-03-10", "amount": 110},
         {"date": "2024-03-20", "amount": -100},
     ]
@@ -240,7 +242,7 @@ def test_reverts_count_negatively_on_their_own_date(shop, settle):
     assert totals == {"totalAmount": 10, "avgAmountPerUser": 5}
 
 
-def test_pending_mints_count_once_they_are_captured(shop, settle):
+def test_pending_mints_count_after_their_capture(shop, settle):
     member = shop.member()
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     shop.track(order(member, 40), executionMode="authorize")
@@ -255,7 +257,7 @@ def test_pending_mints_count_once_they_are_captured(shop, settle):
     assert report(shop, "top-members")["results"][0]["amount"] == 30
 
 
-def test_cancelled_events_count_negatively_and_failed_ones_do_not_count(shop, settle):
+def test_cancelled_events_count_negatively_and_failed_events_do_not_count(shop, settle):
     member = shop.member()
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     kept_order, cancelled_order = (
@@ -267,6 +269,7 @@ def test_cancelled_events_count_negatively_and_failed_ones_do_not_count(shop, se
     assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
     shop.integration.post(f"/events/{cancelled_order['loyaltyEventKey']}/cancel", {}, expect=200)
     settle()
+    # The cancellation counts today, not in March.
     assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
     assert report(shop, "event-count", **created)["result"]["totalCount"] == -1
     assert report(shop, "tag-total", **MARCH)["result"]["amount"] == 20
@@ -275,17 +278,20 @@ def test_cancelled_events_count_negatively_and_failed_ones_do_not_count(shop, se
     order_return = order(member, None, "returned", external_id="o-0", externalEventDate="2024-03-25T12:00:00Z")
     shop.track_one(order_return)
     settle()
+    # The return cancels the creation of the other order on the date of the return.
     assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 1
     assert report(shop, "event-count", eventType=order_return["eventType"], **MARCH)["result"]["totalCount"] == 1
     assert kept_order["status"] == "success"
 
 
-def test_custom_event_types_are_counted_active_or_not(shop, settle):
+def test_events_of_active_and_inactive_custom_types_are_counted(shop, settle):
     member = shop.member()
     body = {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"}
     shop.administration.post("/custom-event-types", body)
     shop.track_one(event(member, "cup-returned"))
     settle()
+    assert report(shop, "event-count", eventType="cup-returned") == {"result": {"totalCount": 1}}
+    shop.administration.put("/custom-event-types/cup-returned", {**body, "active": False})
     assert report(shop, "event-count", eventType="cup-returned") == {"result": {"totalCount": 1}}
 
 
@@ -311,10 +317,11 @@ def test_coupons_are_counted_as_assigned_used_and_reverted(shop, settle):
         shop.integration.post(f"{path['Tea']}/use", {"amountDiscounted": 1}, expect=200)["couponUsage"]
         for _ in range(4)
     ]
-    undo = f"/members/{member}/coupon-usages/{usages[0]['couponUsageKey']}/revert"
-    assert shop.integration.request("POST", undo).status in (200, 201)
+    revert_path = f"/members/{member}/coupon-usages/{usages[0]['couponUsageKey']}/revert"
+    assert shop.integration.request("POST", revert_path).status in (200, 201)
     settle()
-    assert filled(report(shop, "coupons-over-time")) == [{"date": today(), "assigned": 9, "usages": 5}]
+    # 2 uses of Coffee, and 4 of Tea of which one is reverted.
+    assert nonzero_days(report(shop, "coupons-over-time")) == [{"date": today(), "assigned": 9, "usages": 5}]
     top = report(shop, "top-coupon-books")["results"]
     assert top == [
         {"key": coffee["couponBookKey"], "name": "Coffee", "assigned": 5, "usages": 2, "type": "codeless"},
@@ -330,10 +337,12 @@ def test_coupons_are_counted_as_assigned_used_and_reverted(shop, settle):
     ]
     assert [row["name"] for row in report(shop, "coupon-books-by-tag")["results"]] == ["Tea", "Coffee", "Cake"]
     assert report(shop, "coupon-books-by-tag", tag="cold")["results"] == []
+    # 5 x 3 were assigned, and 2.5 and 3 used.
     assert report(shop, "discounts", discountType="amount")["result"] == {
         "totalDiscountAmountAssigned": 15,
         "totalDiscountAmountUsed": Decimal("5.5"),
     }
+    # Tea adds 4 x 10, and 3 x 1.
     assert report(shop, "discounts")["result"] == {
         "totalDiscountAmountAssigned": 55,
         "totalDiscountAmountUsed": Decimal("8.5"),
@@ -353,6 +362,7 @@ def test_a_summary_counts_members_by_mission(shop, settle):
     rows = report(shop, "missions-summary")["results"]
     names = ("name", "totalMembersAchievedMission", "totalActiveMissions", "totalMembers")
     assert [tuple(row[name] for name in names) for row in rows] == [("Two", 2, 2, 3), ("Three", 1, 2, 3)]
+    # The third member loses the only progress, in both missions.
     shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
     settle()
     rows = report(shop, "missions-summary", limit=1)["results"]
@@ -360,6 +370,7 @@ def test_a_summary_counts_members_by_mission(shop, settle):
 
 
 def as_type(shop, name, accept, expect=200, **query):
+    """The reply to the request for a report in one of the accepted media types."""
     headers = {"Accept": accept}
     return shop.administration.request("GET", f"/reports/{name}", expect=expect, headers=headers, **query)
 
@@ -406,7 +417,7 @@ def test_a_series_is_returned_as_a_chart(shop, name, days):
         (",;=,q", None),
     ],
 )
-def test_a_series_has_the_form_that_the_client_prefers(shop, accept, media_type):
+def test_a_series_has_the_media_type_that_the_client_prefers(shop, accept, media_type):
     response = as_type(shop, "members-over-time", accept, expect=406 if media_type is None else 200)
     if media_type is None:
         assert response.json["type"] == "/problems/not-acceptable"
@@ -414,7 +425,7 @@ def test_a_series_has_the_form_that_the_client_prefers(shop, accept, media_type)
     assert response.headers["content-type"].split(";")[0] == media_type
 
 
-def test_operations_with_one_form_return_it_whatever_the_client_accepts(shop):
+def test_reports_other_than_series_are_json_whatever_the_client_accepts(shop):
     response = as_type(shop, "tag-total", "text/csv")
     assert response.headers["content-type"] == "application/json"
     assert "vary" not in response.headers

@@ -19,7 +19,7 @@ MARCH = {"sinceFrom": "2026-02-28T23:00:00Z", "sinceTo": "2026-03-31T22:00:00Z",
 
 @pytest.fixture(params=["changes", "totals"])
 def settle(request, api):
-    """Bring all records or none into the totals before reports are read; check the totals against the records."""
+    """A function that moves all records into the totals, or none, before reports are read, and verifies the totals."""
 
     def settle(shop):
         if request.param == "totals":
@@ -37,13 +37,13 @@ def shop(clock):
 
 
 def series(shop, **query):
-    """The days on which anything was minted, and how much."""
+    """The minted amount by day, without days of 0."""
     rows = shop.administration.get("/reports/tag-series", **query)["results"]
     return {row["date"]: row["amount"] for row in rows if row["amount"]}
 
 
 def figures(shop, since, until, **query):
-    """The total of a range, that of its top member, that of the account, and its average."""
+    """Of a range: (total, amounts of the top members, (total of the account, average for each member))."""
     parameters = {"sinceFrom": since, "sinceTo": until, **query}
     account = shop.organization.created.ledger_account_id
     top = shop.administration.get("/reports/top-members", **parameters)["results"]
@@ -77,13 +77,14 @@ def test_points_count_on_the_day_on_which_they_become_available(clock, shop, set
     assert figures(shop, *third_week, tag="spring") == (100, [100], (100, 100))
 
 
-def test_a_range_ends_before_the_moment_or_begins_at_it(clock, shop, settle):
-    """09:00:00.5 lies within a quarter of an hour, whose records are read."""
+def test_points_count_in_the_range_that_begins_when_they_become_available(clock, shop, settle):
+    """The moment is inside a quarter of an hour, so the reports read the records and not the totals."""
     shop.give(shop.member(), 100, availableAt="2026-03-15T09:00:00.5Z")
     clock.advance("2026-03-20T09:00:00Z")
     settle(shop)
     assert figures(shop, "2026-03-01T08:59:59Z", "2026-03-15T09:00:00.5Z") == (0, [], (0, 0))
     assert figures(shop, "2026-03-15T09:00:00.5Z", "2026-03-15T09:00:00.500001Z") == (100, [100], (100, 100))
+    # The moment of the mint does not count.
     assert figures(shop, "2026-03-01T08:59:59Z", "2026-03-01T09:00:01Z") == (0, [], (0, 0))
 
 
@@ -100,7 +101,7 @@ def test_the_day_is_that_of_the_time_zone(clock, shop, settle, zone, day):
 
 @pytest.mark.parametrize("by", ["worker", "movement"])
 def test_points_settled_late_count_on_the_day_on_which_they_were_available(organization, api, settle, by):
-    """The points, minted now, are as if they had been minted in 2024."""
+    """The points are minted now, and the stored transaction is changed as if they had been minted in 2024."""
     shop = Shop(organization)
     member = shop.member()
     minted = shop.give(member, 100, availableAfter="P1D")
@@ -146,7 +147,7 @@ def test_points_that_waited_for_an_event_count_on_the_day_of_their_availability(
     assert series(shop, **MARCH) == {"2026-03-05": 11, "2026-03-07": 100}
 
 
-def test_what_a_return_left_of_the_points_counts_when_it_is_available(clock, shop, settle):
+def test_points_that_remain_after_a_return_count_when_they_are_available(clock, shop, settle):
     shop.campaign(running(mint(("=", "floor(order.total)"), availableAfter="P14D")), eventType=ORDER_CREATED)
     member = shop.member()
     shop.track_one(order(member, 100, external_id="order-1"))
@@ -172,7 +173,7 @@ def test_a_revert_counts_on_its_own_day(clock, shop, settle):
 
 
 def test_points_that_never_waited_count_on_the_day_of_their_event(clock, shop, settle):
-    """Mints whose moment had passed, and a hold that was captured."""
+    """A mint whose points were available at once because their time had passed, and a captured hold."""
     member = shop.member()
     shop.give(member, 100, availableAfter="P14D", externalEventDate="2026-02-10T12:00:00Z")
     shop.campaign(running(mint(10)), eventType=ORDER_CREATED)

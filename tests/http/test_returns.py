@@ -1,4 +1,4 @@
-"""Orders that are undone by events: their points are clawed back, all or in proportion."""
+"""Orders that are undone by events: their points are reverted, all or in proportion."""
 
 from __future__ import annotations
 
@@ -33,25 +33,27 @@ def points(shop):
     )
 
 
-def buy(shop, member, total=10, *moves, external_id="o-1", **more):
+def buy(shop, member, total=10, *statuses, external_id="o-1", **more):
     """Create an order and give it these statuses; return the result of the creation."""
     created = shop.track_one(order(member, total, external_id=external_id, **more))
-    for status in moves:
+    for status in statuses:
         shop.track_one(order(member, None, status, external_id))
     return created
 
 
 def return_part(shop, member, *totals, external_id="o-1"):
+    """Return a part of an order: an item of each of these totals."""
     items = [{"total": Decimal(total)} for total in totals]
     return shop.track_one(order(member, None, "partially-returned", external_id, items=items))
 
 
 def limit_usage(shop):
+    """The used amount of each limit, by its type."""
     return {row.type: row.used for row in shop.rows("campaign_limit_counters")}
 
 
 @pytest.mark.parametrize(
-    ("before", "status"),
+    ("earlier_statuses", "status"),
     [
         ((), "cancelled"),
         ((), "rejected"),
@@ -59,8 +61,8 @@ def limit_usage(shop):
         (("confirmed",), "returned"),
     ],
 )
-def test_an_undone_order_gives_back_everything(shop, member, points, before, status):
-    created = buy(shop, member, "10.75", *before)
+def test_undoing_an_order_reverts_its_points_and_its_use_of_limits(shop, member, points, earlier_statuses, status):
+    created = buy(shop, member, "10.75", *earlier_statuses)
     assert shop.balance(member) == 10
     result = shop.track_one(order(member, None, status, "o-1"))
     assert shop.balance(member) == 0
@@ -68,23 +70,23 @@ def test_an_undone_order_gives_back_everything(shop, member, points, before, sta
     [reversal] = result["reverted"]
     assert reversal["loyaltyEventKey"] == created["loyaltyEventKey"]
     assert [ledger_transaction["outcome"] for ledger_transaction in reversal["ledgerTransactions"]] == ["reverted"]
-    undone, *_, original = shop.events(member)
-    assert undone["revertedLoyaltyEventId"] == original["loyaltyEventId"]
-    assert original["reversalLoyaltyEventId"] == undone["loyaltyEventId"]
-    assert (original["revertedLoyaltyEventId"], undone["reversalLoyaltyEventId"]) == (None, None)
+    reversal_event, *_, original = shop.events(member)
+    assert reversal_event["revertedLoyaltyEventId"] == original["loyaltyEventId"]
+    assert original["reversalLoyaltyEventId"] == reversal_event["loyaltyEventId"]
+    assert (original["revertedLoyaltyEventId"], reversal_event["reversalLoyaltyEventId"]) == (None, None)
     problem = shop.integration.post(f"/events/{created['loyaltyEventKey']}/cancel", {}, expect=409)
     assert problem["type"] == "/problems/event-cancelled"
-    problem = shop.integration.post(f"/events/{undone['loyaltyEventKey']}/cancel", {}, expect=409)
+    problem = shop.integration.post(f"/events/{reversal_event['loyaltyEventKey']}/cancel", {}, expect=409)
     assert problem["type"] == "/problems/event-not-cancellable"
 
 
-def test_a_confirmation_takes_nothing_back(shop, member, points):
+def test_a_confirmation_reverts_nothing(shop, member, points):
     buy(shop, member, 10)
     assert "reverted" not in shop.track_one(order(member, None, "confirmed", "o-1"))
     assert shop.balance(member) == 10
 
 
-def test_the_points_kept_after_a_partial_return_are_rounded_down(shop, member, points):
+def test_the_points_that_remain_after_a_partial_return_are_rounded_down(shop, member, points):
     buy(shop, member, 10, "confirmed")
     result = return_part(shop, member, "3.10")
     [reversal] = result["reverted"]
@@ -98,17 +100,18 @@ def test_the_points_kept_after_a_partial_return_are_rounded_down(shop, member, p
     assert events[-1]["reversalLoyaltyEventId"] is None
 
 
-def test_what_is_left_keeps_its_share_though_it_no_longer_meets_the_rule(shop, member):
+def test_points_are_prorated_even_if_the_remaining_order_does_not_meet_the_rule(shop, member):
     shop.campaign(running(mint(500), rule="order.total >= 100.0"), eventType=ORDER_CREATED)
     buy(shop, member, 120, "confirmed")
     assert shop.balance(member) == 500
     return_part(shop, member, 80)
+    # 500 x 40 / 120
     assert shop.balance(member) == 166
     return_part(shop, member, 40)
     assert shop.balance(member) == 0
 
 
-def test_parts_add_up_to_the_whole(shop, member, points):
+def test_partial_returns_add_up_to_the_full_return(shop, member, points):
     buy(shop, member, 10, "confirmed")
     for total, expected_balance in (("1.50", 8), ("1.50", 7), ("3", 4)):
         return_part(shop, member, total)
@@ -121,7 +124,7 @@ def test_parts_add_up_to_the_whole(shop, member, points):
     assert supply["issued"] == 0
 
 
-def test_returning_all_items_is_the_full_return(shop, member, points):
+def test_a_partial_return_of_all_items_is_the_full_return(shop, member, points):
     buy(shop, member, 10, "confirmed")
     return_part(shop, member, 6, 4)
     assert (shop.balance(member), limit_usage(shop)) == (0, {"points": 0, "transactions": 0})
@@ -129,19 +132,21 @@ def test_returning_all_items_is_the_full_return(shop, member, points):
     assert shop.expect_refusal(order(member, None, "returned", "o-1")) == "/problems/order-status"
 
 
-def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, member, points):
+def test_a_return_also_claws_back_points_that_an_earlier_return_could_not(shop, member, points):
     buy(shop, member, 10, "confirmed")
     shop.give(member, 9, "burn")
+    # Of the 5 points of this part only 1 is there.
     return_part(shop, member, 5)
     assert shop.balance(member) == 0
     shop.give(member, 100)
+    # The missing 4, and 1 for this part.
     return_part(shop, member, 1)
     assert shop.balance(member) == 95
     shop.track_one(order(member, None, "returned", "o-1"))
     assert shop.balance(member) == 91
 
 
-def test_a_revert_by_hand_does_not_take_a_returned_part_twice(shop, member, points):
+def test_a_revert_by_request_takes_only_the_part_that_was_not_returned(shop, member, points):
     buy(shop, member, 10, "confirmed")
     return_part(shop, member, 4)
     shop.give(member, 100)
@@ -153,14 +158,15 @@ def test_a_revert_by_hand_does_not_take_a_returned_part_twice(shop, member, poin
     assert shop.balance(member) == 100
 
 
-def test_an_undone_order_gives_back_burns_and_takes_the_points_of_the_sponsor(shop, member):
+def test_undoing_an_order_reverts_its_burns_and_the_points_of_the_sponsor(shop, member):
     sponsor = shop.member()
     shop.give(member, 50)
     shop.campaign(running(spend(20), mint(8), mint(4, recipient="sponsor")), eventType=ORDER_CREATED)
-    one = order(member, 10, external_id="o-1")
-    shop.track_one({**one, "sponsorLoyaltyMemberId": sponsor})
+    created = order(member, 10, external_id="o-1")
+    shop.track_one({**created, "sponsorLoyaltyMemberId": sponsor})
     shop.track_one(order(member, None, "confirmed", "o-1"))
     return_part(shop, member, 5)
+    # 50 - 20 + 8 / 2: only the full return reverts the burn.
     assert (shop.balance(member), shop.balance(sponsor)) == (34, 2)
     shop.track_one(order(member, None, "returned", "o-1"))
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
@@ -175,6 +181,7 @@ def test_the_value_of_a_returned_item_may_come_from_the_order(shop, member, poin
     buy(shop, member, 10, "confirmed", items=items)
     part = order(member, None, "partially-returned", "o-1", items=[{"productCode": "mug", "quantity": 2}])
     shop.track_one(part)
+    # Two of three mugs, which cost 6.
     assert shop.balance(member) == 6
     shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"productCode": "tea"}]))
     assert shop.balance(member) == 2
@@ -192,9 +199,9 @@ def test_a_partial_return_without_items_only_changes_the_status(shop, member, po
 
 
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
-@pytest.mark.parametrize("gives", [True, False])
-def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, gives):
-    if gives:
+@pytest.mark.parametrize("has_campaign", [True, False])
+def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, has_campaign):
+    if has_campaign:
         shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(member, 10, external_id="o-1"))
     shop.track_one(order(member, None, "confirmed", "o-1"))
@@ -203,10 +210,10 @@ def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, 
     problem = shop.integration.post(f"/events/{undoing['loyaltyEventKey']}/cancel", {}, expect=409)
     assert problem["type"] == "/problems/event-not-cancellable"
     assert [row.status for row in shop.rows("purchase_orders")] == [status]
-    assert shop.balance(member) == balance == (6 if gives and status == "partially-returned" else 0)
+    assert shop.balance(member) == balance == (6 if has_campaign and status == "partially-returned" else 0)
 
 
-def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
+def test_a_dry_run_of_a_return_reports_the_reverts_and_changes_nothing(shop, member, points):
     buy(shop, member, 10, "confirmed")
     full_return = order(member, None, "returned", "o-1")
     [dry] = shop.track(full_return, executionMode="dryRun")
@@ -216,7 +223,7 @@ def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
 
 
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
-def test_an_event_that_undoes_an_order_cannot_be_captured_only(shop, member, points, status):
+def test_an_event_that_undoes_an_order_is_refused_in_the_mode_capture_only(shop, member, points, status):
     buy(shop, member, 10, "confirmed")
     undoing = order(member, 4 if status == "partially-returned" else None, status, "o-1")
     assert shop.expect_refusal(undoing, executionMode="captureOnly") == "/problems/event-type-not-trackable"
@@ -226,7 +233,7 @@ def test_an_event_that_undoes_an_order_cannot_be_captured_only(shop, member, poi
     assert shop.balance(member) == (6 if status == "partially-returned" else 0)
 
 
-def test_a_return_that_came_before_its_confirmation_can_be_sent_again(shop, member, points):
+def test_a_return_that_was_sent_before_the_confirmation_can_be_sent_again(shop, member, points):
     buy(shop, member, 10)
     full_return = order(member, None, "returned", "o-1")
     [early], [still_early] = shop.track(full_return), shop.track(full_return)
@@ -249,7 +256,7 @@ def test_a_return_that_came_before_its_confirmation_can_be_sent_again(shop, memb
     shop.check_ledger()
 
 
-def test_an_event_that_came_before_its_order_can_be_sent_again_if_it_is_the_same(shop, member, points):
+def test_an_event_that_was_sent_before_its_order_can_be_sent_again_unchanged(shop, member, points):
     early = order(member, None, "confirmed", "o-1")
     assert shop.expect_refusal(early) == "/problems/unknown-order"
     shop.track_one(order(member, 10, external_id="o-1"))
@@ -258,7 +265,7 @@ def test_an_event_that_came_before_its_order_can_be_sent_again_if_it_is_the_same
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
 
 
-def test_a_batch_may_undo_what_it_creates(shop, points):
+def test_a_batch_can_undo_orders_that_it_creates(shop, points):
     members = [shop.member() for _ in range(3)]
     batch = []
     for number, buyer in enumerate(members):
@@ -330,14 +337,14 @@ def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
     assert shop.balance(member, stars["ledgerAccountId"]) == 0
 
 
-def test_a_return_has_campaigns_of_its_own(shop, member, points):
+def test_campaigns_can_evaluate_the_event_of_a_return(shop, member, points):
     shop.campaign(running(mint(1)), eventType="member-purchase-order-returned")
     buy(shop, member, 10, "confirmed")
     shop.track_one(order(member, None, "returned", "o-1"))
     assert shop.balance(member) == 1
 
 
-def test_a_later_event_of_the_batch_has_the_room_that_a_return_made(shop, member):
+def test_a_return_reduces_the_used_limit_for_a_later_event_of_the_batch(shop, member):
     shop.campaign(
         running(WHOLE_DOLLARS),
         eventType=ORDER_CREATED,
@@ -349,7 +356,7 @@ def test_a_later_event_of_the_batch_has_the_room_that_a_return_made(shop, member
     assert shop.balance(member) == 10
 
 
-def test_decimals_of_the_account_are_kept(shop, member):
+def test_remaining_points_are_rounded_to_the_decimals_of_the_account(shop, member):
     cents = shop.account(decimals=2)
     shop.campaign(
         running(mint(("=", "order.total"), ledgerAccountKey=cents["ledgerAccountKey"])),
@@ -378,7 +385,7 @@ CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug
         [{"productCode": "jug"}, {"productCode": "jug"}],
     ],
 )
-def test_no_more_is_returned_than_the_order_has(shop, member, points, items):
+def test_a_return_of_more_than_the_order_has_is_refused(shop, member, points, items):
     buy(shop, member, 100, "confirmed", items=CUPS)
     excessive_return = order(member, None, "partially-returned", "o-1", items=items)
     assert shop.expect_refusal(excessive_return) == "/problems/return-exceeds-order"
@@ -387,25 +394,26 @@ def test_no_more_is_returned_than_the_order_has(shop, member, points, items):
     assert {row.returned_total for row in shop.rows("order_items")} == {0}
 
 
-def test_returns_of_one_item_add_up_until_nothing_is_left(shop, member, points):
+def test_returns_of_one_item_add_up_to_its_quantity(shop, member, points):
     buy(shop, member, 100, "confirmed", items=CUPS)
 
-    def back(**item):
+    def item_return(**item):
         return order(member, None, "partially-returned", "o-1", items=[item])
 
-    shop.track_one(back(productCode="cup", quantity=3))
+    # Three of four cups, which cost 60.
+    shop.track_one(item_return(productCode="cup", quantity=3))
     assert shop.balance(member) == 55
-    assert shop.expect_refusal(back(productCode="cup", quantity=2)) == "/problems/return-exceeds-order"
-    shop.track_one(back(productCode="cup", quantity=1))
-    assert shop.expect_refusal(back(productCode="cup", total=1)) == "/problems/return-exceeds-order"
+    assert shop.expect_refusal(item_return(productCode="cup", quantity=2)) == "/problems/return-exceeds-order"
+    shop.track_one(item_return(productCode="cup", quantity=1))
+    assert shop.expect_refusal(item_return(productCode="cup", total=1)) == "/problems/return-exceeds-order"
     assert shop.balance(member) == 40
-    result = shop.track_one(back(productCode="jug"))
+    result = shop.track_one(item_return(productCode="jug"))
     assert [t["revertedAmount"] for reversal in result["reverted"] for t in reversal["ledgerTransactions"]] == [40]
     assert (shop.balance(member), limit_usage(shop)) == (0, {"points": 0, "transactions": 0})
     assert [(row.status, row.returned_total) for row in shop.rows("purchase_orders")] == [("returned", 100)]
 
 
-def test_a_return_may_say_its_total_only(shop, member, points):
+def test_a_return_can_have_a_total_instead_of_items(shop, member, points):
     buy(shop, member, 60, "confirmed")
     shop.track_one(order(member, 15, "partially-returned", "o-1"))
     assert shop.balance(member) == 45
@@ -416,7 +424,7 @@ def test_a_return_may_say_its_total_only(shop, member, points):
 
 
 @pytest.mark.parametrize("in_one_batch", [True, False])
-def test_points_of_the_confirmation_are_taken_with_the_others(shop, member, points, in_one_batch):
+def test_points_of_the_confirmation_are_reverted_in_the_same_proportion(shop, member, points, in_one_batch):
     shop.campaign(running(mint(30)), eventType="member-purchase-order-confirmed")
     events = [
         order(member, 60, external_id="o-1"),
@@ -435,11 +443,12 @@ def test_points_of_the_confirmation_are_taken_with_the_others(shop, member, poin
         sorted(t["revertedAmount"] for reversal in result["reverted"] for t in reversal["ledgerTransactions"])
         for result in (part, whole)
     ]
+    # A third of the 30 and of the 60 points, and the rest.
     assert amounts == [[10, 20], [20, 40]]
     assert shop.balance(member) == 0
 
 
-def test_points_of_a_returned_order_that_paid_for_something_are_not_kept(shop, member, points):
+def test_reverting_a_burn_gives_back_no_points_of_a_returned_order(shop, member, points):
     for number in range(3):
         buy(shop, member, 50, "confirmed", external_id=f"o-{number}")
         burned = shop.give(member, 50, "burn")

@@ -1,4 +1,4 @@
-"""Pending rewards of missions and referral programs with their own terms, at the moments of a test clock."""
+"""Waiting rewards of missions and referral programs by the terms of these, at the moments of a test clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shop(clock):
 
 
 def holds(shop, member):
-    """The balance and the pending points of a member's default account."""
+    """(balance, pending points) of a member in the default account."""
     balance = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"][0]
     return balance["balance"], balance["pending"]
 
@@ -82,7 +82,7 @@ class TestMissions:
         clock.advance("2026-03-21T09:00:00Z")
         assert holds(shop, member) == (100, 0)
 
-    def test_a_cancelled_event_takes_its_pending_points(self, clock, shop):
+    def test_the_cancellation_of_an_event_reverts_its_waiting_points(self, clock, shop):
         create(shop, availableAfter="P14D")
         member = shop.member()
         [result] = shop.track(event(member))
@@ -202,7 +202,7 @@ class TestReferralPrograms:
         assert [fault["pointer"] for fault in problem["errors"]] == ["/availableAfter"]
 
 
-def test_configuration_files_keep_the_terms_of_both(api, clock, shop, tmp_path):
+def test_configuration_files_keep_the_terms_of_missions_and_referral_programs(api, clock, shop, tmp_path):
     awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
     create(shop, name="after", availableAfter="P14D", availableRounding="day")
     create(shop, name="on", eventType=ORDER_CREATED, availableOn=awaited)

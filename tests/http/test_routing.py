@@ -33,7 +33,7 @@ def served():
     )
 
 
-def test_a_path_leads_to_its_operation_with_typed_variables(served):
+def test_the_operation_of_a_path_gets_typed_path_parameters(served):
     client, recorder = served
     assert client("GET", "/v2/books/abc/pages/12").status == 200
     assert recorder.last.operation_id == "getPage"
@@ -41,7 +41,7 @@ def test_a_path_leads_to_its_operation_with_typed_variables(served):
     assert recorder.last.surface == "integration"
 
 
-def test_the_same_operation_id_belongs_to_the_surface_of_its_path(served):
+def test_two_surfaces_can_have_the_same_operation_id(served):
     client, recorder = served
     client("GET", "/v2/organizations/7/books")
     assert (recorder.last.surface, recorder.last.operation_id) == ("administration", "listBooks")
@@ -64,7 +64,7 @@ def test_the_same_operation_id_belongs_to_the_surface_of_its_path(served):
         ("a%3Fb%23c", "a?b#c"),
     ],
 )
-def test_a_code_in_a_path_arrives_as_it_was_encoded(served, segment, value):
+def test_an_encoded_code_in_a_path_reaches_the_handler_decoded(served, segment, value):
     client, recorder = served
     assert client("GET", f"/v2/books/{segment}").status == 200
     assert recorder.last.path == {"code": value}
@@ -132,11 +132,11 @@ def test_options_returns_the_methods_to_any_caller(served):
 
 def test_head_returns_the_headers_of_get_without_a_body():
     client, _ = serve(PATHS, dispatch=lambda request: Answer(200, {"a": 1}))
-    got, head = client("GET", "/v2/books"), client("HEAD", "/v2/books")
-    assert head.content == b""
-    assert got.content == b'{"a":1}'
-    assert head.status == 200
-    assert head.headers["content-length"] == got.headers["content-length"] == "7"
+    get_reply, head_reply = client("GET", "/v2/books"), client("HEAD", "/v2/books")
+    assert head_reply.content == b""
+    assert get_reply.content == b'{"a":1}'
+    assert head_reply.status == 200
+    assert head_reply.headers["content-length"] == get_reply.headers["content-length"] == "7"
 
 
 def test_a_partly_variable_segment_is_refused_at_start():
@@ -144,7 +144,7 @@ def test_a_partly_variable_segment_is_refused_at_start():
         serve({"/books/{code}:print": {"post": operation("printBook", parameters=[CODE])}})
 
 
-def test_a_path_of_two_documents_is_refused_at_start():
+def test_a_path_that_two_documents_have_is_refused_at_start():
     with pytest.raises(DocumentError, match="two documents"):
         serve({"/books": {"get": operation("a")}}, other={"/books": {"get": operation("b")}})
 

@@ -17,7 +17,7 @@ from tests.builders.statements import rows_read_to_commit
 from tests.builders.tracking import GENERIC, Shop, running
 
 MEMBERS = 3_000
-# Most rows that a call may read of a table; fewer than one for each member, so the call does not read them all.
+# The maximum number of rows that a call may read of a table. Each table has at least one row for each member.
 FEW = MEMBERS // 3
 LARGE = (
     *("members", "wallets", "member_tiers", "ledger_transactions", "ledger_entries", "ledger_lots", "ledger_balances"),
@@ -30,12 +30,12 @@ SHARED = {"organization_id", "ledger_account_id", "coupon_book_id", "badge_id", 
 
 @pytest.fixture(scope="module")
 def calls(api):
-    """Calls by their names, about a member of an organization with many more, who have points and coupons, too."""
+    """Calls about one member, by name. The organization has many other members with points, coupons and badges."""
     organization = api.organization()
     shop = Shop(organization)
     shop.campaign(running(mint(5)), eventType=GENERIC)
     book = CouponBooks(organization).make(name="Flat white", type="codeless")
-    listed = CouponBooks(organization).make(name="Espresso", type="list")
+    list_book = CouponBooks(organization).make(name="Espresso", type="list")
     badge = organization.integration.post("/badges", {"name": "Regular", "maxAmount": 1000, "active": True})["badge"]
     silver = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 2}
     organization.administration.post(f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers", silver)
@@ -52,7 +52,7 @@ def calls(api):
 
     integration, administration = organization.integration, organization.administration
     codeless, with_codes = (
-        f"/members/m-7/coupon-books/{coupon_book['couponBookKey']}" for coupon_book in (book, listed)
+        f"/members/m-7/coupon-books/{coupon_book['couponBookKey']}" for coupon_book in (book, list_book)
     )
 
     def revert_use():
@@ -79,7 +79,7 @@ CALLS = (
 
 
 def expect_few_rows(engine, statement: str) -> None:
-    """Change how many rows the planner expects for a value of a shared column."""
+    """Change by `statement` how many rows the planner expects for a value of a shared column."""
     with autocommit(engine).connect() as db:
         for table in LARGE:
             for column in SHARED & {table_column.name for table_column in metadata.tables[table].columns}:
@@ -103,9 +103,10 @@ def statistics(request, api, calls):
 @pytest.mark.undistributed
 @pytest.mark.usefixtures("statistics")
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_about_a_member_reads_what_concerns_it(api, calls, name):
+def test_a_call_about_a_member_reads_few_rows_of_each_table(api, calls, name):
+    # The first call fills the caches of the process.
     calls[name]()
-    with rows_read_to_commit(api.engine) as read:
+    with rows_read_to_commit(api.engine) as rows_by_table:
         calls[name]()
-    assert read
-    assert {table: read[table] for table in LARGE if read[table] > FEW} == {}
+    assert rows_by_table
+    assert {table: rows_by_table[table] for table in LARGE if rows_by_table[table] > FEW} == {}

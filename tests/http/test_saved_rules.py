@@ -35,7 +35,7 @@ def discount(kind, value):
 
 
 @pytest.mark.parametrize(
-    ("what", "text"),
+    ("refused_effect", "text"),
     [
         (mint(-5), "amount of mint-points is -5, not more than 0."),
         (mint(0), "amount of mint-points is 0, not more than 0."),
@@ -50,8 +50,8 @@ def discount(kind, value):
         (mint(1, recipient="nobody"), "value of recipient is not one of: member, sponsor."),
     ],
 )
-def test_constants_that_can_never_work_are_refused(shop, what, text):
-    assert fault_texts(shop, running(what)) == [text]
+def test_constants_that_can_never_work_are_refused(shop, refused_effect, text):
+    assert fault_texts(shop, running(refused_effect)) == [text]
 
 
 @pytest.mark.parametrize("rule", ["balances.pionts > 1", 'balancesAfter["pionts"] > 1'])
@@ -85,7 +85,7 @@ def test_the_name_of_a_tier_is_refused_with_the_keys_of_the_tiers(shop, rule):
 
 
 @pytest.mark.parametrize(
-    ("rule", "what"),
+    ("rule", "kind"),
     [
         ('"vip" in audiences', "audience"),
         ('"vip" in badges', "badge"),
@@ -93,9 +93,9 @@ def test_the_name_of_a_tier_is_refused_with_the_keys_of_the_tiers(shop, rule):
         ('missions["vip"].timesAchieved > 1', "mission"),
     ],
 )
-def test_unknown_keys_of_other_kinds_are_refused(shop, rule, what):
+def test_unknown_keys_of_other_kinds_are_refused(shop, rule, kind):
     assert fault_texts(shop, running(mint(1), rule=rule)) == [
-        f'rules.expression names "vip", which is the key of no {what}. There is none at all.'
+        f'rules.expression names "vip", which is the key of no {kind}. There is none at all.'
     ]
 
 
@@ -115,11 +115,12 @@ def test_the_closest_event_type_is_suggested(shop):
     assert problem["detail"] == "There is no active event type member-creatd. Did you mean member-created?"
 
 
-def test_keys_of_variables_that_hide_these_are_free(shop):
+def test_keys_are_not_checked_for_a_local_variable_that_hides_tiers(shop):
     shop.campaign(running(mint(1), rule='[["gold"]].exists(tiers, "gold" in tiers)'))
 
 
-def test_keys_in_effects_are_checked_too(shop):
+def test_keys_in_effects_are_checked(shop):
+    # One fault for the account and one for the tier.
     texts = fault_texts(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)'))))
     assert len(texts) == 2
 
@@ -133,7 +134,7 @@ def test_a_matcher_is_refused_where_events_have_no_items(shop):
     assert texts == ["rules call matches(), which looks at items of orders, and member-created has none."]
 
 
-def test_limits_of_transactions_are_whole(shop):
+def test_limits_of_transactions_are_whole_numbers(shop):
     rule = {"scope": "member", "type": "transactions", "period": "daily", "limit": 1.5}
     body = {"code": "c", "name": "n", "limitRules": [rule]}
     problem = shop.administration.post("/campaigns", body, expect=400)
@@ -144,7 +145,7 @@ def test_limits_of_transactions_are_whole(shop):
     )
 
 
-def test_the_end_before_the_begin_is_reported_as_such(shop):
+def test_a_campaign_that_ends_before_it_begins_is_refused(shop):
     window = {"validFrom": "2026-02-01T00:00:00Z", "validTo": "2026-01-01T00:00:00Z"}
     problem = shop.administration.post("/campaigns", {"code": "c", "name": "n", **window}, expect=400)
     assert problem["errors"][0]["detail"] == "validTo is before validFrom."
@@ -157,19 +158,19 @@ def test_the_end_before_the_begin_is_reported_as_such(shop):
         ({"id": "amount", "value": 5, "expression": None}, {"expression": "true", "node": {}}),
     ],
 )
-def test_null_beside_a_value_counts_as_missing(shop, member, param, rules):
+def test_null_next_to_a_value_is_the_same_as_a_missing_field(shop, member, param, rules):
     body = {**running({"effectId": "mint-points", "params": [param]}), "rules": rules}
     campaign = shop.campaign(body, eventType=GENERIC)
     assert campaign["actions"][0]["rules"] == {"expression": "true"}
     assert shop.track_one(event(member))["effects"][0]["params"][0] == {"id": "amount", "value": 5}
 
 
-def test_neither_value_nor_expression_is_refused(shop):
+def test_a_parameter_without_value_and_expression_is_refused(shop):
     body = running({"effectId": "mint-points", "params": [{"id": "amount", "expression": None}]})
     assert fault_texts(shop, body) == ["amount needs either a value or an expression."]
 
 
-def test_what_names_a_deactivated_event_type_can_still_be_changed(shop):
+def test_campaigns_and_missions_of_a_deactivated_event_type_can_still_be_changed(shop):
     administration = shop.administration
     visit = {"apiCode": "visit", "name": "Visit", "schemaType": "custom"}
     shop.integration.post("/custom-event-types", visit)
@@ -215,32 +216,33 @@ def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
 
 def test_rules_see_the_balance_after_the_effects_of_the_event(shop, member):
     shop.account(alias="stars")
-    key = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
-    main = next(a for a in key if a["ledgerAccountId"] == shop.organization.created.ledger_account_id)
-    name = main["ledgerAccountKey"]
-    crossed = f'balances["{name}"] < 100 && balancesAfter["{name}"] >= 100'
+    key = shop.organization.created.ledger_account_key
+    crosses_100 = f'balances["{key}"] < 100 && balancesAfter["{key}"] >= 100'
     shop.campaign(
         running(mint(60)),
-        running(mint(7), rule=crossed, priority=2),
+        running(mint(7), rule=crosses_100, priority=2),
         eventType=ORDER_CREATED,
     )
     amounts = [
         [outcome["params"][0]["value"] for outcome in shop.track_one(order(member))["effects"]] for _ in range(3)
     ]
+    # The balance after each order: 60, 127, 187.
     assert amounts == [[60], [60, 7], [60]]
 
 
-def test_an_action_saved_by_other_rules_fails_individually():
+def test_an_action_that_could_not_be_saved_today_has_a_fault_and_no_rule():
+    # The repetitions of the pattern are too many.
     compiled = compile_action(action(1, mint(1), rule='"a".matches("(((a{1,99}){1,99}){1,99})")'))
     assert compiled.fault
     assert compiled.rule is None
 
 
-def test_balances_hold_what_missions_paid_and_nothing_of_the_events_own_effects(shop):
+def test_balances_include_rewards_of_missions_and_exclude_effects_of_the_event(shop):
     missions.create(shop, goalCount=1, pointsAccrual=5)
     actions = [running(mint(10)), running(mint(1, description=("=", "string(balances.points)")), priority=2)]
     shop.campaign(*actions, eventType=GENERIC)
     member = shop.member()
+    # 5 by the mission before the effects; 10 and 1 by earlier effects.
     rule = "balances.points == 5 && balancesAfter.points == 16"
     shop.campaign(running(mint(100), rule=rule, priority=3), eventType=GENERIC)
     shop.track_one(event(member))

@@ -13,7 +13,7 @@ INVALID = "/problems/payload-invalid"
 NUMBERS = [0, -5, 3, Decimal("1.5"), Decimal("18446744073709.123456")]
 URLS = ["https://cornercoffee.example/menu?x=1#top", "http://localhost:8080", "ftp://[2001:db8::1]/x", "shop://cup"]
 STRINGS = ["", "latte", "12", "/menu"]
-NO_URLS = [
+NOT_URLS = [
     *(
         "",
         "latte",
@@ -40,25 +40,26 @@ def member(shop):
 
 
 def kind(shop, schema_type, **more):
+    """The apiCode of a new custom event type."""
     body = {"name": "Cup", "apiCode": f"cup-{schema_type}", "schemaType": schema_type, **more}
     return shop.integration.post("/custom-event-types", body)["eventType"]["apiCode"]
 
 
 @pytest.mark.parametrize(
-    ("schema_type", "fine", "wrong"),
+    ("schema_type", "valid", "wrong"),
     [
         ("number", NUMBERS, [True, "12", [1], {"n": 1}]),
         ("string", [*STRINGS, *URLS], [12, True, [], {}]),
-        ("url", URLS, [*NO_URLS, 7, False, [], {}]),
+        ("url", URLS, [*NOT_URLS, 7, False, [], {}]),
         ("custom", [7, True, "x", [], {}, None], []),
     ],
 )
-def test_a_value_of_another_type_is_refused(shop, member, schema_type, fine, wrong):
+def test_a_value_of_another_type_is_refused(shop, member, schema_type, valid, wrong):
     api_code = kind(shop, schema_type)
-    results = shop.track(*(event(member, api_code, payload={"value": value, "more": True}) for value in fine))
+    results = shop.track(*(event(member, api_code, payload={"value": value, "more": True}) for value in valid))
     assert {result["status"] for result in results} == {"success"}
-    absent = [] if schema_type == "custom" else [{"payload": {"value": None}}, {"payload": {}}, {}]
-    bodies = [{"payload": {"value": value}} for value in wrong] + absent
+    without_value = [] if schema_type == "custom" else [{"payload": {"value": None}}, {"payload": {}}, {}]
+    bodies = [{"payload": {"value": value}} for value in wrong] + without_value
     if bodies:
         results = shop.track(*(event(member, api_code, **body) for body in bodies))
         for body, result in zip(bodies, results, strict=True):
@@ -68,10 +69,11 @@ def test_a_value_of_another_type_is_refused(shop, member, schema_type, fine, wro
                 INVALID,
             ), body
             assert result["error"]["detail"].startswith("payload.value is ")
-    assert len(shop.rows("events")) == 1 + len(fine)
+    # The event of the enrolment, and those with valid values.
+    assert len(shop.rows("events")) == 1 + len(valid)
 
 
-def test_every_way_in_is_checked(shop, member):
+def test_every_way_of_tracking_checks_the_value(shop, member):
     api_code = kind(shop, "number")
     wrong = event(member, api_code, payload={"value": "12"})
     [queued] = shop.integration.post("/events/track-async", {"events": [wrong]}, expect=202)["results"]
@@ -86,20 +88,21 @@ def test_a_rule_sees_the_number(shop, member):
     api_code = kind(shop, "number")
     shop.campaign(running(mint(("=", "event.payload.value * 2")), rule="event.payload.value >= 2"), eventType=api_code)
     shop.track(*(event(member, api_code, payload={"value": value}) for value in (1, 2, 5)))
+    # 2 x 2 and 5 x 2
     assert shop.balance(member) == 14
 
 
 def test_a_repeated_event_returns_its_result_after_the_type_has_changed(shop, member):
     api_code = kind(shop, "custom")
-    one = event(member, api_code, payload={"value": "many"})
-    first = shop.track_one(one)
+    repeated_event = event(member, api_code, payload={"value": "many"})
+    first = shop.track_one(repeated_event)
     shop.integration.patch(f"/custom-event-types/{api_code}", {"schemaType": "number"})
-    assert shop.track_one(one) == first
+    assert shop.track_one(repeated_event) == first
     assert shop.expect_refusal(event(member, api_code, payload={"value": "many"})) == INVALID
     shop.track_one(event(member, api_code, payload={"value": 7}))
 
 
-def test_custom_types_are_not_built_in(shop):
+def test_a_custom_type_cannot_have_the_schema_type_builtin(shop):
     api_code = kind(shop, "custom")
     body = {"name": "Cup", "apiCode": api_code, "schemaType": "builtin"}
     for problem in (

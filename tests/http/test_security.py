@@ -54,7 +54,7 @@ def served():
         ("/both", {"admin"}),
     ],
 )
-def test_an_operation_lets_through_who_holds_its_scopes(served, path, names):
+def test_an_operation_is_allowed_to_callers_who_have_its_scopes(served, path, names):
     client, recorder = served
     for name in CALLERS:
         reply = client("GET", f"/v2{path}", token=name)
@@ -91,7 +91,7 @@ def test_a_401_challenges_for_a_bearer_token(served):
         "Bearer " + "x" * 9000,
     ],
 )
-def test_a_token_that_is_not_valid_is_a_401_that_says_so(served, value):
+def test_an_invalid_token_is_a_401_with_the_error_invalid_token(served, value):
     client, _ = served
     reply = client("GET", "/v2/books", headers={"Authorization": value})
     assert reply.status == 401
@@ -100,7 +100,7 @@ def test_a_token_that_is_not_valid_is_a_401_that_says_so(served, value):
 
 
 @pytest.mark.parametrize("value", ["Basic YTpi", "admin", "Digest x", "BearerX admin"])
-def test_other_credentials_count_as_none(served, value):
+def test_credentials_of_other_schemes_count_as_none(served, value):
     client, _ = served
     reply = client("GET", "/v2/books", headers={"Authorization": value})
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer realm="loyalty"')
@@ -117,7 +117,7 @@ def test_two_authorization_headers_are_no_credentials(served):
     assert client("GET", "/v2/books", headers=pairs).status == 401
 
 
-def test_a_403_names_what_is_missing(served):
+def test_a_403_names_the_missing_scope(served):
     client, _ = served
     reply = client("POST", "/v2/books", json_body={}, token="reader")
     assert reply.status == 403
@@ -127,9 +127,10 @@ def test_a_403_names_what_is_missing(served):
     )
 
 
-def test_credentials_come_before_scopes_and_scopes_before_validation(served):
+def test_credentials_are_checked_before_scopes_and_scopes_before_the_request(served):
     client, recorder = served
     before = len(recorder.requests)
+    # Both requests are invalid.
     for token, status in ((None, 401), ("reader", 403), ("writer", 400)):
         assert client("POST", "/v2/books?x=1", body=b"{", token=token).status == status
     for token, status in ((None, 401), ("nobody", 403), ("reader", 400)):
@@ -181,10 +182,10 @@ def test_only_useful_headers_reach_a_handler(served):
 
 
 def test_an_unavailable_database_during_verification_is_a_503():
-    def away(token):
+    def fail(token):
         raise OperationalError("SELECT secret", {}, Exception("connection refused"))
 
-    client = Client(build_app({"integration": document(PATHS)}, Recorder(), away, SETTINGS))
+    client = Client(build_app({"integration": document(PATHS)}, Recorder(), fail, SETTINGS))
     reply = client("GET", "/v2/mine")
     assert (reply.status, reply.json["type"]) == (503, "/problems/unavailable")
     assert "retry-after" in reply.headers
@@ -212,7 +213,7 @@ def pay(client, partner, key, **more):
     return client("POST", f"/v2/{partner}", json_body={}, token=None, headers=headers, **more)
 
 
-def test_a_key_opens_only_the_operations_of_its_partner(with_keys):
+def test_a_key_allows_only_the_operations_of_its_partner(with_keys):
     client, recorder = with_keys
     for partner in ("alpha", "beta"):
         assert pay(client, partner, f"{partner}-key").status == 200
@@ -223,7 +224,7 @@ def test_a_key_opens_only_the_operations_of_its_partner(with_keys):
 
 
 @pytest.mark.parametrize("key", [None, "", "wrong", "alpha-key, alpha-key", "\xff"])
-def test_without_a_valid_key_there_is_a_401_that_asks_for_one(with_keys, key):
+def test_a_request_without_a_valid_key_is_a_401_that_challenges_for_a_key(with_keys, key):
     client, _ = with_keys
     reply = pay(client, "alpha", key)
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'ApiKey realm="loyalty"')
@@ -240,17 +241,23 @@ def test_tokens_and_keys_do_not_replace_each_other(with_keys):
 def test_a_key_is_verified_off_the_event_loop():
     threads = []
 
-    def watched(key):
+    def record_thread_and_authenticate(key):
         threads.append(threading.current_thread())
         return authenticate_key(key)
 
-    app = build_app({"integration": document(WITH_KEYS)}, Recorder(), authenticate, SETTINGS, authenticate_key=watched)
+    app = build_app(
+        {"integration": document(WITH_KEYS)},
+        Recorder(),
+        authenticate,
+        SETTINGS,
+        authenticate_key=record_thread_and_authenticate,
+    )
     assert pay(Client(app), "alpha", "alpha-key").status == 200
     assert [thread is threading.main_thread() for thread in threads] == [False]
 
 
 @pytest.mark.parametrize("scheme", [{"in": "query"}, {"x-partner": None}])
-def test_a_scheme_that_is_not_served_is_found_at_start(scheme):
+def test_an_unsupported_security_scheme_is_refused_at_start(scheme):
     api_document = document(WITH_KEYS)
     declared = api_document["components"]["securitySchemes"]["alpha"]
     declared.update(scheme)

@@ -1,4 +1,4 @@
-"""A simulation equals the tracking of the same order and changes nothing; its missing amounts suffice exactly."""
+"""A simulation equals the tracking of the same order and changes nothing; its missing amounts are exactly enough."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Market:
         return self.shop.integration.post("/simulations", {"order": {"total": total}, **body}, expect=200)["simulation"]
 
     def standing(self, member: str) -> tuple:
-        """The balances of a member, the tier and how many badges."""
+        """(balance by account id, name of the tier, balance of the badge) of a member."""
         record = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
         balances = {balance["ledgerAccountId"]: balance["balance"] for balance in record["ledgerBalances"]}
         badge_balance = self.shop.integration.get(f"/members/{member}/badges/{self.badge}/balance")
@@ -91,7 +91,7 @@ def comparable(effects):
     ]
 
 
-def unnamed(missions):
+def comparable_missions(missions):
     """Missions without the fields that only a real achievement has: the status and the code of a reward."""
     return [
         {
@@ -115,43 +115,45 @@ def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organiza
         earlier_keys = {event["loyaltyEventKey"] for event in shop.events(member, limit=25)}
         tracked = shop.track_one(order(member, total))
         after, tier_after, _ = market.standing(member)
-        gained = {
+        gains = {
             account["ledgerAccountKey"]: account["available"] for account in earn["accounts"] if account["available"]
         }
         changes = {key: after.get(id_, 0) - before.get(id_, 0) for key, id_ in ids.items()}
-        assert gained == {key: change for key, change in changes.items() if change}
+        assert gains == {key: change for key, change in changes.items() if change}
         listed = shop.events(member, include="result", limit=25)
-        caused = [event for event in listed if event["loyaltyEventKey"] not in earlier_keys]
-        caused.sort(key=lambda event: event["loyaltyEventId"])
-        results = [event["result"] for event in caused]
+        new_events = [event for event in listed if event["loyaltyEventKey"] not in earlier_keys]
+        new_events.sort(key=lambda event: event["loyaltyEventId"])
+        results = [event["result"] for event in new_events]
+        # The simulation reports the effects of the order first, then those of the events that it causes.
         assert comparable(tracked["effects"]) == comparable(earn["effects"])[: len(tracked["effects"])]
-        real = [effect for result in results for effect in result["effects"]]
-        assert sorted(map(repr, comparable(real))) == sorted(map(repr, comparable(earn["effects"])))
-        assert unnamed([mission for result in results for mission in result["missions"]]) == unnamed(earn["missions"])
+        all_effects = [effect for result in results for effect in result["effects"]]
+        assert sorted(map(repr, comparable(all_effects))) == sorted(map(repr, comparable(earn["effects"])))
+        missions = [mission for result in results for mission in result["missions"]]
+        assert comparable_missions(missions) == comparable_missions(earn["missions"])
         tiers = [(move["before"], move["after"]) for move in earn["tiers"]]
         key = market.tiers.key
         assert tiers == ([] if tier_before == tier_after else [(key(tier_before), key(tier_after))])
 
 
-def test_what_is_missing_makes_the_action_apply_and_a_cent_less_does_not(organization):
+def test_the_missing_amount_makes_the_action_apply_and_a_cent_less_does_not(organization):
     market, source = Market(Shop(organization)), random.Random(11)
     member = market.shop.member()
-    tried = 0
+    reward_count = 0
     for _ in range(30):
         total = Decimal(source.randrange(100, 9000)) / 100
         for reward in market.simulate(total, loyaltyMemberId=member)["next"]:
             if reward["missing"]["kind"] != "orderTotal":
                 continue
-            gives, tried = [gift["params"] for gift in reward["gives"]], tried + 1
+            gives, reward_count = [gift["params"] for gift in reward["gives"]], reward_count + 1
 
-            def evaluated_params(raised):
-                effects = market.simulate(raised, loyaltyMemberId=member)["earn"]["effects"]
+            def evaluated_params(order_total):
+                effects = market.simulate(order_total, loyaltyMemberId=member)["earn"]["effects"]
                 return [outcome["params"] for outcome in effects if outcome["status"] == "evaluated"]
 
             enough = total + reward["missing"]["amount"]
             assert all(params in evaluated_params(enough) for params in gives)
             assert not any(params in evaluated_params(enough - CENT) for params in gives)
-    assert tried > 20
+    assert reward_count > 20
 
 
 _TABLES = """
@@ -205,8 +207,8 @@ def test_a_simulation_waits_for_no_lock_and_takes_none(organization):
         for table in LOCKABLE:
             db.exec_driver_sql(f"SELECT FROM {table} WHERE organization_id = %s FOR UPDATE", (organization.id,))
         before = lockers(db, organization)
-        waiting = thread.submit(market.simulate, Decimal(60), loyaltyMemberId=member, couponCodes=["TEN"])
-        assert waiting.result(30)["earn"]["accounts"]
+        simulation = thread.submit(market.simulate, Decimal(60), loyaltyMemberId=member, couponCodes=["TEN"])
+        assert simulation.result(30)["earn"]["accounts"]
         db.rollback()
         market.simulate(Decimal(60), loyaltyMemberId=member, couponCodes=["TEN"])
         assert lockers(db, organization) == before
