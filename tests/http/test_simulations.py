@@ -1,4 +1,4 @@
-"""Simulations: what an order would earn, what the member could redeem, and what is missing to the next reward."""
+"""Simulations: what an order would earn, what the member could redeem, and the amount missing to the next reward."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def a_hundred_from_fifty(shop):
 
 
 def simulate(shop, total=None, *, expect=200, api=None, **body):
+    """Simulate an order of a total, or `body`; return the simulation, or the problem if `expect` is not 200."""
     if total is not None:
         body["order"] = {"total": Decimal(total), **body.get("order", {})}
     response = (api or shop.integration).post("/simulations", body, expect=expect)
@@ -43,12 +44,12 @@ def simulate(shop, total=None, *, expect=200, api=None, **body):
 
 
 def points(simulation):
-    """The available and the discarded points of each account."""
+    """(available points, discarded points) of each account."""
     return [(account["available"], account["discarded"]) for account in simulation["earn"]["accounts"]]
 
 
 def shortfalls(simulation, *kinds):
-    """The name, kind and amount of what is missing to each reward of these kinds; to all rewards by default."""
+    """(name, kind of the missing amount, missing amount) of each next reward of these kinds, by default of all."""
     return [
         (reward["name"], reward["missing"]["kind"], reward["missing"]["amount"])
         for reward in simulation["next"]
@@ -56,7 +57,9 @@ def shortfalls(simulation, *kinds):
     ]
 
 
-def test_a_newcomer_earns_points_and_sees_what_is_missing_to_the_next(shop, a_point_a_euro, a_hundred_from_fifty):
+def test_a_newcomer_earns_points_and_gets_the_amount_missing_to_the_next_reward(
+    shop, a_point_a_euro, a_hundred_from_fifty
+):
     simulation = simulate(shop, "37.60")
     account = shop.organization.created.ledger_account_key
     assert simulation["earn"]["accounts"] == [
@@ -82,13 +85,15 @@ def test_a_newcomer_earns_points_and_sees_what_is_missing_to_the_next(shop, a_po
     assert [outcome["status"] for outcome in simulation["earn"]["effects"]] == ["evaluated"]
 
 
-@pytest.mark.parametrize(("total", "available", "lacking"), [("50.00", 150, []), ("49.99", 49, [Decimal("0.01")])])
+@pytest.mark.parametrize(
+    ("total", "available", "missing_amounts"), [("50.00", 150, []), ("49.99", 49, [Decimal("0.01")])]
+)
 def test_the_missing_amount_is_the_smallest_that_suffices(
-    shop, a_point_a_euro, a_hundred_from_fifty, total, available, lacking
+    shop, a_point_a_euro, a_hundred_from_fifty, total, available, missing_amounts
 ):
     simulation = simulate(shop, total)
     assert points(simulation) == [(available, 0)]
-    assert [amount for _, _, amount in shortfalls(simulation)] == lacking
+    assert [amount for _, _, amount in shortfalls(simulation)] == missing_amounts
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
@@ -107,6 +112,7 @@ def test_a_tier_that_the_order_reaches_gives_its_rewards(shop, a_point_a_euro, i
         account = shop.organization.created.ledger_account_key
         who = {"as": {"tierKeys": [keys["Silver"]], "balances": {account: 980}}}
     simulation = simulate(shop, 37, **who)
+    # 37 for the order and 50 for the tier.
     assert points(simulation) == [(87, 0)]
     [change] = simulation["earn"]["tiers"]
     assert (change["before"], change["after"]) == (keys["Silver"], keys["Gold"])
@@ -114,7 +120,7 @@ def test_a_tier_that_the_order_reaches_gives_its_rewards(shop, a_point_a_euro, i
     assert (black["kind"], black["key"], black["missing"]) == (
         "tier",
         keys["Black"],
-        {"kind": "points", "amount": 5000 - 1067},
+        {"kind": "points", "amount": 5000 - (980 + 87)},
     )
     assert [outcome["effectId"] for outcome in black["gives"]] == ["set-tier"]
     assert [outcome["effectId"] for outcome in simulation["earn"]["effects"]] == ["mint-points", "mint-points"]
@@ -135,7 +141,7 @@ def test_a_monthly_limit_leaves_a_part_and_the_rest_is_discarded(shop):
     assert points(simulate(shop, "37.60")) == [(37, 0)]
 
 
-def test_a_limit_of_the_whole_campaign_holds_for_newcomers_too(shop):
+def test_a_limit_of_the_campaign_also_holds_for_newcomers(shop):
     limit = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, limitRules=[limit])
     assert points(simulate(shop, 30)) == [(30, 0)]
@@ -145,7 +151,7 @@ def test_a_limit_of_the_whole_campaign_holds_for_newcomers_too(shop):
 
 def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
     config = {"ledgerAccountKey": shop.organization.created.ledger_account_key}
-    book, dear = (
+    cup_book, pot_book = (
         books.make(type="codeless", name=name, assignmentRequiredPoints=cost, requiredPointsConfig=config)
         for name, cost in (("Cup", 150), ("Pot", 500))
     )
@@ -154,7 +160,7 @@ def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
     simulation = simulate(shop, "37.60", loyaltyMemberId=member)
     cup, pot = simulation["redeem"]
     assert cup == {
-        "couponBookKey": book["couponBookKey"],
+        "couponBookKey": cup_book["couponBookKey"],
         "name": "Cup",
         "usable": False,
         "cost": 150,
@@ -166,8 +172,9 @@ def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
         ],
     }
     assert (pot["cost"], pot["missingPoints"], pot["affordableAfterOrder"]) == (500, 380, False)
+    # The order gives 37 of the missing 380 points.
     assert shortfalls(simulation) == [("Pot", "points", 343)]
-    assert simulation["next"][0]["key"] == dear["couponBookKey"]
+    assert simulation["next"][0]["key"] == pot_book["couponBookKey"]
 
 
 def test_a_simulation_evaluates_the_campaigns_of_its_moment(shop, a_point_a_euro):
@@ -238,7 +245,7 @@ def test_an_assumed_person_is_simulated_and_not_stored(shop, a_point_a_euro):
     assert shop.rows("members", "count(*)") == before
 
 
-def test_the_tiers_that_are_assumed_were_there_at_any_date(shop):
+def test_assumed_tiers_hold_at_any_event_date(shop):
     gold = TierSchedule.new(shop, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
     dated = {"order": {"externalEventDate": "2026-01-05T12:00:00Z"}}
@@ -262,6 +269,7 @@ def test_rules_see_everything_that_is_assumed(shop):
     account = shop.organization.created.ledger_account_key
     audience = shop.administration.post("/audiences", {"name": "VIP", "matcherType": "list-matcher"})["audience"]
     badge, mission = badge_of(shop, maxAmount=9), create_mission(shop)
+    # Each rule gives another power of two.
     rules = {
         f"balances['{account}'] == 12.0": 1,
         f"'{audience['audienceKey']}' in audiences": 2,
@@ -282,7 +290,7 @@ def test_rules_see_everything_that_is_assumed(shop):
     points_by_name = {
         name: points(simulate(shop, event={"eventType": GENERIC}, **{"as": {name: person[name]}})) for name in person
     }
-    assert points_by_name == {name: [(2**place, 0)] for place, name in enumerate(person)}
+    assert points_by_name == {name: [(2**exponent, 0)] for exponent, name in enumerate(person)}
     assert points(simulate(shop, event={"eventType": GENERIC}, **{"as": person})) == [(63, 0)]
     assert points(simulate(shop, event={"eventType": GENERIC})) == []
 
@@ -297,11 +305,11 @@ def test_rules_see_everything_that_is_assumed(shop):
         ({"balances": {"x": 1}}, "unknown-ledger-account"),
     ],
 )
-def test_what_is_assumed_must_exist(shop, person, problem):
+def test_an_unknown_key_of_an_assumed_person_is_refused(shop, person, problem):
     assert simulate(shop, 10, expect=404, **{"as": person})["type"] == f"/problems/{problem}"
 
 
-def test_missions_are_counted_rewarded_and_what_they_lack_is_reported(shop):
+def test_missions_are_counted_and_rewarded_and_their_missing_count_is_reported(shop):
     badge = badge_of(shop)
     create_mission(shop, name="Two", eventType=ORDER_CREATED, goalCount=2, badgeKey=badge, maxRepetitions=1)
     create_mission(shop, name="Five", eventType=ORDER_CREATED, goalCount=5, pointsAccrual=20)
@@ -365,7 +373,7 @@ def test_new_points_are_reported_with_their_first_expiry(shop):
 
 class TestNext:
     @pytest.mark.parametrize(
-        ("rule", "lacking"),
+        ("rule", "missing_amounts"),
         [
             ("order.total >= 50", [Decimal("12.4")]),
             ("order.total > 50", [Decimal("12.41")]),
@@ -380,15 +388,15 @@ class TestNext:
             ("order.total >= 50 && order.total < 50", []),
         ],
     )
-    def test_a_rule_lacks_nothing_but_the_total(self, shop, rule, lacking):
+    def test_a_reward_is_reported_if_only_a_higher_total_is_missing_to_its_rule(self, shop, rule, missing_amounts):
         shop.campaign(running(mint(1), rule=rule), eventType=ORDER_CREATED)
         simulation = simulate(shop, "37.60")
-        assert [amount for _, _, amount in shortfalls(simulation)] == lacking
-        for amount in lacking:
+        assert [amount for _, _, amount in shortfalls(simulation)] == missing_amounts
+        for amount in missing_amounts:
             assert points(simulate(shop, Decimal("37.60") + amount)) == [(1, 0)]
             assert points(simulate(shop, Decimal("37.59") + amount)) == []
 
-    def test_the_spend_and_the_rule_of_an_action_are_reached_by_the_greater_amount(self, shop):
+    def test_the_missing_amount_satisfies_the_minimum_spend_and_the_rule(self, shop):
         shop.campaign(
             running(mint(1)),
             running(mint(2), rule="order.total > 60"),
@@ -403,7 +411,7 @@ class TestNext:
             [2],
         ]
 
-    def test_what_other_restrictions_forbid_is_no_reward(self, shop):
+    def test_a_reward_that_no_higher_total_can_give_is_not_reported(self, shop):
         shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, locationCodes=["moon"])
         shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, active=False)
         shop.campaign(running(mint(1)), eventType=GENERIC, minSpendValue=50)
@@ -411,14 +419,13 @@ class TestNext:
         shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, limitRules=[none_left])
         assert simulate(shop, 40)["next"] == []
 
-    def test_an_exclusive_group_takes_a_reward_away(self, shop):
-        for priority, least in ((1, None), (2, 50)):
-            shop.campaign(
-                running(mint(1), exclusiveGroup="g", priority=priority), eventType=ORDER_CREATED, minSpendValue=least
-            )
+    def test_an_action_that_its_exclusive_group_prevents_is_no_reward(self, shop):
+        for priority, min_spend in ((1, None), (2, 50)):
+            action = running(mint(1), exclusiveGroup="g", priority=priority)
+            shop.campaign(action, eventType=ORDER_CREATED, minSpendValue=min_spend)
         assert simulate(shop, 40)["next"] == []
 
-    def test_a_payment_may_lack_an_amount_too(self, shop):
+    def test_the_missing_amount_of_a_payment_is_reported(self, shop):
         shop.campaign(running(mint(1)), eventType="member-payment-confirmed", minSpendValue=50, name="Paid")
         assert shortfalls(simulate(shop, payment={"total": 40})) == [("Paid", "orderTotal", 10)]
 
@@ -430,6 +437,7 @@ class TestNext:
             [1, 2, 3, 4, 5, 6, 7, 8],
             True,
         )
+        # A ninth total, and three missions of which two are among the ten rewards.
         shop.campaign(running(mint(9)), eventType=ORDER_CREATED, minSpendValue=49)
         for goal in (7, 5, 6):
             create_mission(shop, name="Mission", goalCount=goal)
@@ -442,7 +450,7 @@ class TestNext:
         simulation = simulate(shop, 40)
         assert (simulation["next"], simulation["nextComplete"]) == ([], False)
 
-    def test_a_tier_set_by_hand_lacks_no_points(self, shop, a_point_a_euro):
+    def test_a_tier_that_is_assumed_without_a_balance_has_no_missing_points(self, shop, a_point_a_euro):
         tiers = TierSchedule.new(shop, Silver=500, Gold=1000)
         key = tiers.tiers["Silver"]["loyaltyTierKey"]
         assert shortfalls(simulate(shop, 10)) == [("Silver", "points", 490), ("Gold", "points", 990)]
@@ -468,7 +476,7 @@ def test_only_the_named_campaigns_are_evaluated(shop, a_point_a_euro, a_hundred_
     assert unknown["type"] == "/problems/unknown-campaign"
 
 
-def test_usable_books_come_first_then_those_of_a_lower_rank(shop, books):
+def test_usable_books_come_first_and_then_books_of_a_lower_ranking_index(shop, books):
     never_met = {"condition": {"expression": "false"}}
     for name, more in (("4", {"rankingIndex": 1, **never_met}), ("2", {"rankingIndex": 2}), ("3", {})):
         books.make(type="codeless", name=name, **more)
@@ -502,10 +510,9 @@ def test_what_cannot_be_simulated_is_refused(shop):
     assert pointers(event=return_event) == ["/event/eventType"]
     assert simulate(shop, 1, expect=404, loyaltyMemberId="nobody")["type"] == "/problems/unknown-member"
     assert simulate(shop, expect=404, event={"eventType": "none"})["type"] == "/problems/unknown-event-type"
-    lacking = simulate(shop, expect=400, event={"eventType": ORDER_CREATED})
-    assert lacking["type"] == "/problems/payload-missing"
-    lacking = simulate(shop, expect=400, event={"eventType": ORDER_CREATED, "payload": {"order": {"externalId": "o"}}})
-    assert lacking["type"] == "/problems/payload-missing"
+    for payload in ({}, {"payload": {"order": {"externalId": "o"}}}):
+        problem = simulate(shop, expect=400, event={"eventType": ORDER_CREATED, **payload})
+        assert problem["type"] == "/problems/payload-missing"
 
 
 def test_inactive_and_erased_members_are_refused(shop):
@@ -518,7 +525,7 @@ def test_inactive_and_erased_members_are_refused(shop):
     assert simulate(shop, 1, expect=404, loyaltyMemberId=erased)["type"] == "/problems/unknown-member"
 
 
-def test_payments_do_not_stop_the_search_for_what_is_missing(shop, a_hundred_from_fifty):
+def test_an_order_with_payments_has_missing_amounts(shop, a_hundred_from_fifty):
     order = {"total": 0, "payments": [{"tender": "card", "amount": 0}]}
     simulation = shop.integration.post("/simulations", {"order": order}, expect=200)["simulation"]
     assert [reward["missing"] for reward in simulation["next"]] == [{"kind": "orderTotal", "amount": 50}]

@@ -27,7 +27,7 @@ def administration(organization):
 
 @pytest.fixture
 def group(administration):
-    """A function that makes a group and returns its key."""
+    """A function that creates a group and returns its key."""
 
     def make(mode="best", **more):
         body = {"name": mode, "mode": mode, **more}
@@ -36,19 +36,20 @@ def group(administration):
     return make
 
 
-def off(value, kind="percentage", **params):
-    return effect("discount", type=kind, value=value, **params)
+def percent_off(value, **params):
+    return effect("discount", type="percentage", value=value, **params)
 
 
-def cash(value, **params):
-    return off(value, "amount", **params)
+def amount_off(value, **params):
+    return effect("discount", type="amount", value=value, **params)
 
 
 def items(*totals):
-    return [{"productCode": f"p-{place}", "total": Decimal(total)} for place, total in enumerate(totals)]
+    return [{"productCode": f"p-{index}", "total": Decimal(total)} for index, total in enumerate(totals)]
 
 
 def applied_effects(result):
+    """(action name, effect id, worth) of each effect that was applied."""
     return [(outcome["actionName"], outcome["effectId"], outcome["worth"]) for outcome in result["effects"]]
 
 
@@ -91,7 +92,7 @@ def test_another_organization_has_no_such_group(api, administration, group):
     other.get(f"/stacking-groups/{stacking_group['stackingGroupId']}", expect=404)
     campaign = other.post("/campaigns", {"code": "c", "name": "C"})["campaign"]
     actions = f"/campaigns/{campaign['campaignId']}/actions"
-    problem = other.post(actions, running(off(5), stackingGroupKey=key), expect=404)
+    problem = other.post(actions, running(percent_off(5), stackingGroupKey=key), expect=404)
     assert problem["type"] == "/problems/unknown-stacking-group"
 
 
@@ -105,25 +106,25 @@ def faults(problem):
     return [fault["pointer"] for fault in problem["errors"]]
 
 
-def test_an_action_is_in_one_group_only(administration, actions, group):
-    body = running(off(5), stackingGroupKey=group(), exclusiveGroup="g")
+def test_an_action_cannot_be_in_a_stacking_group_and_an_exclusive_group(administration, actions, group):
+    body = running(percent_off(5), stackingGroupKey=group(), exclusiveGroup="g")
     assert faults(administration.post(actions, body, expect=400)) == ["/stackingGroupKey"]
 
 
 def test_actions_that_compete_need_a_worth(shop, administration, actions, group):
     worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
     books = CouponBooks(shop.organization)
-    face, plain = (
+    with_face_value, without_face_value = (
         books.make(type="codeless", **more)["couponBookKey"] for more in ({"faceValue": 2}, {"name": "Without"})
     )
     badge = shop.integration.post("/badges", {"name": "Buyer", "maxAmount": 9, "active": True})["badge"]["badgeKey"]
     for effects, expect in (
-        ([off(5)], 201),
+        ([percent_off(5)], 201),
         ([mint(5, ledgerAccountKey=worth)], 201),
         ([mint(5, ledgerAccountKey=("=", f'"{worth}"'))], 201),
-        ([effect("assign-coupon", couponBookKey=face)], 201),
+        ([effect("assign-coupon", couponBookKey=with_face_value)], 201),
         ([mint(5)], 400),
-        ([effect("assign-coupon", couponBookKey=plain)], 400),
+        ([effect("assign-coupon", couponBookKey=without_face_value)], 400),
         ([effect("assign-badge", badgeKey=badge)], 400),
         ([], 400),
     ):
@@ -134,43 +135,43 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
     # A group of items compares discounts; a mint has none.
     by_item = group("best", scope="item")
     administration.post(actions, running(mint(5, ledgerAccountKey=worth), stackingGroupKey=by_item), expect=400)
-    administration.post(actions, running(mint(5, ledgerAccountKey=worth), off(5), stackingGroupKey=by_item))
+    administration.post(actions, running(mint(5, ledgerAccountKey=worth), percent_off(5), stackingGroupKey=by_item))
 
 
 def test_an_action_without_a_worth_cannot_join_later_nor_stay_in_a_group_that_compares(administration, actions, group):
     action = administration.post(actions, running(mint(5)))["action"]
     path = f"{actions}/{action['actionId']}"
-    joined = running(mint(5), stackingGroupKey=group("best"))
-    assert faults(administration.put(path, joined, expect=400)) == ["/stackingGroupKey"]
-    administration.put(path, {**joined, "stackingGroupKey": group("all", externalKey="all")})
-    [plain] = administration.get("/stacking-groups", externalKey="all")["results"]
+    in_best_group = running(mint(5), stackingGroupKey=group("best"))
+    assert faults(administration.put(path, in_best_group, expect=400)) == ["/stackingGroupKey"]
+    administration.put(path, {**in_best_group, "stackingGroupKey": group("all", externalKey="all")})
+    [all_group] = administration.get("/stacking-groups", externalKey="all")["results"]
     best = {"name": "Best", "mode": "best"}
-    problem = administration.put(f"/stacking-groups/{plain['stackingGroupId']}", best, expect=400)
+    problem = administration.put(f"/stacking-groups/{all_group['stackingGroupId']}", best, expect=400)
     assert faults(problem) == ["/mode"]
-    administration.put(path, {**joined, "stackingGroupKey": None})
-    administration.put(f"/stacking-groups/{plain['stackingGroupId']}", best)
+    administration.put(path, {**in_best_group, "stackingGroupKey": None})
+    administration.put(f"/stacking-groups/{all_group['stackingGroupId']}", best)
 
 
 def test_a_group_has_at_most_fifty_actions(administration, actions, group):
     key = group("all")
     for _ in range(50):
-        last = administration.post(actions, running(off(1), stackingGroupKey=key))["action"]
-    assert faults(administration.post(actions, running(off(1), stackingGroupKey=key), expect=400)) == [
+        last = administration.post(actions, running(percent_off(1), stackingGroupKey=key))["action"]
+    assert faults(administration.post(actions, running(percent_off(1), stackingGroupKey=key), expect=400)) == [
         "/stackingGroupKey"
     ]
     # Actions of the group can still be changed.
-    administration.put(f"{actions}/{last['actionId']}", running(off(2), stackingGroupKey=key))
+    administration.put(f"{actions}/{last['actionId']}", running(percent_off(2), stackingGroupKey=key))
 
 
 @pytest.fixture
 def three_offers(shop, group):
-    """10 %, 5.00, and 300 points of 0.03."""
+    """The best of 10 %, 5.00, and 300 points of 0.03 each. For an order of 80 they are worth 8, 5 and 9."""
     account = shop.account(fiatPerPoint=Decimal("0.03"))["ledgerAccountKey"]
     key = group("best")
     points = {"scope": "member", "type": "points", "period": "monthly", "limit": 400}
     return shop.campaign(
-        running(off(10), name="A", stackingGroupKey=key),
-        running(cash(5), name="B", stackingGroupKey=key),
+        running(percent_off(10), name="A", stackingGroupKey=key),
+        running(amount_off(5), name="B", stackingGroupKey=key),
         running(mint(300, ledgerAccountKey=account), name="C", stackingGroupKey=key),
         eventType=ORDER_CREATED,
         limitRules=[points],
@@ -184,8 +185,9 @@ def test_the_best_action_applies_in_all_modes(shop, three_offers, mode):
     assert applied_effects(result) == [("C", "mint-points", 9)]
 
 
-def test_what_is_left_of_a_limit_decides_and_cancelling_gives_it_back(shop, three_offers):
+def test_the_worth_of_points_depends_on_the_rest_of_the_limit_which_a_cancellation_restores(shop, three_offers):
     member = shop.member()
+    # The second order could get only 100 points, which are worth 3.
     first, second, third = (shop.track_one(order(member, 80)) for _ in range(3))
     assert [applied_effects(result) for result in (first, second, third)] == [
         [("C", "mint-points", 9)],
@@ -211,7 +213,7 @@ def test_an_authorized_order_holds_only_the_winners_points_until_cancelled(shop,
     shop.check_ledger()
 
 
-def test_a_dry_run_reports_the_winner_and_the_beaten_actions(shop, three_offers):
+def test_a_dry_run_reports_why_the_other_actions_did_not_apply(shop, three_offers):
     result = shop.track_one(order(shop.member(), 80), executionMode="dryRun")
     actions = {action["name"]: action["actionId"] for action in three_offers["actions"]}
     reasons = {entry["actionName"]: entry.get("reason") for entry in result["explain"] if entry["actionId"]}
@@ -223,10 +225,10 @@ def test_a_dry_run_reports_the_winner_and_the_beaten_actions(shop, three_offers)
     assert reasons["B"]["actual"] == {"actionId": actions["C"], "worth": 5, "winnerWorth": 9}
 
 
-def test_a_deactivated_campaign_leaves_the_next_best(shop, group):
+def test_the_next_best_action_applies_after_the_campaign_of_the_best_is_deactivated(shop, group):
     key = group("best")
-    best = shop.campaign(running(off(30), name="A", stackingGroupKey=key), eventType=ORDER_CREATED)
-    shop.campaign(running(off(20), name="B", stackingGroupKey=key), eventType=ORDER_CREATED)
+    best = shop.campaign(running(percent_off(30), name="A", stackingGroupKey=key), eventType=ORDER_CREATED)
+    shop.campaign(running(percent_off(20), name="B", stackingGroupKey=key), eventType=ORDER_CREATED)
     assert applied_effects(shop.track_one(order(shop.member(), 100))) == [("A", "discount", 30)]
     path = f"/campaigns/{best['campaignId']}"
     shop.administration.put(path, {"code": best["code"], "name": "Off", "active": False, "eventType": ORDER_CREATED})
@@ -236,8 +238,8 @@ def test_a_deactivated_campaign_leaves_the_next_best(shop, group):
 def test_each_item_takes_its_best_action(shop, group):
     key = group("best", scope="item")
     shop.campaign(
-        running(off(20), name="A", stackingGroupKey=key),
-        running(cash(5, per="item"), name="B", stackingGroupKey=key),
+        running(percent_off(20), name="A", stackingGroupKey=key),
+        running(amount_off(5, per="item"), name="B", stackingGroupKey=key),
         eventType=ORDER_CREATED,
     )
     result = shop.track_one(order(shop.member(), 40, items=items(30, 10)))
@@ -256,7 +258,7 @@ def test_a_coupon_that_the_book_refuses_is_worth_nothing(shop, group, mode):
     coupon = effect("assign-coupon", couponBookKey=book["couponBookKey"])
     shop.campaign(
         running(coupon, name="coupon", stackingGroupKey=key),
-        running(cash(5), name="cash", stackingGroupKey=key),
+        running(amount_off(5), name="cash", stackingGroupKey=key),
         eventType=ORDER_CREATED,
     )
     first, second = shop.member(), shop.member()
@@ -267,12 +269,12 @@ def test_a_coupon_that_the_book_refuses_is_worth_nothing(shop, group, mode):
     assert [usage["amountAssigned"] for usage in usages] == [1]
 
 
-def test_a_loser_that_would_assign_a_coupon_assigns_none(shop, group):
+def test_an_action_that_loses_assigns_no_coupon(shop, group):
     book = CouponBooks(shop.organization).make("A", "B", type="list", faceValue=2)
     key, member = group("best"), shop.member()
     shop.campaign(
         running(effect("assign-coupon", couponBookKey=book["couponBookKey"]), stackingGroupKey=key),
-        running(cash(5), name="cash", stackingGroupKey=key),
+        running(amount_off(5), name="cash", stackingGroupKey=key),
         eventType=ORDER_CREATED,
     )
     assert applied_effects(shop.track_one(order(member, 100))) == [("cash", "discount", 5)]
@@ -283,20 +285,23 @@ def test_a_loser_that_would_assign_a_coupon_assigns_none(shop, group):
 
 
 def test_an_exclusive_campaign_excludes_all_others(shop):
-    shop.campaign(running(cash(10), name="ordinary"), eventType=ORDER_CREATED)
-    alone = shop.campaign(running(off(20), name="alone", priority=9), eventType=ORDER_CREATED, exclusive=True)
+    shop.campaign(running(amount_off(10), name="ordinary"), eventType=ORDER_CREATED)
+    exclusive_campaign = shop.campaign(
+        running(percent_off(20), name="alone", priority=9), eventType=ORDER_CREATED, exclusive=True
+    )
     result = shop.track_one(order(shop.member(), 100), executionMode="dryRun")
     assert applied_effects(result) == [("alone", "discount", 20)]
     [reason] = [entry["reason"] for entry in result["explain"] if entry["actionName"] == "ordinary"]
-    assert (reason["code"], reason["actual"]) == ("NOT_COMBINABLE", alone["campaignId"])
+    assert (reason["code"], reason["actual"]) == ("NOT_COMBINABLE", exclusive_campaign["campaignId"])
 
 
-@pytest.mark.parametrize(("least", "balance"), [(68, 0), (60, 7)])
-def test_rules_see_what_discounts_leave(shop, least, balance):
+# The discount is 20 % of 30, so 64 of 70 remain.
+@pytest.mark.parametrize(("threshold", "balance"), [(68, 0), (60, 7)])
+def test_rules_see_the_order_after_discounts(shop, threshold, balance):
     shirts = 'item.productCode == "p-0"'
     shop.campaign(
-        running(off(20, itemFilter=("=", shirts))),
-        running(mint(7), rule=f"orderAfter.total >= {least}", priority=2),
+        running(percent_off(20, itemFilter=("=", shirts))),
+        running(mint(7), rule=f"orderAfter.total >= {threshold}", priority=2),
         eventType=ORDER_CREATED,
     )
     member = shop.member()
@@ -304,15 +309,15 @@ def test_rules_see_what_discounts_leave(shop, least, balance):
     assert shop.balance(member) == balance
 
 
-def test_without_an_order_nothing_is_left_of_it(shop):
-    shop.campaign(running(mint(1), rule="orderAfter == null"), running(off(10)), eventType=GENERIC)
+def test_order_after_is_null_for_an_event_without_an_order(shop):
+    shop.campaign(running(mint(1), rule="orderAfter == null"), running(percent_off(10)), eventType=GENERIC)
     member = shop.member()
     shop.track_one(event(member))
     assert shop.balance(member) == 1
 
 
 @pytest.mark.parametrize(
-    ("params", "place"),
+    ("params", "field"),
     [
         ({"base": "whole"}, "value"),
         ({"per": "line"}, "value"),
@@ -323,9 +328,9 @@ def test_without_an_order_nothing_is_left_of_it(shop):
         ({"maxAmount": ("=", "item.total")}, "expression"),
     ],
 )
-def test_invalid_parameters_of_a_discount_are_refused_with_their_place(administration, actions, params, place):
-    problem = administration.post(actions, running(off(5, **params)), expect=400)
-    assert faults(problem) == [f"/effects/items/0/params/2/{place}"]
+def test_invalid_parameters_of_a_discount_are_refused_with_their_field(administration, actions, params, field):
+    problem = administration.post(actions, running(percent_off(5, **params)), expect=400)
+    assert faults(problem) == [f"/effects/items/0/params/2/{field}"]
 
 
 def test_a_simulation_equals_what_tracking_gives(shop, three_offers):

@@ -18,7 +18,7 @@ def test_the_documents_of_the_product_are_not_validated_again(engine, monkeypatc
     assert documents == []
 
 
-def test_an_invalid_document_is_refused_after_such_a_start_as_before(engine):
+def test_an_invalid_document_is_refused_even_after_a_start_without_validation(engine):
     create_app(Settings(), engine)
     document = {"openapi": "3.0.3", "info": {"title": "No responses", "version": "1"}, "paths": {"/x": {"get": {}}}}
     with pytest.raises(InvalidSpecification, match="responses"):

@@ -1,4 +1,4 @@
-"""Changing how much of an account may be issued."""
+"""Changes of the maximum supply of an account."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import text
 
+from domain.ledger.records import MAX_AMOUNT, SETTLED
 from tests.builders.points import Points
 
 DETAILS = {
@@ -41,7 +42,7 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
         "ledgerAccountId": points.account_id,
         "ledgerAccountKey": points.account["ledgerAccountKey"],
         "transactionType": "mint",
-        "status": 1,
+        "status": SETTLED,
         "amount": 0,
         "walletId": None,
         "fromWalletId": None,
@@ -69,11 +70,11 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
 
 
 @pytest.mark.parametrize("body", [None, {}, {"maxSupply": None}, {"description": "No end"}])
-def test_without_a_supply_it_is_unlimited(points, body):
+def test_a_change_without_a_supply_makes_it_unlimited(points, body):
     wallet = points.wallet()
     put(points, body)
     assert supply(points) is None
-    points.mint(wallet, 18446744073709)
+    points.mint(wallet, MAX_AMOUNT)
 
 
 def test_a_supply_below_the_issued_points_is_refused(points):
@@ -90,14 +91,14 @@ def test_a_supply_below_the_issued_points_is_refused(points):
     assert points.verify() == []
 
 
-@pytest.mark.parametrize("amount", [-1, 18446744073710, "5", Decimal("0.001")])
+@pytest.mark.parametrize("amount", [-1, MAX_AMOUNT + 1, "5", Decimal("0.001")])
 def test_invalid_supplies_are_refused(points, amount):
     assert [e["pointer"] for e in put(points, {"maxSupply": amount}, expect=400)["errors"]] == ["/maxSupply"]
     put(points, {"maxSupply": 5, "amount": 5}, expect=400)
     assert points.rows() == []
 
 
-def test_a_change_may_be_repeated(points):
+def test_a_repeated_change_returns_the_first_response(points):
     body = {"maxSupply": 300, **DETAILS}
     first = put(points, body)
     put(points, {"maxSupply": 200})
@@ -115,7 +116,7 @@ def test_concurrent_repetitions_change_the_supply_once(points):
     assert len(points.rows()) == 1
 
 
-def test_a_smaller_supply_and_mints_at_once_never_exceed_it(points):
+def test_concurrent_mints_and_reductions_of_the_supply_never_exceed_it(points):
     wallets = [points.wallet() for _ in range(6)]
     path = f"{points.path}/transactions"
 
@@ -146,7 +147,7 @@ def test_a_changed_supply_raises_the_configuration_version(points, organization)
 
 
 def test_accounts_of_another_organization_are_not_found(points, other_organization):
-    theirs = Points.new(other_organization)
-    path = f"{points.ledger_path}/accounts/{theirs.account_id}/max-supply"
+    other_points = Points.new(other_organization)
+    path = f"{points.ledger_path}/accounts/{other_points.account_id}/max-supply"
     points.admin.put(path, {"maxSupply": 1}, expect=404)
-    assert supply(theirs) is None
+    assert supply(other_points) is None

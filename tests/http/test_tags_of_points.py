@@ -16,7 +16,7 @@ def shop(organization):
 
 
 def transactions(shop):
-    """The external id, description and tags of each transaction, by amount."""
+    """(external id, description, tags) of each transaction, by amount."""
     rows = shop.rows("ledger_transactions", "amount, external_id, description, tags")
     return {int(row.amount): (row.external_id, row.description, row.tags) for row in rows}
 
@@ -25,7 +25,7 @@ def total(shop, tag):
     return shop.administration.get("/reports/tag-total", tag=tag)["result"]["amount"]
 
 
-def test_points_take_over_texts_of_the_event_and_tags_of_the_campaign(shop):
+def test_points_have_the_texts_of_the_event_and_the_tags_of_their_rule(shop):
     shop.campaign(
         running(mint(30), mint(40, description="Double day"), mint(7, recipient="sponsor"), spend(5)),
         eventType=GENERIC,
@@ -55,6 +55,7 @@ def test_points_take_over_texts_of_the_event_and_tags_of_the_campaign(shop):
         50: ("till-7", "Coffee", ["friends"]),
         100: (None, "Bring a friend", ["friends"]),
     }
+    # The mints of the campaign are 30, 40 and 7, those of the referral program 50 and 100.
     points = {tag: total(shop, tag) for tag in ("spring", "shop", "streak", "friends")}
     assert points == {"spring": 77, "shop": 77, "streak": 11, "friends": 150}
     shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)

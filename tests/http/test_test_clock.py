@@ -46,7 +46,7 @@ def shop(clock):
 
 @pytest.fixture
 def a_year(clock):
-    """The path of a further account, whose points live for 12 months."""
+    """A further account, whose points expire after 12 months."""
     return Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
 
 
@@ -58,13 +58,21 @@ def transactions_of(points):
     return points.admin.get(f"{points.path}/transactions")["results"]
 
 
-def empty(clock):
+def reset(clock):
+    """Remove all records of the organization, as the operator's command does."""
     organization_id, now = clock.organization.id, datetime.now(UTC)
     transactions.run(clock.organization.api.engine, lambda db: reset_organization(db, organization_id, now))
 
 
 def problem(response):
     return response["type"].removeprefix("/problems/")
+
+
+def begin_advance(clock, monkeypatch, to):
+    """Begin an advance, for whose steps the request has no time; return the state of the clock."""
+    with monkeypatch.context() as patch:
+        patch.setattr(service, "CALL_SECONDS", 0)
+        return clock.advance(to)
 
 
 class TestOperations:
@@ -94,18 +102,18 @@ class TestOperations:
         assert clock.get()["now"] == START
 
     def test_calls_without_a_clock_are_404(self, api):
-        without = Clock(api.organization(environment="test"))
-        responses = [without.get(expect=404), without.advance(START, expect=404), without.remove(expect=404)]
+        no_clock = Clock(api.organization(environment="test"))
+        responses = [no_clock.get(expect=404), no_clock.advance(START, expect=404), no_clock.remove(expect=404)]
         assert [problem(response) for response in responses] == ["test-clock-missing"] * 3
 
     def test_advancing_and_removing_need_the_role_for_campaigns(self, clock):
         admin = clock.organization.administration
-        qa = admin.with_token(clock.organization.token_of("campaigns:write"))
-        qa.post("/test-clock/advance", {"to": "2026-03-02T09:00:00Z"}, expect=200)
-        other = admin.with_token(clock.organization.token_of("campaigns:read"))
-        assert other.get("/test-clock")["testClock"]["now"] == "2026-03-02T09:00:00Z"
-        other.post("/test-clock/advance", {"to": "2026-03-03T09:00:00Z"}, expect=403)
-        other.delete("/test-clock", expect=403)
+        writer = admin.with_token(clock.organization.token_of("campaigns:write"))
+        writer.post("/test-clock/advance", {"to": "2026-03-02T09:00:00Z"}, expect=200)
+        reader = admin.with_token(clock.organization.token_of("campaigns:read"))
+        assert reader.get("/test-clock")["testClock"]["now"] == "2026-03-02T09:00:00Z"
+        reader.post("/test-clock/advance", {"to": "2026-03-03T09:00:00Z"}, expect=403)
+        reader.delete("/test-clock", expect=403)
 
     def test_a_clock_does_not_go_back(self, clock):
         response = clock.advance("2026-03-01T08:59:59Z", expect=409)
@@ -140,8 +148,8 @@ class TestOperations:
         assert clock.start(startsAt=joined)["now"] == joined
 
     def test_an_organization_shows_its_clock(self, clock, organization):
-        of_clock = clock.organization.administration.get("")["organization"]
-        assert of_clock["testClock"] == {"now": START, "status": "ready"}
+        test_organization = clock.organization.administration.get("")["organization"]
+        assert test_organization["testClock"] == {"now": START, "status": "ready"}
         assert "testClock" not in organization.administration.get("")["organization"]
 
     def test_every_response_shows_the_clock(self, clock, shop):
@@ -211,24 +219,24 @@ class TestOperations:
         for entry in entries:
             assert datetime.fromisoformat(entry["createdAt"]) > datetime.now(UTC) - timedelta(minutes=5)
 
-    def test_emptying_the_organization_removes_the_clock(self, clock, shop, api):
+    def test_a_reset_of_the_organization_removes_the_clock(self, clock, shop, api):
         shop.member()
-        empty(clock)
+        reset(clock)
         assert problem(clock.get(expect=404)) == "test-clock-missing"
 
-    def test_an_organization_that_was_emptied_needs_no_clock(self, api):
+    def test_the_clock_of_a_reset_organization_can_be_removed(self, api):
         clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
         record = clock.organization.administration.get("")["organization"]
         settings = {name: record[name] for name in ("locales", "defaultLocale")}
         clock.organization.administration.put("", {"name": "Tea", **settings})
-        empty(clock)
+        reset(clock)
         clock.start()
         clock.remove()
 
-    def test_the_audit_log_records_the_time_that_commands_saw(self, clock):
+    def test_the_audit_log_records_the_time_of_the_clock_for_commands(self, clock):
         organization_id, now = clock.organization.id, datetime.now(UTC)
         transactions.run(clock.organization.api.engine, lambda db: reset_credentials(db, organization_id, None, now))
-        empty(clock)
+        reset(clock)
         for operation in ("resetCredentials", "resetOrganization"):
             [entry] = clock.organization.administration.get("/audit-log", operationId=operation)["results"]
             assert entry["testClock"] == START
@@ -253,8 +261,8 @@ class TestAdvancing:
         assert clock.advance("2027-03-01T09:00:00Z")["steps"] == 1
         assert a_year.balance(wallet) == 0
 
-    def test_idle_balances_expire_at_the_moment_of_the_organizations_zone(self, api):
-        # 23:30 UTC on 31 January is 1 February in Madrid: one month later is 1 March there, 28 February in UTC.
+    def test_idle_balances_expire_by_the_calendar_of_the_organizations_zone(self, api):
+        # 23:30 UTC on 31 January is 0:30 on 1 February in Madrid. A month later is 0:30 on 1 March there.
         clock = Clock.new(api, "2026-01-31T23:30:00Z")
         policies = [{"expirationType": "lastTransaction", "period": 1}]
         idle = Points.new(clock.organization, expirationPolicies=policies)
@@ -266,7 +274,8 @@ class TestAdvancing:
         assert (expiry["amount"], expiry["createdAt"]) == (40, "2026-02-28T23:30:00Z")
 
     def test_idle_balances_expire_in_the_order_of_the_organizations_zone(self, api, monkeypatch):
-        # In Madrid 30 January, 23:30 UTC, is the 31st, one month after which is 28 February, which begins before noon.
+        # In Madrid the second mint is on 31 January at 0:30 and expires on 28 February at 0:30. The first mint expires
+        # later, on 28 February at 13:00.
         monkeypatch.setattr(ledger_lots, "_IDLE_AT_ONCE", 1)
         clock = Clock.new(api, "2026-01-28T12:00:00Z")
         idle = Points.new(clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
@@ -292,7 +301,7 @@ class TestAdvancing:
         moves = [(e["eventType"], e["createdAt"]) for e in events if e["eventType"] == "member-tier-set"]
         assert moves == [("member-tier-set", "2027-01-01T00:00:00Z"), ("member-tier-set", START)]
 
-    def test_events_in_the_queue_come_first_at_the_time_when_they_were_sent(self, clock, shop):
+    def test_queued_events_are_evaluated_before_time_passes(self, clock, shop):
         shop.campaign(running(mint(("=", "1 + now.getHours()")), rule=IS_GENERIC))
         member = shop.member()
         send(shop, event(member))
@@ -307,7 +316,7 @@ class TestAdvancing:
         # 9:00 UTC is 10:00 in Madrid.
         assert (minted["amount"], minted["createdAt"]) == (11, START)
 
-    def test_events_in_the_queue_that_fail_are_tried_again_before_time_passes(self, clock, shop, monkeypatch):
+    def test_queued_events_that_fail_are_retried_before_time_passes(self, clock, shop, monkeypatch):
         shop.campaign(running(mint(5), rule=IS_GENERIC))
         member = shop.member()
         receipts = send(shop, event(member), event(member))
@@ -324,7 +333,7 @@ class TestAdvancing:
         moments = shop.rows("ledger_transactions", "created_at")
         assert moments == [(datetime.fromisoformat(START),)] * 2
 
-    def test_events_in_the_queue_that_keep_failing_are_given_up_before_time_passes(self, clock, shop, monkeypatch):
+    def test_queued_events_that_always_fail_become_dead_letters_before_time_passes(self, clock, shop, monkeypatch):
         member = shop.member()
         [receipt] = send(shop, event(member))
 
@@ -337,12 +346,13 @@ class TestAdvancing:
         assert dead["event"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
         assert (dead["event"]["status"], dead["event"]["updatedAt"]) == ("failed", START)
 
-    def test_a_receiver_that_is_gone_does_not_wait_for_a_step(self, clock, a_year, monkeypatch, api):
+    def test_the_deactivation_of_a_trigger_does_not_wait_for_a_step(self, clock, a_year, monkeypatch, api):
         wallet = a_year.wallet()
         a_year.mint(wallet, 100)
         expire = service.expire_next
 
         def deactivate_meanwhile(*arguments):
+            # A worker that deactivates a trigger raises the version.
             with api.engine.begin() as other:
                 other.exec_driver_sql("SET LOCAL lock_timeout = 500")
                 organizations.raise_configuration_version(other, clock.organization.id)
@@ -352,11 +362,10 @@ class TestAdvancing:
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
         assert a_year.balance(wallet) == 0
 
-    def test_nothing_else_is_written_during_an_advance(self, clock, shop, monkeypatch):
+    def test_changes_are_refused_and_reads_allowed_during_an_advance(self, clock, shop, monkeypatch):
         member = shop.member()
-        monkeypatch.setattr(service, "CALL_SECONDS", 0)
-        moving = clock.advance("2026-03-02T09:00:00Z")
-        assert (moving["status"], moving["target"], moving["now"]) == ("advancing", "2026-03-02T09:00:00Z", START)
+        state = begin_advance(clock, monkeypatch, "2026-03-02T09:00:00Z")
+        assert (state["status"], state["target"], state["now"]) == ("advancing", "2026-03-02T09:00:00Z", START)
         reply = shop.integration.request("POST", "/events/track", {"events": [event(member)]}, expect=409)
         assert problem(reply.json) == "test-clock-advancing"
         assert (reply.headers["retry-after"], reply.headers["x-test-clock"]) == ("1", START)
@@ -366,16 +375,13 @@ class TestAdvancing:
         shop.integration.post("/members/exists", {"loyaltyMemberIds": [member]}, expect=200)
         simulated = shop.integration.post("/simulations", {"order": {"total": 5}}, expect=200)["simulation"]
         assert simulated["at"] == START
-        monkeypatch.undo()
         assert clock.advance("2026-03-02T09:00:00Z")["status"] == "ready"
         track(shop, event(member))
 
     def test_an_import_waits_until_an_advance_is_done(self, clock, monkeypatch):
         imports = Imports(clock.organization)
         path = imports.queue("loyaltyMemberId\nana\n")
-        with monkeypatch.context() as patch:
-            patch.setattr(service, "CALL_SECONDS", 0)
-            clock.advance("2026-03-02T09:00:00Z")
+        begin_advance(clock, monkeypatch, "2026-03-02T09:00:00Z")
         imports.importer.step()
         assert imports.get(path)["status"] == "queued"
         clock.advance("2026-03-02T09:00:00Z")
@@ -385,17 +391,15 @@ class TestAdvancing:
         member = clock.organization.integration.get("/members/ana")["loyaltyMember"]
         assert member["createdAt"] == "2026-03-02T09:00:00Z"
 
-    def test_emptying_the_organization_ends_an_advance(self, clock, a_year, monkeypatch, api):
+    def test_a_reset_of_the_organization_ends_an_advance(self, clock, a_year, monkeypatch, api):
         a_year.mint(a_year.wallet(), 100)
-        with monkeypatch.context() as patch:
-            patch.setattr(service, "CALL_SECONDS", 0)
-            clock.advance("2027-03-02T00:00:00Z")
-        empty(clock)
-        advanced = service.advance_clock(api.engine, api.settings, clock.organization.id, lambda: False)
-        assert advanced.test_clock is None
+        begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
+        reset(clock)
+        organization = service.advance_clock(api.engine, api.settings, clock.organization.id, lambda: False)
+        assert organization.test_clock is None
         clock.organization.integration.post("/members", {"loyaltyMemberId": "ana"})
 
-    def test_what_is_due_when_the_clock_begins_is_done_then(self, api):
+    def test_points_that_are_due_when_the_clock_begins_expire_at_its_start(self, api):
         organization = api.organization(environment="test")
         idle = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
         wallet = idle.wallet()
@@ -406,12 +410,10 @@ class TestAdvancing:
         [expiry, _] = transactions_of(idle)
         assert (expiry["amount"], expiry["createdAt"]) == (40, start)
 
-    def test_a_worker_goes_on_with_an_advance(self, clock, a_year, monkeypatch, api):
+    def test_a_worker_continues_an_advance(self, clock, a_year, monkeypatch, api):
         wallet = a_year.wallet()
         a_year.mint(wallet, 100)
-        with monkeypatch.context() as patch:
-            patch.setattr(service, "CALL_SECONDS", 0)
-            clock.advance("2027-03-02T00:00:00Z")
+        begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
         assert service.advance_clocks(api.engine, api.settings, lambda: False)
         state = clock.get()
         assert (state["status"], state["now"], state["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
@@ -421,17 +423,15 @@ class TestAdvancing:
         wallets = [a_year.wallet() for _ in range(3)]
         for wallet in wallets:
             a_year.mint(wallet, 100)
-        with monkeypatch.context() as patch:
-            patch.setattr(service, "CALL_SECONDS", 0)
-            clock.advance("2027-03-02T00:00:00Z")
+        begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
         monkeypatch.setattr(service, "_STEP_SECONDS", 0)
         monkeypatch.setattr(service, "expire_next", partial(service.expire_next, limit=1))
 
         def expiries():
             return [row["createdAt"] for row in transactions_of(a_year) if row["description"] == "Expired"]
 
-        advance = partial(service.advance_clock, api.engine, api.settings, clock.organization.id)
-        advance(lambda: len(expiries()) == 1)
+        # The advance stops after the first expiry of the moment.
+        service.advance_clock(api.engine, api.settings, clock.organization.id, lambda: len(expiries()) == 1)
         state = clock.get()
         assert (state["now"], state["status"], state["steps"]) == ("2027-03-01T09:00:00Z", "advancing", 1)
         assert clock.advance("2027-03-02T00:00:00Z")["steps"] == 1
@@ -440,12 +440,13 @@ class TestAdvancing:
 
     def test_a_worker_looks_at_other_clocks_after_a_while(self, clock, a_year, monkeypatch, api):
         a_year.mint(a_year.wallet(), 100)
+        # Neither the request nor the worker has time for a step.
         monkeypatch.setattr(service, "CALL_SECONDS", 0)
         clock.advance("2027-03-02T00:00:00Z")
         assert service.advance_clocks(api.engine, api.settings, lambda: False)
         assert clock.get()["status"] == "advancing"
 
-    def test_a_step_that_keeps_failing_ends_the_advance_until_it_is_repeated(self, clock, a_year, monkeypatch):
+    def test_a_step_that_always_fails_ends_the_advance_until_the_request_is_repeated(self, clock, a_year, monkeypatch):
         wallet = a_year.wallet()
         a_year.mint(wallet, 100)
         attempts = []
@@ -483,7 +484,7 @@ class TestAdvancing:
 
 
 class TestStandingStill:
-    def test_content_is_that_of_the_member_after_a_change(self, clock, shop):
+    def test_content_follows_a_change_of_the_member_at_the_same_moment(self, clock, shop):
         member = shop.member()
         vips = {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}}
         audience = shop.administration.post("/audiences", vips)["audience"]
@@ -496,7 +497,7 @@ class TestStandingStill:
         headers = shop.integration.request("GET", path).headers
         assert (headers["age"], headers["cache-control"]) == ("0", "private, max-age=0")
 
-    def test_the_timeline_shows_changes_of_the_member_by_it(self, clock, shop):
+    def test_the_timeline_dates_changes_of_the_member_by_the_clock(self, clock, shop):
         member = shop.member()
         shop.integration.patch(f"/members/{member}", {"profile": {"city": "Lima"}})
         clock.advance("2026-03-02T09:00:00Z")
@@ -507,7 +508,7 @@ class TestStandingStill:
 
 
 class TestRealTime:
-    def test_nothing_is_removed_for_its_age(self, clock, shop, api):
+    def test_records_are_not_removed_by_their_age_on_the_clock(self, clock, shop, api):
         add_trigger(shop.administration)
         shop.campaign(running(mint(5), rule=IS_GENERIC))
         generic_event = event(shop.member())
@@ -520,12 +521,12 @@ class TestRealTime:
         assert track(shop, generic_event) == first
         assert len(shop.rows("trigger_deliveries")) == deliveries
 
-    def test_today_in_reports_is_the_clocks(self, clock, shop):
+    def test_reports_end_with_the_day_of_the_clock(self, clock, shop):
         shop.member()
         days = shop.administration.get("/reports/members-over-time")["results"]
         assert days[-1]["date"] == "2026-03-01"
 
-    def test_access_tokens_live_by_the_real_time(self, clock, shop):
+    def test_access_tokens_expire_by_the_real_time(self, clock, shop):
         member = shop.organization.member("ana")["loyaltyMemberId"]
         token = shop.organization.member_token(member)
         claims = jwt.decode(token, options={"verify_signature": False})
@@ -534,7 +535,7 @@ class TestRealTime:
         path = f"/members/{member}/content/documents/nothing"
         assert shop.integration.with_token(token).request("GET", path).status == 404
 
-    def test_an_entry_of_a_repeated_request_is_written_once(self, clock, a_year):
+    def test_repeated_requests_about_points_are_audited_once(self, clock, a_year):
         body = {"amount": 5, "fromWalletId": None, "toWalletId": a_year.wallet(), "systemUniqueKey": key()}
         for _ in range(3):
             a_year.admin.post(f"{a_year.path}/transactions", body)

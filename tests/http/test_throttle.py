@@ -16,15 +16,16 @@ from handlers.http.app import _readiness
 from tests.http.support import SETTINGS, Recorder, body, operation, serve
 
 OK = {"200": {"description": "done", "content": {"application/json": {"schema": {}}}}}
-ONE = {"/books": {"get": operation("listBooks", "books:read")}}
+BOOKS = {"/books": {"get": operation("listBooks", "books:read")}}
 
 
-def server(dispatch=None, paths=ONE, **settings):
+def server(dispatch=None, paths=BOOKS, **settings):
+    """A client of a server with these settings."""
     client, _ = serve(paths, dispatch=dispatch, settings=dataclasses.replace(SETTINGS, **settings))
     return client
 
 
-def test_without_rates_nothing_is_reported_of_them():
+def test_without_rates_responses_have_no_rate_headers():
     reply = server()("GET", "/v2/books")
     assert reply.status == 200
     assert "ratelimit" not in reply.headers
@@ -44,8 +45,9 @@ def test_calls_beyond_the_rate_are_429_with_the_time_to_wait(name):
 
 def test_tokens_are_counted_individually_and_addresses_across_tokens():
     client = server(rate_per_token="1/hour", rate_per_address="3/hour")
-    calls = ("reader", "writer", "reader", "admin")
-    assert [client("GET", "/v2/books", token=call).status for call in calls] == [200, 200, 429, 429]
+    # The third call exceeds the rate of its token, the fourth that of the address.
+    tokens = ("reader", "writer", "reader", "admin")
+    assert [client("GET", "/v2/books", token=token).status for token in tokens] == [200, 200, 429, 429]
 
 
 def test_a_token_is_counted_however_the_request_spells_it():
@@ -72,11 +74,12 @@ TOKENS = {
 
 
 class TestWrongSecrets:
-    def ask(self, client, name, **headers):
+    def request_token(self, client, name, **headers):
+        """The status of the response to a token request."""
         form = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         return client("POST", "/v2/oauth/token", body=f"client_id={name}".encode(), headers=form, token=None).status
 
-    def test_a_client_that_is_wrong_too_often_waits(self):
+    def test_a_client_with_too_many_wrong_secrets_must_wait(self):
         client_ids = []
 
         def dispatch(request):
@@ -84,28 +87,29 @@ class TestWrongSecrets:
             return Answer(200 if request.body["client_id"] == "good" else 401, {})
 
         client = server(Recorder(dispatch), TOKENS, wrong_secrets_per_client="3/hour", trusted_proxies="127.0.0.1")
-        assert [self.ask(client, "wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
+        assert [self.request_token(client, "wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
         assert client_ids == ["wrong"] * 3
-        assert [self.ask(client, "good") for _ in range(5)] == [200] * 5
+        assert [self.request_token(client, "good") for _ in range(5)] == [200] * 5
         # Guesses from one address do not lock the client out at another one.
-        assert self.ask(client, "wrong", **{"X-Forwarded-For": "192.0.2.7"}) == 401
+        assert self.request_token(client, "wrong", **{"X-Forwarded-For": "192.0.2.7"}) == 401
 
-    def test_a_client_waits_however_http_basic_encodes_its_id(self):
+    def test_a_client_must_wait_however_http_basic_encodes_its_id(self):
         client = server(Recorder(lambda request: Answer(401, {})), TOKENS, wrong_secrets_per_client="3/hour")
 
-        def ask(client_id):
+        def request_token(client_id):
             pair = base64.b64encode(f"{client_id}:x".encode()).decode()
             headers = {"Content-Type": "application/x-www-form-urlencoded", "Authorization": f"Basic {pair}"}
             return client("POST", "/v2/oauth/token", body=b"scope=", headers=headers, token=None).status
 
         spellings = ["till-4", "%74ill-4", "t%69ll-4", "til%6c-4", "%74%69%6C%6C%2D%34"]
-        assert [ask(client_id) for client_id in spellings] == [401, 401, 401, 429, 429]
-        assert ask("till+4") == ask("till%204") == ask("till%204") == 401
-        assert self.ask(client, "till%204") == 429
+        assert [request_token(client_id) for client_id in spellings] == [401, 401, 401, 429, 429]
+        # Two spellings of a space, in HTTP Basic and in the form.
+        assert request_token("till+4") == request_token("till%204") == request_token("till%204") == 401
+        assert self.request_token(client, "till%204") == 429
 
-    def test_an_address_that_tries_many_clients_waits(self):
+    def test_an_address_that_tries_many_clients_must_wait(self):
         client = server(Recorder(lambda request: Answer(401, {})), TOKENS, wrong_secrets_per_address="4/hour")
-        assert [self.ask(client, f"client-{n}") for n in range(6)] == [401] * 4 + [429] * 2
+        assert [self.request_token(client, f"client-{n}") for n in range(6)] == [401] * 4 + [429] * 2
 
 
 class TestDeadlines:
@@ -135,7 +139,7 @@ class TestDeadlines:
         assert "never retrieved" not in caplog.text
 
 
-def test_a_full_disk_is_reported_and_shows_in_the_readiness(engine, monkeypatch):
+def test_a_full_disk_is_a_503_and_makes_the_server_unready(engine, monkeypatch):
     monkeypatch.setattr(storage, "_full_at", float("-inf"))
 
     def dispatch(request):
