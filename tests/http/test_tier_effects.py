@@ -22,28 +22,30 @@ def shop(organization):
 
 
 @pytest.fixture
-def ladder(shop):
+def schedule(shop):
     return TierSchedule.new(shop, Silver=200, Gold=500)
 
 
 @pytest.fixture
-def member(ladder, shop):
+def member(schedule, shop):
     return shop.member()
 
 
-def sets(ladder, name, **params):
+def sets(schedule, name, **params):
+    """An effect that sets the tier of this name."""
     return effect(
-        "set-tier", loyaltyProgramKey=ladder.program["loyaltyProgramKey"], loyaltyTierKey=ladder.key(name), **params
+        "set-tier", loyaltyProgramKey=schedule.program["loyaltyProgramKey"], loyaltyTierKey=schedule.key(name), **params
     )
 
 
 def cancel(shop, tracked):
-    """The outcomes for the tiers of the cancelled events."""
+    """Cancel an event; return the reversals of the tiers that it and the events that it caused had set."""
     response = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
     return [tier for result in response["results"] for tier in result["tiers"]]
 
 
 def outcomes(result):
+    """(status, type of the problem or None) of each effect."""
     return [(outcome["status"], outcome.get("error", {}).get("type")) for outcome in result["effects"]]
 
 
@@ -52,36 +54,36 @@ def stored_tiers(shop):
     return [tuple(row) for row in rows]
 
 
-def test_a_campaign_sets_a_tier_that_stays_whatever_the_points(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
+def test_a_tier_that_a_campaign_sets_ignores_the_points_until_it_expires(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     assert outcomes(tracked) == [("executed", None)]
-    assert ladder.entry(member)["expiresAt"] == FUTURE
+    assert schedule.entry(member)["expiresAt"] == FUTURE
     shop.give(member, 250)
-    assert ladder.of(member) == "Gold"
-    assert ladder.moves(member) == [(SET, "Basic", "Gold")]
+    assert schedule.of(member) == "Gold"
+    assert schedule.moves(member) == [(SET, "Basic", "Gold")]
     [row] = [row for row in shop.rows("events") if row.event_type == SET]
     assert (row.payload["isManual"], row.payload["expiresAt"]) == (True, FUTURE)
     [tracking] = shop.rows("member_tier_trackings")
     stored_event = shop.integration.get(f"/events/{tracked['loyaltyEventKey']}")["event"]
-    assert (tracking.loyalty_tier_id, tracking.answered_tier_id) == (ladder.id("Gold"), ladder.id("Gold"))
+    assert (tracking.loyalty_tier_id, tracking.answered_tier_id) == (schedule.id("Gold"), schedule.id("Gold"))
     assert (tracking.loyalty_event_id, tracking.previous_tier_id) == (
         stored_event["loyaltyEventId"],
-        ladder.id("Basic"),
+        schedule.id("Basic"),
     )
-    ladder.expire(member)
-    assert ladder.of(member) == "Silver"
+    schedule.expire(member)
+    assert schedule.of(member) == "Silver"
 
 
-def test_campaigns_see_the_tier_at_once(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
-    shop.campaign(running(mint(5)), eventType=SET, loyaltyTierKeys=[ladder.key("Gold")])
+def test_campaigns_see_the_tier_at_once(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
+    shop.campaign(running(mint(5)), eventType=SET, loyaltyTierKeys=[schedule.key("Gold")])
     shop.track(event(member), event(member))
     assert shop.balance(member) == 10
-    assert ladder.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Gold")]
+    assert schedule.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Gold")]
 
 
-def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, ladder, member):
+def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, schedule, member):
     body = {"ledgerId": shop.organization.created.ledger_id, "description": "Second", "setAsDefault": False}
     program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
@@ -92,14 +94,14 @@ def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, ladder, member)
     keys = {"loyaltyProgramKey": program["loyaltyProgramKey"], "loyaltyTierKey": star["loyaltyTierKey"]}
     shop.campaign(running(effect("set-tier", **keys)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
-    assert [row[2] for row in stored_tiers(shop)] == [ladder.id("Basic"), star["loyaltyTierId"]]
+    assert [row[2] for row in stored_tiers(shop)] == [schedule.id("Basic"), star["loyaltyTierId"]]
     assert cancel(shop, tracked)[0]["currentLoyaltyTierId"] is None
-    assert [row[2] for row in stored_tiers(shop)] == [ladder.id("Basic")]
+    assert [row[2] for row in stored_tiers(shop)] == [schedule.id("Basic")]
 
 
-def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, ladder, other_organization):
+def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, schedule, other_organization):
     foreign = TierSchedule.new(Shop(other_organization), Gold=500)
-    program, tier = ladder.program["loyaltyProgramKey"], ladder.key("Gold")
+    program, tier = schedule.program["loyaltyProgramKey"], schedule.key("Gold")
     campaign = shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}/actions"
     for keys, problem in (
@@ -120,28 +122,33 @@ def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, ladde
     assert shop.administration.post(path, running(incomplete), expect=400)["type"] == "/problems/invalid-request"
 
 
-def test_an_unknown_computed_key_or_a_past_expiry_fails_the_effect(shop, ladder, member):
-    keys = {"loyaltyProgramKey": ladder.program["loyaltyProgramKey"], "loyaltyTierKey": ("=", "event.tags[0]")}
+def test_an_unknown_computed_key_or_a_past_expiry_fails_the_effect(shop, schedule, member):
+    keys = {"loyaltyProgramKey": schedule.program["loyaltyProgramKey"], "loyaltyTierKey": ("=", "event.tags[0]")}
     shop.campaign(running(effect("set-tier", **keys)), eventType=GENERIC)
-    shop.campaign(running(sets(ladder, "Gold", expiresAt=("=", "event.externalEventDate"))), eventType="member-updated")
-    good, bad = shop.track(event(member, tags=[ladder.key("Silver")]), event(member, tags=[UNKNOWN]))
-    assert (outcomes(good), outcomes(bad)) == ([("executed", None)], [("failed", "/problems/unknown-tier")])
+    shop.campaign(
+        running(sets(schedule, "Gold", expiresAt=("=", "event.externalEventDate"))), eventType="member-updated"
+    )
+    results = shop.track(event(member, tags=[schedule.key("Silver")]), event(member, tags=[UNKNOWN]))
+    assert [outcomes(result) for result in results] == [
+        [("executed", None)],
+        [("failed", "/problems/unknown-tier")],
+    ]
     past = shop.track_one(event(member, "member-updated", externalEventDate="2020-01-01T00:00:00Z"))
     assert outcomes(past) == [("failed", "/problems/effect-parameter")]
-    assert ladder.of(member) == "Silver"
+    assert schedule.of(member) == "Silver"
 
 
-def test_an_inactive_tier_is_not_set(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
-    path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers/{ladder.id('Gold')}"
+def test_an_inactive_tier_is_not_set(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
+    path = f"/loyalty-programs/{schedule.program['loyaltyProgramId']}/tiers/{schedule.id('Gold')}"
     shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
     assert outcomes(shop.track_one(event(member))) == [("skipped", "/problems/tier-inactive")]
-    assert ladder.of(member) == "Basic"
+    assert schedule.of(member) == "Basic"
     assert shop.rows("member_tier_trackings") == []
 
 
-def test_a_dry_run_changes_nothing(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+def test_a_dry_run_changes_nothing(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
     before = stored_tiers(shop), len(shop.rows("events"))
     [result] = shop.track(event(member), executionMode="dryRun")
     assert outcomes(result) == [("evaluated", None)]
@@ -149,49 +156,49 @@ def test_a_dry_run_changes_nothing(shop, ladder, member):
     assert shop.rows("member_tier_trackings") == []
 
 
-# --- cancelled ---------------------------------------------------------------------------------------------------
+# --- cancellations -----------------------------------------------------------------------------------------------
 
 
-def test_cancelling_restores_the_tier_before(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Gold"), mint(250)), eventType=GENERIC)
+def test_a_cancellation_restores_the_earlier_tier(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Gold"), mint(250)), eventType=GENERIC)
     before = stored_tiers(shop)
     tracked = shop.track_one(event(member))
     [row] = shop.rows("member_tier_trackings")
     assert cancel(shop, tracked) == [
         {
             "memberTierTrackingId": row.member_tier_tracking_id,
-            "loyaltyProgramId": ladder.program["loyaltyProgramId"],
-            "loyaltyTierId": ladder.id("Gold"),
-            "currentLoyaltyTierId": ladder.id("Basic"),
+            "loyaltyProgramId": schedule.program["loyaltyProgramId"],
+            "loyaltyTierId": schedule.id("Gold"),
+            "currentLoyaltyTierId": schedule.id("Basic"),
             "outcome": "reverted",
         }
     ]
     assert stored_tiers(shop) == before
-    assert ladder.moves(member) == [(SET, "Basic", "Gold")]
+    assert schedule.moves(member) == [(SET, "Basic", "Gold")]
     shop.give(member, 250)
-    assert ladder.of(member) == "Silver"
+    assert schedule.of(member) == "Silver"
 
 
-def test_a_tier_set_by_hand_before_comes_back_with_its_expiry(shop, ladder, member):
-    ladder.set(member, "Silver", expiresAt=FUTURE)
+def test_a_cancellation_restores_an_earlier_tier_set_by_request_with_its_expiry(shop, schedule, member):
+    schedule.set(member, "Silver", expiresAt=FUTURE)
     before = stored_tiers(shop)
-    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+    shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
     cancel(shop, shop.track_one(event(member)))
     assert stored_tiers(shop) == before
-    assert ladder.entry(member)["expiresAt"] == FUTURE
+    assert schedule.entry(member)["expiresAt"] == FUTURE
 
 
-def test_a_tier_that_depends_on_points_again_is_the_one_that_they_reach_now(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+def test_a_cancellation_returns_the_member_to_the_tier_of_the_current_points(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     shop.give(member, 300)
-    [undone] = cancel(shop, tracked)
-    assert (undone["currentLoyaltyTierId"], undone["outcome"]) == (ladder.id("Silver"), "reverted")
-    assert ladder.of(member) == "Silver"
-    assert ladder.moves(member) == [(SET, "Basic", "Gold"), (SET, "Basic", "Silver")]
+    [reversal] = cancel(shop, tracked)
+    assert (reversal["currentLoyaltyTierId"], reversal["outcome"]) == (schedule.id("Silver"), "reverted")
+    assert schedule.of(member) == "Silver"
+    assert schedule.moves(member) == [(SET, "Basic", "Gold"), (SET, "Basic", "Silver")]
 
 
-def test_points_given_since_count_for_a_member_who_had_no_tier_of_the_program(shop, ladder, member):
+def test_after_a_cancellation_later_points_decide_even_if_the_member_had_no_tier_before(shop, schedule, member):
     created = shop.organization.created
     program = {"name": "Club", "description": "Another one", "ledgerId": created.ledger_id, "setAsDefault": False}
     body = {**program, "tierPointsLedgerAccountId": created.ledger_account_id}
@@ -199,9 +206,9 @@ def test_points_given_since_count_for_a_member_who_had_no_tier_of_the_program(sh
     path = f"/loyalty-programs/{club['loyaltyProgramId']}/tiers"
     tiers = {
         name: shop.administration.post(
-            path, {"name": name, "active": True, "minRequiredPoints": least, "tierOrder": least}
+            path, {"name": name, "active": True, "minRequiredPoints": threshold, "tierOrder": threshold}
         )["tier"]
-        for name, least in (("Guest", 0), ("Friend", 50), ("Patron", 90))
+        for name, threshold in (("Guest", 0), ("Friend", 50), ("Patron", 90))
     }
     other = TierSchedule(shop, club, tiers)
     shop.campaign(running(sets(other, "Patron")), eventType=GENERIC)
@@ -216,54 +223,55 @@ def test_points_given_since_count_for_a_member_who_had_no_tier_of_the_program(sh
 
 
 @pytest.mark.parametrize("name", ["Silver", "Gold", None])
-def test_a_tier_set_by_hand_since_is_kept(shop, ladder, member, name):
-    shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
+def test_a_cancellation_keeps_a_tier_that_was_set_by_request_later(shop, schedule, member, name):
+    shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
     tracked = shop.track_one(event(member))
-    ladder.set(member, name)
+    schedule.set(member, name)
     before = stored_tiers(shop)
-    [undone] = cancel(shop, tracked)
-    assert undone["outcome"] == "kept"
+    [reversal] = cancel(shop, tracked)
+    assert reversal["outcome"] == "kept"
     assert stored_tiers(shop) == before
 
 
-def test_cancelling_an_event_whose_tier_has_expired_keeps_the_tier_of_the_points(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
+def test_a_cancellation_after_the_tier_has_expired_keeps_the_tier_of_the_points(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     shop.give(member, 250)
-    ladder.expire(member)
-    [undone] = cancel(shop, tracked)
-    assert (undone["outcome"], undone["currentLoyaltyTierId"]) == ("kept", ladder.id("Silver"))
-    assert ladder.of(member) == "Silver"
+    schedule.expire(member)
+    [reversal] = cancel(shop, tracked)
+    assert (reversal["outcome"], reversal["currentLoyaltyTierId"]) == ("kept", schedule.id("Silver"))
+    assert schedule.of(member) == "Silver"
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
-def test_events_that_set_tiers_one_after_the_other_are_cancelled_in_any_order(shop, ladder, member, order):
+def test_several_events_that_set_tiers_can_be_cancelled_in_any_order(shop, schedule, member, order):
     for name in ("Silver", "Gold"):
-        shop.campaign(running(sets(ladder, name), rule=f"'{name}' in event.tags"), eventType=GENERIC)
+        shop.campaign(running(sets(schedule, name), rule=f"'{name}' in event.tags"), eventType=GENERIC)
     before = stored_tiers(shop)
     names = ["Silver", "Gold", "Silver"]
     tracked = shop.track(*(event(member, tags=[name]) for name in names))
     remaining = list(enumerate(names))
     for index in order:
         cancel(shop, tracked[index])
+        # The latest event that is not cancelled decides.
         remaining = [(number, name) for number, name in remaining if number != index]
-        assert ladder.of(member) == (remaining[-1][1] if remaining else "Basic")
+        assert schedule.of(member) == (remaining[-1][1] if remaining else "Basic")
     assert stored_tiers(shop) == before
 
 
-def test_the_tier_of_a_caused_event_is_taken_back_first(shop, ladder, member):
-    shop.campaign(running(sets(ladder, "Silver")), eventType=GENERIC)
-    higher = "event.payload.loyaltyTierKey == '{}'".format(ladder.key("Silver"))
-    shop.campaign(running(sets(ladder, "Gold"), rule=higher), eventType=SET)
+def test_the_tier_of_a_caused_event_is_reverted_first(shop, schedule, member):
+    shop.campaign(running(sets(schedule, "Silver")), eventType=GENERIC)
+    is_silver = f"event.payload.loyaltyTierKey == '{schedule.key('Silver')}'"
+    shop.campaign(running(sets(schedule, "Gold"), rule=is_silver), eventType=SET)
     before = stored_tiers(shop)
     tracked = shop.track_one(event(member))
-    assert ladder.of(member) == "Gold"
+    assert schedule.of(member) == "Gold"
     assert [result["outcome"] for result in cancel(shop, tracked)] == ["reverted", "reverted"]
     assert stored_tiers(shop) == before
 
 
-def test_the_number_of_statements_does_not_grow_with_events(shop, ladder):
-    shop.campaign(running(sets(ladder, "Gold"), spend(("=", "0.0")), mint(1)), eventType=GENERIC)
+def test_the_number_of_statements_does_not_grow_with_the_number_of_events(shop, schedule):
+    shop.campaign(running(sets(schedule, "Gold"), spend(("=", "0.0")), mint(1)), eventType=GENERIC)
     members = [shop.member() for _ in range(10)]
 
     def statements(size):

@@ -1,4 +1,4 @@
-"""Tier floors set by requests, effects and imports: points lift the member above them, and never below."""
+"""Tier floors set by requests, effects and imports: points raise the member above the floor and never below it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def imports(organization, program):
 
 
 def status(shop, member="ana"):
+    """(tier, tier hold, True if points do not decide the tier, next tier, points that are missing to it)."""
     [entry] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
-    after = entry.get("nextTier", {})
-    return entry["tier"]["name"], entry["tierHold"], entry["isManual"], after.get("name"), after.get("missingPoints")
+    following = entry.get("nextTier", {})
+    names = entry["tier"]["name"], entry["tierHold"], entry["isManual"]
+    return *names, following.get("name"), following.get("missingPoints")
 
 
 def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
@@ -62,13 +64,13 @@ def test_at_the_end_of_a_floor_the_points_decide(shop, imports, program, monkeyp
     assert status(shop) == ("Silver", None, False, "Gold", 300)
 
 
-def test_a_fixed_tier_stays_whatever_the_points(shop, imports):
+def test_points_do_not_change_a_fixed_tier(shop, imports):
     imports.run("loyaltyMemberId,tier,tierHold\nana,Silver,fixed\n")
     shop.give("ana", 6000)
     assert status(shop) == ("Silver", "fixed", True, None, None)
 
 
-def test_an_imported_floor_of_a_member_with_points_is_compared_to_them(shop, imports):
+def test_an_imported_floor_raises_only_members_whose_points_reach_a_lower_tier(shop, imports):
     shop.member(loyaltyMemberId="ana")
     shop.member(loyaltyMemberId="ben")
     shop.give("ana", 2000)
@@ -78,7 +80,7 @@ def test_an_imported_floor_of_a_member_with_points_is_compared_to_them(shop, imp
     assert status(shop, "ben") == ("Silver", "floor", True, "Gold", 1000)
 
 
-def test_faults_of_tier_holds_are_those_of_their_rows(imports):
+def test_rows_with_invalid_tier_holds_fail(imports):
     members_import = imports.run("loyaltyMemberId,tier,tierHold\nana,,floor\nben,Silver,ceiling\ncora,Silver,FLOOR\n")
     assert imports.errors(members_import) == [
         (2, "tierHold", "tierHold needs a tier."),
@@ -87,7 +89,7 @@ def test_faults_of_tier_holds_are_those_of_their_rows(imports):
     ]
 
 
-def test_a_request_sets_a_floor_and_replaces_the_hold_before_it(shop, program):
+def test_a_request_replaces_the_earlier_tier_hold(shop, program):
     member = shop.member(loyaltyMemberId="ana")
     shop.give(member, 1000)
     assert program.set(member, "Silver", tierHold="floor") == {"loyaltyTierKey": program.key("Gold")}
@@ -100,7 +102,7 @@ def test_a_request_sets_a_floor_and_replaces_the_hold_before_it(shop, program):
     assert status(shop) == ("Gold", None, False, None, None)
 
 
-def test_a_repeated_request_is_recognized_by_its_tier_hold(shop, program):
+def test_a_request_with_another_tier_hold_is_not_a_repetition(shop, program):
     member = shop.member(loyaltyMemberId="ana")
     for hold in ({}, {"tierHold": "fixed"}, {"tierHold": None}):
         program.set(member, "Silver", systemUniqueKey="a", **hold)
@@ -119,7 +121,7 @@ def test_a_tier_hold_without_a_tier_is_refused(shop, program):
     ]
 
 
-def test_an_effect_sets_a_floor_which_a_cancellation_takes_away(shop, program):
+def test_an_effect_sets_a_floor_which_a_cancellation_removes(shop, program):
     member = shop.member(loyaltyMemberId="ana")
     keys = {"loyaltyProgramKey": program.program["loyaltyProgramKey"], "loyaltyTierKey": program.key("Silver")}
     shop.campaign(running(effect("set-tier", tierHold="floor", **keys)), eventType=GENERIC)
@@ -139,7 +141,7 @@ def test_an_unknown_tier_hold_in_a_campaign_is_refused(shop, program):
     shop.administration.post(path, running(effect("set-tier", tierHold="ceiling", **keys)), expect=400)
 
 
-def test_a_return_lets_the_member_fall_to_the_floor_and_not_below(shop, program):
+def test_a_revert_of_points_lowers_the_member_to_the_floor_and_not_below(shop, program):
     member = shop.member(loyaltyMemberId="ana")
     program.set(member, "Silver", tierHold="floor")
     transaction = shop.give(member, 1500)
@@ -185,15 +187,15 @@ def test_an_import_that_emits_events_reports_its_tiers(shop, imports, program):
     assert program.moves("ana") == [("member-tier-set", "Basic", "Gold")]
 
 
-def test_administrators_set_floors_by_either_id(shop, program):
+def test_administrators_set_tier_holds_by_member_id_and_by_loyalty_member_id(shop, program):
     member_id = shop.organization.member("ana")["memberId"]
     program_id, silver = program.program["loyaltyProgramId"], program.id("Silver")
     shop.give("ana", 1000)
     body = {"loyaltyTierId": silver, "tierHold": "floor"}
     path = f"/members/{member_id}/loyalty-programs/{program_id}/tier"
     assert shop.administration.put(path, body)["loyaltyTierId"] == program.id("Gold")
-    by_name = {**body, "loyaltyProgramId": program_id, "tierHold": "fixed"}
-    response = shop.administration.put("/members/by-loyalty-member-id/ana/tier", by_name)
+    fixed_body = {**body, "loyaltyProgramId": program_id, "tierHold": "fixed"}
+    response = shop.administration.put("/members/by-loyalty-member-id/ana/tier", fixed_body)
     assert response["loyaltyTierId"] == silver
     assert status(shop) == ("Silver", "fixed", True, None, None)
     [entry, _] = shop.administration.get("/audit-log", entityType="member-tier")["results"]

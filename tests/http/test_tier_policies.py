@@ -1,7 +1,8 @@
-"""Tiers by what was earned: redeeming takes none away, returning and time do."""
+"""Tiers by earned points: burns do not lower them, returns and the end of a period do."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -46,6 +47,7 @@ def move(shop, member, kind, amount, **more):
 
 
 def status(shop, member):
+    """The member's tier status, of which both surfaces report the same."""
     [entry] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
     by_id = shop.administration.get(f"/members/{member_id_of(shop, member)}")["loyalMember"]["tierStatus"]
     assert by_id == [entry]
@@ -63,11 +65,11 @@ class TestPrograms:
         body = {"ledgerId": default["ledgerId"], "description": "Club", "setAsDefault": False}
         assert shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]["tierPolicy"] == BALANCE
 
-    def test_a_policy_is_kept_with_every_field(self, shop):
-        ladder = TierSchedule.new(shop, {**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100)
+    def test_a_policy_is_stored_with_every_field(self, shop):
+        schedule = TierSchedule.new(shop, {**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100)
         policy = {**BALANCE, **CALENDAR, "startMonth": 4, "timezone": "America/New_York"}
-        assert ladder.program["tierPolicy"] == policy
-        path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}"
+        assert schedule.program["tierPolicy"] == policy
+        path = f"/loyalty-programs/{schedule.program['loyaltyProgramId']}"
         assert shop.administration.get(path)["loyaltyProgram"]["tierPolicy"] == policy
 
     @pytest.mark.parametrize(
@@ -89,32 +91,32 @@ class TestPrograms:
 
 
 class TestEarned:
-    def test_redeeming_takes_no_tier_away_and_earning_goes_on(self, shop, ana):
-        ladder = TierSchedule.new(shop, EARNED, Silver=100, Gold=200)
+    def test_burns_lower_no_tier_and_later_points_are_added_to_the_earned_ones(self, shop, ana):
+        schedule = TierSchedule.new(shop, EARNED, Silver=100, Gold=200)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
-        assert (ladder.of(ana), shop.balance(ana)) == ("Silver", 0)
+        assert (schedule.of(ana), shop.balance(ana)) == ("Silver", 0)
         tier_status = status(shop, ana)
         assert (tier_status["points"], tier_status["nextTier"]["name"], tier_status["nextTier"]["missingPoints"]) == (
             120,
             "Gold",
             80,
         )
-        assert (tier_status["tier"]["loyaltyTierKey"], tier_status["expiresAt"]) == (ladder.key("Silver"), None)
+        assert (tier_status["tier"]["loyaltyTierKey"], tier_status["expiresAt"]) == (schedule.key("Silver"), None)
         move(shop, ana, "mint", 80)
-        assert ladder.of(ana) == "Gold"
-        assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Gold")
+        assert schedule.of(ana) == "Gold"
+        assert schedule.moves(ana)[-1] == ("member-tier-set", "Silver", "Gold")
         assert "nextTier" not in status(shop, ana)
 
-    def test_redeeming_takes_a_tier_by_the_balance_away(self, shop, ana):
-        ladder = TierSchedule.new(shop, Silver=100)
+    def test_burns_lower_a_tier_by_the_balance(self, shop, ana):
+        schedule = TierSchedule.new(shop, Silver=100)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
-        assert ladder.of(ana) == "Basic"
+        assert schedule.of(ana) == "Basic"
         assert status(shop, ana)["points"] == 0
 
-    def test_returned_orders_take_away_what_they_earned_even_if_it_is_spent(self, shop, ana):
-        ladder = TierSchedule.new(shop, EARNED, Silver=100)
+    def test_returned_orders_reduce_the_earned_points_even_if_these_are_spent(self, shop, ana):
+        schedule = TierSchedule.new(shop, EARNED, Silver=100)
         spend_earns_points(shop)
         purchase = order(ana, 120)
         shop.track_one(purchase)
@@ -122,21 +124,21 @@ class TestEarned:
         name = purchase["payload"]["order"]["externalId"]
         shop.track_one(order(ana, None, "confirmed", name))
         shop.track_one(order(ana, 60, "partially-returned", name))
-        assert (status(shop, ana)["points"], ladder.of(ana), shop.balance(ana)) == (60, "Basic", 0)
+        assert (status(shop, ana)["points"], schedule.of(ana), shop.balance(ana)) == (60, "Basic", 0)
         shop.track_one(order(ana, None, "returned", name))
         assert status(shop, ana)["points"] == 0
         shop.check_ledger()
 
-    def test_a_campaign_sees_the_tier_that_redeeming_leaves(self, shop, ana):
-        ladder = TierSchedule.new(shop, EARNED, Silver=100)
-        shop.campaign(running(mint(7)), loyaltyTierKeys=[ladder.key("Silver")], eventType=GENERIC)
+    def test_a_campaign_sees_the_tier_of_earned_points_after_a_burn(self, shop, ana):
+        schedule = TierSchedule.new(shop, EARNED, Silver=100)
+        shop.campaign(running(mint(7)), loyaltyTierKeys=[schedule.key("Silver")], eventType=GENERIC)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
         shop.track_one(event(ana))
         assert shop.balance(ana) == 7
 
-    def test_points_that_expired_were_earned_and_points_of_others_were_not(self, shop, ana):
-        ladder = TierSchedule.new(shop, EARNED, Silver=100)
+    def test_transferred_points_count_for_the_member_who_earned_them(self, shop, ana):
+        schedule = TierSchedule.new(shop, EARNED, Silver=100)
         ben = shop.member()
         account = shop.organization.created.ledger_account_id
         wallets = [
@@ -147,15 +149,15 @@ class TestEarned:
         body = {"amount": 150, "fromWalletId": wallets[0], "toWalletId": wallets[1]}
         shop.administration.post(path, body)
         assert [status(shop, person)["points"] for person in (ana, ben)] == [150, 0]
-        assert [ladder.of(person) for person in (ana, ben)] == ["Silver", "Basic"]
+        assert [schedule.of(person) for person in (ana, ben)] == ["Silver", "Basic"]
 
 
 class TestPeriods:
     def test_late_events_count_in_the_period_of_their_date(self, shop, ana):
-        ladder = TierSchedule.new(shop, ROLLING, Silver=100, Gold=200)
+        schedule = TierSchedule.new(shop, ROLLING, Silver=100, Gold=200)
         spend_earns_points(shop)
         shop.track(order(ana, 150, externalEventDate=ago(500)), order(ana, 120, externalEventDate=ago(200)))
-        assert ladder.of(ana) == "Silver"
+        assert schedule.of(ana) == "Silver"
         tier_status = status(shop, ana)
         assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["projectedTier"]["name"]) == (
             120,
@@ -165,7 +167,7 @@ class TestPeriods:
         assert tier_status["nextTier"]["missingPoints"] == 80
         until = datetime.fromisoformat(tier_status["expiresAt"])
         assert timedelta(days=160) < until - datetime.now(UTC) < timedelta(days=170)
-        assert ladder.entry(ana)["expiresAt"] == tier_status["expiresAt"]
+        assert schedule.entry(ana)["expiresAt"] == tier_status["expiresAt"]
         since = tier_status["since"]
         # Later points postpone the expiry; the tier is still the same.
         shop.track_one(order(ana, 50, externalEventDate=ago(100)))
@@ -173,37 +175,37 @@ class TestPeriods:
         assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["since"]) == (170, 50, since)
 
     def test_a_tier_expires_without_any_event(self, shop, ana):
-        ladder = TierSchedule.new(shop, ROLLING, Silver=100)
+        schedule = TierSchedule.new(shop, ROLLING, Silver=100)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
-        assert ladder.of(ana) == "Silver"
+        assert schedule.of(ana) == "Silver"
         self.pass_a_year(shop)
-        # Reads show it at once; the job stores and reports it.
-        assert ladder.of(ana) == "Basic"
-        assert ladder.moves(ana)[-1][2] == "Silver"
+        # Reads show the lower tier at once; the job stores and reports it.
+        assert schedule.of(ana) == "Basic"
+        assert schedule.moves(ana)[-1][2] == "Silver"
         with shop.organization.api.engine.begin() as db:
             evaluate_next(db, organizations.find(db, shop.organization.id), 0, datetime.now(UTC), everyone=False)
-        assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
+        assert schedule.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
         assert status(shop, ana)["points"] == 0
 
-    def test_an_event_sees_that_time_has_taken_the_tier_away(self, shop, ana):
-        ladder = TierSchedule.new(shop, ROLLING, Silver=100)
-        shop.campaign(running(mint(7)), loyaltyTierKeys=[ladder.key("Silver")], eventType=GENERIC)
+    def test_an_event_is_evaluated_without_a_tier_that_has_expired(self, shop, ana):
+        schedule = TierSchedule.new(shop, ROLLING, Silver=100)
+        shop.campaign(running(mint(7)), loyaltyTierKeys=[schedule.key("Silver")], eventType=GENERIC)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
         self.pass_a_year(shop)
         assert shop.track_one(event(ana))["effects"] == []
-        assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
+        assert schedule.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
 
-    def test_a_revert_takes_points_from_the_day_on_which_they_were_earned(self, shop, ana):
-        ladder = TierSchedule.new(shop, CALENDAR, Silver=100)
+    def test_a_cancellation_reduces_the_points_of_the_year_in_which_they_were_earned(self, shop, ana):
+        schedule = TierSchedule.new(shop, CALENDAR, Silver=100)
         spend_earns_points(shop)
         last_year = f"{datetime.now(UTC).year - 1}-06-01T00:00:00Z"
         old, new = order(ana, 300, externalEventDate=last_year), order(ana, 120)
         shop.track(old, new)
-        assert (status(shop, ana)["points"], ladder.of(ana)) == (120, "Silver")
+        assert (status(shop, ana)["points"], schedule.of(ana)) == (120, "Silver")
         for purchase, points in ((old, 120), (new, 0)):
             shop.track_one(order(ana, None, "cancelled", purchase["payload"]["order"]["externalId"]))
             assert status(shop, ana)["points"] == points
-        assert ladder.of(ana) == "Basic"
+        assert schedule.of(ana) == "Basic"
 
     def pass_a_year(self, shop):
         """Move all earned points and the expiries of tiers one year into the past."""
@@ -219,6 +221,16 @@ class TestPeriods:
             )
 
 
+@dataclass
+class Purchase:
+    """An order of the model: its total without what was returned, and its age."""
+
+    external_id: str
+    remaining: int
+    days_ago: int
+
+
+# Kind, amount, and for an order its age in days.
 steps = st.lists(
     st.tuples(
         st.sampled_from(["buy", "buy", "buy", "redeem", "return", "part", "expire"]),
@@ -233,15 +245,16 @@ steps = st.lists(
 @given(steps=steps)
 @settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_periods, steps):
-    """Compare the points with a model: the orders of the last year and the returned part of each."""
-    shop, ladder = shop_with_periods
+    """Compare the points with a model: the orders of the last year, each without its returned part."""
+    shop, schedule = shop_with_periods
     ana, orders = shop.member(), []
     for kind, amount, days in steps:
         if kind == "buy":
             new_order = order(ana, amount, externalEventDate=ago(days))
             shop.track_one(new_order)
-            shop.track_one(order(ana, None, "confirmed", new_order["payload"]["order"]["externalId"]))
-            orders.append([new_order["payload"]["order"]["externalId"], amount, days, 0])
+            purchase = Purchase(new_order["payload"]["order"]["externalId"], amount, days)
+            shop.track_one(order(ana, None, "confirmed", purchase.external_id))
+            orders.append(purchase)
         elif kind == "expire":
             with shop.engine.begin() as db:
                 db.exec_driver_sql(
@@ -250,17 +263,15 @@ def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_period
                 )
         elif kind == "redeem" and shop.balance(ana):
             move(shop, ana, "burn", min(amount, int(shop.balance(ana))))
-        elif kind in ("return", "part") and (
-            returnable := [purchase for purchase in orders if purchase[3] < purchase[1]]
-        ):
-            one = returnable[amount % len(returnable)]
-            part = one[1] - one[3] if kind == "return" else min(amount, one[1] - one[3])
-            shop.track_one(order(ana, part, "partially-returned", one[0]))
-            one[3] += part
-    expected_points = sum(total - back for _, total, days, back in orders if days < 365)
+        elif kind in ("return", "part") and (returnable := [purchase for purchase in orders if purchase.remaining]):
+            purchase = returnable[amount % len(returnable)]
+            part = purchase.remaining if kind == "return" else min(amount, purchase.remaining)
+            shop.track_one(order(ana, part, "partially-returned", purchase.external_id))
+            purchase.remaining -= part
+    expected_points = sum(purchase.remaining for purchase in orders if purchase.days_ago < 365)
     tier_status = status(shop, ana)
     assert tier_status["points"] == expected_points
-    assert ladder.of(ana) == ("Gold" if expected_points >= 100 else "Silver" if expected_points >= 40 else "Basic")
+    assert schedule.of(ana) == ("Gold" if expected_points >= 100 else "Silver" if expected_points >= 40 else "Basic")
     shop.check_ledger()
 
 

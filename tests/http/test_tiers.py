@@ -6,6 +6,8 @@ from decimal import Decimal
 
 import pytest
 
+from domain.ledger.records import MAX_AMOUNT
+
 SILVER = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 2}
 
 
@@ -63,22 +65,22 @@ def test_an_update_changes_the_tier(organization, path, create):
     assert organization.administration.get(address)["tier"] == updated_tier
 
 
-def test_a_default_tier_takes_over_and_is_not_given_up(organization, path, create):
-    former = default_tier_id(organization)
+def test_a_new_default_tier_replaces_the_former_one_and_cannot_be_unset(organization, path, create):
+    former_default = default_tier_id(organization)
     tier = create(isDefault=True)
     assert tier["isDefault"] is True
     assert default_tier_id(organization) == tier["loyaltyTierId"]
-    assert organization.administration.get(f"{path}/{former}")["tier"]["isDefault"] is False
+    assert organization.administration.get(f"{path}/{former_default}")["tier"]["isDefault"] is False
 
-    updated_tier = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": True})["tier"]
+    updated_tier = organization.administration.put(f"{path}/{former_default}", {**SILVER, "isDefault": True})["tier"]
     assert updated_tier["isDefault"] is True
-    assert default_tier_id(organization) == former
-    updated_tier = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": False})["tier"]
+    assert default_tier_id(organization) == former_default
+    updated_tier = organization.administration.put(f"{path}/{former_default}", {**SILVER, "isDefault": False})["tier"]
     assert updated_tier["isDefault"] is True
-    assert default_tier_id(organization) == former
+    assert default_tier_id(organization) == former_default
 
 
-def test_a_program_has_one_default_tier_however_many_take_over_at_once(organization, path, create):
+def test_concurrent_updates_leave_one_default_tier(organization, path, create):
     tiers = [create(name=f"Tier {number}")["loyaltyTierId"] for number in range(4)]
     body = {**SILVER, "isDefault": True}
     with ThreadPoolExecutor(4) as pool:
@@ -123,11 +125,11 @@ def test_paging_of_the_list_is_deprecated(organization, path, create):
         "page": 1,
         "limit": 1,
     }
-    past = organization.administration.get(path, page=9, limit=1)
-    assert (past["totalCount"], past["results"]) == (2, [])
+    empty_page = organization.administration.get(path, page=9, limit=1)
+    assert (empty_page["totalCount"], empty_page["results"]) == (2, [])
 
 
-def test_a_tier_is_found_in_its_own_program_only(organization, other_organization, path, create):
+def test_a_tier_is_found_only_in_its_own_program(organization, other_organization, path, create):
     tier = create()["loyaltyTierId"]
     program = organization.administration.post(
         "/loyalty-programs",
@@ -147,17 +149,17 @@ def test_a_tier_is_found_in_its_own_program_only(organization, other_organizatio
 
 
 @pytest.mark.parametrize(
-    ("member", "value"),
+    ("field", "value"),
     [
         ("name", ""),
         ("minRequiredPoints", -1),
-        ("minRequiredPoints", 18446744073710),
+        ("minRequiredPoints", MAX_AMOUNT + 1),
         ("tierOrder", Decimal("1.5")),
         ("tierOrder", 2**31),
         ("active", None),
         ("isDefault", "yes"),
     ],
 )
-def test_invalid_values_of_a_tier_are_refused_with_the_field(organization, path, member, value):
-    faults = organization.administration.post(path, {**SILVER, member: value}, expect=400)["errors"]
-    assert [fault["pointer"] for fault in faults] == [f"/{member}"]
+def test_invalid_values_of_a_tier_are_refused_with_the_field(organization, path, field, value):
+    faults = organization.administration.post(path, {**SILVER, field: value}, expect=400)["errors"]
+    assert [fault["pointer"] for fault in faults] == [f"/{field}"]

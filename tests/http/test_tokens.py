@@ -116,21 +116,22 @@ def test_a_token_of_another_key_is_refused(authenticator, issue):
 
 
 def test_tokens_without_a_valid_signature_are_refused(authenticator, issue):
-    good = issue()
-    key_id = jwt.get_unverified_header(good)["kid"]
+    valid_token = issue()
+    key_id = jwt.get_unverified_header(valid_token)["kid"]
     expect_refusal(authenticator, jwt.encode(claims_now(), "", "none", headers={"kid": key_id}))
     public = jwt.PyJWK({name: v for name, v in authenticator.jwks()["keys"][0].items() if name != "use"}).key
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    # The public key as a shared secret; without these changes PyJWT refuses to sign with it.
     secret = b"x" + pem.replace(b"PUBLIC", b"SHARED")
     expect_refusal(authenticator, jwt.encode(claims_now(), secret, "HS256", headers={"kid": key_id}))
-    head, body, signature = good.split(".")
+    head, body, signature = valid_token.split(".")
     expect_refusal(authenticator, f"{head}.{body}.")
     expect_refusal(authenticator, f"{head}.{body[:-2]}AA.{signature}")
-    for nonsense in ("", ".", "..", "a.b.c", "é", good + "x"):
-        expect_refusal(authenticator, nonsense)
+    for malformed_token in ("", ".", "..", "a.b.c", "é", valid_token + "x"):
+        expect_refusal(authenticator, malformed_token)
 
 
-def test_a_token_must_expire_and_say_whose_it_is(authenticator, issue, engine):
+def test_a_token_needs_an_expiry_and_a_subject(authenticator, issue, engine):
     key = transactions.run(engine, lambda db: tokens._signing_key(db, datetime.now(UTC)))
     for claim in ("exp", "sub"):
         claims = {name: value for name, value in claims_now().items() if name != claim}
@@ -146,7 +147,7 @@ def test_the_key_set_verifies_the_servers_tokens(authenticator, issue, settings)
     assert claims["sub"] == "till-4"
 
 
-def test_another_process_knows_a_key_made_later(settings, engine, issue):
+def test_another_process_accepts_a_key_that_was_created_later(settings, engine, issue):
     other = Authenticator(settings, engine)
     other.jwks()
     assert other(issue()).subject == "till-4"
@@ -193,13 +194,13 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture
 def trusting(settings, engine, issuer):
-    """Authenticators that trust the issuer."""
+    """A function that creates an authenticator that trusts the issuer."""
 
     def make(audience=""):
-        trusting = replace(
+        with_issuer = replace(
             settings, external_issuer=issuer.name, external_jwks_url=issuer.url, external_audience=audience
         )
-        return Authenticator(trusting, engine)
+        return Authenticator(with_issuer, engine)
 
     return make
 
@@ -227,7 +228,7 @@ def test_invalid_tokens_in_the_name_of_the_trusted_issuer_are_refused(trusting, 
     expect_refusal(trusting(), jwt.encode(claims_now(iss=issuer.name), "x" * 32, "HS256", headers={"kid": "k1"}))
 
 
-def test_the_servers_own_key_does_not_speak_for_the_trusted_issuer(trusting, issue, issuer):
+def test_tokens_of_the_server_in_the_name_of_the_trusted_issuer_are_refused(trusting, issue, issuer):
     expect_refusal(trusting(), issue(token_issuer=issuer.name, token_audience="loyalty-server"))
 
 
@@ -240,8 +241,8 @@ def test_the_key_set_of_the_issuer_is_fetched_once(trusting, issuer):
 
 
 def test_tokens_of_an_unreachable_issuer_are_refused(settings, engine, issuer):
-    away = replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
-    expect_refusal(Authenticator(away, engine), issuer.token())
+    unreachable = replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
+    expect_refusal(Authenticator(unreachable, engine), issuer.token())
 
 
 def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, monkeypatch):
@@ -262,21 +263,21 @@ def test_the_memory_of_tokens_is_bounded(authenticator, issue, monkeypatch):
 
 @pytest.fixture(scope="module")
 def foreign_api(settings, issuer):
-    """The application, trusting the issuer."""
-    trusting = replace(settings, external_issuer=issuer.name, external_jwks_url=issuer.url)
-    with running_api(trusting) as api:
+    """The application with settings by which it trusts the issuer."""
+    with_issuer = replace(settings, external_issuer=issuer.name, external_jwks_url=issuer.url)
+    with running_api(with_issuer) as api:
         yield api
 
 
 @pytest.mark.parametrize(
     "claims", [{"organizationId": True}, {"organizationId": 10**30}, {"organizationId": "1"}, {"sub": "a\u0000b"}]
 )
-def test_odd_claims_of_the_trusted_issuer_are_refused(foreign_api, issuer, claims):
+def test_invalid_claims_of_the_trusted_issuer_are_refused(foreign_api, issuer, claims):
     reply = foreign_api.surface(token=issuer.token(isAdmin=True, **claims)).request("GET", "/members")
     assert reply.status == 401, reply.text
 
 
-def test_a_user_of_the_trusted_issuer_may_do_what_the_record_says(foreign_api, issuer):
+def test_the_record_of_a_user_counts_instead_of_the_claims_of_the_trusted_issuer(foreign_api, issuer):
     organization = foreign_api.organization()
     users = Users.of(organization)
     subject = f"auth0|{uuid.uuid4()}"
@@ -295,6 +296,7 @@ def test_a_user_of_the_trusted_issuer_may_do_what_the_record_says(foreign_api, i
             foreign_api.surface(token=token).get("/members", expect=403)
     other = foreign_api.organization("Another")
     foreign_api.surface(f"/organizations/{other.id}", token).get(programs, expect=401)
+    # The claim `again` only makes this token and the last one different.
     lasting_token = issuer.token(**{**claims, "again": True})
     home = foreign_api.surface(f"/organizations/{organization.id}", lasting_token)
     home.get(programs)
@@ -308,7 +310,7 @@ def test_a_user_of_the_trusted_issuer_may_do_what_the_record_says(foreign_api, i
     foreign_api.surface(f"/organizations/{organization.id}", new_token).get(programs, expect=401)
 
 
-def test_claims_do_not_go_beyond_a_record_that_was_made_later(foreign_api, issuer):
+def test_a_record_that_is_created_later_replaces_the_claims(foreign_api, issuer):
     organization = foreign_api.organization()
     subject = f"auth0|{uuid.uuid4()}"
     token = issuer.token(sub=subject, organizationId=organization.id, isAdmin=True)
