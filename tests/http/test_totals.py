@@ -10,12 +10,13 @@ from tests.builders.imports import Imports
 from tests.builders.statements import count_statements
 
 COUNT = 60
-# A filter that matches all members.
+# Filters that match all members.
 OF_A_TYPE = {"memberType": "guest"}
 SINCE_EVER = {"fromCreatedAt": "2000-01-01T00:00:00Z"}
 
 
 def page_of(number, filters):
+    """The query for a page of 7 members."""
     return {"page": number, "limit": 7, **filters}
 
 
@@ -28,7 +29,7 @@ def organization(organization):
 
 @pytest.fixture
 def find(organization):
-    """Pages of members, in one database transaction."""
+    """A function that finds pages of members, in one database transaction."""
     with organization.api.engine.connect() as db:
         yield lambda page, filters=OF_A_TYPE, **query: members.find_page(
             db, organization.id, page_of(page, filters) | query
@@ -36,12 +37,13 @@ def find(organization):
 
 
 def test_few_rows_are_counted(find, monkeypatch):
-    for most in (COUNT, COUNT + 1):
-        monkeypatch.setattr(counts, "MAX_COUNTED", most)
+    for maximum in (COUNT, COUNT + 1):
+        monkeypatch.setattr(counts, "MAX_COUNTED", maximum)
         assert find(0).total_count == COUNT
 
 
-def test_many_rows_are_not_read_to_be_counted(find, organization, monkeypatch):
+def test_a_count_reads_at_most_one_row_more_than_the_maximum(find, organization, monkeypatch):
+    # The count stops at the first row beyond the maximum.
     monkeypatch.setattr(counts, "MAX_COUNTED", 20)
     with organization.api.engine.connect() as db, count_statements(db) as statements:
         assert members.find_page(db, organization.id, page_of(0, OF_A_TYPE)).total_count == 21
@@ -58,12 +60,12 @@ def test_a_total_is_at_least_the_rows_up_to_the_page_and_one_if_more_follow(find
     assert (find(COUNT // 7).total_count, find(COUNT // 7).next) == (COUNT, None)
 
 
-def test_no_total_is_more_than_a_page_behind_the_end_has_before_it(find, monkeypatch):
+def test_the_total_of_an_empty_page_is_at_most_the_number_of_rows_before_it(find, monkeypatch):
     monkeypatch.setattr("persistence.paging.count_rows", lambda *_: RowCount(10**6))
     assert find(10).total_count == 70
 
 
-def test_all_members_are_known_exactly_however_many(find, organization, monkeypatch):
+def test_the_total_of_all_members_is_exact_however_many_there_are(find, organization, monkeypatch):
     monkeypatch.setattr(counts, "MAX_COUNTED", 3)
     assert find(0, {}).total_count == COUNT
     organization.member("ana")
@@ -73,7 +75,7 @@ def test_all_members_are_known_exactly_however_many(find, organization, monkeypa
 
 
 def _read_by_page(organization, path, limit, **query):
-    """The rows of a list, read by page as long as the latest total promises more, and all pages."""
+    """Read a list by page while the latest total promises more rows; return the rows and the responses."""
     rows, responses = [], []
     while not responses or len(rows) < responses[-1]["totalCount"]:
         responses.append(organization.administration.get(path, limit=limit, page=len(responses), **query))
@@ -82,7 +84,7 @@ def _read_by_page(organization, path, limit, **query):
 
 
 def _read_by_cursor(organization, path, limit, **query):
-    """The same, where the pages after the first are found by cursor."""
+    """Like `_read_by_page`, with cursors for the pages after the first."""
     rows, responses, cursor = [], [], {}
     while not responses or len(rows) < responses[-1]["totalCount"]:
         responses.append(organization.administration.get(path, limit=limit, **query, **cursor))
@@ -93,15 +95,18 @@ def _read_by_cursor(organization, path, limit, **query):
 
 @pytest.mark.parametrize("read_all", [_read_by_page, _read_by_cursor])
 @pytest.mark.parametrize("limit", [1, 7, 10, 20, 25])
-def test_paging_by_the_total_reads_a_list_beyond_the_bound_to_its_end(organization, monkeypatch, read_all, limit):
+def test_paging_by_the_total_reads_a_list_beyond_the_maximum_count_to_its_end(
+    organization, monkeypatch, read_all, limit
+):
     monkeypatch.setattr(counts, "MAX_COUNTED", 10)
     rows, responses = read_all(organization, "/members", limit, order="memberId,asc", **SINCE_EVER)
     assert [row["loyaltyMemberId"] for row in rows] == [f"m-{number}" for number in range(COUNT)]
-    *before, last = responses
+    *earlier_pages, last = responses
     assert (last["totalCount"], "totalIsExact" in last) == (COUNT, False)
     pages = range(1, len(responses))
-    assert [page["totalCount"] for page in before] == [max(11, (number + 1) * limit) for number in pages]
-    assert all(page["totalIsExact"] is False for page in before)
+    # The rows so far and one more page, but at least the rows that were counted.
+    assert [page["totalCount"] for page in earlier_pages] == [max(11, (number + 1) * limit) for number in pages]
+    assert all(page["totalIsExact"] is False for page in earlier_pages)
 
 
 def test_the_total_of_pages_of_several_sizes_depends_on_the_rows_so_far(find, monkeypatch):
@@ -110,6 +115,7 @@ def test_the_total_of_pages_of_several_sizes_depends_on_the_rows_so_far(find, mo
     second = find(0, cursor=first.next_cursor, limit=3)
     third = find(0, cursor=second.next_cursor, limit=30)
     last = find(0, cursor=third.next_cursor, limit=30)
+    # The rows so far and one more page of the size, but at least the total of the page before.
     assert [page.total_count for page in (first, second, third, last)] == [40, 40, 83, COUNT]
     assert [page.is_exact for page in (first, second, third, last)] == [False, False, False, True]
 
@@ -124,7 +130,7 @@ def test_the_member_list_of_the_integration_interface_marks_a_total_that_is_not_
     assert (last["total"], "totalIsExact" in last, len(last["results"])) == (COUNT, False, 10)
 
 
-def test_a_page_behind_the_end_of_a_list_beyond_the_bound_has_no_exact_total(find, monkeypatch):
+def test_an_empty_page_of_a_list_beyond_the_maximum_count_has_no_exact_total(find, monkeypatch):
     monkeypatch.setattr(counts, "MAX_COUNTED", 10)
-    behind = find(10)
-    assert (behind.total_count, behind.is_exact, behind.results) == (11, False, [])
+    empty_page = find(10)
+    assert (empty_page.total_count, empty_page.is_exact, empty_page.results) == (11, False, [])

@@ -1,4 +1,4 @@
-"""The spans of calls, statements and of the worker's work, as an exporter in memory gets them."""
+"""The spans of calls, of statements and of the worker, as an exporter in memory gets them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_call_has_a_span_with_its_statements(traced, exporter):
     assert all(statement.attributes["db.query.text"].startswith(statement.name) for statement in statements)
 
 
-def test_spans_hold_no_values(traced, exporter):
+def test_spans_contain_no_values_of_requests_and_records(traced, exporter):
     shop = Shop(traced.organization())
     shop.organization.member("ana-the-secret")
     shop.track(event("ana-the-secret"))
@@ -95,6 +95,7 @@ def test_the_calls_of_a_batch_are_linked(exporter):
         pass
     [batch] = spans(exporter)
     assert batch.attributes["loyalty.calls"] == 3
+    # One of the calls is the parent, the other two are linked.
     assert len(batch.links) == 2
     assert batch.parent is not None
 
@@ -112,10 +113,11 @@ def test_the_work_of_a_worker_has_spans(api, settings, exporter):
     assert "COMMIT" in {span.name for span in children}
 
     exporter.clear()
-    never = [dataclasses.replace(job, minutes=lambda _: 0) for job in JOBS[1:]]
+    # With an interval of 0 minutes a job never runs.
+    switched_off = [dataclasses.replace(job, minutes=lambda _: 0) for job in JOBS[1:]]
     job = dataclasses.replace(JOBS[0], name="expire-traced")
     add_jobs(api.engine, [job])
-    assert run_due_job(api.engine, settings, lambda: False, [job, *never])
+    assert run_due_job(api.engine, settings, lambda: False, [job, *switched_off])
     assert "job expire-traced" in {span.name for span in spans(exporter)}
 
 

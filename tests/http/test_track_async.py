@@ -22,10 +22,10 @@ def shop(api):
 def test_an_event_is_queued_then_evaluated(shop):
     shop.campaign(running(WHOLE_DOLLARS))
     member = shop.member()
-    one = order(member, "12.5", locationCode="centre", tags=["a"])
-    [receipt] = send(shop, one)
+    purchase = order(member, "12.5", locationCode="centre", tags=["a"])
+    [receipt] = send(shop, purchase)
     assert receipt["outcome"] == "queued"
-    assert receipt["systemUniqueKey"] == one["systemUniqueKey"]
+    assert receipt["systemUniqueKey"] == purchase["systemUniqueKey"]
     assert "error" not in receipt
     before = outcome(shop, receipt)
     assert before["event"]["status"] == "pending"
@@ -44,7 +44,7 @@ def test_an_event_is_queued_then_evaluated(shop):
     assert (effect["effectId"], effect["status"]) == ("mint-points", "executed")
     assert after["result"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
     assert shop.balance(member) == 12
-    assert [row.external_id for row in shop.rows("purchase_orders")] == [one["payload"]["order"]["externalId"]]
+    assert [row.external_id for row in shop.rows("purchase_orders")] == [purchase["payload"]["order"]["externalId"]]
     assert waiting(shop) == 0
     shop.check_ledger()
 
@@ -53,16 +53,17 @@ def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
     monkeypatch.setattr(evaluate_queued, "STEP_SECONDS", 0.0)
     drain(shop)
     shop.campaign(running(mint(3)), eventType=GENERIC)
-    member, another, others = shop.member(), shop.member(), Shop(api.organization())
-    receipts = send(shop, *(event(member) for _ in range(3)), event(another))
-    [quick] = send(others, event(others.member()))
+    member, second_member, other_shop = shop.member(), shop.member(), Shop(api.organization())
+    receipts = send(shop, *(event(member) for _ in range(3)), event(second_member))
+    [other_receipt] = send(other_shop, event(other_shop.member()))
     worker = drain_of(shop)
+    # The time of the step ends with the first event of the campaign; events of other organizations are evaluated.
     assert worker.step()
-    assert (waiting(shop), shop.balance(member), shop.balance(another)) == (3, 3, 0)
-    assert outcome(others, quick)["event"]["status"] == "success"
+    assert (waiting(shop), shop.balance(member), shop.balance(second_member)) == (3, 3, 0)
+    assert outcome(other_shop, other_receipt)["event"]["status"] == "success"
     while worker.step():
         pass
-    assert (waiting(shop), shop.balance(member), shop.balance(another)) == (0, 9, 3)
+    assert (waiting(shop), shop.balance(member), shop.balance(second_member)) == (0, 9, 3)
     assert {outcome(shop, receipt)["event"]["status"] for receipt in receipts} == {"success"}
 
 
@@ -85,6 +86,7 @@ def test_queued_events_get_the_results_of_synchronous_tracking(shop):
         )
     assert summaries[0] == summaries[1]
     assert [summary[0] for summary in summaries[0]] == ["success"] * 5 + ["failed"]
+    # The return, the fifth event, reverts the creation and the confirmation.
     assert summaries[0][4][2] == 2
     assert shop.balance(members[0]) == shop.balance(members[1])
     shop.check_ledger()
@@ -113,8 +115,8 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
         "/problems/payload-missing": event(member, "member-payment-confirmed"),
         "/problems/key-reused": {**tracked_event, "tags": ["other"]},
     }
-    good = event(member)
-    results = send(shop, *event_by_problem.values(), good)
+    valid_event = event(member)
+    results = send(shop, *event_by_problem.values(), valid_event)
     assert [result["error"]["type"] for result in results[:-1]] == list(event_by_problem)
     assert {result["outcome"] for result in results[:-1]} == {"rejected"}
     assert {result["loyaltyEventKey"] for result in results[:-1]} == {None}
@@ -123,63 +125,63 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
     sponsored = event(member, sponsorLoyaltyMemberId="nobody")
     assert send(shop, sponsored)[0]["error"]["type"] == "/problems/unknown-member"
     # The key of a rejected event stays free.
-    again = {**event_by_problem["/problems/unknown-event-type"], "eventType": "member-generic-event"}
-    assert send(shop, again)[0]["outcome"] == "queued"
+    corrected_event = {**event_by_problem["/problems/unknown-event-type"], "eventType": "member-generic-event"}
+    assert send(shop, corrected_event)[0]["outcome"] == "queued"
 
 
-def test_the_same_event_again_has_the_same_key_and_is_queued_once(shop):
+def test_a_repeated_event_has_the_same_receipt_and_is_queued_once(shop):
     member = shop.member()
-    one = event(member, payload={"n": Decimal("1.50")})
-    first, twice = send(shop, one, one)
-    assert first == twice
-    [again] = send(shop, one)
-    assert again == first
+    repeated_event = event(member, payload={"n": Decimal("1.50")})
+    first, second = send(shop, repeated_event, repeated_event)
+    assert first == second
+    [third] = send(shop, repeated_event)
+    assert third == first
     assert waiting(shop) == 1
     # Synchronous tracking of the same event reports that it is queued.
-    [waits] = shop.track(one)
-    assert (waits["status"], waits["loyaltyEventKey"], waits["effects"]) == ("pending", first["loyaltyEventKey"], [])
+    [result] = shop.track(repeated_event)
+    assert (result["status"], result["loyaltyEventKey"], result["effects"]) == ("pending", first["loyaltyEventKey"], [])
     drain(shop)
-    assert send(shop, one) == [first]
-    assert shop.track(one)[0]["status"] == "success"
-    [clash, other] = send(shop, {**one, "description": "other"}, {**one, "payload": {"n": 2}})
-    assert clash["error"]["type"] == other["error"]["type"] == "/problems/key-reused"
+    assert send(shop, repeated_event) == [first]
+    assert shop.track(repeated_event)[0]["status"] == "success"
+    changed_events = {**repeated_event, "description": "other"}, {**repeated_event, "payload": {"n": 2}}
+    assert {receipt["error"]["type"] for receipt in send(shop, *changed_events)} == {"/problems/key-reused"}
     assert waiting(shop) == 0
     assert len(shop.events(member)) == 1
 
 
 def test_an_event_that_was_tracked_synchronously_is_not_queued(shop):
-    one = event(shop.member())
-    tracked = shop.track_one(one)
-    [receipt] = send(shop, one)
+    repeated_event = event(shop.member())
+    tracked = shop.track_one(repeated_event)
+    [receipt] = send(shop, repeated_event)
     assert (receipt["outcome"], receipt["loyaltyEventKey"]) == ("queued", tracked["loyaltyEventKey"])
     assert waiting(shop) == 0
 
 
 def test_a_captured_event_cannot_be_queued_under_its_key(shop):
-    one = event(shop.member())
-    shop.track_one(one, executionMode="captureOnly")
-    assert send(shop, one)[0]["error"]["type"] == "/problems/key-reused"
+    captured_event = event(shop.member())
+    shop.track_one(captured_event, executionMode="captureOnly")
+    assert send(shop, captured_event)[0]["error"]["type"] == "/problems/key-reused"
 
 
-def test_an_event_that_came_too_early_for_its_order_is_queued_again_behind_what_waits(shop):
+def test_an_event_that_failed_before_its_order_was_created_can_be_queued_again(shop):
     member = shop.member()
-    confirmed = order(member, None, "confirmed", "o-1")
-    [early] = send(shop, confirmed)
+    confirmation = order(member, None, "confirmed", "o-1")
+    [early] = send(shop, confirmation)
     drain(shop)
     assert outcome(shop, early)["result"]["error"]["type"] == "/problems/unknown-order"
-    [created, again, twice] = send(shop, order(member, 10, external_id="o-1"), confirmed, confirmed)
-    assert {created["outcome"], again["outcome"]} == {"queued"}
-    assert again == twice == early
+    [creation, second, third] = send(shop, order(member, 10, external_id="o-1"), confirmation, confirmation)
+    assert {creation["outcome"], second["outcome"]} == {"queued"}
+    assert second == third == early
     assert outcome(shop, early)["event"]["status"] == "pending"
     assert waiting(shop) == 2
     drain(shop)
     assert outcome(shop, early)["result"]["status"] == "success"
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
-    assert send(shop, confirmed) == [early]
+    assert send(shop, confirmation) == [early]
     assert waiting(shop) == 0
 
 
-def test_a_refusal_is_final(shop):
+def test_an_event_that_is_refused_is_not_retried(shop):
     member = shop.member()
     [receipt] = send(shop, order(member, None, "confirmed", "no-such-order"))
     drain(shop)
@@ -189,7 +191,7 @@ def test_a_refusal_is_final(shop):
     assert waiting(shop) == 0
 
 
-def test_events_of_members_and_types_deactivated_meanwhile_fail(shop):
+def test_queued_events_of_deactivated_members_and_event_types_fail(shop):
     member, other = shop.member(), shop.member()
     shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     receipts = send(shop, event(member), event(other, "cup"), event(other))
@@ -221,7 +223,7 @@ def test_a_sponsor_is_rewarded(shop):
     assert (shop.balance(member), shop.balance(sponsor)) == (0, 5)
 
 
-def test_an_event_that_waits_cannot_be_cancelled(shop):
+def test_a_queued_event_cannot_be_cancelled_before_its_evaluation(shop):
     [receipt] = send(shop, event(shop.member()))
     problem = shop.integration.post(f"/events/{receipt['loyaltyEventKey']}/cancel", {}, expect=409)
     assert problem["type"] == "/problems/event-not-cancellable"
@@ -238,7 +240,7 @@ def test_a_request_has_1_to_500_events(shop, count):
 
 
 @pytest.mark.parametrize("more", [{"campaignKeys": [str(uuid.uuid4())]}, {"executionMode": "full"}, {"dryRun": True}])
-def test_a_request_has_nothing_but_events(shop, more):
+def test_a_request_with_other_fields_than_events_is_refused(shop, more):
     body = {"events": [event(shop.member())], **more}
     problem = shop.integration.post("/events/track-async", body, expect=400)
     assert problem["type"] == "/problems/invalid-request"

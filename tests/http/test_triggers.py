@@ -25,6 +25,7 @@ def shop(organization):
 
 
 def refused_settings(administration, expect=400, **settings):
+    """The problem of a trigger whose settings are refused."""
     body = trigger_body(**settings)
     return administration.post("/triggers", body, expect=expect)
 
@@ -67,7 +68,7 @@ class TestRecords:
             "entities": [],
         }
 
-    def test_values_of_headers_are_never_shown_and_stay_where_null_is_sent(self, administration, organization):
+    def test_values_of_headers_are_never_shown_and_null_keeps_the_stored_value(self, administration, organization):
         trigger = add_trigger(administration, headers={"Authorization": "Bearer sesame", "X-A": "1"})
         assert trigger["settings"]["headers"] == {"Authorization": None, "X-A": None}
         path = f"/triggers/{trigger['triggerId']}"
@@ -109,14 +110,14 @@ class TestRecords:
         unchanged_body = {name: updated_trigger[name] for name in ("triggerKey", "type", "name", "active", "settings")}
         assert administration.put(path, unchanged_body)["trigger"]["settings"] == updated_trigger["settings"]
 
-    def test_a_new_secret_is_shown_once_and_the_one_before_kept_for_a_day(self, shop, administration):
+    def test_a_new_secret_is_shown_once_and_the_old_one_is_stored_for_a_day(self, shop, administration):
         trigger = add_trigger(administration)
-        path, old = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
+        path, old_secret = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
         before = datetime.now(UTC)
         assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] == SECRET
         [row] = shop.rows("triggers", "secret, previous_secret, previous_secret_until")
-        assert row[:2] == (SECRET, old)
-        assert timedelta(hours=24) <= row[2] - before < timedelta(hours=24, minutes=1)
+        assert (row.secret, row.previous_secret) == (SECRET, old_secret)
+        assert timedelta(hours=24) <= row.previous_secret_until - before < timedelta(hours=24, minutes=1)
         # Sending the same secret again is not a rotation.
         assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] is None
         assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [row]
@@ -126,8 +127,8 @@ class TestRecords:
         add_trigger(administration, key="crm")
         add_trigger(other_organization.administration, key="crm")
         other = add_trigger(administration, key="other")
-        again = administration.post("/triggers", trigger_body(key="crm"), expect=409)
-        assert again["type"] == "/problems/name-taken"
+        problem = administration.post("/triggers", trigger_body(key="crm"), expect=409)
+        assert problem["type"] == "/problems/name-taken"
         path = f"/triggers/{other['triggerId']}"
         assert administration.put(path, trigger_body(key="crm"), expect=409)["type"] == "/problems/name-taken"
         administration.put(path, trigger_body(key="other", name="Renamed"))
@@ -153,7 +154,7 @@ class TestRecords:
 
 class TestRefusedSettings:
     @pytest.mark.parametrize(
-        ("url", "why"),
+        ("url", "reason"),
         [
             ("http://hooks.example.com/", "does not begin with https://"),
             ("ftp://hooks.example.com/", "does not begin with https://"),
@@ -173,10 +174,10 @@ class TestRefusedSettings:
             ("https://[::ffff:169.254.169.254]/", "not public"),
         ],
     )
-    def test_an_unusable_url_is_refused(self, administration, url, why):
+    def test_an_unusable_url_is_refused(self, administration, url, reason):
         [fault] = refused_settings(administration, url=url)["errors"]
         assert fault["pointer"] == "/settings/url"
-        assert why in fault["detail"]
+        assert reason in fault["detail"]
 
     @pytest.mark.parametrize(
         "secret", ["whsec_short", "whsec_" + "A" * 31, "whsec_" + "A" * 30 + "==", "secret", "whsec_" + "A" * 92]
@@ -238,7 +239,7 @@ class TestRefusedSettings:
     def test_malformed_bodies_are_refused(self, administration, change):
         administration.post("/triggers", {**trigger_body(), **change}, expect=400)
 
-    def test_http_and_private_addresses_are_accepted_where_configured(self, settings):
+    def test_http_and_private_addresses_are_accepted_if_the_settings_allow_them(self, settings):
         with running_api(
             replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
         ) as api:
@@ -307,11 +308,11 @@ class TestRedelivery:
         shop.campaign()
         [delivery] = deliveries(administration, trigger)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
-        again = administration.post(path, expect=202)["triggerDelivery"]
-        assert again["updatedAt"] > delivery["updatedAt"]
-        assert again["nextAttemptAt"] > delivery["nextAttemptAt"]
-        same = ("triggerDeliveryId", "triggerDeliveryKey", "payload", "status", "attempts", "createdAt")
-        assert {n: again[n] for n in same} == {n: delivery[n] for n in same}
+        queued_delivery = administration.post(path, expect=202)["triggerDelivery"]
+        assert queued_delivery["updatedAt"] > delivery["updatedAt"]
+        assert queued_delivery["nextAttemptAt"] > delivery["nextAttemptAt"]
+        unchanged = ("triggerDeliveryId", "triggerDeliveryKey", "payload", "status", "attempts", "createdAt")
+        assert {name: queued_delivery[name] for name in unchanged} == {name: delivery[name] for name in unchanged}
 
     def test_a_delivery_of_an_inactive_trigger_is_not_queued_again(self, shop, administration):
         trigger = add_trigger(administration, "EntityChangeWebhook", key="quiet")
@@ -324,8 +325,8 @@ class TestRedelivery:
         assert deliveries(administration, trigger) == [delivery]
 
     def test_a_delivery_of_another_trigger_is_not_found(self, shop, administration):
-        one, other = add_trigger(administration, "EntityChangeWebhook"), add_trigger(administration)
+        trigger, other_trigger = add_trigger(administration, "EntityChangeWebhook"), add_trigger(administration)
         shop.campaign()
-        [delivery] = deliveries(administration, one)
-        path = f"/triggers/{other['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
+        [delivery] = deliveries(administration, trigger)
+        path = f"/triggers/{other_trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
         assert administration.post(path, expect=404)["type"] == "/problems/not-found"

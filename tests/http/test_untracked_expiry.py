@@ -1,4 +1,4 @@
-"""Expiration dates of points: kept where the account tracks points, refused where it does not."""
+"""Expiration dates of points: stored if the account tracks points, and refused if it does not."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ NOT_TRACKED = "/problems/points-not-tracked"
 
 @pytest.fixture
 def untracked(organization):
+    """An account that does not track points."""
     return Points.new(organization)
 
 
@@ -44,7 +45,7 @@ def test_a_mint_to_a_wallet_with_an_expiration_date_is_refused(organization, unt
     untracked.admin.post(path, {"amount": 5}, expect=200)
 
 
-def test_an_item_of_a_batch_is_refused(organization, untracked):
+def test_an_item_of_a_batch_with_an_expiration_date_is_refused(organization, untracked):
     wallet = untracked.wallet()
     item = {
         "organizationId": organization.id,
@@ -59,7 +60,7 @@ def test_an_item_of_a_batch_is_refused(organization, untracked):
     assert untracked.balance(wallet) == 5
 
 
-def test_an_action_with_a_constant_date_is_refused(shop, untracked):
+def test_an_action_with_a_constant_expiration_date_is_refused(shop, untracked):
     campaign = shop.campaign(running(mint(1, expirationDate=LATE)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
     key = untracked.account["ledgerAccountKey"]
@@ -70,7 +71,7 @@ def test_an_action_with_a_constant_date_is_refused(shop, untracked):
     shop.administration.post(path, running(mint(1, expirationDate=None, ledgerAccountKey=key)))
 
 
-def test_an_effect_that_computes_a_date_fails(shop, untracked):
+def test_an_effect_that_computes_an_expiration_date_fails(shop, untracked):
     member = shop.member()
     key = untracked.account["ledgerAccountKey"]
     shop.campaign(running(mint(1, expirationDate=("=", "now + duration('240h')"), ledgerAccountKey=key)))

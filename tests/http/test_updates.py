@@ -13,7 +13,7 @@ from tests.builders.api import Organization
 from tests.builders.updates import MAKERS, Changeable, changeable
 from tests.contract.documents import Documented, body_contents, operations, resolve
 
-# surface:operationId -> why it does not change the fields of a record.
+# Operations that are not tested here, by surface:operationId, with the reason.
 OTHERS = {
     "administration:updateMaxSupply": "without maxSupply the supply is unlimited",
     "integration:setMemberTier": "without a tier it is unassigned",
@@ -21,15 +21,16 @@ OTHERS = {
     "administration:setMemberTierByLoyaltyMemberId": "without a tier it is unassigned",
     "integration:updateCouponBookStatus": "has one required field",
     "administration:updateCouponCode": "has one required field",
-    "administration:updateAudienceMembers": "says whom to put on a list and take off it",
+    "administration:updateAudienceMembers": "adds and removes members",
     "administration:setUserPermissions": "tested with the users",
-    "administration:resetUserPassword": "gives a password",
+    "administration:resetUserPassword": "sets only a password",
     "administration:uploadImportPart": "its body is a file",
 }
 # Parts that are changed field by field, by their dotted names.
 FIELD_BY_FIELD = frozenset({"profile", "profile.govId", "profile.address", "notifications", "settings"})
-# Fields that belong to the request, or that every update changes.
+# Fields that every update changes.
 NOT_COMPARED = frozenset({"updatedAt", "version", "campaignVersionId"})
+# Fields of bodies that are about the request and not stored from it.
 OF_REQUEST = frozenset({"campaignVersionId"})
 
 
@@ -50,16 +51,16 @@ def schema_of(operation: str) -> Mapping[str, Any]:
     return resolve(document, body_contents(document, documented)["application/json"]["schema"])
 
 
-def fields_of(operation: str, schema: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a body by their dotted names, also inside parts that are changed field by field."""
+def fields_of(operation: str, schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(dotted name, schema) of the fields of a body, also inside parts that are changed field by field."""
     document, _ = updates()[operation]
     for name, reference in schema["properties"].items():
         declared = resolve(document, reference)
         for part in declared.get("allOf", ()):
             declared = {**resolve(document, part), **declared}
-        yield f"{place}{name}", declared
-        if f"{place}{name}" in FIELD_BY_FIELD:
-            yield from fields_of(operation, declared, f"{place}{name}.")
+        yield f"{prefix}{name}", declared
+        if f"{prefix}{name}" in FIELD_BY_FIELD:
+            yield from fields_of(operation, declared, f"{prefix}{name}.")
 
 
 def nested(name: str, value: Any) -> dict[str, Any]:
@@ -69,30 +70,32 @@ def nested(name: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def at(record: Any, name: str) -> Any:
+def value_at(record: Any, name: str) -> Any:
+    """The value at a dotted name, or None."""
     for part in name.split("."):
         record = record.get(part) if isinstance(record, Mapping) else None
     return record
 
 
-def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of both bodies, also inside objects; those of the second replace the others."""
     result = dict(first)
     for name, value in second.items():
         old = result.get(name)
-        result[name] = joined(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        result[name] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return result
 
 
-def without(record: Any, names: frozenset[str], place: str = "") -> Any:
-    """The record without what is empty, and without some of its fields, so that two can be compared."""
+def without(record: Any, names: frozenset[str], prefix: str = "") -> Any:
+    """A record without empty fields and without the fields of these dotted names, to be compared."""
     if not isinstance(record, Mapping):
         return record
-    fields = {name: without(value, names, f"{place}{name}.") for name, value in record.items()}
-    return {name: value for name, value in fields.items() if value not in (None, [], {}) and place + name not in names}
+    fields = {name: without(value, names, f"{prefix}{name}.") for name, value in record.items()}
+    return {name: value for name, value in fields.items() if value not in (None, [], {}) and prefix + name not in names}
 
 
 class Client:
-    """Sends the updates of one record."""
+    """Sends updates of one record and reads it."""
 
     def __init__(self, organization: Organization, operation: str, record: Changeable) -> None:
         self._surface = getattr(organization, operation.partition(":")[0])
@@ -100,14 +103,15 @@ class Client:
         self._record = record
         self._required = schema_of(operation).get("required", [])
 
-    def least(self) -> dict[str, Any]:
-        """The required fields, unchanged; of parts that are changed field by field only the url."""
+    def required_fields(self) -> dict[str, Any]:
+        """The body that changes nothing: the required fields, and of `settings` only the URL."""
         body = {name: self._record.body[name] for name in self._required}
         return body | ({"settings": {"url": body["settings"]["url"]}} if "settings" in body else {})
 
     def send(self, body: Mapping[str, Any]) -> None:
+        """Send an update with these fields and the required ones."""
         query = self._record.query if self._record.get is None else {}
-        self._surface.request(self._method, self._record.path, joined(self.least(), body), expect=200, **query)
+        self._surface.request(self._method, self._record.path, merge(self.required_fields(), body), expect=200, **query)
 
     def read(self) -> Mapping[str, Any]:
         if self._record.read is not None:
@@ -126,16 +130,17 @@ def test_every_update_has_a_maker_or_is_listed_in_others() -> None:
 @pytest.mark.parametrize("operation", sorted(MAKERS))
 def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Organization, operation: str) -> None:
     declared = dict(fields_of(operation, schema_of(operation)))
-    tried: set[str] = set()
+    tested_fields: set[str] = set()
     for record in changeable(organization, operation):
         client = Client(organization, operation, record)
         client.send(record.body)
         before = client.read()
-        fields = {name for name in declared if at(record.body, name) not in (None, [], {})}
-        tried |= fields
+        fields = {name for name in declared if value_at(record.body, name) not in (None, [], {})}
+        tested_fields |= fields
         for name in fields - FIELD_BY_FIELD - set(record.not_answered):
-            stored_value, sent_value = at(before, name), at(record.body, name)
+            stored_value, sent_value = value_at(before, name), value_at(record.body, name)
             assert without(stored_value, frozenset()) == without(sent_value, frozenset()), f"{name} was not set"
+        # Without any field, and with empty parts, nothing changes.
         client.send({})
         assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
         for name in sorted(fields & FIELD_BY_FIELD):
@@ -146,35 +151,35 @@ def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Or
                 _clear(client, record, name, None, before)
             elif _may_be_empty(operation, name, declared[name]):
                 _clear(client, record, name, [] if declared[name]["type"] == "array" else {}, before)
-    assert declared.keys() - tried - OF_REQUEST == _never_set(operation)
+    assert declared.keys() - tested_fields - OF_REQUEST == _never_set(operation)
 
 
-def _clear(client: Client, record: Changeable, name: str, nothing: Any, before: Mapping[str, Any]) -> None:
-    """Clear a field, look at the record, and set it again."""
-    more = record.together.get(name, {})
-    client.send(joined(nested(name, nothing), more))
+def _clear(client: Client, record: Changeable, name: str, empty_value: Any, before: Mapping[str, Any]) -> None:
+    """Clear a field by an empty value, check that it and no other field is empty, and set it again."""
+    further_fields = record.together.get(name, {})
+    client.send(merge(nested(name, empty_value), further_fields))
     after = client.read()
     after_null = record.unset.get(name)
-    value = at(after, name)
+    value = value_at(after, name)
     if callable(after_null):
         assert after_null(value), f"{name} is {value} after null"
     elif after_null is not None:
         assert value == after_null, f"{name} is {value} after null"
     else:
-        assert value in (None, [], {}), f"{name} is {value} after {nothing}"
-    apart = NOT_COMPARED | {name, *more, *record.follows}
-    assert without(after, apart) == without(before, apart), f"more than {name} was cleared"
+        assert value in (None, [], {}), f"{name} is {value} after {empty_value}"
+    excluded = NOT_COMPARED | {name, *further_fields, *record.follows}
+    assert without(after, excluded) == without(before, excluded), f"more than {name} was cleared"
     client.send(record.body)
     assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
 
 
 def _may_be_empty(operation: str, name: str, declared: Mapping[str, Any]) -> bool:
-    """True for optional lists and free objects, which an empty one clears."""
+    """True for optional lists and free objects, which an empty list or object clears."""
     is_list = declared.get("type") == "array" and not declared.get("minItems")
     is_free = declared.get("type") == "object" and not declared.get("required") and name not in FIELD_BY_FIELD
     return (is_list or is_free) and name not in (*schema_of(operation).get("required", ()), "matcher", "attrs")
 
 
 def _never_set(operation: str) -> set[str]:
-    """Memberships of a user are added and changed by items of their own."""
+    """The fields that no body sets: the items of `organizations` are added and changed individually."""
     return {"organizations"} if operation.endswith(":updateUser") else set()

@@ -1,4 +1,4 @@
-"""What people try who want to do more than they may, or to go on after they may no longer; each is refused."""
+"""Attempts of users to gain permissions, or to use permissions that they have lost; each is refused."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def users(organization):
 
 
 @pytest.fixture
-def clerk(users):
-    """One who manages users and sees members, and no more."""
+def manager(users):
+    """A user who has only the roles users:write and members:read, with a token."""
     user = users.create(roles=["users:write", "members:read"])
     return {**user, "token": users.token(user)}
 
 
 @pytest.fixture
-def by_clerk(users, clerk):
-    """The users as this one administers them."""
-    return users.by(clerk["token"])
+def by_manager(users, manager):
+    """The users, with the manager as the caller."""
+    return users.by(manager["token"])
 
 
 def expect_refusal(reply, kind="permission-not-held"):
@@ -39,7 +39,7 @@ def expect_refusal(reply, kind="permission-not-held"):
 
 
 def only_administrator(users):
-    """Make one person the only administrator; returns the person."""
+    """Create an administrator and remove all others; return the administrator."""
     ana = users.person(isAdmin=True)
     for result in users.surface.get("/users", includeAPIUsers=True)["results"]:
         if result["userId"] != ana["userId"] and result["organizations"][0]["isAdmin"]:
@@ -47,48 +47,48 @@ def only_administrator(users):
     return ana
 
 
-class TestGivingMoreThanOneHas:
+class TestGrantingPermissionsThatOneDoesNotHold:
     @pytest.mark.parametrize(
         "more", [{"roles": ["coupons:read"]}, {"roles": ["members:write"]}, {"isAdmin": True}, {"isSystemAdmin": True}]
     )
-    def test_permissions_cannot_be_given_to_a_new_user(self, by_clerk, more):
-        expect_refusal(by_clerk.surface.post("/users", user_body(**more), expect=403))
+    def test_permissions_cannot_be_given_to_a_new_user(self, by_manager, more):
+        expect_refusal(by_manager.surface.post("/users", user_body(**more), expect=403))
 
-    def test_permissions_that_the_clerk_holds_can_be_given(self, by_clerk):
-        assert by_clerk.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
+    def test_permissions_that_the_manager_holds_can_be_given(self, by_manager):
+        assert by_manager.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
 
     @pytest.mark.parametrize("body", [{"isAdmin": True, "roles": []}, {"isAdmin": False, "roles": ["ledgers:write"]}])
-    def test_permissions_cannot_be_given_to_oneself(self, by_clerk, clerk, body):
-        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}/permissions", body, expect=403))
-        [item] = [{"organizationId": by_clerk.organization.id, **body}]
-        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}", {"organizations": [item]}, expect=403))
+    def test_permissions_cannot_be_given_to_oneself(self, by_manager, manager, body):
+        expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}/permissions", body, expect=403))
+        [item] = [{"organizationId": by_manager.organization.id, **body}]
+        expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}", {"organizations": [item]}, expect=403))
 
     @pytest.mark.parametrize("permissions", [{"isAdmin": True}, {"roles": ["ledgers:read"]}])
-    def test_permissions_cannot_be_given_by_a_group(self, users, by_clerk, clerk, permissions):
+    def test_permissions_cannot_be_given_by_a_group(self, users, by_manager, manager, permissions):
         key = users.group(**permissions)["permissionGroupKey"]
         keys = {"permissionGroupKeys": [key]}
-        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}/permissions", keys, expect=403))
-        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}", {"organizations": [], **keys}, expect=403))
-        expect_refusal(by_clerk.surface.post("/users", user_body(**keys), expect=403))
-        expect_refusal(by_clerk.surface.post("/users/bulk-add", {"emails": [address()], **keys}, expect=403))
+        expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}/permissions", keys, expect=403))
+        expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}", {"organizations": [], **keys}, expect=403))
+        expect_refusal(by_manager.surface.post("/users", user_body(**keys), expect=403))
+        expect_refusal(by_manager.surface.post("/users/bulk-add", {"emails": [address()], **keys}, expect=403))
         group = {"permissionGroupKey": "mine", "name": "Mine", "roles": [], **permissions}
-        expect_refusal(by_clerk.surface.post("/permission-groups", group, expect=403))
+        expect_refusal(by_manager.surface.post("/permission-groups", group, expect=403))
 
-    def test_permissions_cannot_be_given_by_changing_a_group_afterwards(self, users, by_clerk, clerk):
-        key = by_clerk.group(roles=["members:read"])["permissionGroupKey"]
-        by_clerk.surface.put(f"/users/{clerk['userId']}/permissions", {"permissionGroupKeys": [key]})
+    def test_permissions_cannot_be_given_by_changing_a_group_afterwards(self, users, by_manager, manager):
+        key = by_manager.group(roles=["members:read"])["permissionGroupKey"]
+        by_manager.surface.put(f"/users/{manager['userId']}/permissions", {"permissionGroupKeys": [key]})
         for permissions in ({"isAdmin": True}, {"roles": ["members:write"]}):
-            expect_refusal(by_clerk.surface.put(f"/permission-groups/{key}", permissions, expect=403))
-        # Permissions that others have given to the group stay when the clerk changes the rest.
+            expect_refusal(by_manager.surface.put(f"/permission-groups/{key}", permissions, expect=403))
+        # Permissions that others have given to the group stay when the manager changes the rest.
         users.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read", "members:read"]})
-        by_clerk.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read"], "name": "Less"})
+        by_manager.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read"], "name": "Less"})
 
-    def test_permissions_cannot_be_given_to_many_at_once(self, users, by_clerk):
+    def test_permissions_cannot_be_given_to_many_at_once(self, users, by_manager):
         ana = users.person()
         for kind, emails in (("add", [address()]), ("reassign", [ana["email"]])):
             for more in ({"isAdmin": True}, {"roles": ["orders:write"]}):
-                expect_refusal(by_clerk.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
-        assert by_clerk.surface.get("/users", search="@corner")["totalCount"] == 1
+                expect_refusal(by_manager.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
+        assert by_manager.surface.get("/users", search="@corner")["totalCount"] == 1
 
     def test_permissions_beyond_a_narrowed_token_cannot_be_given(self, users, organization):
         ana = users.person(isAdmin=True)
@@ -116,40 +116,42 @@ class TestGivingMoreThanOneHas:
 
 
 class TestTakingOverOthers:
-    def test_the_password_of_a_user_with_more_permissions_cannot_be_reset(self, users, by_clerk):
+    def test_the_password_of_a_user_with_more_permissions_cannot_be_reset(self, users, by_manager):
         for more in ({"isAdmin": True}, {"roles": ["ledgers:write"]}):
             ana = users.person(**more)
-            expect_refusal(by_clerk.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403))
+            expect_refusal(
+                by_manager.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403)
+            )
             users.sign_in(ana)
         equal = users.person(roles=["members:read"])
-        by_clerk.surface.put(f"/users/{equal['userId']}/password", {"password": PASSWORD}, expect=204)
+        by_manager.surface.put(f"/users/{equal['userId']}/password", {"password": PASSWORD}, expect=204)
 
-    def test_an_administrator_cannot_be_changed_removed_or_deactivated(self, users, by_clerk):
+    def test_an_administrator_cannot_be_changed_removed_or_deactivated(self, users, by_manager):
         ana = users.person(isAdmin=True)
         path = f"/users/{ana['userId']}"
-        expect_refusal(by_clerk.surface.delete(path, expect=403))
-        expect_refusal(by_clerk.surface.put(path, {"organizations": [], "active": False}, expect=403))
-        expect_refusal(by_clerk.surface.put(f"{path}/permissions", {"isAdmin": False, "roles": []}, expect=403))
+        expect_refusal(by_manager.surface.delete(path, expect=403))
+        expect_refusal(by_manager.surface.put(path, {"organizations": [], "active": False}, expect=403))
+        expect_refusal(by_manager.surface.put(f"{path}/permissions", {"isAdmin": False, "roles": []}, expect=403))
         for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
             body = {"emails": [ana["email"]], **more}
-            [result] = by_clerk.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
+            [result] = by_manager.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
             expect_refusal(result["error"])
         key = users.group(isAdmin=True)["permissionGroupKey"]
-        expect_refusal(by_clerk.surface.put(f"/permission-groups/{key}", {"isAdmin": False}, expect=403))
+        expect_refusal(by_manager.surface.put(f"/permission-groups/{key}", {"isAdmin": False}, expect=403))
 
     def test_a_shared_user_cannot_be_taken_over_by_another_organization(self, users, other_organization):
         ana = users.person(roles=["members:read"])
         item = {"organizationId": other_organization.id, "roles": ["members:read"]}
         system = users.by(users.system_token())
         system.surface.put(f"/users/{ana['userId']}", {"organizations": [item]})
-        theirs = Users.of(other_organization).surface
+        other_surface = Users.of(other_organization).surface
         path = f"/users/{ana['userId']}"
         for change in ({"name": "Evil"}, {"pendingProvisioning": True}):
-            expect_refusal(theirs.put(path, {"organizations": [], **change}, expect=403), "user-shared")
-        expect_refusal(theirs.put(f"{path}/password", {"password": PASSWORD}, expect=403), "user-shared")
-        theirs.put(path, {"organizations": [], "active": False, "name": "Ana"})
+            expect_refusal(other_surface.put(path, {"organizations": [], **change}, expect=403), "user-shared")
+        expect_refusal(other_surface.put(f"{path}/password", {"password": PASSWORD}, expect=403), "user-shared")
+        other_surface.put(path, {"organizations": [], "active": False, "name": "Ana"})
         assert users.read(ana)["active"]
-        theirs.delete(path)
+        other_surface.delete(path)
         token = users.token(ana)
         users.organization.api.surface(token=token).get("/members")
         users.organization.api.surface(f"/organizations/{other_organization.id}", token).get("/members", expect=403)
@@ -170,10 +172,10 @@ class TestTakingOverOthers:
         users.by(token).surface.post("/users", user_body(), expect=403)
 
 
-class TestGoingOnWithAnOldToken:
+class TestUsingAnOldToken:
     @pytest.fixture
     def lead(self, users):
-        """One who may see members inline and change them by a group."""
+        """A user who has the role members:read inline and members:write through a group, with a token."""
         group = users.group(roles=["members:write"])
         user = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]])
         return {**user, "token": users.token(user), "group": f"/permission-groups/{group['permissionGroupKey']}"}
@@ -199,7 +201,7 @@ class TestGoingOnWithAnOldToken:
         users.surface.put(lead["group"], {"roles": []})
         surface.post("/members", {"loyaltyMemberId": "bob"}, expect=403)
         surface.get("/members")
-        # The old token has a permission again that was removed and restored; a new one comes only with the next token.
+        # The token gets a restored permission again. It does not get a permission that it never had.
         users.surface.put(lead["group"], {"roles": ["members:write", "tiers:read"]})
         surface.post("/members", {"loyaltyMemberId": "bob"})
         home = users.organization.api.surface(f"/organizations/{users.organization.id}", lead["token"])
@@ -212,23 +214,23 @@ class TestGoingOnWithAnOldToken:
 
     def test_a_token_loses_the_rights_of_an_administrator(self, users):
         ana = users.person(isAdmin=True)
-        hers = users.by(users.token(ana))
+        by_ana = users.by(users.token(ana))
         path = f"/users/{ana['userId']}/permissions"
-        hers.surface.put(path, {"isAdmin": False, "roles": ["users:write"]})
-        # The administrator cannot even restore the rights given up a moment ago.
-        expect_refusal(hers.surface.put(path, {"isAdmin": True, "roles": []}, expect=403))
-        hers.surface.get("/members", expect=403)
+        by_ana.surface.put(path, {"isAdmin": False, "roles": ["users:write"]})
+        # The administrator cannot restore the permissions that she has removed from herself.
+        expect_refusal(by_ana.surface.put(path, {"isAdmin": True, "roles": []}, expect=403))
+        by_ana.surface.get("/members", expect=403)
         users.surface.put(path, {"isAdmin": False, "roles": ["users:read"]})
-        hers.surface.put(path, {"isAdmin": False, "roles": []}, expect=403)
-        hers.surface.get("/users")
+        by_ana.surface.put(path, {"isAdmin": False, "roles": []}, expect=403)
+        by_ana.surface.get("/users")
 
     def test_a_token_loses_the_rights_of_a_system_administrator(self, users, other_organization):
         system = users.by(users.system_token())
         ana = system.person(isSystemAdmin=True)
-        there = users.organization.api.surface(f"/organizations/{other_organization.id}", users.token(ana))
-        there.get("/members")
+        other_surface = users.organization.api.surface(f"/organizations/{other_organization.id}", users.token(ana))
+        other_surface.get("/members")
         system.surface.put(f"/users/{ana['userId']}", {"organizations": [], "isSystemAdmin": False})
-        there.get("/members", expect=401)
+        other_surface.get("/members", expect=401)
 
     def test_a_token_ends_when_the_password_is_reset(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
@@ -236,9 +238,9 @@ class TestGoingOnWithAnOldToken:
         surface.get("/members", expect=401)
 
 
-class TestLeavingNobodyToAdminister:
-    def ways(self, users, ana):
-        """Every call that would remove the administrator: method, path and body."""
+class TestRemovingTheLastAdministrator:
+    def removals(self, users, ana):
+        """(method, path, body) of every request that would remove the administrator."""
         path, membership = f"/users/{ana['userId']}", {"organizationId": users.organization.id, "isAdmin": False}
         return [
             ("DELETE", path, None),
@@ -251,15 +253,16 @@ class TestLeavingNobodyToAdminister:
     def test_the_last_administrator_cannot_be_removed_in_any_way(self, users):
         ana = only_administrator(users)
         for surface in (users.surface, users.by(users.token(ana)).surface):
-            for method, path, body in self.ways(users, ana):
+            for method, path, body in self.removals(users, ana):
                 expect_refusal(surface.request(method, path, body, expect=409).json, "last-administrator")
         for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
             body = {"emails": [ana["email"]], **more}
             [result] = users.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
             expect_refusal(result["error"], "last-administrator")
         assert users.read(ana)["organizations"][0]["isAdmin"]
+        # With a second administrator, ana can be deactivated.
         users.person(isAdmin=True)
-        for method, path, body in self.ways(users, ana)[1:2]:
+        for method, path, body in self.removals(users, ana)[1:2]:
             users.surface.request(method, path, body, expect=200)
 
     def test_the_last_administrator_of_a_group_cannot_be_removed(self, users):

@@ -38,7 +38,7 @@ def names(users, **query):
 
 
 def deliveries_of(users, trigger):
-    """The stored deliveries of a trigger, oldest first, with what no response shows."""
+    """The stored deliveries of a trigger, oldest first, with the fields that no response shows."""
     table = trigger_deliveries
     query = select(table).where(table.c.trigger_id == trigger["triggerId"]).order_by(table.c.trigger_delivery_id)
     with users.organization.api.engine.connect() as db:
@@ -94,8 +94,9 @@ class TestRecords:
         query = select(users_table.c.password_hash).where(
             users_table.c.user_id.in_([generated_user["userId"], chosen_user["userId"]])
         )
-        kinds = sorted(value.split(":")[0].split("$")[-5 if "$" in value else 0] for value in db.scalars(query))
-        assert kinds == ["argon2id", "sha256"]
+        hashes = list(db.scalars(query))
+        algorithms = sorted("argon2id" if "$argon2id$" in value else value.partition(":")[0] for value in hashes)
+        assert algorithms == ["argon2id", "sha256"]
 
     @pytest.mark.parametrize(
         ("fields", "pointer"),
@@ -119,10 +120,10 @@ class TestRecords:
 
     def test_client_ids_and_addresses_are_unique_in_an_organization(self, users, other_organization):
         ana = users.person()
-        again = users.surface.post("/users", user_body(authClientId=ana["authClientId"]), expect=409)
-        assert again["type"] == "/problems/user-exists"
-        same = user_body(email=ana["email"].upper(), password=PASSWORD)
-        assert users.surface.post("/users", same, expect=409)["type"] == "/problems/user-exists"
+        same_client_id = user_body(authClientId=ana["authClientId"])
+        assert users.surface.post("/users", same_client_id, expect=409)["type"] == "/problems/user-exists"
+        same_address = user_body(email=ana["email"].upper(), password=PASSWORD)
+        assert users.surface.post("/users", same_address, expect=409)["type"] == "/problems/user-exists"
         # The response does not reveal whether another organization has the address.
         Users.of(other_organization).create(email=ana["email"])
 
@@ -130,11 +131,11 @@ class TestRecords:
         till = users.create(roles=["members:read"])
         token = users.token(till)
         users.surface.delete(f"/users/{till['userId']}")
-        again = users.create(authClientId=till["authClientId"], roles=["members:read"])
-        assert again["userId"] != till["userId"]
+        new_till = users.create(authClientId=till["authClientId"], roles=["members:read"])
+        assert new_till["userId"] != till["userId"]
         users.sign_in(till, expect=401)
         users.organization.api.surface(token=token).get("/members", expect=401)
-        users.organization.api.surface(token=users.token(again)).get("/members")
+        users.organization.api.surface(token=users.token(new_till)).get("/members")
 
     def test_users_of_other_organizations_are_not_found(self, users, other_organization):
         stranger = Users.of(other_organization).person()
@@ -170,14 +171,15 @@ class TestLists:
     def test_an_organization_gets_no_second_user_with_an_address(self, users, other_organization):
         system, others = users.by(users.system_token()), Users.of(other_organization)
         email = address()
-        ana, theirs = users.person(email=email), others.person(email=email.upper(), name="Theirs")
+        ana, other_user = users.person(email=email), others.person(email=email.upper(), name="Other")
         body = {"organizations": [{"organizationId": other_organization.id, "isAdmin": True, "roles": []}]}
         problem = system.surface.put(f"/users/{ana['userId']}", body, expect=409)
         assert problem["type"] == "/problems/user-exists"
         assert problem["detail"] == f"Organization {other_organization.id} already has a user with the address {email}."
-        assert [user["userId"] for user in others.surface.get("/users", email=email)["results"]] == [theirs["userId"]]
-        # Once the address is free, the user is shared, and can be changed there.
-        others.surface.delete(f"/users/{theirs['userId']}")
+        listed = others.surface.get("/users", email=email)["results"]
+        assert [user["userId"] for user in listed] == [other_user["userId"]]
+        # After the address is free, ana becomes a user of both organizations, and the request can be repeated.
+        others.surface.delete(f"/users/{other_user['userId']}")
         for _ in range(2):
             system.surface.put(f"/users/{ana['userId']}", body)
         assert [user["userId"] for user in others.surface.get("/users", email=email)["results"]] == [ana["userId"]]
@@ -194,8 +196,8 @@ class TestLists:
         assert names(system, organizationId=other_organization.id) == ["Shared"]
         # Other users see only their own organization.
         assert len(users.read(ana)["organizations"]) == 1
-        elsewhere = users.token(ana, organization_id=str(other_organization.id))
-        users.organization.api.surface(f"/organizations/{other_organization.id}", elsewhere).get("/members")
+        other_token = users.token(ana, organization_id=str(other_organization.id))
+        users.organization.api.surface(f"/organizations/{other_organization.id}", other_token).get("/members")
         users.sign_in(ana, organization_id=str(10**15), expect=401)
         users.sign_in(ana, organization_id="1x", expect=400)
 
@@ -229,7 +231,7 @@ class TestChanges:
         assert users.surface.put(path, {"organizations": [], "active": False})["user"]["active"] is False
         assert users.surface.put(path, {"organizations": [this_organization, this_organization]}, expect=400)["errors"]
 
-    def test_permissions_are_inline_and_by_groups(self, users):
+    def test_a_user_has_inline_permissions_and_those_of_groups(self, users):
         lead = users.group(roles=["orders:write", "tiers:read"])
         admin = users.group(isAdmin=True)
         till = users.create(roles=["orders:read"])
@@ -242,9 +244,10 @@ class TestChanges:
         by_group = users.surface.put(path, {"permissionGroupKeys": [key]})["user"]
         assert permissions_of(by_group) == (False, ["orders:write", "tiers:read"], ["orders:read"])
         assert users.sign_in(till).json["scope"] == "orders:write tiers:read"
-        both = users.surface.put(path, {"isAdmin": False, "roles": ["members:write", "members:read"]})["user"]
-        assert permissions_of(both) == (False, ["members:write", "orders:write", "tiers:read"], ["members:write"])
-        assert both["permissionGroupKeys"] == [key]
+        # Inline roles are replaced, the group stays; a write role includes the read role.
+        user = users.surface.put(path, {"isAdmin": False, "roles": ["members:write", "members:read"]})["user"]
+        assert permissions_of(user) == (False, ["members:write", "orders:write", "tiers:read"], ["members:write"])
+        assert user["permissionGroupKeys"] == [key]
         users.surface.put(path, {"permissionGroupKeys": [admin["permissionGroupKey"]]})
         assert users.sign_in(till).json["scope"] == "admin members:write"
         for body in ({}, {"isAdmin": False}, {"roles": []}, {"permissionGroupKeys": []}):
@@ -276,7 +279,7 @@ class TestChanges:
         assert (cleared["permissionGroup"]["description"], cleared["permissionGroup"]["roles"]) == (None, [])
         users.surface.put("/permission-groups/nobody", {}, expect=404)
 
-    def test_a_group_is_deleted_when_no_user_is_in_it(self, users):
+    def test_a_group_can_be_deleted_only_when_no_user_is_in_it(self, users):
         group = users.group(permissionGroupKey="shift-leads", roles=["orders:read"])
         path = "/permission-groups/shift-leads"
         people = [users.person(permissionGroupKeys=["shift-leads"]) for _ in range(2)]
@@ -291,8 +294,8 @@ class TestChanges:
         users.surface.delete(path)
         assert users.surface.get("/permission-groups")["results"] == []
         users.surface.delete(path, expect=404)
-        again = users.group(permissionGroupKey="shift-leads")
-        assert again["permissionGroupId"] != group["permissionGroupId"]
+        new_group = users.group(permissionGroupKey="shift-leads")
+        assert new_group["permissionGroupId"] != group["permissionGroupId"]
 
     def test_only_administrators_delete_a_group_of_administrators(self, users):
         users.group(permissionGroupKey="admins", isAdmin=True)
@@ -318,16 +321,16 @@ class TestPasswords:
         users.sign_in(ana, expect=401)
         users.sign_in({**ana, "password": PASSWORD})
 
-    def test_a_temporary_password_expires_after_a_week(self, users):
+    def test_an_expired_temporary_password_is_refused(self, users):
         ana = users.create(email=address())
-        late = datetime.now(UTC) - timedelta(seconds=1)
+        past = datetime.now(UTC) - timedelta(seconds=1)
 
-        def age(db):
+        def expire(db):
             db.execute(
-                update(users_table).where(users_table.c.user_id == ana["userId"]).values(password_expires_at=late)
+                update(users_table).where(users_table.c.user_id == ana["userId"]).values(password_expires_at=past)
             )
 
-        transactions.run(users.organization.api.engine, age)
+        transactions.run(users.organization.api.engine, expire)
         users.sign_in(ana, expect=401)
         users.sign_in(ana, new_password=PASSWORD, expect=401)
 
@@ -339,7 +342,7 @@ class TestPasswords:
         users.sign_in(till, new_password=PASSWORD, expect=400)
         users.sign_in(till)
 
-    def test_a_wrong_scope_changes_nothing(self, users):
+    def test_a_wrong_scope_does_not_change_the_password(self, users):
         ana = users.create(email=address())
         users.sign_in(ana, new_password=PASSWORD, scope="admin", expect=400)
         users.sign_in(ana, new_password=PASSWORD)
@@ -366,8 +369,9 @@ class TestPasswords:
         users.sign_in({**sue, "password": "lsk_"}, expect=401)
 
 
-class TestManyAtOnce:
+class TestBulkOperations:
     def bulk(self, users, kind, emails, **body):
+        """Send a bulk request; return for each address the status, or the type of the problem."""
         response = users.surface.post(f"/users/bulk-{kind}", {"emails": emails, **body}, expect=200)
         failed = sum(result["status"] == "failed" for result in response["results"])
         assert response["summary"] == {"total": len(emails), "succeeded": len(emails) - failed, "failed": failed}
@@ -418,7 +422,7 @@ class TestManyAtOnce:
         users.surface.get(f"/users/{ana['userId']}", expect=404)
         users.sign_in(ana, expect=401)
 
-    def test_bulk_operations_take_as_many_statements_for_1_user_as_for_300(self, users):
+    def test_bulk_operations_execute_as_many_statements_for_300_users_as_for_1(self, users):
         def statements(kind, emails, **body):
             with count_statements(users.organization.api.engine) as log:
                 self.bulk(users, kind, emails, **body)
@@ -439,7 +443,7 @@ class TestManyAtOnce:
 class TestInvitations:
     def test_triggers_for_invitations_get_the_temporary_password(self, users):
         trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
-        deaf = add_trigger(users.surface, "EntityChangeWebhook", "crm")
+        other_trigger = add_trigger(users.surface, "EntityChangeWebhook", "crm")
         email = address()
         users.surface.post("/users/bulk-add", {"emails": [email], "roles": ["members:read"]}, expect=200)
         users.surface.post("/users/bulk-add", {"emails": [address()], "sendInvite": False}, expect=200)
@@ -457,7 +461,7 @@ class TestInvitations:
         assert data["tokenUrl"].endswith("/v2/oauth/token")
         assert second.payload["data"]["temporaryPassword"] is None
         assert second.payload["data"]["userId"] == invited_person["userId"]
-        assert deliveries_of(users, deaf) == []
+        assert deliveries_of(users, other_trigger) == []
         invited = {**user, "password": data["temporaryPassword"]}
         users.sign_in(invited, expect=403)
         assert users.sign_in(invited, new_password=PASSWORD).json["scope"] == "members:read"

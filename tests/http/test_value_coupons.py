@@ -1,4 +1,4 @@
-"""Coupons with a remaining value: what uses take of it, what reverts give back, and how it is listed and moved."""
+"""Coupons with a remaining value: uses reduce it, reverts restore it, and lists, exports and imports have it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXCEEDED = "/problems/coupon-value-exceeded"
 
 
 class Card:
-    """A book of value coupons of 12.00, and a member."""
+    """A book of value coupons of 12.00, and a member who uses them."""
 
     def __init__(self, organization, *codes, **more):
         self.shop, self.books = Shop(organization), CouponBooks(organization)
@@ -42,7 +42,7 @@ class Card:
         return response["couponUsages"][0] if expect == 200 else response
 
     def standing(self):
-        """The amounts assigned and used, and the value that remains."""
+        """(amount assigned, amount used, remaining value) of the member's coupon, or None without a coupon."""
         [coupon] = self.shop.integration.get(f"/members/{self.member}/coupons")["results"] or [None]
         return coupon and (coupon["amountAssigned"], coupon["amountUsed"], coupon["remainingValue"])
 
@@ -55,10 +55,11 @@ def card(organization):
 
 
 def amounts_of(usage):
+    """(amount assigned, amount used, amount discounted, remaining value) of a usage."""
     return usage["amountAssigned"], usage["amountUsed"], usage["amountDiscounted"], usage["remainingValue"]
 
 
-def test_example_6_a_use_takes_a_part_and_a_revert_gives_it_back(card):
+def test_a_use_takes_a_part_of_the_value_and_a_revert_restores_it(card):
     assert (card.book["isValueCoupon"], card.book["faceValue"]) == (True, 12)
     assert amounts_of(card.assign()) == (1, 0, None, 12)
     first = card.use(6)
@@ -71,7 +72,7 @@ def test_example_6_a_use_takes_a_part_and_a_revert_gives_it_back(card):
     assert card.revert(first, expect=409)["type"] == "/problems/coupon-usage-reverted"
 
 
-def test_a_coupon_counts_as_used_when_nothing_is_left(card):
+def test_a_coupon_counts_as_used_when_no_value_remains(card):
     card.assign()
     first, second = card.use(Decimal("11.99")), card.use(Decimal("0.01"))
     assert (amounts_of(second), card.standing(), assigned_and_used(card.books, card.book)) == (
@@ -80,20 +81,20 @@ def test_a_coupon_counts_as_used_when_nothing_is_left(card):
         (1, 1),
     )
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
-    # The first use is reverted: some value is left again, and the coupon no longer counts as used.
+    # After the revert of the first use some value remains again, and the coupon does not count as used.
     assert amounts_of(card.revert(first)) == (0, -1, Decimal("-11.99"), Decimal("11.99"))
     assert (card.standing(), assigned_and_used(card.books, card.book)) == ((1, 0, Decimal("11.99")), (1, 0))
     assert amounts_of(card.revert(second)) == (0, 0, Decimal("-0.01"), 12)
     assert card.standing() == (1, 0, 12)
 
 
-def test_an_assignment_of_several_has_the_value_of_all(card):
+def test_an_assignment_of_several_coupons_has_the_value_of_all(card):
     card.assign(amount=2)
     assert (amounts_of(card.use(15)), card.standing()) == ((0, 1, 15, 9), (2, 1, 9))
     assert (amounts_of(card.use(9)), card.standing()) == ((0, 1, 9, 0), (2, 2, 0))
 
 
-def test_a_use_assigns_the_coupon_first_and_is_recognized_by_its_key(card):
+def test_a_use_can_assign_the_coupon_and_be_repeated_by_its_key(card):
     body = {"autoAssign": True, "systemUniqueKey": key()}
     first = card.use(5, **body)
     assert (amounts_of(first), card.standing()) == ((0, 0, 5, 7), (1, 0, 7))
@@ -102,14 +103,21 @@ def test_a_use_assigns_the_coupon_first_and_is_recognized_by_its_key(card):
     assert card.standing() == (1, 0, 7)
 
 
-def test_the_value_is_that_of_the_time_of_the_assignment_and_uses_need_an_amount(card):
+def test_the_value_of_a_coupon_is_the_face_value_at_its_assignment(card):
     card.assign()
     card.books.change(card.book, faceValue=20)
     assert card.standing() == (1, 0, 12)
-    for amount in (None, 0):
-        assert [fault["pointer"] for fault in card.use(amount, expect=400)["errors"]] == ["/amountDiscounted"]
     card.assign()
     assert card.standing() == (2, 0, 32)
+
+
+def test_a_use_of_a_value_coupon_needs_an_amount(card):
+    card.assign()
+    for amount in (None, 0):
+        assert [fault["pointer"] for fault in card.use(amount, expect=400)["errors"]] == ["/amountDiscounted"]
+
+
+def test_a_book_of_value_coupons_needs_a_face_value_and_stays_one(card):
     assert card.books.expect_refusal(isValueCoupon=True) == ["/faceValue"]
     assert card.books.expect_refusal(isValueCoupon=True, faceValue=0) == ["/faceValue"]
     path = card.books.path(card.book)
@@ -131,7 +139,7 @@ def test_a_partly_used_assignment_is_reverted_only_by_force(card):
 
 
 @pytest.mark.parametrize("amount", [5, 12])
-def test_an_undone_event_takes_the_remaining_value_and_later_what_comes_back(card, amount):
+def test_cancelling_the_assignment_takes_the_remaining_value_and_that_of_later_reverts(card, amount):
     card.shop.campaign(running(assign(card.book)), eventType=ORDER_CREATED)
     card.shop.track_one(order(card.member, external_id="one"))
     usage = card.use(amount)
@@ -189,9 +197,11 @@ def test_the_remaining_value_is_exported_and_imported(card):
     [row] = map(json.loads, exported(card.shop.organization, kind="coupons"))
     assert (row["amount"], row["remainingValue"]) == (1, 7)
     head = "loyaltyMemberId,couponBook,amount,remainingValue\n"
-    book, other = card.book["name"], card.shop.member()
-    lines = [f"{other},{book},1,7", f"{other},{book},2,12.5", f"{other},{book},2,12", f"{other},{book},1,13"]
+    book, other_member = card.book["name"], card.shop.member()
+    # Two coupons of 12 have a value above 12 and up to 24, one has up to 12; so the last two rows fail.
+    values = ["1,7", "2,12.5", "2,12", "1,13"]
+    lines = [f"{other_member},{book},{value}" for value in values]
     coupons_import = Imports(card.shop.organization).run(head + "\n".join(lines) + "\n", kind="coupons")
     assert counts(coupons_import)[2:] == (2, 2)
-    card.member = other
+    card.member = other_member
     assert card.standing() == (3, 0, Decimal("19.5"))

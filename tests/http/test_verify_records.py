@@ -1,4 +1,4 @@
-"""Every way in which records of members can differ from what happened is found and named."""
+"""`verify` finds and names every way in which records of members can contradict each other."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 
 pytestmark = pytest.mark.undistributed
 
-# Limits and rules are dated back, so that all points count as given under them.
-_AGED = (
+# Tables of limits and rules, which are dated back so that all points count as given under them.
+_DATED_BACK = (
     "badges",
     "coupon_books",
     "missions",
@@ -33,7 +33,7 @@ _AGED = (
 
 @pytest.fixture(scope="module")
 def shop(api):
-    """An organization whose members have done a bit of everything."""
+    """An organization with records of all kinds about members."""
     shop = Shop(api.organization())
     move_points(shop)
     track_events(shop)
@@ -86,7 +86,7 @@ def track_events(shop: Shop) -> None:
 
 
 def move_holdings(shop: Shop) -> None:
-    """Badges and coupons, given, used and reverted."""
+    """Badges and coupons, assigned, used and reverted."""
     badges, ana = Badges(shop), shop.member()
     badge = badges.create(maxAmount=5)
     badges.assign(ana, badge, 3)
@@ -105,18 +105,18 @@ def move_holdings(shop: Shop) -> None:
         shop.integration.post(f"{path}/assign", {}, expect=200)
 
 
-def age(db: Connection, shop: Shop) -> None:
-    """Let all rules be a year older than they are, and let the database take whatever is written."""
+def date_back(db: Connection, shop: Shop) -> None:
+    """Date all rules back by a year, and switch off the constraints and triggers of the database."""
     db.execute(text("SET LOCAL session_replication_role = replica"))
-    for table in _AGED:
+    for table in _DATED_BACK:
         statement = f"UPDATE {table} SET updated_at = updated_at - interval '1 year' WHERE organization_id = :org"
         db.execute(text(statement), {"org": shop.organization.id})
 
 
-def found_after(shop: Shop, fault: str) -> tuple[Any, list[str]]:
-    """The row that a fault changed, and what `verify` finds then; undone afterwards."""
+def verify_after(shop: Shop, fault: str) -> tuple[Any, list[str]]:
+    """Execute a statement that breaks a row, verify and roll back; return the row and the faults that are found."""
     with shop.engine.connect() as db:
-        age(db, shop)
+        date_back(db, shop)
         row = db.execute(text(fault), {"org": shop.organization.id}).first()
         faults = verify(db, shop.organization.id)
         db.rollback()
@@ -125,13 +125,13 @@ def found_after(shop: Shop, fault: str) -> tuple[Any, list[str]]:
 
 def test_verify_finds_nothing_in_correct_records(shop):
     with shop.engine.connect() as db:
-        age(db, shop)
+        date_back(db, shop)
         assert verify(db, shop.organization.id) == []
         db.rollback()
 
 
-def one(table: str, key: str, condition: str = "true") -> str:
-    """The condition that a row is the first of its organization with a condition."""
+def is_first(table: str, key: str, condition: str = "true") -> str:
+    """The SQL condition that a row is the first row of the organization that satisfies `condition`."""
     return (
         f"organization_id = :org AND {key} ="
         f" (SELECT min({key}) FROM {table} WHERE organization_id = :org AND {condition})"
@@ -139,8 +139,8 @@ def one(table: str, key: str, condition: str = "true") -> str:
 
 
 def change(table: str, values: str, key: str, returning: str, condition: str = "true") -> str:
-    """The statement that changes one row of a table, and returns the columns `returning`."""
-    return f"UPDATE {table} SET {values} WHERE {one(table, key, condition)} AND {condition} RETURNING {returning}"
+    """The statement that changes one row of a table and returns the columns `returning`."""
+    return f"UPDATE {table} SET {values} WHERE {is_first(table, key, condition)} AND {condition} RETURNING {returning}"
 
 
 LOT = "ledger_lot_id, wallet_id, ledger_account_id"
@@ -148,6 +148,7 @@ PAIR = "wallet_id, ledger_account_id"
 TRANSACTION = "ledger_transaction_id"
 BURN = "transaction_type = 2 AND NOT is_expiry AND status = 1"
 
+# A statement that breaks a row, and a part of the line that `verify` reports, with the returned columns of the row.
 FAULTS = (
     # Lots
     (change("ledger_lots", "expired = 9", "ledger_lot_id", LOT, "expired > 0"),
@@ -309,9 +310,9 @@ FAULTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("fault", "words"), FAULTS)
-def test_a_fault_is_found_and_named(shop, fault, words):
-    row, faults = found_after(shop, fault)
+@pytest.mark.parametrize(("fault", "message"), FAULTS)
+def test_a_fault_is_found_and_named(shop, fault, message):
+    row, faults = verify_after(shop, fault)
     assert row is not None
-    expected_text, organization = words.format(*row), f"organization {shop.organization.id}, "
+    expected_text, organization = message.format(*row), f"organization {shop.organization.id}, "
     assert [line for line in faults if line.startswith(organization) and expected_text in line], (expected_text, faults)

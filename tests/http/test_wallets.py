@@ -1,4 +1,4 @@
-"""What a wallet holds: what makes it up and expires when, and what it held day by day."""
+"""Balances of wallets: their lots by expiry, and the balances of past days."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def lots_of(points, wallet):
 
 
 def listed(lots):
+    """(moment of expiry or None, available, reserved) of each listed group of lots."""
     return [
         (lot["expiresAt"] and datetime.fromisoformat(lot["expiresAt"]), lot["available"], lot["reserved"])
         for lot in lots["expiring"]
@@ -33,14 +34,7 @@ def listed(lots):
 def test_an_empty_wallet_has_no_lots(points):
     wallet = points.wallet()
     assert "lots" not in points.wallet_of(wallet)
-    assert lots_of(points, wallet) == {
-        "available": 0,
-        "reserved": 0,
-        "pending": 0,
-        "expiring": [],
-        "unlisted": 0,
-        "waiting": [],
-    }
+    assert lots_of(points, wallet) == NO_LOTS
     points.admin.get(f"{points.path}/wallets/{wallet}", include="coupons", expect=400)
 
 
@@ -55,17 +49,10 @@ def test_lots_are_grouped_by_their_expiry(points):
     lots = lots_of(points, ana)
     assert listed(lots) == [(soon, 2, 8), (later, 5, 0), (None, Decimal("2.5"), 0)]
     assert (lots["available"], lots["reserved"], lots["pending"], lots["unlisted"]) == (Decimal("9.5"), 8, 0, 0)
-    assert lots_of(points, ben) == {
-        "available": 0,
-        "reserved": 0,
-        "pending": 8,
-        "expiring": [],
-        "unlisted": 0,
-        "waiting": [],
-    }
+    assert lots_of(points, ben) == {**NO_LOTS, "pending": 8}
 
 
-def test_points_on_hold_outlive_their_expiry(points):
+def test_points_on_hold_do_not_expire_before_the_hold_ends(points):
     now = datetime.now(UTC)
     ana = points.wallet()
     minted = points.mint(ana, 5, now + timedelta(days=2))
@@ -76,7 +63,7 @@ def test_points_on_hold_outlive_their_expiry(points):
     assert (points.balance(ana), listed(lots), lots["available"]) == (3, [(past, 0, 3)], 0)
 
 
-def test_an_idle_balance_expires_as_a_whole(organization):
+def test_an_idle_balance_expires_as_a_whole_a_month_after_the_last_transaction(organization):
     now = datetime.now(UTC)
     policy = [{"expirationType": "lastTransaction", "period": 1}]
     points = Points.new(organization, expirationPolicies=policy)
@@ -94,14 +81,7 @@ def test_an_idle_balance_expires_as_a_whole(organization):
         at=now - timedelta(days=40),
         wallet=wallet,
     )
-    assert lots_of(points, wallet) == {
-        "available": 0,
-        "reserved": 0,
-        "pending": 0,
-        "expiring": [],
-        "unlisted": 0,
-        "waiting": [],
-    }
+    assert lots_of(points, wallet) == NO_LOTS
 
 
 def test_without_tracking_nothing_expires(organization):
@@ -155,7 +135,7 @@ def test_a_wallet_of_100001_lots_lists_the_first_100(points):
 
 
 def shift(points, days, *transaction_ids):
-    """Let transactions, with their lots and captures, have happened days ago."""
+    """Date transactions, with their lots and captures, back by a number of days."""
     for table, columns in (
         ("ledger_transactions", ("created_at", "updated_at", "captured_at")),
         ("ledger_lots", ("created_at",)),
@@ -173,7 +153,7 @@ def daily(points, wallet, expect=200, **query):
 
 
 def amounts(points, wallet, days):
-    """The balances of the last days, oldest first."""
+    """The balances of the account on the last days, oldest first."""
     now = datetime.now(UTC)
     query = {"fromDate": (now - timedelta(days=days - 1)).date().isoformat()}
     rows = daily(points, wallet, **query)["results"]
@@ -207,6 +187,7 @@ def test_every_kind_of_movement_counts_on_its_day(points):
     shift(points, 7, transfer_id)
     hold_id = points.move(ana, None, 20, captureMethod="manual")[0]["ledgerTransactionId"]
     points.capture((hold_id, 15))
+    # A hold counts on the day of its capture.
     points.change(
         f"UPDATE ledger_transactions SET created_at = {earlier('created_at', ':held')},"
         f" captured_at = {earlier('captured_at', ':captured')} WHERE ledger_transaction_id = :id",
@@ -221,26 +202,28 @@ def test_every_kind_of_movement_counts_on_its_day(points):
     assert points.verify() == []
 
 
-@pytest.mark.parametrize("posted", [False, True])
-def test_expired_points_are_gone_from_their_day_on_whether_posted_or_not(points, posted):
+@pytest.mark.parametrize("is_posted", [False, True])
+def test_points_count_until_the_day_of_their_expiry_whether_it_is_posted_or_not(points, is_posted):
     now = datetime.now(UTC)
     wallet = points.wallet()
-    lots = {points.mint(wallet, 10): -5, points.mint(wallet, 7): -2, points.mint(wallet, 3): 5}
-    shift(points, 9, *lots)
-    for minted, days in lots.items():
+    # The days from now until the points of each mint expire.
+    days_to_expiry = {points.mint(wallet, 10): -5, points.mint(wallet, 7): -2, points.mint(wallet, 3): 5}
+    shift(points, 9, *days_to_expiry)
+    for minted, days in days_to_expiry.items():
         points.change(
             "UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id",
             at=now + timedelta(days=days),
             id=minted,
         )
-    if posted:
+    if is_posted:
+        # Any movement posts the expiries: three mints, two expiries and the burn of 0.
         points.move(wallet, None, 0)
         assert len(points.rows()) == 6
     assert amounts(points, wallet, 11) == [0, 20, 20, 20, 20, 10, 10, 10, 3, 3, 3]
 
 
-@pytest.mark.parametrize("posted", [False, True])
-def test_an_idle_balance_is_gone_from_its_expiry_on(organization, posted):
+@pytest.mark.parametrize("is_posted", [False, True])
+def test_an_idle_balance_counts_until_its_expiry_whether_it_is_posted_or_not(organization, is_posted):
     points = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
     wallet = points.wallet()
     shift(points, 34, points.mint(wallet, 10))
@@ -250,7 +233,7 @@ def test_an_idle_balance_is_gone_from_its_expiry_on(organization, posted):
         ago="34 days",
         wallet=wallet,
     )
-    if posted:
+    if is_posted:
         points.move(wallet, None, 0)
         assert points.rows()[1]["description"] == "Expired"
     balances = amounts(points, wallet, 36)
@@ -260,7 +243,7 @@ def test_an_idle_balance_is_gone_from_its_expiry_on(organization, posted):
     assert sorted(balances[1:], reverse=True) == balances[1:]
 
 
-def test_points_that_come_back_after_their_expiry_are_not_counted_twice(points):
+def test_points_that_a_revert_gives_back_after_their_expiry_do_not_count(points):
     now = datetime.now(UTC)
     wallet = points.wallet()
     minted = points.mint(wallet, 10)
@@ -275,12 +258,13 @@ def test_points_that_come_back_after_their_expiry_are_not_counted_twice(points):
 
 
 def test_debt_is_not_part_of_a_balance(organization):
-    owing = Points.new(organization, overdraftLimit=50)
-    wallet = owing.wallet()
-    shift(owing, 5, owing.mint(wallet, 10))
-    shift(owing, 4, owing.move(wallet, None, 30, allowOverdraft=True)[0]["ledgerTransactionId"])
-    shift(owing, 2, owing.mint(wallet, 25))
-    assert amounts(owing, wallet, 7) == [0, 10, 0, 0, 5, 5, 5]
+    points = Points.new(organization, overdraftLimit=50)
+    wallet = points.wallet()
+    shift(points, 5, points.mint(wallet, 10))
+    shift(points, 4, points.move(wallet, None, 30, allowOverdraft=True)[0]["ledgerTransactionId"])
+    # The debt is 20 until this mint repays it.
+    shift(points, 2, points.mint(wallet, 25))
+    assert amounts(points, wallet, 7) == [0, 10, 0, 0, 5, 5, 5]
 
 
 def test_daily_balances_cover_the_requested_days(points):
@@ -312,6 +296,6 @@ def test_daily_balances_cover_the_requested_days(points):
 
 
 def test_wallets_of_another_organization_are_not_found(points, other_organization):
-    theirs = other_organization.member()["ledgerWalletId"]
-    daily(points, theirs, expect=404)
-    points.admin.get(f"{points.path}/wallets/{theirs}", include="lots", expect=404)
+    other_wallet = other_organization.member()["ledgerWalletId"]
+    daily(points, other_wallet, expect=404)
+    points.admin.get(f"{points.path}/wallets/{other_wallet}", include="lots", expect=404)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.http.test_campaign_examples import DOCS, exchanges, follow
 
+# The number of requests on each page.
 PAGES = {
     "README.md": 1,
     "budgets.md": 9,
