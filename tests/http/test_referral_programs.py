@@ -27,7 +27,7 @@ def administration(organization):
 
 
 def whole_body(shop):
-    """A body with every field of a program."""
+    """A body with every field that a program can have."""
     created = shop.organization.created
     side = {"LedgerId": created.ledger_id, "LedgerAccountId": created.ledger_account_id}
     return program_body(

@@ -208,6 +208,7 @@ def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
     [authorized] = shop.track(event(member), executionMode="authorize")
     assert authorized["errors"] == [failed]
     assert shop.track_one(order(member))["errors"] == []
+    # Dry runs and repeated events are not counted.
     metric = (
         f'loyalty_rule_errors_total{{campaign="{campaign["campaignId"]}",organization="{shop.organization.id}"}} 2.0'
     )
