@@ -356,7 +356,7 @@ def test_another_organization_can_have_the_same_payment_id(api, shop, partner):
         assert caller.pay(caller.shop.member(), paymentId="payment-1")
 
 
-def test_the_organization_is_that_of_the_key(api, shop, either):
+def test_the_organization_is_that_of_the_key(api, shop, any_partner):
     other = Shop(api.organization())
     member = shop.member()
     refusal = any_partner.expect_refusal(member, organizationKey=organization_key(other))

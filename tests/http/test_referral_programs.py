@@ -320,9 +320,9 @@ def test_codes_that_differ_in_the_case_of_letters_only_are_refused(shop, adminis
 
 
 def test_codes_of_another_organization_are_free(shop, other_organization):
-    Friends(shop).codes(shop.member(), "ANA")
+    Friends(shop).codes(shop.member(), "FLYER")
     other_shop = Shop(other_organization)
-    Friends(other_shop).codes(other_shop.member(), "ana")
+    Friends(other_shop).codes(other_shop.member(), "flyer")
 
 
 @pytest.mark.parametrize(
