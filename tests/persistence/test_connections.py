@@ -1,4 +1,4 @@
-"""Pipelined statements: what is sent when, and what becomes of errors."""
+"""Pipelined statements: when they are sent, and where their errors are raised."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FIND = Prepared("SELECT n, t, '100 %%' FROM seen WHERE n = ANY(%s::int[]) AND t 
 
 @pytest.fixture
 def engine(settings: Settings) -> Iterator[Engine]:
-    """An engine of one connection, whose temporary table is the test's own."""
+    """An engine with one connection, on which the temporary table of the test exists."""
     engine = create_engine(settings.database_url, threads=1)
     with engine.begin() as db:
         db.execute(text(TABLE))
@@ -49,14 +49,14 @@ def engine(settings: Settings) -> Iterator[Engine]:
 
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The messages that go to the database."""
+    """The messages that are sent to the database, as a list that grows."""
     messages: list[str] = []
 
-    def note(execute: Callable[..., None], message: str, parameters: Any = None) -> None:
+    def record(execute: Callable[..., None], message: str, parameters: Any = None) -> None:
         messages.append(message.strip())
         execute(message, parameters)
 
-    monkeypatch.setattr(connections, "_transmit", note)
+    monkeypatch.setattr(connections, "_transmit", record)
     return messages
 
 
@@ -94,7 +94,7 @@ def test_percent_signs_quotes_and_placeholders_in_values_are_text(engine):
     assert [value for _, value in stored_rows(engine)] == values
 
 
-def test_nothing_is_sent_for_a_transaction_that_does_nothing(engine, messages):
+def test_a_transaction_without_statements_sends_nothing(engine, messages):
     transactions.run(engine, lambda db: None)
     assert messages == []
 
@@ -109,7 +109,7 @@ def test_deferred_statements_without_a_transaction_are_sent_at_once(engine):
     assert stored_rows(engine) == [(1, "one")]
 
 
-def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is_kept(engine):
+def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is_stored(engine):
     def work(db: Connection) -> None:
         defer(db, ADD, (1, "one"))
         defer(db, ADD, (1, "again"))
@@ -118,7 +118,7 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is
         transactions.run(engine, work)
     assert transactions.violated(raised.value, ["seen_n_key"]) == "seen_n_key"
     assert stored_rows(engine) == []
-    # The connection serves on.
+    # The connection can still be used.
     transactions.run(engine, lambda db: defer(db, ADD, (2, "two")))
     assert stored_rows(engine) == [(2, "two")]
 
@@ -144,7 +144,7 @@ def test_deferred_statements_of_failed_work_are_never_sent(engine, messages):
     assert stored_rows(engine) == []
 
 
-def test_savepoints_keep_the_order_of_statements(engine):
+def test_a_rollback_to_a_savepoint_undoes_only_the_statements_deferred_after_it(engine):
     with engine.begin() as db:
         defer(db, ADD, (1, "one"))
         savepoint = db.begin_nested()
@@ -176,27 +176,27 @@ def test_transactions_have_the_requested_isolation_level(engine):
 
 
 def test_a_statement_pipelined_after_a_lock_reads_what_the_lock_holder_committed(settings):
-    """Each statement of a message has a snapshot of its own, as READ COMMITTED promises."""
-    name = f"travel_{uuid.uuid4().hex}"
+    """Each statement of a message has its own snapshot, as READ COMMITTED promises."""
+    table_name = f"pipelined_{uuid.uuid4().hex}"
     engine = create_engine(settings.database_url, threads=3)
     with engine.begin() as db:
-        db.execute(text(f"CREATE TABLE {name} AS SELECT 1 AS n"))
+        db.execute(text(f"CREATE TABLE {table_name} AS SELECT 1 AS n"))
     waiter = ThreadPoolExecutor(1)
 
     def work(db: Connection) -> list[tuple[int, ...]]:
-        defer(db, f"SELECT n FROM {name} FOR UPDATE", ())
-        return query(db, f"SELECT n FROM {name}", ())
+        defer(db, f"SELECT n FROM {table_name} FOR UPDATE", ())
+        return query(db, f"SELECT n FROM {table_name}", ())
 
     with engine.begin() as holder:
-        holder.execute(text(f"UPDATE {name} SET n = 2"))
+        holder.execute(text(f"UPDATE {table_name} SET n = 2"))
         rows = waiter.submit(transactions.run, engine, work)
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
-        sought = (f"%FOR UPDATE; SELECT n FROM {name}%",)
-        while transactions.read(autocommit(engine), lambda db: query(db, waits, sought)) == [(0,)]:
+        pattern = (f"%FOR UPDATE; SELECT n FROM {table_name}%",)
+        while transactions.read(autocommit(engine), lambda db: query(db, waits, pattern)) == [(0,)]:
             time.sleep(0.01)
     assert rows.result() == [(2,)]
     with engine.begin() as db:
-        db.execute(text(f"DROP TABLE {name}"))
+        db.execute(text(f"DROP TABLE {table_name}"))
     waiter.shutdown()
     engine.dispose()
 
@@ -213,7 +213,7 @@ def test_work_is_retried_after_its_connection_is_lost_before_the_commit(engine):
     assert transactions.run(engine, work) == 1
 
 
-def read_alone(engine: Engine, work: Callable[[Connection], Any]) -> Any:
+def read_autocommit(engine: Engine, work: Callable[[Connection], Any]) -> Any:
     return transactions.read(autocommit(engine), work)
 
 
@@ -223,7 +223,7 @@ def count_prepared(messages: list[str]) -> int:
 
 
 @pytest.mark.undistributed
-@pytest.mark.skipif("LOYALTY_TEST_POOLED" in os.environ, reason="behind a pooler nothing is prepared")
+@pytest.mark.skipif("LOYALTY_TEST_POOLED" in os.environ, reason="statements are not prepared behind a pooler")
 class TestPrepared:
     def test_a_statement_is_prepared_once_whatever_its_values(self, engine, messages):
         for number, value in enumerate(["100 %", "%s", "it's", None]):
@@ -232,9 +232,9 @@ class TestPrepared:
         assert count_prepared(messages) == 1
         assert sum("EXECUTE" in message for message in messages) == 4
 
-    def test_its_name_describes_the_statement(self, engine, messages):
+    def test_the_name_of_a_prepared_statement_describes_it(self, engine, messages):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
-        read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+        read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         assert "PREPARE insert_seen_1 AS INSERT INTO seen" in messages[0]
         assert "; EXECUTE select_seen_2 (" in messages[1]
 
@@ -243,48 +243,50 @@ class TestPrepared:
         for numbers, pattern, limit in [([1], "t%", 1), ([], "t%", 1), ([2], "t%", 1), ([1], "x", 1)]:
             rows = transactions.read(autocommit(engine), lambda db, v=(numbers, pattern, limit): query(db, FIND, v))
             assert rows == ([] if not numbers or pattern == "x" else [(numbers[0], f"t{numbers[0]}", "100 %")])
-        # A list of one and an empty one are planned apart.
+        # One for a list of one value, and one for an empty list.
         assert count_prepared(messages) == 2
 
-    def test_several_records_are_prepared_for_a_few_sizes_of_lists(self, engine, messages):
+    def test_lists_share_a_prepared_statement_for_up_to_4_and_one_for_up_to_16_values(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(20)])
-        for size, statements in [(2, 1), (4, 1), (3, 1), (5, 2), (16, 2)]:
-            rows = read_alone(engine, lambda db, size=size: query(db, FIND, (list(range(size)), "t", 16)))
+        for size, expected_count in [(2, 1), (4, 1), (3, 1), (5, 2), (16, 2)]:
+            rows = read_autocommit(engine, lambda db, size=size: query(db, FIND, (list(range(size)), "t", 16)))
             assert [row[0] for row in rows] == list(range(size))
-            assert count_prepared(messages) == statements
+            assert count_prepared(messages) == expected_count
 
-    def test_a_list_that_sqlalchemy_casts_is_prepared_for_the_same_sizes(self, engine, messages):
+    def test_lists_that_sqlalchemy_casts_share_a_prepared_statement_too(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
         numbers_table = table("seen", column("n", Integer))
         has_number = numbers_table.c.n == func.any(cast(bindparam("numbers"), ARRAY(Integer)))
         statement = compile_statement(select(numbers_table.c.n).where(has_number).order_by(numbers_table.c.n))
         for numbers in ([0, 1], [2, 3, 4]):
-            rows = read_alone(engine, lambda db, numbers=numbers: query(db, statement, {"numbers": numbers}))
+            rows = read_autocommit(engine, lambda db, numbers=numbers: query(db, statement, {"numbers": numbers}))
             assert [row[0] for row in rows] == numbers
         assert count_prepared(messages) == 1
 
+    # Lists and limits above 16 are many.
     @pytest.mark.parametrize(("numbers", "limit"), [(list(range(17)), 1), ([1], 17)])
-    def test_statements_about_many_records_are_planned_for_their_values(self, engine, messages, numbers, limit):
+    def test_statements_about_many_records_are_not_prepared(self, engine, messages, numbers, limit):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
         rows = transactions.read(autocommit(engine), lambda db: query(db, FIND, (numbers, "t", limit)))
         assert rows == [(numbers[0], "t", "100 %")]
         assert count_prepared(messages) == 0
 
-    def test_a_list_that_is_no_set_is_not_filled_up(self, engine, messages):
+    def test_only_lists_of_any_are_filled_up(self, engine, messages):
         statement = Prepared("SELECT %s::int[], 3 = ANY(%s::int[])")
-        for values, statements in [(([7], [1, 3]), 1), (([7], [1, 2]), 1), (([7, 7], [3]), 1)]:
-            [(listed, is_found)] = read_alone(engine, lambda db, values=values: query(db, statement, values))
-            assert (listed, is_found) == (values[0], 3 in values[1])
-            assert count_prepared(messages) == statements
+        for returned_list, any_list in [([7], [1, 3]), ([7], [1, 2]), ([7, 7], [3])]:
+            values = (returned_list, any_list)
+            rows = read_autocommit(engine, lambda db, values=values: query(db, statement, values))
+            assert rows == [(returned_list, 3 in any_list)]
+            assert count_prepared(messages) == 1
 
-    def test_names_of_parameters_may_come_several_times(self, engine):
+    def test_a_named_parameter_may_occur_several_times(self, engine):
         statement = Prepared("SELECT %(n)s + 1, CAST(%(t)s AS text) || '%%', %(n)s * 2")
         for number in (1, 2):
             parameters = {"t": "x", "n": number}
             rows = transactions.run(engine, lambda db, parameters=parameters: query(db, statement, parameters))
             assert rows == [(number + 1, "x%", number * 2)]
 
-    def test_it_is_prepared_again_after_an_error_in_front_of_it(self, engine, messages):
+    def test_a_statement_is_prepared_again_after_an_error_of_an_earlier_statement(self, engine, messages):
         def work(db: Connection) -> None:
             defer(db, "SELECT 1 / %s", (0,))
             query(db, FIND, ([1], "t", 1))
@@ -293,9 +295,10 @@ class TestPrepared:
             with pytest.raises(DBAPIError, match="division by zero"):
                 transactions.run(engine, work)
         assert transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1))) == []
+        # Twice in vain, and once with success.
         assert count_prepared(messages) == 3
 
-    def test_it_is_prepared_again_if_the_work_fails_before_it_is_sent(self, engine, messages):
+    def test_a_statement_is_prepared_in_later_work_if_the_first_work_fails_before_it_is_sent(self, engine, messages):
         def work(db: Connection) -> None:
             defer(db, ADD_PREPARED, (1, "one"))
             raise RuntimeError("the work fails")
@@ -316,7 +319,7 @@ class TestPrepared:
     @pytest.mark.parametrize(
         "run", [transactions.run, lambda engine, work: transactions.read(autocommit(engine), work)]
     )
-    def test_a_statement_survives_another_type_of_its_column(self, engine, run):
+    def test_a_prepared_statement_survives_a_change_of_a_column_s_type(self, engine, run):
         def find(db: Connection) -> list[tuple[Any, ...]]:
             return query(db, FIND, ([1], "%", 1))
 
@@ -328,25 +331,29 @@ class TestPrepared:
 
     def test_plans_are_discarded_from_time_to_time(self, engine, messages, monkeypatch):
         def read(_: Engine) -> None:
-            read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+            read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
 
         monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 1e9)
+        # The first read may still discard plans by the usual interval.
         read(engine)
         messages.clear()
         for run in (read, lambda engine: transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1)))):
             run(engine)
             assert not any("DISCARD" in message for message in messages)
+        # The interval is over.
         with engine.connect() as db:
             monkeypatch.setattr(db.connection.dbapi_connection.prepared, "_plans_until", 0.0)
         read(engine)
         assert messages[-1].startswith("DISCARD PLANS; EXECUTE")
 
     def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, monkeypatch):
+        # Plans are to be discarded with the next statement, but no VACUUM may share its message.
         monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 0.0)
-        read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
-        read_alone(engine, lambda db: db.execute(text("VACUUM seen")))
+        read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+        read_autocommit(engine, lambda db: db.execute(text("VACUUM seen")))
 
-    def test_a_session_that_is_not_the_client_s_own_prepares_nothing(self, settings, messages, monkeypatch):
+    def test_a_session_of_a_pooler_prepares_nothing(self, settings, messages, monkeypatch):
+        # The session runs in process 1, not in the one that the client is connected to.
         monkeypatch.setattr("persistence.engine._SESSION", "SELECT 'on', 1, false")
         engine = create_engine(settings.database_url, threads=1)
         assert transactions.run(engine, lambda db: query(db, Prepared("SELECT 1 + %s"), (1,))) == [(2,)]

@@ -24,7 +24,7 @@ def test_json_is_written_with_exact_decimals():
     }
 
 
-def test_connections_carry_the_time_zone_and_the_limits(database_url):
+def test_connections_have_the_time_zone_the_time_limits_and_the_isolation_level(database_url):
     engine = create_engine(database_url, threads=1, statement_timeout_ms=1234, lock_timeout_ms=567)
     names = ("TimeZone", "statement_timeout", "lock_timeout", "application_name", "transaction_isolation")
     with engine.connect() as db:
@@ -49,7 +49,7 @@ def test_there_are_as_many_connections_as_threads(database_url):
     engine.dispose()
 
 
-def test_autocommit_keeps_what_it_wrote_without_a_commit(engine):
+def test_autocommit_stores_each_statement_without_a_commit(engine):
     with autocommit(engine).connect() as db:
         db.execute(text("CREATE TABLE kept_by_autocommit (x int)"))
     with engine.begin() as db:

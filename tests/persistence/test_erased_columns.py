@@ -1,4 +1,4 @@
-"""Every column about members is erased with the member, or is listed here with the reason why it stays."""
+"""Every column about members is emptied when the member is erased, or is listed here with the reason why it stays."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from persistence.tables.base import personal
 # Numbers, keys and moments do not identify a person; the figures have to stay.
 IMPERSONAL_TYPES = (BigInteger, Boolean, DateTime, Integer, Numeric, SmallInteger, Uuid)
 
-REQUEST_KEY = "refuses the same request afterwards"
+REQUEST_KEY = "lets the server recognize a repeated request"
 CALLER = "names the caller, who is a user, a partner or a job"
-OF_PRODUCT = "is said of the product, the configuration or the operation"
+OF_PRODUCT = "is about the product, the configuration or the operation"
 TAG = "reports add up tags of transactions"
-STATE = "is one of a few words of the product"
+STATE = "is one of a few words that the product defines"
 DIGEST = "is of a text under a salt that is erased"
 
+# The columns that stay, each with the reason.
 STAYING = {
     **{
         f"{table}.system_unique_key": REQUEST_KEY
@@ -106,15 +107,15 @@ TABLES = {table.name: table for table in metadata.sorted_tables if is_about_memb
 
 
 def erased_columns(statements: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Pairs of table and column; the column of a removed row is a star."""
+    """Pairs of a table and a column that the statements change, or of a table and `*` if they delete rows."""
     for statement in statements:
         yield from ((table, "*") for table in re.findall(r"DELETE FROM (\w+)", statement))
         for table, changes in re.findall(r"UPDATE (\w+)(?: \w)? SET (.*)", statement, re.DOTALL):
-            # Of assignments in the list, not of comparisons in their values.
+            # Names before `=` at the start of an assignment, not in comparisons within its value.
             yield from ((table, name) for name in re.findall(r"(?:^|,)\s*(\w+) = ", changes))
 
 
-# Codes are renamed in the records of other members, too: of these statements only the member's own codes count here.
+# _RENAME_CODE also changes records of other members; only the member's own codes count as erased here.
 OWN_STATEMENTS = (*erasing._OWN_RECORDS, *erasing._USES_OF_CODES, erasing._EMPTY_ENTRIES, erasing._ERASE_MEMBER)
 CODES = {pair for pair in erased_columns(erasing._RENAME_CODE) if pair[0] == "referral_codes"}
 ERASED = set(erased_columns(OWN_STATEMENTS)) | CODES
@@ -141,7 +142,7 @@ def test_every_column_is_erased_or_stays_for_a_reason(table):
     assert undecided == []
 
 
-def test_the_columns_marked_as_personal_are_those_that_are_erased():
+def test_exactly_the_columns_that_are_marked_as_personal_are_erased():
     marked = {
         (table.name, column.name)
         for table in metadata.sorted_tables
@@ -155,11 +156,11 @@ def test_the_columns_marked_as_personal_are_those_that_are_erased():
         if name != "*" and not isinstance(metadata.tables[table].c[name].type, IMPERSONAL_TYPES)
     }
     assert len(marked) > 50
-    # A waiting event becomes a failed one.
+    # Erasing changes the status of waiting events to failed; it is not personal.
     assert (not_erased, not_marked) == (set(), {("events", "status")})
 
 
-def test_a_marked_column_is_emptied_without_being_named_again():
+def test_a_personal_column_is_emptied_by_its_type_unless_a_value_is_given():
     table = Table(
         "shoes",
         MetaData(),
@@ -173,11 +174,12 @@ def test_a_marked_column_is_emptied_without_being_named_again():
         "colour = NULL, laces = '{}', owner = 'nobody',"
         " digest = CASE WHEN s.digest IS NULL THEN NULL ELSE CAST('' AS bytea) END, size = 0"
     )
+    # Owner is not nullable and has no default, so that it needs a value.
     with pytest.raises(TypeError, match=r"shoes\.owner"):
         erasing._emptied(table, "s")
 
 
-def test_no_column_is_listed_in_vain():
+def test_every_listed_column_exists_and_is_not_erased():
     listed = [(place, *place.split(".")) for place in STAYING]
     unknown = [place for place, table, name in listed if table not in TABLES or name not in TABLES[table].c]
     erased = [place for place, table, name in listed if is_erased(TABLES[table].c[name])]

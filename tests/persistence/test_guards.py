@@ -1,4 +1,4 @@
-"""The database refuses a broken ledger whatever the code does."""
+"""Constraints and triggers of the database refuse a broken ledger, even if the code has an error."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ def ledger(db):
 
 
 def check_now(db):
-    """Have done what a commit does first."""
+    """Check the deferred constraints, as a commit does first."""
     db.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
     db.execute(text("SET CONSTRAINTS ALL DEFERRED"))
 
 
 def refused_by(constraint, work, *arguments, **keywords):
+    """Run the work, which violates the constraint; returns the message of the database."""
     with pytest.raises(IntegrityError) as caught:
         work(*arguments, **keywords)
     assert violated(caught.value, [constraint]) == constraint
     return str(caught.value.orig)
 
 
-def test_balanced_transactions_pass(ledger, db):
+def test_balanced_transactions_are_accepted(ledger, db):
     ana, ben = ledger.wallet(), ledger.wallet()
     ledger.mint(ana, 10)
     ledger.transfer(ana, ben, "2.5")
@@ -77,8 +78,8 @@ def test_a_pending_transaction_needs_entries_when_it_is_settled(ledger, db):
     assert "with 0 entries" in refused_by("ledger_transaction_is_balanced", check_now, db)
 
 
-def _add_later(engine, first_change=None):
-    """Entries for a transaction that was committed before; they balance."""
+def _add_entries_later(engine, first_change=None):
+    """Add balanced entries to a transaction that was committed before; `first_change` is SQL that runs before them."""
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet = ledger.wallet()
@@ -90,15 +91,16 @@ def _add_later(engine, first_change=None):
         ledger.entries(transaction_id, [{"wallet_id": wallet, "amount": 5}, {"wallet_id": None, "amount": -5}], first=2)
 
 
-def test_a_complete_transaction_takes_no_entries(engine):
-    assert "is complete" in refused_by("ledger_entries_come_with_their_transaction", _add_later, engine)
+def test_no_entries_can_be_added_to_a_complete_transaction(engine):
+    assert "is complete" in refused_by("ledger_entries_come_with_their_transaction", _add_entries_later, engine)
 
 
-def test_a_transaction_that_is_captured_takes_entries(engine):
-    _add_later(engine, "UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id")
+def test_entries_can_be_added_to_a_transaction_that_is_being_captured(engine):
+    # A capture changes the row of the transaction in the same database transaction.
+    _add_entries_later(engine, "UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id")
 
 
-def test_entries_may_come_in_a_savepoint(ledger, db):
+def test_entries_may_be_written_in_savepoints(ledger, db):
     wallet = ledger.wallet()
     with db.begin_nested():
         transaction_id = ledger.transaction(MINT, None, wallet, 10)
@@ -109,8 +111,9 @@ def test_entries_may_come_in_a_savepoint(ledger, db):
     check_now(db)
 
 
-def test_a_transaction_of_another_connection_takes_no_entries(engine):
+def test_no_entries_can_be_added_to_a_transaction_that_another_connection_has_committed(engine):
     with engine.begin() as later:
+        # This database transaction has the lower id, and still did not create the ledger transaction.
         later.execute(text("SELECT pg_current_xact_id()"))
         with engine.begin() as theirs:
             ledger = RawLedger.new(theirs)
@@ -131,7 +134,7 @@ def test_entries_are_never_changed(ledger, db, change):
     refused_by("ledger_entries_stay", db.execute, text(change))
 
 
-def test_entries_are_of_the_account_of_their_transaction(ledger):
+def test_entries_of_another_account_than_their_transaction_are_refused(ledger):
     transaction_id = ledger.transaction(MINT, None, ledger.wallet(), 10)
     entries = [{"wallet_id": None, "amount": -10}]
     message = refused_by(

@@ -1,4 +1,4 @@
-"""What wallets hold, for any number of wallets at once."""
+"""Balances of wallets, read for any number of wallets at once; locks and rules of accounts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def ledger(db):
 
 
 def balances(views):
+    """The current balances by wallet id and name of the account."""
     return {
         (view.wallet_id, view.ledger_account_name): view.current_balance for wallet in views.values() for view in wallet
     }
 
 
-def test_balances_are_those_of_active_accounts_and_of_others_with_a_balance(ledger, db):
+def test_balances_include_active_accounts_and_inactive_accounts_with_a_balance(ledger, db):
     ana, ben = ledger.wallet(), ledger.wallet()
     closed_account = ledger.account(name="closed", active=False)
     ledger.account(name="never used", active=False)
@@ -47,18 +48,19 @@ def test_balances_are_those_of_active_accounts_and_of_others_with_a_balance(ledg
     assert views[ana][0].is_default_account
 
 
-def test_every_requested_wallet_is_returned(ledger, db):
-    strange = RawLedger.new(db).wallet()
-    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [strange], START, "UTC")
-    assert views == {strange: []}
+def test_wallets_of_other_organizations_are_returned_without_balances(ledger, db):
+    foreign_wallet = RawLedger.new(db).wallet()
+    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [foreign_wallet], START, "UTC")
+    assert views == {foreign_wallet: []}
     assert ledger_wallets.balances_of_wallets(db, ledger.organization_id, [], START, "UTC") == {}
 
 
-def test_lots_that_have_expired_by_the_requested_moment_are_left_out(ledger, db):
+def test_balances_exclude_lots_that_have_expired_at_the_requested_moment(ledger, db):
     tracked = ledger.account(name="tracked", point_tracking_enabled=True)
     ana, ben = ledger.wallet(), ledger.wallet()
     for wallet, days, amount in ((ana, 1, 5), (ana, 2, 7), (ben, 1, 11), (ben, 3, 13)):
         ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, START + timedelta(days=days), tracked)
+    # Days after the start, and the balances of ana (5 + 7) and ben (11 + 13) then.
     for days, expected_balances in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
         now = START + timedelta(days=days)
         amounts = balances(ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], now, "UTC"))
@@ -80,7 +82,7 @@ def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
     assert len(statements) == 1
 
 
-def test_expired_lots_are_found_without_reading_the_others(ledger, db):
+def test_expired_lots_are_found_without_reading_the_other_lots(ledger, db):
     tracked = ledger.account(name="tracked", point_tracking_enabled=True)
     wallet = ledger.wallet()
     mint = ledger.mint(wallet, 3000, tracked)
@@ -98,6 +100,7 @@ def test_expired_lots_are_found_without_reading_the_others(ledger, db):
     event.listen(db, "before_cursor_execute", listener)
     views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [wallet], START + timedelta(days=4), "UTC")
     event.remove(db, "before_cursor_execute", listener)
+    # 3000 lots of 1, of which the 4 of the first days have expired.
     assert balances(views)[wallet, "tracked"] == 2996
     plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN ANALYZE " + statements[0][0], statements[0][1]))
     lines = [line for line in plan.splitlines() if "ix_ledger_lots_spendable" in line]
@@ -105,7 +108,7 @@ def test_expired_lots_are_found_without_reading_the_others(ledger, db):
     assert "rows=4.00" in lines[0] or "rows=4 " in lines[0], plan
 
 
-def test_locking_an_account_waits_for_open_posts_and_blocks_new_ones(engine):
+def test_the_lock_of_an_account_waits_for_open_posts_and_blocks_new_posts(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet = ledger.wallet()
@@ -145,7 +148,7 @@ def test_locking_an_account_waits_for_open_posts_and_blocks_new_ones(engine):
         other.rollback()
 
 
-def test_a_session_has_the_rules_that_its_account_has_when_it_is_locked(engine):
+def test_a_session_uses_the_rules_of_the_account_at_the_moment_of_the_lock(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet, account_id = ledger.wallet(), ledger.account_id
@@ -157,14 +160,16 @@ def test_a_session_has_the_rules_that_its_account_has_when_it_is_locked(engine):
         ledgers.store_account(db, default, locked, {"max_balance": Decimal(10)}, START)
 
     def open_session(organization, configured):
+        """The maximum balance that the session uses, and the number of its statements."""
         with engine.begin() as db, count_statements(db) as statements:
             session = posting.open_session(db, organization, [wallet], [account_id], START, configured)
         return session.accounts[account_id].max_balance, len(statements)
 
+    # The given account is outdated.
     assert open_session(before, {account_id: account}) == (10, 3)
     with engine.begin() as db:
         after = organizations.find(db, ledger.organization_id)
         current_account = ACCOUNTS.find(db, ledger.organization_id, account_id)
-    # Nothing has changed since: the accounts of the configuration are not read again.
+    # The given account is current, so that it is not read again.
     assert open_session(after, {account_id: current_account}) == (10, 2)
     assert open_session(after, {}) == (10, 3)

@@ -1,4 +1,4 @@
-"""No list of transactions reads a table from end to end."""
+"""No list of transactions scans a whole table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.builders.ledger import START, RawLedger
 
 @pytest.fixture(scope="module")
 def ledger_ids(engine):
-    """A ledger with enough rows for a plan to matter."""
+    """Organization, account, account key and wallet of a ledger with so many rows that the planner uses indexes."""
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         ids = ledger.organization_id, ledger.account_id, ledger.organization.ledger_account_key, ledger.wallet()
@@ -50,21 +50,21 @@ SUBSETS = [dict(filters) for size in range(4) for filters in combinations(FILTER
 
 
 def plans_of(db, query, *avoided):
-    """The plans of the statements that a query executes, with scans of whole tables only where nothing else goes.
+    """The plans of the statements that a query executes, with scans of whole tables only if no index can be used.
 
-    `avoided` names other ways of the planner that it is to take for want of a better one only: how many rows it expects
-    depends on what other tests have left behind.
+    `avoided` names further methods that the planner may use only if it has no other one. Without them the plan would
+    depend on the statistics, and so on the rows of other tests.
     """
     statements = []
 
-    def note(connection, cursor, statement, parameters, context, many):
+    def record(connection, cursor, statement, parameters, context, many):
         statements.append((statement, parameters))
 
-    event.listen(db, "before_cursor_execute", note)
+    event.listen(db, "before_cursor_execute", record)
     query()
-    event.remove(db, "before_cursor_execute", note)
-    for way in ("seqscan", *avoided):
-        db.execute(text(f"SET LOCAL enable_{way} = off"))
+    event.remove(db, "before_cursor_execute", record)
+    for method in ("seqscan", *avoided):
+        db.execute(text(f"SET LOCAL enable_{method} = off"))
     return ["\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN " + s, p)) for s, p in statements]
 
 
@@ -85,7 +85,7 @@ def test_every_combination_of_filters_has_an_index(db, ledger_ids, filters):
 
 
 @pytest.mark.parametrize("of_wallet", [False, True])
-def test_the_newest_rows_are_found_without_sorting_all(db, ledger_ids, of_wallet):
+def test_the_newest_rows_are_found_without_sorting_all_rows(db, ledger_ids, of_wallet):
     organization_id, account_id, _, wallet_id = ledger_ids
     page = Page(0, 25)
     if of_wallet:

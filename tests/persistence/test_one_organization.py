@@ -1,4 +1,4 @@
-"""The watch over statements that are about no one organization sees them."""
+"""The tests watch for statements that are not limited to one organization; here is what the watch reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.builders import one_organization
 
 
 @pytest.mark.parametrize(
-    ("statement", "across"),
+    ("statement", "is_across"),
     [
         ("SELECT name FROM members WHERE member_id = %s", True),
         ("SELECT m.name FROM members m JOIN events e USING (organization_id, member_id) WHERE m.member_id = 5", True),
@@ -25,13 +25,13 @@ from tests.builders import one_organization
         ("SELECT members FROM unnest(%s) AS members", False),
     ],
 )
-def test_a_statement_without_an_organization_is_across_organizations(statement, across):
-    assert one_organization.is_across(statement) == across
+def test_a_statement_about_records_without_an_organization_is_across_organizations(statement, is_across):
+    assert one_organization.is_across(statement) == is_across
 
 
-def test_statements_of_the_product_are_watched(monkeypatch):
+def test_statements_of_the_product_across_organizations_are_reported(monkeypatch):
     messages = []
-    # In the place of the connection, and of the watch over this run.
+    # Instead of the connection, and of the watch over this run.
     monkeypatch.setattr(connections, "_transmit", lambda execute, message, parameters=None: messages.append(message))
     monkeypatch.setattr(one_organization, "_is_of_a_test", lambda: False)
     message = "BEGIN; SELECT 1 FROM badges WHERE organization_id = 5; SELECT count(*) FROM badges WHERE name = 'a;b'"

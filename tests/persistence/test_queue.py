@@ -9,7 +9,7 @@ from persistence import organizations, queue
 
 MEMBERS, EVENTS_OF_MEMBER = 3000, 10
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF)"
-# An organization of no other test; nothing else is needed of it here.
+# An id that no other organization has.
 ORGANIZATION = 10**15
 
 
@@ -25,8 +25,8 @@ _GROW = text(
 
 @pytest.fixture(params=[0, 5, 5000])
 def long_queue(db, request):
-    """Lines that have grown since the statistics were taken of few events, or of none."""
-    db.execute(text("SET LOCAL session_replication_role = replica"))  # lines of events that are not there
+    """A queue of 30,000 events, whose statistics were collected when it had only 0, 5 or 5,000 events."""
+    db.execute(text("SET LOCAL session_replication_role = replica"))  # rows without their events
     db.execute(_ADD_ORGANIZATION, {"o": ORGANIZATION})
     db.execute(_GROW, {"o": ORGANIZATION - 1, "m": MEMBERS, "all": request.param})
     db.execute(text("ANALYZE queued_events"))
@@ -39,11 +39,12 @@ def claim(db, after=0, limit=100):
 
 
 def pages_read(db, explained, values):
+    """How many pages the explained statement reads."""
     plan = "\n".join(db.exec_driver_sql(explained, values).scalars())
     return max(int(number) for number in re.findall(r"shared hit=(\d+)", plan))
 
 
-def test_heads_are_claimed_from_member_to_member(long_queue):
+def test_the_members_whose_first_event_is_due_are_claimed_in_the_order_of_their_ids(long_queue):
     assert claim(long_queue) == list(range(1, 101))
     assert claim(long_queue, after=2990) == list(range(2991, 3001))
     assert claim(long_queue, after=MEMBERS) == []
@@ -57,12 +58,11 @@ def test_heads_are_claimed_from_member_to_member(long_queue):
 
 
 def test_a_claim_reads_little_of_a_long_queue_whatever_the_statistics_say(long_queue):
-    """Of some 600 pages in all."""
     parameters = {"organization_id": ORGANIZATION, "after": 0, "limit": 100, "is_patient": True}
     assert 100 < pages_read(long_queue, queue._CLAIM_HEADS.replace("WITH", f"{_EXPLAIN} WITH", 1), parameters) < 3000
 
 
-def test_the_organizations_are_found_without_reading_their_lines(long_queue):
+def test_organizations_with_waiting_events_are_found_without_reading_all_events(long_queue):
     assert ORGANIZATION in queue.waiting_organizations(long_queue)
     statement = organizations._WITH_ROWS.format(table="queued_events", condition="w.dead_at IS NULL")
     count = long_queue.execute(text("SELECT count(*) FROM organizations")).scalar_one()

@@ -1,4 +1,4 @@
-"""A record gives the columns of its table; the table names what does not follow from it."""
+"""The columns of a table follow from the fields of its record; the table defines only the differences."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_a_table_can_differ_from_its_record_in_types_defaults_and_columns(make_t
     assert "book_key" not in table.c
 
 
-def test_the_key_begins_with_the_organization_where_the_record_belongs_to_one(make_table):
+def test_the_primary_key_begins_with_the_organization_if_the_record_belongs_to_one(make_table):
     crates = make_table("crates", Crate, ("crate_key", "levels"))
     assert crates.primary_key.columns.keys() == ["organization_id", "crate_key", "levels"]
     assert crates.c.crate_id.identity is None
     assert make_table("tenants", Crate, "organization_id").primary_key.columns.keys() == ["organization_id"]
 
 
-def test_a_record_with_an_external_key_is_unique_by_it(make_table):
+def test_external_keys_are_unique_in_the_organization(make_table):
     unique = [
         constraint.columns.keys()
         for constraint in make_table("crates", Crate, "crate_id").constraints
@@ -99,14 +99,14 @@ def test_a_record_with_an_external_key_is_unique_by_it(make_table):
     assert unique == [["organization_id", "external_key"]]
 
 
-def test_a_mark_of_personal_data_is_one_of_the_column(make_table):
+def test_a_column_of_a_personal_field_is_marked_as_personal(make_table):
     table = make_table("crates", Crate, "crate_id")
     assert [column.name for column in table.c if column.info.get("personal")] == ["owner_name"]
     table_with_column = make_table("named_crates", Crate, "crate_id", Column("owner_name", Text, nullable=False))
     assert (table_with_column.c.owner_name.info, table_with_column.c.owner_name.nullable) == ({"personal": True}, False)
 
 
-def test_a_field_that_no_type_of_column_follows_from_is_refused(make_table):
+def test_a_field_whose_type_has_no_column_type_is_refused(make_table):
     @dataclass
     class Odd:
         odd_id: int

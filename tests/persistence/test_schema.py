@@ -32,7 +32,7 @@ def empty_database(engine: Engine, database_url: str):
         db.execute(text("DROP DATABASE schema_test"))
 
 
-# What a schema consists of, as the database defines it, but for the order of columns.
+# The definitions of a schema as the database reports them, except the order of columns.
 CATALOG = {
     "columns": """
         SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attstorage,
@@ -43,7 +43,7 @@ CATALOG = {
     "tables": """
         SELECT relname, reloptions FROM pg_class
         WHERE relkind IN ('r', 'S', 'v') AND relnamespace = current_schema()::regnamespace""",
-    # Of kind n are those of PostgreSQL 18 for columns that are not null.
+    # Kind n is NOT NULL, which only PostgreSQL 18 lists here.
     "constraints": """
         SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
         WHERE contype <> 'n' AND connamespace = current_schema()::regnamespace""",
@@ -57,7 +57,7 @@ CATALOG = {
 
 
 def catalog_of(engine: Engine) -> dict[str, set[tuple[str, ...]]]:
-    """The parts of a database's schema by their kind, without Alembic's own table."""
+    """The definitions of a database's schema by their kind, without Alembic's table."""
     with engine.connect() as db:
         rows = {kind: db.execute(text(query)).all() for kind, query in CATALOG.items()}
     return {
@@ -66,7 +66,7 @@ def catalog_of(engine: Engine) -> dict[str, set[tuple[str, ...]]]:
     }
 
 
-def test_the_migrations_make_exactly_the_tables_in_code(engine, empty_database):
+def test_the_migrations_create_exactly_the_schema_in_code(engine, empty_database):
     assert schema.differences(engine) == []
     with empty_database.begin() as db:
         metadata.create_all(db)
@@ -79,17 +79,17 @@ def test_the_migrations_make_exactly_the_tables_in_code(engine, empty_database):
     assert created["extensions"] >= {("pg_trgm",), ("btree_gin",)}
 
 
-def test_the_schema_of_the_first_release_stays():
+def test_the_migration_of_the_first_release_is_never_changed():
     statements = Path(schema.__file__).parent / "migrations" / "versions" / "1000_create_the_schema.sql"
     assert hashlib.sha256(statements.read_bytes()).hexdigest() == FIRST_RELEASE, "Add a migration instead."
 
 
-def test_a_difference_is_noticed(db):
+def test_a_difference_between_the_database_and_the_code_is_reported(db):
     db.execute(text("ALTER TABLE organizations ADD COLUMN forgotten text"))
     assert [kind for kind, *_ in schema.differences_on(db)] == ["remove_column"]
 
 
-def test_migrating_is_complete_and_repeatable(empty_database):
+def test_migrating_runs_all_pending_migrations_and_can_be_repeated(empty_database):
     waiting = schema.pending(empty_database)
     assert waiting
     assert waiting == sorted(waiting)
@@ -99,11 +99,12 @@ def test_migrating_is_complete_and_repeatable(empty_database):
 
 
 def test_the_files_are_named_by_their_revisions_in_order():
-    walked = ScriptDirectory(str(Path(schema.__file__).parent / "migrations")).walk_revisions()
-    assert schema._revisions() == [script.revision for script in walked][::-1]
+    newest_first = ScriptDirectory(str(Path(schema.__file__).parent / "migrations")).walk_revisions()
+    assert schema._revisions() == [script.revision for script in newest_first][::-1]
 
 
-def at_revision(engine: Engine, revision: str, note: str = "") -> None:
+def set_revision(engine: Engine, revision: str, note: str = "") -> None:
+    """Let the database be at the revision; `note` is the comment that names the versions that can use it."""
     with engine.begin() as db:
         db.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
         db.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
@@ -116,19 +117,19 @@ def test_the_state_lists_the_pending_migrations(empty_database):
     assert schema.find_state(empty_database) == schema.SchemaState((), None, True)
 
 
-def test_a_newer_database_is_used_if_it_was_only_expanded(empty_database):
+def test_a_newer_database_is_used_if_it_was_only_expanded_since_the_last_known_revision(empty_database):
     last = schema.migrate(empty_database)[-1]
-    at_revision(empty_database, "9999", f"9999 is usable since {last}")
+    set_revision(empty_database, "9999", f"9999 is usable since {last}")
     assert schema.find_state(empty_database) == schema.SchemaState((), "9999", True)
     assert schema.pending(empty_database) == []
     assert schema.migrate(empty_database) == []
-    at_revision(empty_database, "9999", "9999 is usable since 9000")
+    set_revision(empty_database, "9999", "9999 is usable since 9000")
     assert schema.find_state(empty_database) == schema.SchemaState((), "9999", False)
     with pytest.raises(schema.SchemaError, match="9999"):
         schema.pending(empty_database)
 
 
-def test_migrations_that_only_expand_are_noted_for_the_versions_before(
+def test_migrations_that_only_expand_leave_the_database_usable_for_older_versions(
     empty_database, temporary_directory, monkeypatch
 ):
     directory = temporary_directory / "expanding"
@@ -139,13 +140,14 @@ def test_migrations_that_only_expand_are_noted_for_the_versions_before(
         (directory / "versions" / f"{number}_expand.py").write_text(
             f"revision = '{number}'\ndown_revision = '{before}'\n{lines}\n\n\ndef upgrade():\n    pass\n"
         )
+    # A newer version migrates.
     with monkeypatch.context() as newer:
         newer.setattr(schema, "_DIRECTORY", directory)
         assert schema.migrate(empty_database)[-1] == "9002"
     assert schema.find_state(empty_database) == schema.SchemaState((), "9002", True)
 
 
-# Without the triggers of a newer schema: 100 points of 1 March that were released on 15 March, as 1031 reported them.
+# 100 points of 1 March that were released on 15 March, reported as revision 1031 did; no trigger reports them again.
 _RELEASED_BEFORE = (
     "SET LOCAL session_replication_role = replica",
     "INSERT INTO ledger_transactions (organization_id, ledger_transaction_id, ledger_account_id, transaction_type,"
@@ -161,7 +163,7 @@ _RELEASED_BEFORE = (
 )
 
 
-def test_points_released_before_are_reported_on_the_day_of_their_release(empty_database):
+def test_a_migration_moves_released_points_to_the_day_of_their_release_in_reports(empty_database):
     with empty_database.begin() as db:
         command.upgrade(schema.config(db), "1031")
         for statement in _RELEASED_BEFORE:
@@ -173,7 +175,7 @@ def test_points_released_before_are_reported_on_the_day_of_their_release(empty_d
         assert verify_reports(db, 1) == []
 
 
-def test_no_statistics_are_kept_of_the_tenant(db):
+def test_the_database_collects_no_statistics_of_organization_id_columns(db):
     result = db.execute(
         text(
             "SELECT c.relname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relkind = 'r'"
@@ -190,9 +192,9 @@ def test_several_processes_may_migrate_at_once(empty_database):
     assert schema.differences(empty_database) == []
 
 
-def test_a_database_of_a_newer_version_stays_unchanged(empty_database):
+def test_a_database_of_a_newer_version_is_not_migrated(empty_database):
     schema.migrate(empty_database)
-    at_revision(empty_database, "9999")
+    set_revision(empty_database, "9999")
     with pytest.raises(schema.SchemaError, match="9999"):
         schema.migrate(empty_database)
 
@@ -200,18 +202,18 @@ def test_a_database_of_a_newer_version_stays_unchanged(empty_database):
 def test_a_database_from_before_the_first_release_is_refused(empty_database):
     schema.migrate(empty_database)
     for revision in ("0001", "0043"):
-        at_revision(empty_database, revision)
-        for look in (schema.migrate, schema.pending, schema.find_state):
+        set_revision(empty_database, revision)
+        for function in (schema.migrate, schema.pending, schema.find_state):
             message = f"at revision {revision}, of a version before 1.0.0, .* empty database"
             with pytest.raises(schema.SchemaError, match=message):
-                look(empty_database)
+                function(empty_database)
 
 
-def test_a_new_revision_holds_what_the_tables_have_more(temporary_directory, monkeypatch):
+def test_a_new_revision_contains_what_the_database_lacks(temporary_directory, monkeypatch):
     directory = temporary_directory / "migrations"
     shutil.copytree(Path(schema.__file__).parent / "migrations", directory)
     monkeypatch.setattr(schema, "_DIRECTORY", directory)
-    # The database of the other tests, whose schema is complete.
+    # The schema of the revision files is complete, so that the new one is empty.
     new.write("Change nothing", temporary_directory / "home")
     number = int(schema._revisions()[-1])
     assert (
@@ -219,6 +221,7 @@ def test_a_new_revision_holds_what_the_tables_have_more(temporary_directory, mon
         .read_text()
         .endswith("    pass\n    # ### end Alembic commands ###\n")
     )
+    # Without revision files the new one contains all tables.
     for script in (directory / "versions").glob("[0-9]*"):
         script.unlink()
     new.write("Create the schema", temporary_directory / "revision-home")

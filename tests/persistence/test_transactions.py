@@ -1,4 +1,4 @@
-"""Work that lost a race, or its connection, is done over; anything else is raised, and nothing of it stays."""
+"""Work that loses a race or its connection is retried; any other error is raised, and its changes are rolled back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUEST_KEYS = {"system_unique_key", "redemption_key"}
 LONG_NAME = "uq_permission_groups_organization_id_permission_group_key"
 
 
-def test_every_key_of_a_request_may_be_claimed_by_two_calls_at_once() -> None:
+def test_a_violation_of_any_unique_request_key_is_retried() -> None:
     constraints = {
         constraint.name
         for table in metadata.sorted_tables
@@ -34,7 +34,7 @@ def test_every_key_of_a_request_may_be_claimed_by_two_calls_at_once() -> None:
 
 
 def _terminate(db: Connection) -> None:
-    """End the database's side of the connection, as its restart would, and notice it at the next statement."""
+    """Terminate the connection in the database, as a restart would; the next statement then fails."""
     process_id = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
     with db.engine.connect() as other:
         other.execute(text("SELECT pg_terminate_backend(:id)"), {"id": process_id})
@@ -68,7 +68,7 @@ def test_work_is_not_retried_after_its_connection_is_lost_in_the_commit(engine: 
     assert len(attempts) == 1
 
 
-def test_work_that_needs_more_locks_is_repeated_and_knows_it(engine: Engine) -> None:
+def test_work_that_needs_more_locks_is_repeated_and_can_see_that_it_is(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> str:
@@ -76,6 +76,7 @@ def test_work_that_needs_more_locks_is_repeated_and_knows_it(engine: Engine) -> 
         attempts.append(transactions.is_repeated())
         if not transactions.is_repeated():
             raise StartOver
+        # Another transaction within the repetition is not repeated itself.
         return transactions.run(engine, lambda other: str(transactions.is_repeated()))
 
     assert transactions.run(engine, work) == "False"
@@ -83,7 +84,7 @@ def test_work_that_needs_more_locks_is_repeated_and_knows_it(engine: Engine) -> 
     assert not transactions.is_repeated()
 
 
-def test_work_that_never_has_enough_locks_is_given_up(engine: Engine) -> None:
+def test_work_that_never_has_enough_locks_fails_after_the_last_attempt(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> None:
@@ -133,28 +134,28 @@ def test_a_read_is_retried_once_after_its_connection_is_lost(engine: Engine) -> 
     assert len(attempts) == 2
 
 
-def test_a_connection_lost_on_its_return_to_the_pool_is_no_failure(settings) -> None:
+def test_a_read_succeeds_if_its_connection_is_lost_on_the_return_to_the_pool(settings) -> None:
     engine = create_engine(settings.database_url, threads=1)
 
-    def reads() -> int:
-        return transactions.read(autocommit(engine), reads_in)
+    def read() -> int:
+        return transactions.read(autocommit(engine), select_17)
 
     attempts = []
 
-    def loses_once(db: Connection) -> int:
+    def lose_connection_once(db: Connection) -> int:
         attempts.append(1)
-        number = reads_in(db)
+        number = select_17(db)
         if len(attempts) == 1:
             db.connection.dbapi_connection.close()
         return number
 
-    assert transactions.read(autocommit(engine), loses_once) == 17
-    # Its place in the pool, which has no other, is not lost.
-    assert [reads(), transactions.run(engine, reads_in), reads()] == [17, 17, 17]
+    assert transactions.read(autocommit(engine), lose_connection_once) == 17
+    # The pool of one connection replaces the lost one.
+    assert [read(), transactions.run(engine, select_17), read()] == [17, 17, 17]
     engine.dispose()
 
 
-def reads_in(db: Connection) -> int:
+def select_17(db: Connection) -> int:
     return db.execute(text("SELECT 17")).scalar_one()
 
 
@@ -166,7 +167,7 @@ class TestDeadlines:
         yield new_deadline
         deadline_of_thread.reset(token)
 
-    def test_the_running_statement_ends_and_its_locks_are_released(self, engine, deadline) -> None:
+    def test_a_deadline_ends_the_running_statement_and_releases_its_locks(self, engine, deadline) -> None:
         statement_begins = threading.Event()
 
         def work(db: Connection) -> None:
@@ -174,7 +175,7 @@ class TestDeadlines:
             statement_begins.set()
             db.execute(text("SELECT pg_sleep(300)"))
 
-        ending = threading.Thread(target=lambda: (statement_begins.wait(), sleeps(engine), deadline.expire()))
+        ending = threading.Thread(target=lambda: (statement_begins.wait(), wait_for_sleep(engine), deadline.expire()))
         ending.start()
         with pytest.raises(TransactionDeadlineExceeded):
             transactions.run(engine, work)
@@ -183,7 +184,7 @@ class TestDeadlines:
         with engine.begin() as db:
             assert db.execute(text("SELECT pg_try_advisory_xact_lock(4711)")).scalar_one()
 
-    def test_nothing_is_begun_or_committed_after_it(self, engine, deadline) -> None:
+    def test_no_statement_and_no_transaction_begins_after_the_deadline(self, engine, deadline) -> None:
         steps = []
 
         def work(db: Connection) -> None:
@@ -198,7 +199,7 @@ class TestDeadlines:
                 transactions.run(engine, work)
         assert steps == ["first"]
 
-    def test_work_that_ends_after_it_is_not_committed(self, engine, deadline) -> None:
+    def test_work_that_ends_after_the_deadline_is_not_committed(self, engine, deadline) -> None:
         with engine.begin() as db:
             db.execute(text("CREATE TABLE late (number integer)"))
 
@@ -214,7 +215,7 @@ class TestDeadlines:
             assert db.execute(text("SELECT count(*) FROM late")).scalar_one() == 0
             db.execute(text("DROP TABLE late"))
 
-    def test_work_that_is_over_in_time_is_not_disturbed(self, settings, deadline) -> None:
+    def test_a_deadline_that_expires_after_the_work_does_not_end_the_connection(self, settings, deadline) -> None:
         engine = create_engine(settings.database_url, threads=1)
         query = "SELECT pg_backend_pid()"
         assert transactions.run(engine, lambda db: db.execute(text("SELECT 17")).scalar_one()) == 17
@@ -225,8 +226,8 @@ class TestDeadlines:
         engine.dispose()
 
 
-def sleeps(engine: Engine) -> None:
-    """Wait until the database runs the sleep."""
+def wait_for_sleep(engine: Engine) -> None:
+    """Wait until the database runs the statement that sleeps."""
     running = text("SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(300)' AND state = 'active'")
     while True:
         with engine.connect() as db:
@@ -239,7 +240,7 @@ def sleeps(engine: Engine) -> None:
     [
         ("uq_members_organization_id_loyalty_member_id", None, "uq_members_organization_id_loyalty_member_id"),
         ("uq_others_key", "duplicate key value violates unique constraint", None),
-        # As Citus names a shard: only in the message, with a number, and cut where the name would be too long.
+        # Citus reports the constraint of a shard only in the message, with a number, and shortens long names.
         (None, 'unique constraint "uq_events_organization_id_key_102296"', "uq_events_organization_id_key"),
         (None, "«uq_permission_groups_organization_id_permission_27883420_1021370»", LONG_NAME),
         (None, 'unique constraint "uq_others_key_102296"', None),
@@ -247,7 +248,7 @@ def sleeps(engine: Engine) -> None:
         (None, None, None),
     ],
 )
-def test_the_violated_constraint_is_known_on_shards_too(name, message, violated):
+def test_the_violated_constraint_is_found_on_shards_too(name, message, violated):
     error = DBAPIError(
         "INSERT", {}, SimpleNamespace(diag=SimpleNamespace(constraint_name=name, message_primary=message))
     )

@@ -1,4 +1,4 @@
-"""Walking lists by cursor: every row once and in order, and a page deep in a list costs as much as the first."""
+"""Paging by cursor: every row appears once and in order, and a later page costs as much as the first one."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.builders.ledger import START, RawLedger
 from tests.builders.statements import count_statements, rows_read
 
 COUNT = 400
-# More than a list has.
+# A page with all rows of a list.
 ALL = Page(0, 10**6)
 
-# Few values, so that many rows are equal but for their ids, and nulls wherever they are allowed. Moments have
-# microseconds, and decimals more digits than a float.
+# Few different values, so that many rows differ only by their ids, and nulls in all columns that allow them. Moments
+# have microseconds, and decimals have more digits than a float.
 _MOMENT = "timestamptz '2026-01-15 12:00+00' + n % 7 * interval '1.000001 seconds'"
 _DECIMAL = "n % 5 * 10000000000000.000001"
 _FILL = [
@@ -93,7 +93,7 @@ INSERT INTO audit_log (organization_id, created_at, actor, operation_id, entity_
 SELECT :organization, {_MOMENT}, 'tester', 'updateMember', 'member', '1', '{{}}', '', ''
 FROM generate_series(1, :count) n
 """,
-    # Rows of several parts, of one, and of none.
+    # Each transaction has four entries, or none if its amount is 0.
     f"""
 WITH t AS (
     INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type, status, amount,
@@ -112,7 +112,7 @@ FROM t CROSS JOIN generate_series(0, 3) part WHERE amount > 0
 
 @dataclass(frozen=True)
 class Filled:
-    """An organization with many rows in every list; all of it is undone in the end."""
+    """An organization with many rows in every list; `lists` are functions that read a page of the list of that name."""
 
     db: Connection
     ids: dict[str, Any]
@@ -121,7 +121,7 @@ class Filled:
 
 @pytest.fixture(scope="module")
 def filled(engine) -> Iterator[Filled]:
-    """An organization whose lists all have rows."""
+    """An organization with 400 rows in every list, rolled back at the end."""
     with engine.connect() as db, db.begin() as transaction:
         # Without statistics the planner expects a row or two, and reads all entries again for each transaction.
         db.execute(text("SET LOCAL enable_nestloop = off"))
@@ -131,11 +131,11 @@ def filled(engine) -> Iterator[Filled]:
 
 @pytest.fixture(scope="module")
 def vast(engine) -> Iterator[Filled]:
-    """An organization with enough rows for a plan to matter."""
+    """An organization with so many rows that the planner uses indexes, rolled back at the end."""
     with engine.connect() as db, db.begin() as transaction:
         lists_of_organization = _filled(db, 10 * COUNT)
         db.execute(text(f"ANALYZE {', '.join(sorted({table for *_, tables in INDEXED for table in tables}))}"))
-        # A few thousand rows may be taken for cheaper to sort than to read in order.
+        # The planner may estimate that sorting a few thousand rows is cheaper than reading them in order.
         db.execute(text("SET LOCAL enable_sort = off"))
         yield lists_of_organization
         transaction.rollback()
@@ -229,28 +229,28 @@ ORDERS = [
 
 
 def query_of(page: Page) -> dict[str, Any]:
-    """The query that asks for a page."""
+    """The parameters of the request for a page."""
     query = {"page": page.page, "limit": page.limit} if page.after is None else {"limit": page.limit}
     query |= {} if page.order is None else {"order": page.order}
     return query if page.after is None else {**query, "cursor": page.after.cursor}
 
 
 def after(page: Paged[Any], limit: int, order: str | None = None) -> Page:
-    """The page behind another, as a client asks for it."""
+    """The page after `page`, as a client requests it by cursor."""
     assert page.next_cursor is not None
     query = {"cursor": page.next_cursor, "limit": limit}
     return Page.of(query if order is None else {**query, "order": order})
 
 
-def walk(read: Callable[[Page], Paged[Any]], order: str | None, limits: Iterator[int]) -> list[Paged[Any]]:
-    """All pages, the first as ever and the others by cursor."""
+def read_all_pages(read: Callable[[Page], Paged[Any]], order: str | None, limits: Iterator[int]) -> list[Paged[Any]]:
+    """All pages: the first by its number, the others by cursor."""
     pages = [read(Page(0, next(limits), order))]
     while pages[-1].next is not None:
         pages.append(read(after(pages[-1], next(limits), order)))
     return pages
 
 
-def limits_of(seed: object) -> Iterator[int]:
+def random_limits(seed: object) -> Iterator[int]:
     chance = random.Random(repr(seed))
     while True:
         yield chance.randint(1, 90)
@@ -258,7 +258,7 @@ def limits_of(seed: object) -> Iterator[int]:
 
 @contextmanager
 def undone(db: Connection) -> Iterator[None]:
-    """Undo what is done meanwhile."""
+    """Roll back the changes of the block."""
     savepoint = db.begin_nested()
     try:
         yield
@@ -272,7 +272,7 @@ def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled, name, order
     whole = read(Page(0, ALL.limit, order))
     assert whole.total_count >= COUNT * 2 / 3
     with count_statements(filled.db) as statements:
-        pages = walk(read, order, limits_of((name, order)))
+        pages = read_all_pages(read, order, random_limits((name, order)))
     assert [row for page in pages for row in page.results] == whole.results
     assert [(page.page, page.total_count) for page in pages] == [(n, whole.total_count) for n in range(len(pages))]
     assert sum("OFFSET" in statement for statement in statements) <= 1
@@ -280,7 +280,7 @@ def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled, name, order
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_the_last_page_has_no_cursor_even_where_it_is_full(filled, name):
+def test_the_last_page_has_no_cursor_even_if_it_is_full(filled, name):
     read = filled.lists[name]
     total = read(ALL).total_count
     assert read(Page(0, total)).next is None
@@ -301,32 +301,33 @@ def test_paging_may_begin_at_any_page(filled, name):
 @pytest.mark.parametrize("order", [None, "triggerDeliveryId,asc", "createdAt,desc", "nextAttemptAt", "attempts,desc"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_rows_that_come_and_go_meanwhile_move_no_others(filled, order, data):
+def test_rows_that_are_added_or_removed_during_paging_do_not_move_the_others(filled, order, data):
     db, ids, read = filled.db, filled.ids, filled.lists["deliveries"]
     limits = iter(lambda: data.draw(st.integers(30, 200)), None)
     with undone(db):
         before = [row.trigger_delivery_id for row in read(Page(0, ALL.limit, order)).results]
-        vanished_ids: set[int] = set()
+        unread_ids: set[int] = set()
         pages = [read(Page(0, next(limits), order))]
         while pages[-1].next is not None:
             if data.draw(st.booleans()):
+                # The statement that adds deliveries.
                 db.execute(text(_FILL[5]), {**ids, "count": data.draw(st.integers(1, 40))})
-            # The row that the cursor was made of can be gone, too.
-            leaving = {pages[-1].results[-1].trigger_delivery_id, *data.draw(st.sets(st.sampled_from(before)))}
+            # Also remove the row that the cursor is made of.
+            removed_ids = {pages[-1].results[-1].trigger_delivery_id, *data.draw(st.sets(st.sampled_from(before)))}
             db.execute(
                 trigger_deliveries.delete().where(
                     trigger_deliveries.c.organization_id == ids["organization"],
-                    trigger_deliveries.c.trigger_delivery_id.in_(leaving),
+                    trigger_deliveries.c.trigger_delivery_id.in_(removed_ids),
                 )
             )
-            vanished_ids |= leaving - {row.trigger_delivery_id for page in pages for row in page.results}
+            unread_ids |= removed_ids - {row.trigger_delivery_id for page in pages for row in page.results}
             pages.append(read(after(pages[-1], next(limits), order)))
         delivery_ids = [row.trigger_delivery_id for page in pages for row in page.results]
         assert len(delivery_ids) == len(set(delivery_ids))
-        assert [id_ for id_ in delivery_ids if id_ in set(before)] == [id_ for id_ in before if id_ not in vanished_ids]
+        assert [id_ for id_ in delivery_ids if id_ in set(before)] == [id_ for id_ in before if id_ not in unread_ids]
 
 
-# Lists in an order that has an index, and the tables that they read.
+# Lists, each with an order (None: the default) that an index supports, and the tables that the list reads.
 INDEXED = [
     ("members", None, ["members"]),
     ("members", "loyaltyMemberId,desc", ["members"]),
@@ -346,25 +347,27 @@ INDEXED = [
 
 @pytest.mark.undistributed
 @pytest.mark.parametrize(("name", "order", "tables"), INDEXED)
-def test_a_page_deep_in_a_list_reads_as_few_rows_as_the_first(vast, name, order, tables):
+def test_a_page_in_the_middle_of_a_list_reads_as_few_rows_as_the_second_page(vast, name, order, tables):
     db, read = vast.db, vast.lists[name]
     first = read(Page(0, 5, order))
     if name.startswith("transactions"):
-        # Their ids have no gaps, and many rows of them at once would take long.
+        # Reading half of the transactions would take long; their ids have no gaps, so the cursor can be computed.
         assert first.next is not None
-        far = 5 * COUNT if order else -5 * COUNT
-        place = replace(first, next=replace(first.next, last=[first.next.last[0] + far, *first.next.last[1:]]))
+        distance = 5 * COUNT if order else -5 * COUNT
+        first_half = replace(
+            first, next=replace(first.next, last=[first.next.last[0] + distance, *first.next.last[1:]])
+        )
     else:
-        place = read(Page(0, 5 * COUNT, order))
-    deep = after(place, 5, order)
+        first_half = read(Page(0, 5 * COUNT, order))
+    middle = after(first_half, 5, order)
 
     def cost(page: Page) -> int:
         before = sum(rows_read(db, table) for table in tables)
         assert len(read(page).results) == 5
         return sum(rows_read(db, table) for table in tables) - before
 
-    # How the planner gets there depends on what else is in the database, but never is it by way of the rows before.
-    assert cost(deep) <= cost(after(first, 5, order)) + COUNT
+    # The plan depends on the other rows of the database, but it never reads all the rows before the page.
+    assert cost(middle) <= cost(after(first, 5, order)) + COUNT
 
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
@@ -387,7 +390,7 @@ SORTINGS = {
 
 
 @given(data=st.data())
-def test_values_travel_exactly(data):
+def test_a_cursor_preserves_values_exactly(data):
     name = data.draw(st.sampled_from(sorted(BY_KIND)))
     value, sorting = data.draw(BY_KIND[name]), SORTINGS[name]
     cursor = sorting.position([value, 7], "code,asc", 3, 1000).cursor
@@ -400,8 +403,8 @@ def test_values_travel_exactly(data):
         assert str(params[0]) == str(value)
 
 
-def test_the_longest_text_makes_a_cursor_that_is_accepted():
-    # An email address, the longest text that a list is ordered by, of characters that JSON and base64 blow up most.
+def test_the_longest_cursor_has_at_most_4000_characters():
+    # An email address is the longest text that a list is ordered by; JSON escapes this character with 6.
     last = ["\x01" * 320, 2**63 - 1]
     longest = Position("members.member_id", "email,desc", 2**31 - 1, 2**63 - 1, last, 2**63 - 1)
     assert len(longest.cursor) <= 4000
@@ -432,13 +435,13 @@ def test_a_value_that_a_column_cannot_have_is_refused(name, value):
 
 
 @pytest.mark.parametrize("last", [[], [7], [AT.isoformat(), None], [AT.isoformat(), 7, 7], [[7], 7]])
-def test_values_that_are_not_those_of_the_columns_are_refused(last):
+def test_a_cursor_whose_values_do_not_match_the_columns_is_refused(last):
     sorting = SORTINGS["createdAt"]
     with pytest.raises(InvalidRequest):
         list(sorting.after(Position(sorting.listing, "createdAt,asc", 1, 1, last), 5))
 
 
-def test_the_cursor_of_one_list_is_none_of_another(filled):
+def test_the_cursor_of_one_list_is_refused_by_another(filled):
     pages = {name: read(Page(0, 5)) for name, read in filled.lists.items() if name != "expired coupons"}
     for name, page in pages.items():
         for other in pages.keys() - {name}:
@@ -451,7 +454,7 @@ VALUES = (
     | st.booleans()
     | st.integers()
     | st.text()
-    # A cursor is UTF-8, which has no surrogates.
+    # A cursor is UTF-8, which cannot encode surrogates.
     | st.sampled_from([value for values in HOSTILE.values() for value in values if value != "\ud800"])
     | st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat)
     | st.decimals().map(str)
