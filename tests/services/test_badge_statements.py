@@ -1,4 +1,4 @@
-"""What badges cost: as many statements for one event as for a hundred, and none where there are no badges."""
+"""Statements about badges: the same number for 1 event and for 100, and none in an organization without badges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shop(api):
 
 
 def statements(shop, call):
-    """How many statements a call takes in all, and how many about badges."""
+    """How many statements a call executes, and how many of them are about badges."""
     with count_statements(shop.organization.api.engine) as texts:
         call()
     return len(texts), sum("badge" in statement for statement in texts)
@@ -28,16 +28,16 @@ def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     shop.campaign(running(*map(assigns, badge_keys), unassigns(badge_keys[0])), eventType=GENERIC)
     members = [shop.member() for _ in range(20)]
 
-    def tracked(size):
-        def call():
+    def track_events(size):
+        def track():
             for result in shop.track(*(event(members[n % 20]) for n in range(size))):
                 assert {effect["status"] for effect in result["effects"]} == {"executed"}
 
-        return statements(shop, call)
+        return statements(shop, track)
 
-    tracked(20)
-    # Ids come in doubling numbers; that apart, nothing grows.
-    small, large = tracked(1), tracked(100)
+    track_events(20)
+    # Ids are reserved in numbers that double, so that more events need some more statements for them.
+    small, large = track_events(1), track_events(100)
     assert large[0] - small[0] <= 10
     assert large[1] - small[1] <= 10
     with count_statements(shop.organization.api.engine) as texts:
@@ -45,11 +45,11 @@ def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     assert sum("badge" in statement and "nextval" not in statement for statement in texts) == 3
 
 
-def test_an_organization_without_badges_never_asks_for_any(shop):
+def test_events_in_an_organization_without_badges_take_no_statement_about_badges(shop):
     shop.campaign(running(mint(1)))
     member = shop.member()
     shop.track(event(member))
-    tracked = []
-    assert statements(shop, lambda: tracked.append(shop.track_one(event(member))))[1] == 0
-    cancel = f"/events/{tracked[0]['loyaltyEventKey']}/cancel"
+    results = []
+    assert statements(shop, lambda: results.append(shop.track_one(event(member))))[1] == 0
+    cancel = f"/events/{results[0]['loyaltyEventKey']}/cancel"
     assert statements(shop, lambda: shop.integration.post(cancel, {}, expect=200))[1] == 0

@@ -1,4 +1,4 @@
-"""Badges and tiers that campaigns move: dry runs foretell full runs, and cancelling restores the prior state."""
+"""Campaigns that change badges and tiers: a dry run predicts the full run, and cancelling restores the prior state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 FUTURE = "2099-12-31T23:00:00Z"
-# A tier that points move is reported again when the points are clawed back: the rule accepts only tiers set by hand.
+# The rules of campaigns by the event type that they react to. A tier that points change is reported again when the
+# points are clawed back, which would start the campaign again: the rule accepts only tiers that are set by hand.
 RULES = {GENERIC: None, "badge-assigned": None, "badge-unassigned": None, "member-tier-set": "event.payload.isManual"}
 
 EFFECTS = st.lists(
@@ -38,7 +39,7 @@ def api(settings):
 
 
 def state(shop) -> dict[str, Any]:
-    """What is held of badges, tiers and points."""
+    """The badges, tiers and points of all members."""
     columns = "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at"
     return {
         "badges": {
@@ -50,7 +51,7 @@ def state(shop) -> dict[str, Any]:
 
 
 def effects_of(results):
-    """What became of the effects, whether rehearsed or carried out."""
+    """Id, status and error type of each effect; the status is `executed` also for effects of a dry run."""
     return [
         (effect["effectId"], effect["status"].replace("evaluated", "executed"), effect.get("error", {}).get("type"))
         for result in results
@@ -59,39 +60,42 @@ def effects_of(results):
 
 
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
-@given(campaigns=CAMPAIGNS, given_before=st.tuples(st.integers(0, 3), st.integers(0, 3)), by_hand=st.booleans())
-def test_effects_of_events_are_foretold_and_reverted(api, campaigns, given_before, by_hand):
+@given(campaigns=CAMPAIGNS, badge_balances=st.tuples(st.integers(0, 3), st.integers(0, 3)), by_hand=st.booleans())
+def test_a_dry_run_predicts_effects_on_badges_and_tiers_and_cancelling_reverts_them(
+    api, campaigns, badge_balances, by_hand
+):
     shop = Shop(api.organization())
-    badges, ladder = Badges(shop), TierSchedule.new(shop, Silver=100, Gold=300)
-    new_badges, member = [badges.create() for _ in given_before], shop.member()
-    for badge, amount in zip(new_badges, given_before, strict=True):
+    badges, tiers = Badges(shop), TierSchedule.new(shop, Silver=100, Gold=300)
+    new_badges, member = [badges.create() for _ in badge_balances], shop.member()
+    for badge, amount in zip(new_badges, badge_balances, strict=True):
         if amount:
             badges.assign(member, badge, amount)
     if by_hand:
-        ladder.set(member, "Silver", expiresAt=FUTURE)
+        tiers.set(member, "Silver", expiresAt=FUTURE)
 
-    def one(kind, what, how):
+    def make_effect(kind, subject, value):
+        """A mint of so many points, a tier by its name with its end, or a change of a badge by its index and amount."""
         if kind == "mint":
-            return mint(how)
+            return mint(value)
         if kind == "set-tier":
-            key = ladder.program["loyaltyProgramKey"]
-            return effect(kind, loyaltyProgramKey=key, loyaltyTierKey=ladder.key(what), expiresAt=how)
-        return kind(new_badges[what], amount=how)
+            key = tiers.program["loyaltyProgramKey"]
+            return effect(kind, loyaltyProgramKey=key, loyaltyTierKey=tiers.key(subject), expiresAt=value)
+        return kind(new_badges[subject], amount=value)
 
     for event_type, effects in campaigns:
-        acts = [one(*arguments) for arguments in effects]
-        shop.campaign(running(*acts, rule=RULES[event_type]), eventType=event_type)
-    states, tracked = [state(shop)], []
+        action_effects = [make_effect(*arguments) for arguments in effects]
+        shop.campaign(running(*action_effects, rule=RULES[event_type]), eventType=event_type)
+    former_states, all_results = [state(shop)], []
     for _ in range(3):
         body = event(member)
-        foretold = shop.track(body, executionMode="dryRun")
-        assert state(shop) == states[-1]
+        predicted = shop.track(body, executionMode="dryRun")
+        assert state(shop) == former_states[-1]
         results = shop.track(body)
-        assert effects_of(results) == effects_of(foretold)
-        tracked += results
-        states.append(state(shop))
-    for result in reversed(tracked):
-        states.pop()
+        assert effects_of(results) == effects_of(predicted)
+        all_results += results
+        former_states.append(state(shop))
+    for result in reversed(all_results):
+        former_states.pop()
         shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-        assert state(shop) == states[-1]
+        assert state(shop) == former_states[-1]
     shop.check_ledger()

@@ -1,4 +1,4 @@
-"""Properties of budgets: what is used is the sum over all orders, after any history, in one row or in parts."""
+"""Properties of budgets: after any history the used amount is the sum over all orders, in one counter or in parts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
 many = settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 CENT = Decimal("0.01")
-LIMIT, OF_LOCATION = Decimal(60), Decimal(25)
+CAMPAIGN_LIMIT, LOCATION_LIMIT = Decimal(60), Decimal(25)
 
 
 @pytest.fixture(scope="module")
 def api(settings):
-    # Responses are checked elsewhere; here there are many.
+    # Other tests validate responses; here it would take long.
     with running_api(replace(settings, validate_responses=False)) as api:
         yield api
 
 
 @pytest.fixture(params=["one row", "parts"])
 def splitting(request, monkeypatch):
-    """Counters in one row, or split from the first count on as far as their parts hold one count."""
+    """Counters in one row, or split at the first count into parts, each of which takes one count."""
     if request.param == "parts":
         monkeypatch.setattr(counters, "_WAITS_BEFORE_SPLIT", 0)
         monkeypatch.setattr(counters, "_MIN_COUNTS_OF_PART", 1)
@@ -38,7 +38,7 @@ def splitting(request, monkeypatch):
 
 @dataclass
 class Sale:
-    """A sale that got a discount, and what of it is left."""
+    """A sale that got a discount; `left` is the part of its total that was not returned."""
 
     location: str
     event_key: str
@@ -49,7 +49,7 @@ class Sale:
 
     @property
     def used_amount(self) -> Decimal:
-        """What of the budget it uses."""
+        """The part of the budget that the sale uses."""
         return (self.discount * self.left / self.total).quantize(CENT, ROUND_HALF_UP)
 
 
@@ -75,8 +75,8 @@ def test_the_used_budget_is_the_sum_over_all_orders(api, splitting, steps, parti
     shop = Shop(api.organization())
     shop.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
     rules = [
-        {"scope": "campaign", "type": "money", "period": "total", "limit": LIMIT, "alertShares": [50]},
-        {"scope": "location", "type": "money", "period": "yearly", "limit": OF_LOCATION, "sharedKey": "stores"},
+        {"scope": "campaign", "type": "money", "period": "total", "limit": CAMPAIGN_LIMIT, "alertShares": [50]},
+        {"scope": "location", "type": "money", "period": "yearly", "limit": LOCATION_LIMIT, "sharedKey": "stores"},
     ]
     campaign = shop.campaign(
         running(effect("discount", type="percentage", value=percentage)),
@@ -86,11 +86,12 @@ def test_the_used_budget_is_the_sum_over_all_orders(api, splitting, steps, parti
     )
     member, sales = shop.member(), {}
     for number, step in enumerate(steps):
-        _take(shop, member, f"o-{number}", step, sales, partial, percentage)
+        _do_step(shop, member, f"o-{number}", step, sales, partial, percentage)
         used_amounts = _used_amounts(shop, campaign)
         assert used_amounts == _expected_amounts(sales)
-        assert used_amounts[None] <= LIMIT
+        assert used_amounts[None] <= CAMPAIGN_LIMIT
     shop.check_ledger()
+    # Cancelling the remaining sales frees the whole budget.
     for sale in sales.values():
         if sale.left:
             shop.integration.post(f"/events/{sale.event_key}/cancel", {}, expect=200)
@@ -98,10 +99,10 @@ def test_the_used_budget_is_the_sum_over_all_orders(api, splitting, steps, parti
     shop.check_ledger()
 
 
-def _take(
+def _do_step(
     shop: Shop, member: str, name: str, step: dict[str, Any], sales: dict[str, Sale], partial: bool, percentage: int
 ) -> None:
-    """Take one step; `sales` are those so far, by the external id of their orders."""
+    """Do one step, and add a sale to `sales` or change one; they are by the external id of their orders."""
     open_sales = [external_id for external_id, sale in sales.items() if sale.left]
     if step["kind"] in ("sale", "authorize", "dry run"):
         modes = {"authorize": {"executionMode": "authorize"}, "dry run": {"dryRun": True}}
@@ -111,11 +112,12 @@ def _take(
         [outcome] = result["effects"]
         discount = Decimal(0) if outcome["status"] == "skipped" else Decimal(str(outcome["discountAmount"]))
         full = (step["total"] * percentage / 100).quantize(CENT, ROUND_HALF_UP)
+        # Budgets in EUR do not limit orders in another currency.
         if step["currency"] == "USD":
             assert discount == full
             return
         used_amounts = _expected_amounts(sales)
-        remaining = min(LIMIT - used_amounts[None], OF_LOCATION - used_amounts[step["location"]])
+        remaining = min(CAMPAIGN_LIMIT - used_amounts[None], LOCATION_LIMIT - used_amounts[step["location"]])
         assert discount == (min(full, remaining) if partial else full if full <= remaining else 0)
         if step["kind"] != "dry run":
             total = step["total"]
@@ -136,7 +138,7 @@ def _take(
 
 
 def _expected_amounts(sales: dict[str, Sale]) -> dict[str | None, Decimal]:
-    """What the orders use, in all and by location."""
+    """The used amounts by location, and of all orders by None; locations that use nothing are missing."""
     used_amounts: dict[str | None, Decimal] = defaultdict(Decimal)
     for sale in sales.values():
         used_amounts[None] += sale.used_amount
@@ -145,6 +147,7 @@ def _expected_amounts(sales: dict[str, Sale]) -> dict[str | None, Decimal]:
 
 
 def _used_amounts(shop: Shop, campaign: dict[str, Any]) -> dict[str | None, Decimal]:
+    """The used amounts that the server reports, in the form of `_expected_amounts`."""
     limits = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
     used_amounts = {limit["location"]: Decimal(str(limit["used"])) for limit in limits}
     return defaultdict(Decimal, {code: amount for code, amount in used_amounts.items() if amount})

@@ -1,4 +1,4 @@
-"""The configuration as files: round trips, plans, and files that are refused with file, line and field."""
+"""The configuration as files: exports and imports, plans, and errors of files with file, line and field."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def api(engine, settings):
 
 @pytest.fixture(scope="module")
 def source(engine, api):
-    """An organization with the sample."""
+    """The id of an organization with the sample configuration and its records."""
     organization_id = new_organization(engine)
     transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), datetime.now(UTC)).fill())
     return organization_id
@@ -51,9 +51,9 @@ def files(engine, api, source, tmp_path):
     return tmp_path
 
 
-def test_files_make_an_empty_organization_the_same(engine, api, source, files):
+def test_files_of_an_organization_reproduce_its_configuration_in_another(engine, api, source, files):
     texts = export(engine, api, source)
-    # No id and no key of the one organization gets into the other.
+    # Files contain no key that the server assigned.
     assert not any(re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", text) for text in texts.values())
     assert BOOK in texts[MISSION]
     assert "!ref 'badge/Early bird'" in texts["action/early-bird-0.yaml"]
@@ -68,7 +68,7 @@ def test_files_make_an_empty_organization_the_same(engine, api, source, files):
     assert (again.changes, again.unchanged) == ([], len(texts))
 
 
-def test_only_what_differs_is_changed(engine, api, source, files):
+def test_only_fields_that_differ_are_changed(engine, api, source, files):
     target = new_organization(engine)
     apply(engine, api, target, files)
     for name, old, new in (
@@ -91,7 +91,7 @@ def test_only_what_differs_is_changed(engine, api, source, files):
     assert apply(engine, api, target, files).changes == []
 
 
-def test_accounts_may_name_tiers_which_are_made_after_them(engine, api, files):
+def test_an_account_may_refer_to_a_tier_that_is_created_after_it(engine, api, files):
     [account] = (files / "ledgerAccount").iterdir()
     tier = "      - loyaltyTierKey: !ref 'loyaltyTier/default/Gold'\n        months: 24"
     text = account.read_text()
@@ -138,11 +138,11 @@ def test_a_broken_file_is_refused_with_file_line_and_field(engine, api, files, n
     before = export(engine, api, target)
     with pytest.raises(FaultyFiles, match=fault):
         apply(engine, api, target, files)
-    # All of it, or nothing.
+    # Nothing of the other files is applied.
     assert export(engine, api, target) == before
 
 
-def test_fields_that_never_change_are_reported(engine, api, files):
+def test_a_change_of_a_field_that_cannot_be_changed_is_refused(engine, api, files):
     target = new_organization(engine)
     apply(engine, api, target, files)
     path = files / "couponBook" / "welcome.yaml"
@@ -164,7 +164,7 @@ def test_records_with_the_same_name_and_no_keys_are_not_exported(engine, api):
         export(engine, api, organization_id)
 
 
-def test_files_that_are_no_text_or_of_one_record_are_reported(tmp_path):
+def test_files_without_text_or_record_and_two_files_of_one_record_are_reported(tmp_path):
     with pytest.raises(FaultyFiles, match="holds no"):
         read_folder(tmp_path)
     (tmp_path / "a.yaml").write_bytes(b"record: \xff")
@@ -192,8 +192,8 @@ def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
     assert "--replace" in run("export", folder, "--organization", source).output
     assert run("validate", folder).exit_code == 0
     target = new_organization(engine)
+    # The second plan shows that the first one has changed nothing.
     for _ in range(2):
-        # Nothing is changed by a plan.
         plan = run("plan", folder, "--organization", target)
         assert "\x1b[32m+ badge/Early bird\x1b[0m" in plan.output
         assert "\x1b[33m~ ledgerAccount/default/default\x1b[0m" in plan.output
@@ -209,7 +209,7 @@ def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
     assert run("plan", folder, "--organization", "Nobody").exit_code == 1
 
 
-def test_hours_are_in_files_and_time_zones_of_locations_are_not(engine, api, tmp_path):
+def test_files_contain_hours_but_not_the_time_zones_of_locations(engine, api, tmp_path):
     source, target = new_organization(engine), new_organization(engine)
     hours = {"dayOfWeekSchedule": {"schedule": [{"day": 5, "from": "22:00", "to": "02:00"}]}}
     book = {"name": "Late coffee", "type": "codeless", "publishingStatus": "draft", **hours}

@@ -1,4 +1,4 @@
-"""The work that coupons give the database: the same number of statements for one and for many."""
+"""Statements about coupons: the same number for one and for many members, codes or uses."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def members(shop):
 
 
 def book_of(shop, type_):
+    """A book with codes enough for all assignments, each of which costs 1 point."""
     book = shop.book(type_, **priced(shop, assignment_required_points=Decimal(1)), max_assigned_per_member=10**6)
     if type_ in ("single", "list"):
         shop.add_codes(book, [f"S-{n}" for n in range(1 if type_ == "single" else 1500)])
@@ -86,28 +87,29 @@ def test_reverting_all_uses_of_a_code_costs_as_much_as_reverting_one(shop, membe
 
 
 def member_with_lots(shop, book, lots):
-    """A member with so many lots of a book, of which a third have expired and a third never do."""
+    """A member with `lots` lots of a book: a third each expire after 1 day, after 30 days, and never."""
     member, now = shop.member(points=10_000), shop.now
     for expires_at in (now + timedelta(days=1), now + timedelta(days=30), None):
+        # An assignment has at most 1000 coupons.
         for _ in range(-(-lots // 3 // 1000)):
             shop.assign(member, book, count=min(lots // 3, 1000), expires_at=expires_at)
     return member
 
 
-def reading(shop, act):
-    """The result of an act in one transaction, and the rows that it fetched and that it read of the lots."""
+def measure(shop, act):
+    """Act in one transaction: the result, and how many rows it fetched of all tables and read of the coupon lots."""
 
     def work(call):
         before = rows_read(call.db, "coupon_lots")
         with rows_fetched(call.db) as rows:
-            answer = act(call)
-        return answer, sum(rows), rows_read(call.db, "coupon_lots") - before
+            result = act(call)
+        return result, sum(rows), rows_read(call.db, "coupon_lots") - before
 
     return shop.run(work)
 
 
 @pytest.mark.parametrize(("type_", "many"), [("single", 3000), ("codeless", 3000), ("list", 900)])
-def test_a_coupon_costs_the_same_whatever_else_a_member_has_of_the_book(engine, type_, many):
+def test_a_coupon_reads_as_many_rows_for_a_member_with_3_lots_as_with_many(engine, type_, many):
     shop = CouponShop.new(engine)
     book = book_of(shop, type_)
 
@@ -120,16 +122,17 @@ def test_a_coupon_costs_the_same_whatever_else_a_member_has_of_the_book(engine, 
         return usage
 
     def costs(member):
-        assignment, *of_assignment = reading(shop, lambda call: assign(call, member))
-        usage, *of_use = reading(shop, lambda call: use(call, member))
-        _, *of_expired = reading(shop, lambda call: use(call, member, bypass=True))
-        _, *of_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(usage)]))
-        _, *of_other_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(assignment)]))
-        return of_assignment, of_use, of_expired, of_revert, of_other_revert
+        assignment, *assignment_rows = measure(shop, lambda call: assign(call, member))
+        usage, *use_rows = measure(shop, lambda call: use(call, member))
+        # With `bypass` expired lots can be used, too.
+        _, *bypass_rows = measure(shop, lambda call: use(call, member, bypass=True))
+        _, *use_revert_rows = measure(shop, lambda call: revert_usages([call], [UsageToRevert(usage)]))
+        _, *assignment_revert_rows = measure(shop, lambda call: revert_usages([call], [UsageToRevert(assignment)]))
+        return assignment_rows, use_rows, bypass_rows, use_revert_rows, assignment_revert_rows
 
     members = [member_with_lots(shop, book, lots) for lots in (3, many)]
     shop.now += timedelta(days=2)
-    few, as_many = map(costs, members)
-    assert few == as_many
-    assert all(fetched < 60 and read < 20 for fetched, read in few)
+    costs_of_few_lots, costs_of_many_lots = map(costs, members)
+    assert costs_of_few_lots == costs_of_many_lots
+    assert all(fetched < 60 and read < 20 for fetched, read in costs_of_few_lots)
     shop.check()

@@ -1,4 +1,4 @@
-"""Coupons through the flows: what is assigned, used and reverted is what is stored."""
+"""Coupons are assigned, used and reverted: the totals of coupon and book, and the member's points."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ def test_a_coupon_is_assigned_used_and_reverted(shop, type_):
     assert (coupon.code is None) == (type_ == "codeless")
     current_book = shop.find_book(book)
     assert (current_book.total_assigned, current_book.total_usages, current_book.coupon_count) == (1, 1, 1)
-    unused = shop.revert(usage)
-    assert (unused.amount_used, unused.reverted_usage_id) == (-1, usage.coupon_usage_id)
-    assert shop.usage(usage).reversal_usage_id == unused.coupon_usage_id
+    reversal = shop.revert(usage)
+    assert (reversal.amount_used, reversal.reverted_usage_id) == (-1, usage.coupon_usage_id)
+    assert shop.usage(usage).reversal_usage_id == reversal.coupon_usage_id
     shop.revert(assigned)
     current_book = shop.find_book(book)
     assert (current_book.total_assigned, current_book.total_usages) == (0, 0)
 
 
-def test_points_are_burned_and_given_back(shop):
+def test_coupons_burn_points_and_reverting_them_returns_the_points(shop):
     book = shop.book(**priced(shop, assignment_required_points=Decimal(3), usage_required_points=Decimal(2)))
     member = shop.member(points=10)
+    # 2 coupons for 3 points each.
     [assigned] = shop.assign(member, book, amount=Decimal(2))
     assert shop.points(member) == 4
     usage = shop.use(member, book)

@@ -1,4 +1,4 @@
-"""Two requests are the same by what they ask for, not by how they spell it."""
+"""The digest of a request depends on the values of its fields, not on their spelling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from handlers.messages.json_text import digest_of
 
 
 @pytest.mark.parametrize("spelling", [Decimal("10"), Decimal("10.0"), Decimal("1E+1"), Decimal("10.000000")])
-def test_a_number_counts_by_its_value(spelling):
+def test_equal_numbers_have_the_same_digest(spelling):
     assert digest_of({"order": {"totals": [spelling]}}) == digest_of({"order": {"totals": [10]}})
 
 

@@ -1,4 +1,4 @@
-"""What validating documents by a collection's JSON Schema costs: every accepted pair is cheap, others are refused.
+"""The time of validating documents by a collection's JSON Schema: pairs that would take long are refused.
 
 Nothing can interrupt a validation. The bound is 50 ms of CPU; the tests allow five times as much, in CPU time of this
 thread, so that a slow machine passes and a missing limit (seconds) does not.
@@ -28,9 +28,9 @@ _WIDE = "".join(_RANDOM.choice("aéж字") for _ in range(27_000))
 
 
 def validate(schema: Any, attrs: Any) -> str:
-    """Save the schema and validate a document; returns the detail of the first refusal, or an empty text."""
+    """Check the schema and validate a document; returns the detail of the first error, or an empty text."""
     size = len(encode(attrs))
-    assert size <= 65_536, "larger documents are refused before"
+    assert size <= 65_536, "larger documents are refused before their validation"
     try:
         check_schema(schema)
     except InvalidRequest as refusal:
@@ -99,7 +99,7 @@ def test_large_documents_of_common_schemas_are_accepted(schema, attrs):
     assert validate(schema, attrs) == ""
 
 
-def test_the_documents_of_one_call_have_a_limit_together():
+def test_the_documents_of_one_call_share_a_limit():
     schema = {"properties": {"a": {"pattern": slow_pattern(150)}}}
     check_schema(schema)
     validator = DocumentValidator(schema)
@@ -113,7 +113,7 @@ def test_the_documents_of_one_call_have_a_limit_together():
     ]
 
 
-def test_a_stored_schema_that_is_accepted_no_longer_names_its_fault():
+def test_a_stored_schema_that_breaks_a_newer_limit_is_reported_instead_of_validating():
     faults = DocumentValidator({"multipleOf": Decimal("1e-300")}).faults({}, 2)
     assert [(fault.pointer, fault.detail) for fault in faults] == [
         (
@@ -124,7 +124,7 @@ def test_a_stored_schema_that_is_accepted_no_longer_names_its_fault():
     ]
 
 
-def test_classes_of_characters_are_small_and_repetitions_multiply():
+def test_the_size_of_a_pattern_counts_a_class_of_characters_once_and_multiplies_repetitions():
     assert pattern_size(r"\p{L}+") < 20
     assert pattern_size(r"^\p{Letter}+$") < 20
     assert pattern_size("[é-ж]") < 10
@@ -197,6 +197,7 @@ def documents(draw: Any) -> Any:
     )
     size = len(encode(leaf))
     items = [leaf] * draw(st.sampled_from([1, 10, 1_000, 5_000]))
+    # The document is to be smaller than the limit of `validate`; an item may have a name of up to 8 bytes.
     del items[max(1, 60_000 // (size + 8)) :]
     return draw(
         st.sampled_from(
@@ -214,5 +215,5 @@ def test_no_accepted_schema_and_document_takes_long(schema, attrs):
 @pytest.mark.stress
 @examples(max_examples=5_000)
 @given(st.recursive(leaves(), _wrapped, max_leaves=6), documents())
-def test_no_accepted_schema_and_document_takes_long_at_length(schema, attrs):
+def test_no_accepted_schema_and_document_takes_long_in_many_examples(schema, attrs):
     validate(schema, attrs)

@@ -1,7 +1,7 @@
-"""For random campaigns, members and events: a dry run foretells the full run and leaves no trace; cancelling undoes.
+"""For random campaigns, members and events: a dry run predicts the full run and changes nothing; cancelling reverts it.
 
-Campaigns of every example have keys of their own, which restrict its events to them; the mission and the tiers are
-there for all.
+The events of an example name the keys of its campaigns, so that no other campaigns apply; all examples share the
+mission and the tiers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUICK = hypothesis_settings(max_examples=15, phases=[Phase.explicit, Phase.reuse
 
 @dataclass(frozen=True)
 class World:
-    """What campaigns can speak of."""
+    """The organization, and the keys of the records that its campaigns use; `points` and `stars` are accounts."""
 
     shop: Shop
     points: str
@@ -124,7 +124,7 @@ def campaigns(world: World, types: list[str | None], scopes: list[str]) -> st.Se
 
 
 def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """What two members do; the names are filled in later."""
+    """Drafts of events of two members, whose ids `tracked_events` fills in."""
     sponsor = st.sampled_from([None, "ana", "ben"] if sponsored else [None])
     one = st.fixed_dictionaries(
         {
@@ -139,7 +139,7 @@ def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 @contextmanager
 def running_campaigns(shop: Shop, drawn_campaigns: Any) -> Iterator[list[str]]:
-    """The keys of the campaigns, which are active meanwhile: members of other examples are not to meet them."""
+    """The keys of new campaigns, which are made inactive afterwards, so that other examples do not use them."""
     campaigns = [shop.campaign(*acts, **body) for body, acts in drawn_campaigns]
     yield [campaign["campaignKey"] for campaign in campaigns]
     for campaign in campaigns:
@@ -148,7 +148,7 @@ def running_campaigns(shop: Shop, drawn_campaigns: Any) -> Iterator[list[str]]:
 
 
 def tracked_events(drawn_events: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
-    """The drawn events in the form in which they are tracked."""
+    """The bodies of the drawn events; `names` has the loyaltyMemberId of each drafted member."""
     tracked = []
     for draft in drawn_events:
         member, more = names[draft["member"]], {"tags": draft["tags"]}
@@ -160,7 +160,7 @@ def tracked_events(drawn_events: list[dict[str, Any]], names: dict[str, str]) ->
 
 
 def enrolled(shop: Shop) -> dict[str, str]:
-    """Two new members with some points and none."""
+    """Two new members: ana with 6 points, and ben with none."""
     names = {name: shop.member(loyalty_member_id=f"{name}-{uuid.uuid4()}") for name in ("ana", "ben")}
     shop.give(names["ana"], 6)
     return names
@@ -215,7 +215,7 @@ STATE = {
 
 
 def state(shop: Shop) -> dict[str, set[tuple[Any, ...]]]:
-    """What every member has, and what is counted for all together under no name."""
+    """What each member has, by loyaltyMemberId; the limits of all members together have the empty text."""
     rows_by_member: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
     with shop.organization.api.engine.connect() as db:
         for subject, statement in STATE.items():
@@ -225,19 +225,19 @@ def state(shop: Shop) -> dict[str, set[tuple[Any, ...]]]:
 
 
 def progress(world: World, names: dict[str, str]) -> dict[str, Any]:
-    """The members' progress in the mission."""
+    """The members' progress in the mission: how often they achieved it, and the current count."""
     balances = {name: missions.balance(world.shop, member, world.mission) for name, member in names.items()}
     return {name: (balance["timesAchieved"], balance["currentCounterCount"]) for name, balance in balances.items()}
 
 
-def foretold(result: dict[str, Any]) -> dict[str, Any]:
-    """A result without the fields that only a dry run, or only a full run, has."""
-    comparable = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
-    comparable["effects"] = list(map(executed, result["effects"]))
-    comparable["missions"] = [
+def comparable(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without the fields in which a dry run and a full run differ."""
+    fields = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
+    fields["effects"] = list(map(executed, result["effects"]))
+    fields["missions"] = [
         {**mission, "rewards": list(map(executed, mission["rewards"]))} for mission in result["missions"]
     ]
-    return comparable
+    return fields
 
 
 def executed(outcome: dict[str, Any]) -> dict[str, Any]:
@@ -255,20 +255,20 @@ TYPES = {"mint-points": 1, "burn-points": 2}
 
 
 def posted(shop: Shop, names: dict[str, str]) -> dict[tuple[Any, ...], Decimal]:
-    """What was minted and burned of each account by the members' transactions, pending (0) or settled (1)."""
+    """The minted (1) and burned (2) amounts by type, account key and status, which is pending (0) or settled (1)."""
     with shop.organization.api.engine.connect() as db:
         rows = db.execute(text(POSTED), {"id": shop.organization.id, "names": list(names.values())})
         return {tuple(key): amount for *key, amount in rows}
 
 
 def reported_sums(results: list[dict[str, Any]], default: str, mode: str) -> dict[tuple[Any, ...], Decimal]:
-    """The points minted and burned by the responses, by effects and as rewards of missions, in the form of `posted`."""
+    """The points that effects and rewards of missions mint and burn by the responses, in the form of `posted`."""
     sums: dict[tuple[Any, ...], Decimal] = defaultdict(Decimal)
     for result in results:
         for outcome in result["effects"]:
             if outcome["effectId"] in TYPES and outcome["status"] != "failed":
                 params = {param["id"]: param["value"] for param in outcome["params"]}
-                # What a limit has cut is partial, and reserved like the rest where points are authorized.
+                # An effect that a limit has cut is `partial`, also if it was authorized.
                 is_reserved = outcome["status"] == "authorized" or (
                     outcome["status"] == "partial" and mode == "authorize"
                 )
@@ -285,22 +285,22 @@ def reported_sums(results: list[dict[str, Any]], default: str, mode: str) -> dic
 
 @QUICK
 @given(data=st.data())
-def test_a_dry_run_foretells_the_full_run_and_changes_nothing(world, data):
+def test_a_dry_run_predicts_the_full_run_and_changes_nothing(world, data):
     shop = world.shop
     types = [None, GENERIC, ORDER_CREATED, "badge-assigned", "member-tier-set", "mission-status-updated"]
     with running_campaigns(shop, data.draw(campaigns(world, types, ["member", "campaign"]))) as keys:
         names = enrolled(shop)
         batch = tracked_events(data.draw(events(sponsored=True)), names)
         before = all_rows(shop)
-        foreseen = shop.track(*batch, executionMode="dryRun", campaignKeys=keys, trace=data.draw(st.booleans()))
+        predictions = shop.track(*batch, executionMode="dryRun", campaignKeys=keys, trace=data.draw(st.booleans()))
         assert all_rows(shop) == before
         results = shop.track(*batch, campaignKeys=keys)
-        assert [foretold(result) for result in results] == list(map(foretold, foreseen))
+        assert [comparable(result) for result in results] == list(map(comparable, predictions))
 
 
 @QUICK
 @given(data=st.data())
-def test_cancelling_all_events_the_newest_first_leads_back_to_where_they_began(world, data):
+def test_cancelling_all_events_newest_first_restores_the_state_before_them(world, data):
     shop = world.shop
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
         names = enrolled(shop)
@@ -314,7 +314,7 @@ def test_cancelling_all_events_the_newest_first_leads_back_to_where_they_began(w
 
 @QUICK
 @given(data=st.data())
-def test_cancelling_what_one_member_did_leaves_what_others_did_in_between(world, data):
+def test_cancelling_the_events_of_one_member_keeps_those_of_another_in_between(world, data):
     shop = world.shop
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member"]))) as keys:
         names = enrolled(shop)
@@ -333,7 +333,7 @@ def test_cancelling_what_one_member_did_leaves_what_others_did_in_between(world,
 
 @QUICK
 @given(data=st.data())
-def test_the_sum_of_what_tracking_answers_is_the_sum_of_what_the_ledger_holds(world, data):
+def test_tracking_reports_exactly_the_points_that_the_ledger_mints_and_burns(world, data):
     shop = world.shop
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
         names = enrolled(shop)
@@ -350,8 +350,8 @@ def test_the_sum_of_what_tracking_answers_is_the_sum_of_what_the_ledger_holds(wo
             assert shop.integration.get(f"/events/{result['loyaltyEventKey']}")["result"] == result
 
 
-def test_the_examples_reach_what_they_are_about(world):
-    """The strategies above are worth something only if effects of every kind are executed."""
+def test_every_effect_of_the_examples_can_be_executed(world):
+    """The properties above prove something only if effects of every kind are executed."""
     shop = world.shop
     names = enrolled(shop)
     all_effects = [

@@ -1,4 +1,4 @@
-"""Posting what has expired, a bounded number of wallets at a time."""
+"""Expired points are burned in batches of a limited number of wallets."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def account(raw):
 
 
 def minted(raw, account, amount, expires_at, **more):
-    """A wallet with one lot."""
+    """The id of a new wallet with one lot, minted with the fields of `more`."""
     wallet = raw.wallet()
     raw.lot(wallet, raw.mint(wallet, amount, account, **more), amount, expires_at, account)
     return wallet
 
 
 def expire_all(raw, limit, now=NOW):
-    """Expire everything; returns the amounts by account and how many batches it took."""
+    """Expire all due points; returns the amounts by account id and the number of batches."""
     after, amounts, batches = 0, {}, 0
     while (step := expire_next(raw.db, organizations.find(raw.db, raw.organization_id), after, now, limit)) is not None:
         assert step.last_wallet_id > after
@@ -55,7 +55,7 @@ def balance(raw, wallet, account):
     )
 
 
-def test_only_what_is_due_expires(raw, account):
+def test_only_points_that_are_due_expire(raw, account):
     due = minted(raw, account, 5, NOW)
     later = minted(raw, account, 7, NOW + timedelta(microseconds=1))
     never = minted(raw, account, 11, None)
@@ -76,6 +76,7 @@ def test_points_of_any_number_of_wallets_expire_in_batches(raw, account):
     for number in range(7):
         minted(raw, account, 1 + number, START + timedelta(days=number))
     minted(raw, other, 100, START)
+    # 1 + 2 + ... + 7 points; 7 wallets in batches of at most 3, and the other account in the last one.
     assert expire_all(raw, 3) == ({account: 28, other: 100}, 3)
     assert verify(raw.db, raw.organization_id) == []
 
@@ -88,13 +89,13 @@ def test_idle_balances_expire_as_a_whole(raw):
     assert expire_all(raw, 10) == ({idle: 5}, 1)
     assert [balance(raw, w, idle).current_balance for w in (old, recent)] == [0, 7]
     assert verify(raw.db, raw.organization_id) == []
-    # Points that are due only by the calendar of the database stay, and their wallets are skipped.
+    # Nothing is due any more; the wallet with recent points is skipped.
     assert expire_all(raw, 10) == ({}, 0)
 
 
-def test_other_organizations_keep_theirs(raw, account, db):
+def test_points_of_other_organizations_are_not_expired(raw, account, db):
     other = RawLedger.new(db)
-    theirs = other.account(point_tracking_enabled=True)
-    minted(other, theirs, 5, START)
+    other_account = other.account(point_tracking_enabled=True)
+    minted(other, other_account, 5, START)
     assert expire_all(raw, 10) == ({}, 0)
-    assert expire_all(other, 10) == ({theirs: 5}, 1)
+    assert expire_all(other, 10) == ({other_account: 5}, 1)

@@ -1,4 +1,4 @@
-"""The jobs that are due by the clock: each runs once for any number of workers, and resumes where it broke off."""
+"""Periodic jobs: each runs once in its interval for any number of workers, and resumes where it was interrupted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shop(api):
 
 
 def job_of(run, minutes=60):
-    """A job of a name that no other test uses, known and due."""
+    """A job with a name that no other test uses."""
     return Job(f"job-{uuid.uuid4()}", lambda settings: minutes, run)
 
 
@@ -32,10 +32,11 @@ def row_of(engine, job):
 
 
 def never():
+    """Do not ask a job to stop."""
     return False
 
 
-def test_a_job_runs_once_an_interval_for_four_workers(api):
+def test_a_job_runs_once_per_interval_for_four_workers(api):
     runs = []
 
     def run(context):
@@ -44,8 +45,8 @@ def test_a_job_runs_once_an_interval_for_four_workers(api):
 
     job = job_of(run)
     jobs.add_jobs(api.engine, [job])
-    ask = [lambda: run_due_job(api.engine, api.settings, never, [job]) for _ in range(4)]
-    assert sorted(together(ask)) == [False, False, False, True]
+    calls = [lambda: run_due_job(api.engine, api.settings, never, [job]) for _ in range(4)]
+    assert sorted(together(calls)) == [False, False, False, True]
     assert runs == [{}]
     row = row_of(api.engine, job)
     assert row.last_result == {"run": 1}
@@ -53,13 +54,14 @@ def test_a_job_runs_once_an_interval_for_four_workers(api):
     assert row.finished_at >= row.started_at
     with api.engine.begin() as db:
         db.execute(text("UPDATE periodic_jobs SET next_run_at = now() WHERE name = :n"), {"n": job.name})
-    assert ask[0]()
+    assert calls[0]()
     assert runs == [{}, {"run": 1}]
 
 
-def test_a_job_that_was_put_off_by_a_wrong_clock_or_a_longer_interval_comes_round(api):
+def test_a_job_whose_next_run_is_more_than_two_intervals_away_runs_at_once(api):
     job = job_of(lambda context: {})
     jobs.add_jobs(api.engine, [job])
+    # The interval is 60 minutes.
     for minutes, runs in ((100, False), (200, True)):
         with api.engine.begin() as db:
             later = datetime.now(UTC) + timedelta(minutes=minutes)
@@ -68,13 +70,13 @@ def test_a_job_that_was_put_off_by_a_wrong_clock_or_a_longer_interval_comes_roun
     assert run_due_job(api.engine, api.settings, never, [job]) is False
 
 
-def test_a_job_of_no_interval_never_runs(api):
+def test_a_job_with_an_interval_of_0_never_runs(api):
     job = job_of(lambda context: pytest.fail("it ran"), minutes=0)
     jobs.add_jobs(api.engine, [job])
     assert not run_due_job(api.engine, api.settings, never, [job])
 
 
-def test_a_job_that_fails_comes_round_again_from_what_was_complete(api):
+def test_a_failed_job_records_its_error_and_is_due_again_after_the_interval(api):
     def run(context):
         raise RuntimeError("no such luck")
 
@@ -86,14 +88,15 @@ def test_a_job_that_fails_comes_round_again_from_what_was_complete(api):
     assert row.next_run_at > datetime.now(UTC)
 
 
-def test_a_job_that_breaks_off_is_due_at_once(api):
+def test_a_job_that_was_stopped_is_due_at_once(api):
+    # A job that was stopped has no summary.
     job = job_of(lambda context: None)
     jobs.add_jobs(api.engine, [job])
     assert run_due_job(api.engine, api.settings, never, [job])
     assert row_of(api.engine, job).next_run_at <= datetime.now(UTC)
 
 
-def test_every_job_runs_on_what_there_is(api, shop):
+def test_every_job_runs_without_an_error(api, shop):
     shop.track(event(shop.member()))
     for job in jobs.JOBS:
         assert jobs.run_job(api.engine, api.settings, job.name)
@@ -102,7 +105,7 @@ def test_every_job_runs_on_what_there_is(api, shop):
 
 class TestReleasingAnswers:
     def track_old(self, shop, member, days):
-        """An event that was tracked so many days ago; the event, and its key."""
+        """Track an event as if `days` days ago; returns its body and its key."""
         one = event(member)
         [result] = shop.track(one)
         with shop.organization.api.engine.begin() as db:
@@ -113,12 +116,14 @@ class TestReleasingAnswers:
         return one, result["loyaltyEventKey"]
 
     def release(self, shop, after=0):
+        """Remove the responses of events that are older than 400 days and have ids above `after`."""
         before = datetime.now(UTC) - timedelta(days=400)
         return release_answers(shop.organization.api.engine, [shop.organization.id], after, before, never)
 
-    def test_an_old_answer_is_gone_its_event_and_key_stay(self, shop):
+    def test_the_result_of_an_old_event_is_removed_and_its_event_and_key_stay(self, shop):
         member = shop.member()
-        self.track_old(shop, member, 500)  # the enrolment is older than this one, and too new
+        self.track_old(shop, member, 500)
+        # A release ends at the first event that is too new: the enrolment, which has the first id, has to be old, too.
         with shop.organization.api.engine.begin() as db:
             db.execute(
                 text(
@@ -130,6 +135,7 @@ class TestReleasingAnswers:
         old, old_key = self.track_old(shop, member, 401)
         new, new_key = self.track_old(shop, member, 399)
         released = self.release(shop)
+        # The enrolment and the events of 500 and 401 days ago.
         assert released.answers == 3
         assert "result" not in shop.integration.get(f"/events/{old_key}")
         assert shop.integration.get(f"/events/{old_key}")["event"]["status"] == "success"
@@ -139,7 +145,7 @@ class TestReleasingAnswers:
         again = self.release(shop, released.up_to)
         assert (again.answers, again.up_to) == (0, released.up_to)
 
-    def test_it_goes_on_where_it_ended(self, shop):
+    def test_a_release_continues_after_the_events_of_the_last_one(self, shop):
         member = shop.member()
         first = self.release(shop)
         assert first.answers == 0
@@ -153,11 +159,11 @@ class TestReleasingAnswers:
         assert second.answers == 2
         assert self.release(shop, second.up_to).answers == 0
 
-    def test_it_stops_when_told(self, shop):
+    def test_a_release_ends_without_a_result_when_it_is_stopped(self, shop):
         self.track_old(shop, shop.member(), 500)
         before = datetime.now(UTC)
         assert release_answers(shop.organization.api.engine, [shop.organization.id], 0, before, lambda: True) is None
 
-    def test_answers_that_are_kept_for_good_are_not_looked_for(self, api):
+    def test_no_result_is_removed_if_results_are_kept_for_ever(self, api):
         settings = replace(api.settings, answers_kept_days=0)
         assert jobs.run_job(api.engine, settings, jobs.RELEASE_ANSWERS)["answers"] == 0

@@ -1,4 +1,4 @@
-"""External keys in files: they name records, so that renaming is an update, and records without one can get one."""
+"""External keys in configuration files: they identify records, so that a changed name is an update of the record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def local_api(engine, settings):
 
 
 class Files:
-    """An organization, and a folder of files about it."""
+    """An organization (a new one by default), and a folder of configuration files that are applied to it."""
 
     def __init__(self, engine, api, folder, organization_id=None):
         self.engine, self.api, self.folder = engine, api, folder
@@ -38,17 +38,20 @@ class Files:
         return transactions.run(self.engine, lambda db: work(self.api.within(db, self.organization_id)))
 
     def exported(self):
+        """The fields of all exported records by their references."""
         return self.call(lambda calls: changes.export_records(self.api, calls))
 
     def names(self, kind):
+        """The names that the exported records of a kind have in references."""
         return [ref.name for ref in self.exported() if ref.kind == kind]
 
     def texts(self):
+        """The exported files as texts by file name."""
         records = self.exported()
         return {name: dump(ref, records[ref]) for ref, name in file_names(records).items()}
 
     def apply(self, **texts):
-        """Apply files with these texts, by their names."""
+        """Replace the files of the folder by these texts, and apply them; returns the outcome."""
         for path in self.folder.rglob("*.yaml"):
             path.unlink()
         self.write({f"{name}.yaml": text for name, text in texts.items()})
@@ -77,32 +80,32 @@ def changes_by_record(outcome):
     }
 
 
-def test_a_record_with_a_key_is_renamed(files):
+def test_a_new_name_for_a_record_with_a_key_is_an_update(files):
     files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
     [before] = files.call(lambda calls: calls.integration("listBadges"))["results"]
     outcome = files.apply(a=KEYED.format("early-bird", "Lark", "early-bird"))
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Early bird", "Lark")})}
     [after] = files.call(lambda calls: calls.integration("listBadges"))["results"]
     assert (after["badgeKey"], after["name"]) == (before["badgeKey"], "Lark")
-    # The file need not repeat its own name.
+    # The reference is the key already, so the file may omit the field externalKey.
     outcome = files.apply(a=BADGE.format("early-bird", "Owl"))
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Lark", "Owl")})}
     assert files.names("badge") == ["early-bird"]
 
 
-def test_a_record_gets_a_key_by_a_file_that_is_called_by_it(files):
+def test_a_file_whose_reference_is_a_new_key_gives_the_key_to_the_record_of_its_name(files):
     files.apply(a=BADGE.format("Early bird", "Early bird"), b=BADGE.format("Owl", "Owl"))
     outcome = files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"externalKey": (None, "early-bird")})}
     assert [str(ref) for ref in outcome.in_no_file if ref.kind == "badge"] == ["badge/Owl"]
     assert files.names("badge") == ["Owl", "early-bird"]
     assert files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird")).changes == []
-    # The one of this name has a key of its own, so that this is another.
+    # The record with this name already has another key, so a new record is created.
     outcome = files.apply(a=KEYED.format("lark", "Early bird", "lark"))
     assert changes_by_record(outcome) == {"badge/lark": ("create", {})}
 
 
-def test_a_file_with_a_new_key_creates_a_record_if_another_file_has_the_one_of_its_name(files):
+def test_a_file_with_a_new_key_creates_a_record_if_another_file_defines_the_record_of_its_name(files):
     files.apply(a=BADGE.format("Early bird", "Early bird"))
     keyed, plain = KEYED.format("early-bird", "Early bird", "early-bird"), BADGE.format("Early bird", "Early bird")
     outcome = files.apply(a=keyed, b=plain)
@@ -113,11 +116,11 @@ def test_a_file_with_a_new_key_creates_a_record_if_another_file_has_the_one_of_i
 def test_references_to_a_record_follow_its_new_name(files):
     program = "record: loyaltyProgram/{}\nfields:\n  name: Club\n  description: A\n  ledgerId: !ref ledger/default\n"
     tier = "record: loyaltyTier/{}\nfields:\n  name: Gold\n  active: true\n  minRequiredPoints: 5\n  tierOrder: 2\n"
-    book = "record: campaign/spring\nfields:\n  name: Spring\n  code: spring\n  loyaltyProgramId: !ref '{}'\n"
-    files.apply(a=program.format("Club"), b=tier.format("Club/Gold"), c=book.format("loyaltyProgram/Club"))
+    campaign = "record: campaign/spring\nfields:\n  name: Spring\n  code: spring\n  loyaltyProgramId: !ref '{}'\n"
+    files.apply(a=program.format("Club"), b=tier.format("Club/Gold"), c=campaign.format("loyaltyProgram/Club"))
     key, gold = "  externalKey: club\n", "  externalKey: gold\n"
     outcome = files.apply(
-        a=program.format("club") + key, b=tier.format("club/gold") + gold, c=book.format("loyaltyProgram/club")
+        a=program.format("club") + key, b=tier.format("club/gold") + gold, c=campaign.format("loyaltyProgram/club")
     )
     assert changes_by_record(outcome) == {
         "loyaltyProgram/club": ("update", {"externalKey": (None, "club")}),
@@ -135,7 +138,7 @@ def test_the_default_records_keep_their_name(files):
     assert files.names("loyaltyProgram") == ["default"]
     assert files.exported()[Ref("loyaltyProgram", "default")]["externalKey"] == "club"
     assert files.apply(a=text).changes == []
-    # It can be taken away again, since it is not what the record is called by.
+    # The key can be removed, since files refer to the record as `default`.
     cleared = text.replace("externalKey: club", "externalKey: null")
     assert changes_by_record(files.apply(a=cleared))["loyaltyProgram/default"][1] == {"externalKey": ("club", None)}
 
@@ -152,7 +155,7 @@ def test_the_default_records_keep_their_name(files):
         ),
     ],
 )
-def test_a_key_that_is_not_the_name_is_refused(files, text, fault):
+def test_a_file_whose_reference_is_not_its_key_is_refused(files, text, fault):
     (files.folder / "a.yaml").write_text(text)
     with pytest.raises(FaultyFiles, match=f"a.yaml, line 6: externalKey is .*{fault}"):
         files.apply_all()
@@ -161,11 +164,11 @@ def test_a_key_that_is_not_the_name_is_refused(files, text, fault):
     assert files.names("badge") == []
 
 
-def test_a_key_is_not_taken_from_the_record_that_is_called_by_it(files):
+def test_a_key_that_files_use_as_reference_cannot_be_removed(files):
     files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
     with pytest.raises(FaultyFiles, match=r"a.yaml, line 6: externalKey is null, and the record is called badge/early"):
         files.apply(a=KEYED.format("early-bird", "Early bird", "null"))
-    # It is called the same without it.
+    # Event types are referred to by their apiCode, so that their key can be removed.
     text = "record: eventType/opened\nfields:\n  name: A\n  apiCode: opened\n  schemaType: custom\n  externalKey: {}\n"
     files.apply(a=text.format("opened"))
     assert changes_by_record(files.apply(a=text.format("null")))["eventType/opened"][1] == {
@@ -184,7 +187,7 @@ def test_a_key_that_another_record_has_is_refused(files):
         files.apply(a=program, b=tier.format("Club") + key)
 
 
-def test_a_name_that_is_the_key_of_another_record_is_reported(files):
+def test_the_export_of_a_record_whose_name_is_the_key_of_another_record_is_refused(files):
     def twice(calls):
         body = {"maxAmount": 1, "active": True}
         calls.integration("createBadge", {**body, "name": "Early bird", "externalKey": "lark"})
@@ -195,14 +198,14 @@ def test_a_name_that_is_the_key_of_another_record_is_reported(files):
         files.exported()
 
 
-def test_records_of_one_name_are_distinguished_by_their_keys(files):
+def test_records_with_the_same_name_are_distinguished_by_their_keys(files):
     twins = {name: KEYED.format(name, "Twin", name) for name in ("castor", "pollux")}
     files.apply(**twins)
     assert files.names("badge") == ["castor", "pollux"]
     assert files.apply(**twins).changes == []
 
 
-def test_a_key_in_the_form_of_one_of_the_server_stays_what_it_is(files):
+def test_an_external_key_that_equals_the_key_of_the_record_is_exported(files):
     def make(calls):
         body = {"maxAmount": 1, "active": True, "name": "Early bird"}
         badge = calls.integration("createBadge", body)["badge"]
@@ -213,7 +216,7 @@ def test_a_key_in_the_form_of_one_of_the_server_stays_what_it_is(files):
     assert files.exported()[Ref("badge", key)]["externalKey"] == key
 
 
-def test_files_of_records_with_keys_make_an_empty_organization_the_same(engine, local_api, api, tmp_path):
+def test_files_of_records_with_keys_reproduce_them_in_another_organization(engine, local_api, api, tmp_path):
     organization = api.organization()
     for name in KIND_OF:
         keyed = KeyedRecords.of(organization, name)

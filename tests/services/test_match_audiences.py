@@ -1,4 +1,4 @@
-"""What audiences cost: one statement for the lists, however many events, members and audiences there are."""
+"""Statements about audiences: one reads the lists of any number of events, members and audiences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def shop(api):
 
 
 def tracking(shop, members, effects) -> list[str]:
-    """The statements of tracking an event for each of the members, once the configuration is known."""
+    """The statements that track an event of each member, with `effects` effects; the configuration is cached before."""
     shop.track(event(members[0]))
     with count_statements(shop.engine) as statements:
         results = shop.track(*(event(member) for member in members))
@@ -27,8 +27,8 @@ def audience(shop, **body):
     return shop.administration.post("/audiences", body)["audience"]
 
 
-def listing(shop, members, **body):
-    """An audience that lists the members."""
+def list_audience(shop, members, **body):
+    """The key of a new audience that lists the members."""
     record = audience(shop, matcherType="list-matcher", **body)
     response = shop.integration.post("/members/exists", {"loyaltyMemberIds": members}, expect=200)
     ids = [loyalty_member["memberId"] for loyalty_member in response["loyaltyMembers"]]
@@ -38,7 +38,7 @@ def listing(shop, members, **body):
 
 def test_one_statement_reads_the_lists_of_all_members(shop):
     members = [shop.member() for _ in range(12)]
-    keys = [listing(shop, members) for _ in range(3)]
+    keys = [list_audience(shop, members) for _ in range(3)]
     keys += [
         audience(shop, matcherType="attribute-matcher", matcher={"tags": [str(tag)]})["audienceKey"] for tag in range(3)
     ]
@@ -59,7 +59,7 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
         {"matcherType": "list-matcher", "expiresAt": "2026-01-01T00:00:00Z"},
     ],
 )
-def test_lists_are_read_only_where_one_is_in_force(shop, body):
+def test_lists_are_read_only_if_an_active_audience_has_one(shop, body):
     if body is not None:
         audience(shop, **body)
     shop.campaign(running(mint(1)))
@@ -68,7 +68,7 @@ def test_lists_are_read_only_where_one_is_in_force(shop, body):
 
 def test_capturing_without_evaluation_reads_no_lists(shop):
     member = shop.member()
-    listing(shop, [member])
+    list_audience(shop, [member])
     shop.campaign(running(mint(1)))
     shop.track(event(member))
     with count_statements(shop.engine) as statements:

@@ -1,4 +1,4 @@
-"""What missions cost the database: nothing where there are none to move, and the same for one event and a hundred."""
+"""Statements about missions: none for events that no mission counts, and the same number for 1 event and for 100."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
         entries = [entry for result in results for entry in result["missions"]]
         assert len(entries) == 3 * size
         assert {reward["status"] for entry in entries for reward in entry["rewards"]} == {"executed"}
-        # Ids of what the server reports are taken in doubling numbers.
+        # The ids of events that the server reports are reserved in numbers that double.
         return len([statement for statement in statements if "nextval" not in statement])
 
     tracked(20)
     assert tracked(1) == tracked(10) == tracked(100)
 
 
-def test_events_that_no_mission_counts_ask_nothing_of_missions(shop):
+def test_events_that_no_mission_counts_take_no_statement_about_missions(shop):
     create(shop, eventType=ORDER_CREATED)
     ana = shop.member()
     shop.track(event(ana))

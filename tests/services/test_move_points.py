@@ -1,4 +1,4 @@
-"""Minting for members and burning from them: every property, every refusal, every key."""
+"""Minting and burning points of members: fields, refusals and request keys."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from domain.ledger.records import MAX_AMOUNT
 from tests.builders.tracking import Shop, key
 
 LONG_AGO = "2020-01-31T00:00:00Z"
@@ -78,7 +79,7 @@ def test_every_field_of_the_request_is_stored(shop, member, action):
     shop.check_ledger()
 
 
-def test_the_least_request_goes_to_the_default_account_under_a_generated_key(shop, member):
+def test_a_request_of_only_an_amount_uses_the_default_account_and_a_generated_key(shop, member):
     transaction = shop.give(member, 5)
     assert transaction["ledgerAccountId"] == shop.organization.created.ledger_account_id
     assert transaction["systemUniqueKey"] == str(uuid.UUID(transaction["systemUniqueKey"]))
@@ -88,7 +89,7 @@ def test_the_least_request_goes_to_the_default_account_under_a_generated_key(sho
     assert shop.give(member, 5, "burn", ledgerId=None, ledgerAccountId=None, tags=[])["amount"] == 5
 
 
-def test_an_account_may_be_named_without_its_ledger(shop, member):
+def test_a_request_may_contain_an_account_without_its_ledger(shop, member):
     stars = shop.account(decimals=6)
     amount = Decimal("18446744073708.123456")
     assert shop.give(member, amount, ledgerAccountId=stars["ledgerAccountId"])["amount"] == amount
@@ -97,7 +98,7 @@ def test_an_account_may_be_named_without_its_ledger(shop, member):
     assert shop.balance(member, stars["ledgerAccountId"]) == 0
 
 
-def test_nothing_may_be_moved(shop, member):
+def test_an_amount_of_0_is_accepted(shop, member):
     assert shop.give(member, 0)["amount"] == 0
     assert shop.give(member, 0, "burn")["amount"] == 0
     assert len(transactions_of(shop, member)) == 2
@@ -113,7 +114,7 @@ def test_nothing_may_be_moved(shop, member):
         {"amount": "5"},
         {"amount": True},
         {"amount": Decimal("0.5")},
-        {"amount": 18446744073710},
+        {"amount": MAX_AMOUNT + 1},
         {"amount": Decimal("0." + "9" * 40)},
         {"amount": Decimal("1e-300")},
         {"amount": Decimal("1e300")},
@@ -155,7 +156,7 @@ def test_an_unknown_member_ledger_or_account_is_404(shop, member, action, strang
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_an_account_of_another_ledger_holds_nothing_of_members(shop, member, action):
+def test_points_of_members_cannot_be_moved_in_another_ledger(shop, member, action):
     other = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     shop.administration.post(f"/ledgers/{other}/accounts", body)
@@ -165,12 +166,12 @@ def test_an_account_of_another_ledger_holds_nothing_of_members(shop, member, act
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_an_inactive_account_is_not_moved(shop, member, action):
+def test_points_of_an_inactive_account_cannot_be_moved(shop, member, action):
     stars = shop.account(active=False)["ledgerAccountId"]
     assert refusal_type(shop, member, action, 409, ledgerAccountId=stars) == "/problems/account-inactive"
 
 
-def test_no_more_is_burned_than_there_is(shop, member):
+def test_a_burn_of_more_than_the_balance_is_refused(shop, member):
     assert refusal_type(shop, member, "burn", 409) == "/problems/insufficient-balance"
     shop.give(member, 5)
     assert refusal_type(shop, member, "burn", 409, amount=6) == "/problems/insufficient-balance"
@@ -179,30 +180,28 @@ def test_no_more_is_burned_than_there_is(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_no_more_is_minted_than_may_be(shop, member):
-    revolving = shop.account(maxSupply=10)["ledgerAccountId"]
-    for account, again in (
-        (revolving, True),
-        (shop.account(maxSupply=10, isRevolving=False)["ledgerAccountId"], False),
-    ):
+def test_a_mint_beyond_the_maximum_supply_is_refused(shop, member):
+    for is_revolving in (True, False):
+        account = shop.account(maxSupply=10, isRevolving=is_revolving)["ledgerAccountId"]
         assert (
             refusal_type(shop, member, "mint", 409, amount=11, ledgerAccountId=account) == "/problems/supply-exceeded"
         )
         shop.give(member, 10, ledgerAccountId=account)
         assert refusal_type(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
         shop.give(member, 4, "burn", ledgerAccountId=account)
-        if again:
+        # Burned points can be minted again only in a revolving account.
+        if is_revolving:
             shop.give(member, 4, ledgerAccountId=account)
         assert refusal_type(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
     shop.check_ledger()
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_the_same_key_returns_the_same_to_the_letter(shop, member, action):
+def test_a_repeated_request_gets_the_identical_response(shop, member, action):
     shop.give(member, 10)
     body = {"amount": Decimal("5"), "systemUniqueKey": key(), "tags": ["a"], "externalEventDate": LONG_AGO}
     first = shop.administration.request("POST", path(member, action), body, expect=200)
-    # A repetition has the first response, whatever the balance would allow now.
+    # Now the balance would not allow another burn.
     shop.give(member, shop.balance(member), "burn")
     again = shop.administration.request("POST", path(member, action), body, expect=200)
     assert first.text == again.text
@@ -219,7 +218,7 @@ def test_the_same_key_returns_the_same_to_the_letter(shop, member, action):
         {"externalEventDate": "2026-01-01T00:00:00Z"},
     ],
 )
-def test_the_same_key_with_other_content_is_refused(shop, member, change):
+def test_a_request_with_the_key_of_another_one_is_refused(shop, member, change):
     body = {"amount": 5, "systemUniqueKey": key(), "description": "d", "tags": ["a"], "externalId": "e"}
     shop.give(member, **body)
     assert refusal_type(shop, member, "mint", 409, **{**body, **change}) == "/problems/key-reused"
@@ -235,7 +234,7 @@ def test_a_key_belongs_to_one_member_account_and_direction(shop, member):
     assert shop.balance(member) == 5
 
 
-def test_a_refused_request_leaves_its_key_free(shop, member):
+def test_the_key_of_a_refused_request_can_be_used_again(shop, member):
     body = {"amount": 5, "systemUniqueKey": key()}
     refusal_type(shop, member, "burn", 409, **body)
     shop.give(member, 5)
@@ -243,9 +242,10 @@ def test_a_refused_request_leaves_its_key_free(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_expired_points_cannot_be_spent_and_are_not_shown(shop, member):
+def test_points_that_expire_at_once_are_neither_in_the_balance_nor_spendable(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     shop.give(member, 10, ledgerAccountId=stars)
+    # These expired a month after their date.
     transaction = shop.give(member, 90, ledgerAccountId=stars, externalEventDate=LONG_AGO)
     assert transaction["amount"] == 90
     assert shop.balance(member, stars) == 10
@@ -269,8 +269,9 @@ def test_points_that_have_expired_are_burned_before_the_next_movement(shop, memb
     shop.check_ledger()
 
 
-def test_no_key_of_a_client_prevents_an_expiry(shop, member):
+def test_request_keys_of_clients_cannot_prevent_an_expiry(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
+    # Keys that the server could use for its own transactions.
     for unique_key in ("a-expiry", "expiry-a", "expiry"):
         shop.give(member, 1, systemUniqueKey=unique_key)
     shop.give(member, 5, ledgerAccountId=stars, systemUniqueKey="a", externalEventDate=LONG_AGO)
@@ -281,13 +282,13 @@ def test_no_key_of_a_client_prevents_an_expiry(shop, member):
     shop.check_ledger()
 
 
-def test_events_and_transactions_have_keys_apart(shop, member):
+def test_an_event_may_have_the_request_key_of_a_transaction(shop, member):
     unique_key = key()
     shop.give(member, 5, systemUniqueKey=unique_key)
     shop.track_one({"loyaltyMemberId": member, "systemUniqueKey": unique_key, "eventType": "member-generic-event"})
 
 
-def test_the_roles_of_the_ledger_are_needed(shop, member):
+def test_moving_points_requires_the_role_ledgers_write(shop, member):
     for role, status in (("ledgers:write", 200), ("ledgers:read", 403), ("members:write", 403)):
         surface = shop.administration.with_token(shop.organization.token_of(role))
         surface.post(path(member, "mint"), {"amount": 1}, expect=status)

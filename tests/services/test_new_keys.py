@@ -17,7 +17,7 @@ def test_a_new_key_begins_with_the_time_in_milliseconds():
     assert before <= milliseconds <= time.time_ns() // 1_000_000
 
 
-def test_new_keys_of_one_moment_differ():
+def test_new_keys_of_one_millisecond_differ():
     assert len({new_uuid() for _ in range(10_000)}) == 10_000
 
 

@@ -1,4 +1,4 @@
-"""What notifying triggers costs: one statement of a kind for any number of events, and none where none subscribes."""
+"""Statements about triggers: one for each kind of message of any number of events, none if no trigger subscribes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shop(api):
 
 
 def about_triggers(shop, call):
-    """The statements of a call that are about triggers, and how many it takes in all."""
+    """The statements of a call that are about triggers, and the number of all its statements."""
     with count_statements(shop.organization.api.engine) as statements:
         call()
     return [statement for statement in statements if "trigger" in statement], len(statements)
@@ -29,7 +29,7 @@ def batch(member, size):
     return [*(event(member) for _ in range(size)), *(order(member) for _ in range(size))]
 
 
-def test_without_a_trigger_that_listens_there_is_no_statement(shop):
+def test_events_without_a_subscribed_trigger_take_no_statement_about_triggers(shop):
     member = shop.organization.member()
     shop.track(*batch(member["loyaltyMemberId"], 2))
 
@@ -38,12 +38,12 @@ def test_without_a_trigger_that_listens_there_is_no_statement(shop):
         shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
 
     assert about_triggers(shop, use)[0] == []
-    # Nor where triggers listen to other things, or to nothing at all any more.
+    # Also if triggers subscribe to other messages, or are inactive.
     add_trigger(shop.administration, "AsyncTrackWebhook")
     add_trigger(shop.administration, "EntityChangeWebhook", entities=["coupon-book"])
-    silent = add_trigger(shop.administration)
-    body = trigger_body(key=silent["triggerKey"], active=False)
-    shop.administration.put(f"/triggers/{silent['triggerId']}", body)
+    inactive = add_trigger(shop.administration)
+    body = trigger_body(key=inactive["triggerKey"], active=False)
+    shop.administration.put(f"/triggers/{inactive['triggerId']}", body)
     shop.track(event(member["loyaltyMemberId"]))
     assert about_triggers(shop, use)[0] == []
 

@@ -1,4 +1,4 @@
-"""What payment intents cost: as many statements for one product, campaign or mission as for a hundred."""
+"""Statements of payment intents: about the same number for any number of products, campaigns and missions."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ def products(number):
     return [{"sku": f"sku-{n}", "total": n, "quantity": 1} for n in range(number)]
 
 
-def campaigns(shop, number):
+def add_campaigns_and_missions(shop, number):
     for _ in range(number):
         shop.campaign(running(mint(1)), eventType=PAYMENT)
         create_mission(shop, eventType=PAYMENT, goalCount=1, pointsAccrual=1)
 
 
-def test_a_payment_costs_the_same_whatever_it_sets_in_motion(shop):
+def test_a_payment_costs_the_same_for_100_products_and_16_campaigns_and_missions(shop):
     partner = Partner.of(shop)
     members = [shop.member() for _ in range(2)]
 
     def cost(size, **more):
         return count(shop.engine, lambda: partner.pay(members[0], products=products(size), **more))
 
-    campaigns(shop, 1)
+    add_campaigns_and_missions(shop, 1)
     partner.pay(members[0])
     one = cost(1)
     assert abs(cost(100) - one) <= 2
-    campaigns(shop, 15)
+    add_campaigns_and_missions(shop, 15)
     partner.pay(members[0])
-    # Ids come in doubling numbers; that apart, nothing grows.
+    # Ids are reserved in numbers that double; nothing else grows.
     assert abs(cost(100) - one) <= 6
     assert one <= 40
 
 
-def test_a_new_customer_costs_a_fixed_number_more(shop):
+def test_a_payment_that_enrols_its_customer_takes_at_most_10_more_statements(shop):
     partner = Partner.of(shop)
-    campaigns(shop, 1)
+    add_campaigns_and_missions(shop, 1)
     partner.pay(customer(), forceUserSubscription=True)
     member = shop.member()
     statements_of_member = count(shop.engine, lambda: partner.pay(member))

@@ -1,4 +1,4 @@
-"""One POST to a receiver: whom it reaches, and how it ends whatever the receiver does."""
+"""One POST to a receiver: which addresses are called, and what is reported of each behaviour of the receiver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.builders.receivers import drip, hang, receiver, status
 
 HERE = WebhookClient(http_allowed=True, private_allowed=True)
 BODY = '{"é": 1}'.encode()
-# How many seconds a slow machine may take for what is over at once; the receivers would go on for ever.
+# The seconds that a slow machine may need for a call that ends at once; the receivers would never end it.
 PATIENCE = 60
 NOT_PUBLIC = (
     "The URL names an address that is not public; such are called only where LOYALTY_WEBHOOK_ALLOW_PRIVATE is set."
@@ -74,7 +74,7 @@ def test_redirects_are_not_followed(there, code):
 @pytest.mark.parametrize("behaviour", [hang, drip])
 def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(there, behaviour):
     there.usual = behaviour
-    reply, seconds = timed(WebhookClient(True, True, seconds=0.5), there.url)
+    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), there.url)
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert 0.5 <= seconds < PATIENCE
 
@@ -82,7 +82,9 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(there, beh
 def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        reply, seconds = timed(WebhookClient(True, True, seconds=0.5), url, b"x" * 20_000_000)
+        reply, seconds = timed(
+            WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
+        )
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert seconds < PATIENCE
 
@@ -100,14 +102,16 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
         sipping = threading.Thread(target=sip, args=(listening,))
         sipping.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        reply, seconds = timed(WebhookClient(True, True, seconds=0.5), url, b"x" * 20_000_000)
+        reply, seconds = timed(
+            WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
+        )
         assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
         assert seconds < PATIENCE
         over.set()
         sipping.join(10)
 
 
-def test_answers_are_read_to_a_bound_and_no_further(there):
+def test_at_most_a_limited_part_of_a_response_is_read(there):
     sizes = []
 
     def chatter(exchange):
@@ -124,13 +128,13 @@ def test_answers_are_read_to_a_bound_and_no_further(there):
     assert sum(sizes) < 50_000_000
 
 
-def test_an_answer_that_never_ends_counts_by_its_status(there):
+def test_a_response_that_never_ends_is_reported_by_its_status(there):
     def begin(exchange):
         exchange.handler.connection.sendall(b"HTTP/1.1 202 Accepted\r\nContent-Length: 10\r\n\r\nabc")
         hang(exchange)
 
     there.usual = begin
-    reply, seconds = timed(WebhookClient(True, True, seconds=0.5), there.url)
+    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), there.url)
     assert reply == Reply(202)
     assert seconds < PATIENCE
 
@@ -139,7 +143,7 @@ def test_an_answer_that_never_ends_counts_by_its_status(there):
     "answer",
     [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"\x00" * 100, b"HTTP/1.1 99 ?\r\n\r\n"],
 )
-def test_nonsense_is_a_failure(there, answer):
+def test_a_response_that_is_not_http_is_a_failure(there, answer):
     there.usual = lambda exchange: exchange.handler.connection.sendall(answer)
     reply = HERE.post(there.url, {}, BODY)
     assert reply.status_code is None
@@ -163,14 +167,14 @@ class TestAddresses:
     @pytest.mark.parametrize(
         "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%lo"]
     )
-    def test_host_names_of_forbidden_addresses_are_refused(self, there, address):
+    def test_host_names_with_only_private_addresses_are_not_called(self, there, address):
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: [address])
         reply = poster.post(there.url.replace("127.0.0.1", "rebound.example"), {}, BODY)
         assert reply == Reply(None, "The host has no address that is public.")
         assert there.received == []
 
     @pytest.mark.parametrize("host", ["localhost", "127.1", "0x7f000001", "2130706433", "0"])
-    def test_nor_other_ways_to_write_them(self, there, host):
+    def test_private_addresses_in_other_notations_are_not_called(self, there, host):
         reply = WebhookClient(http_allowed=True).post(there.url.replace("127.0.0.1", host), {}, BODY)
         assert reply.status_code is None
         assert reply.error == NOT_PUBLIC
@@ -188,8 +192,8 @@ class TestAddresses:
         monkeypatch.setattr("httpcore.SyncBackend.connect_tcp", connect_tcp)
         return addresses
 
-    def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_called(self, called):
-        """A name server that returns a public address at first and a private one from then on changes nothing."""
+    def test_a_host_name_is_looked_up_once_and_the_checked_address_is_called(self, called):
+        """So a name server that returns a private address at the second look-up (DNS rebinding) achieves nothing."""
         lookups = []
 
         def rebinding(host, port):
@@ -202,24 +206,27 @@ class TestAddresses:
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
         assert called == ["8.8.8.8"]
 
-    def test_the_checked_address_is_connected_to_and_the_name_is_sent(self, there):
+    def test_the_client_connects_to_the_checked_address_and_sends_the_host_name(self, there):
         poster = WebhookClient(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
         url = there.url.replace("127.0.0.1", "hooks.example")
         assert poster.post(url, {}, BODY) == Reply(204)
         assert there.received[0].headers["host"].startswith("hooks.example:")
 
-    def test_the_next_address_is_tried_where_one_does_not_answer(self, there):
+    def test_the_next_address_is_tried_if_one_refuses_the_connection(self, there):
         poster = WebhookClient(
-            True, True, resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"], seconds=3
+            http_allowed=True,
+            private_allowed=True,
+            resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"],
+            seconds=3,
         )
         assert poster.post(there.url.replace("127.0.0.1", "hooks.example"), {}, BODY) == Reply(204)
 
-    def test_only_the_public_ones_of_several_addresses_are_called(self, called):
+    def test_only_the_public_addresses_of_a_host_are_called(self, called):
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert called == ["8.8.8.8"]
 
-    def test_addresses_are_called_in_the_order_that_the_system_prefers(self, called):
+    def test_addresses_are_called_in_the_order_of_the_look_up(self, called):
         addresses = ["2001:4860:4860::8888", "8.8.8.8", "1.1.1.1"]
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: addresses)
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
@@ -231,13 +238,15 @@ class TestAddresses:
 
     def test_a_slow_look_up_of_a_host_name_is_reported(self):
         stuck = threading.Event()
-        poster = WebhookClient(True, True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or [])
+        poster = WebhookClient(
+            http_allowed=True, private_allowed=True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or []
+        )
         reply, seconds = timed(poster, "http://hooks.example/")
         stuck.set()
         assert reply == Reply(None, "The receiver did not respond within 0.3 seconds.")
         assert seconds < PATIENCE
 
-    def test_http_is_called_where_it_is_allowed_only(self, there):
+    def test_http_is_called_only_if_it_is_allowed(self, there):
         reply = WebhookClient(http_allowed=False, private_allowed=True).post(there.url, {}, BODY)
         assert reply == Reply(
             None,
@@ -260,6 +269,7 @@ class TestEncryption:
 
     @staticmethod
     def poster(authority=None):
+        """A client that trusts the authority, or by default only the authorities of the system."""
         context = ssl.create_default_context()
         if authority is not None:
             authority.configure_trust(context)
@@ -269,17 +279,17 @@ class TestEncryption:
             ssl_context=context if authority is not None else None,
         )
 
-    def test_the_name_is_certified_though_the_address_is_called(self, encrypted, authority):
+    def test_the_certificate_is_checked_for_the_host_name_and_not_for_the_address(self, encrypted, authority):
         url = encrypted.url.replace("127.0.0.1", "hooks.example")
         assert self.poster(authority).post(url, {}, BODY) == Reply(204)
         assert encrypted.received[0].body == BODY
 
-    def test_another_name_is_not_certified(self, encrypted, authority):
+    def test_a_certificate_of_another_host_name_is_refused(self, encrypted, authority):
         reply = self.poster(authority).post(encrypted.url.replace("127.0.0.1", "other.example"), {}, BODY)
         assert reply.status_code is None
         assert reply.error == "The receiver's certificate is not valid."
 
-    def test_an_unknown_authority_is_not_trusted(self, encrypted):
+    def test_a_certificate_of_an_unknown_authority_is_refused(self, encrypted):
         reply = self.poster().post(encrypted.url.replace("127.0.0.1", "hooks.example"), {}, BODY)
         assert reply.error == "The receiver's certificate is not valid."
         assert encrypted.received == []

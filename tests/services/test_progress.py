@@ -1,4 +1,4 @@
-"""What long commands show on the standard error while they work."""
+"""The elapsed time and progress bars that long commands show on the standard error."""
 
 import io
 import threading
@@ -13,7 +13,7 @@ from handlers.settings import Settings
 
 
 class Terminal(io.StringIO):
-    """A standard error that a person looks at."""
+    """A standard error that is a terminal."""
 
     def isatty(self):
         return True
@@ -50,7 +50,7 @@ def test_the_time_of_long_work_is_not_shown_in_a_file(monkeypatch, impatient):
     assert file.getvalue() == ""
 
 
-def test_no_thread_draws_the_time_where_the_standard_error_is_a_file(monkeypatch):
+def test_no_thread_shows_the_time_if_the_standard_error_is_a_file(monkeypatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with progress.elapsed_time("Migrating"):
         assert "elapsed-time" not in [thread.name for thread in threading.enumerate()]
@@ -81,7 +81,7 @@ def test_the_start_of_a_database_is_shown(monkeypatch, impatient, tmp_path):
 
 
 @pytest.mark.parametrize("output", [Terminal, io.StringIO])
-def test_a_bar_counts_what_is_done(monkeypatch, impatient, output):
+def test_a_progress_bar_shows_the_completed_part_on_terminals_and_in_files(monkeypatch, impatient, output):
     stderr = output()
     monkeypatch.setattr("sys.stderr", stderr)
     with progress.progress_bar("Verifying", 4, "check") as bar:
@@ -104,6 +104,7 @@ def test_the_bar_of_an_import_is_shown_only_if_it_is_long(monkeypatch, is_long):
     monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0 if is_long else 60.0)
     monkeypatch.setattr(import_file, "_PROGRESS_SECONDS", 0.0)
 
+    # The import ends when it is read as done, whatever the importer returns.
     class EndlessImporter:
         def __init__(self, *_):
             pass

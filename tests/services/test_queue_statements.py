@@ -1,4 +1,4 @@
-"""The work that the queue gives the database: the same number of statements for one event and for many."""
+"""Statements of the queue: the same number for 1 event and for many."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_a_batch_costs_as_many_statements_for_1_event_as_for_100(shop, spread):
         send(shop, *(order(members[i % len(members)], 5, items=[{}]) for i in range(size)))
         counts[size] = count(shop.organization.api.engine, drain_of(shop, queue_batch=100).step)
         assert waiting(shop) == 0
-    # Retried events are looked up separately; an organization costs one look.
+    # The number for one batch of one organization.
     assert counts[1] == counts[100]
     assert counts[100] < 40

@@ -1,4 +1,4 @@
-"""What referrals cost of the database: nothing where no program looks, and the same for one event and for a hundred."""
+"""Statements about referrals: none for events that no program reacts to, the same number for 2 events and for 50."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ def shop(api):
     return Shop(api.organization())
 
 
-def referring(shop, friends, size):
+def referral_events(shop, friends, size):
+    """Events of new members, each with the referral code of another new member."""
     owners = [shop.member() for _ in range(size)]
     codes = [friends.codes(owner)[0]["code"] for owner in owners]
     return [event(shop.member(), payload={"referralCode": code}) for code in codes]
 
 
 @pytest.mark.parametrize("mode", ["full", "dryRun"])
-def test_referrals_cost_as_many_statements_for_1_event_as_for_100(shop, mode):
+def test_referrals_cost_as_many_statements_for_2_events_as_for_50(shop, mode):
     friends = Friends(shop)
-    shop.track(*referring(shop, friends, 2))
+    shop.track(*referral_events(shop, friends, 2))
 
     def cost(size):
-        batch = referring(shop, friends, size)
+        batch = referral_events(shop, friends, size)
         with count_statements(shop.organization.api.engine) as statements:
             results = shop.track(*batch, executionMode=mode)
         assert {result["referrals"][0]["status"] for result in results} == {"applied"}
@@ -35,7 +36,7 @@ def test_referrals_cost_as_many_statements_for_1_event_as_for_100(shop, mode):
     assert len({cost(size) for size in (2, 10, 50)}) == 1
 
 
-def test_undoing_costs_as_many_statements_for_1_order_as_for_20(shop):
+def test_cancelling_orders_with_referrals_costs_as_many_statements_for_1_order_as_for_20(shop):
     friends = Friends(shop, eventType="member-purchase-order-created")
     code = friends.code(shop.member())
     members = [shop.member() for _ in range(22)]
@@ -50,7 +51,7 @@ def test_undoing_costs_as_many_statements_for_1_order_as_for_20(shop):
     assert friends.usages() == {code: 0}
 
 
-def test_events_that_no_program_looks_at_cost_nothing_more(shop):
+def test_events_that_no_active_program_reacts_to_take_no_statement_about_referrals(shop):
     member = shop.member()
     shop.track(event(member))
     before = count(shop.organization.api.engine, lambda: shop.track(event(member)))

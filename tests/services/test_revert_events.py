@@ -1,4 +1,4 @@
-"""Properties of undoing: an event that is cancelled might as well not have been, and parts of a return add up."""
+"""Reversals: cancelling an event restores the state before it, and partial returns add up to a full return."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 
 @pytest.fixture(scope="module")
 def api(settings):
-    # Responses are checked elsewhere; here there are many.
+    # Other tests validate responses; here it would take long.
     with running_api(replace(settings, validate_responses=False)) as api:
         yield api
 
 
 many = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
-# What the server reports of any mint in its turn would go on as long as it may.
+# Campaigns that react to every reported mint would react to their own mints, too.
 SEVEN_MINTED = (
     "event.payload.ledgerTransaction.amount == 7 && event.payload.ledgerTransaction.transactionType == 'mint'"
 )
@@ -61,7 +61,7 @@ CAMPAIGNS = st.lists(
 
 
 def state(shop) -> dict[str, Any]:
-    """Balances, lots, supplies and counters that are not zero."""
+    """The balances, lots, supplies and counters that are not zero, by kind and ids."""
     amounts: dict[str, Any] = defaultdict(Decimal)
     for row in shop.rows("ledger_balances"):
         amounts["balance", row.wallet_id, row.ledger_account_id] += row.current_balance
@@ -78,20 +78,23 @@ def state(shop) -> dict[str, Any]:
 
 
 @many
-@given(campaigns=CAMPAIGNS, given_before=st.lists(st.integers(0, 30), min_size=4, max_size=4), debt=st.integers(0, 20))
-def test_an_event_that_is_cancelled_might_as_well_not_have_been(api, campaigns, given_before, debt):
+@given(
+    campaigns=CAMPAIGNS, initial_balances=st.lists(st.integers(0, 30), min_size=4, max_size=4), debt=st.integers(0, 20)
+)
+def test_cancelling_an_event_restores_the_state_before_it(api, campaigns, initial_balances, debt):
     shop = Shop(api.organization())
     accounts = [shop.account(name=f"Account {n}", **more) for n, more in enumerate(ACCOUNTS)]
     member, sponsor = shop.member(), shop.member()
     wallet_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
-    for account, amount in zip(accounts, given_before, strict=True):
+    for account, amount in zip(accounts, initial_balances, strict=True):
         for recipient in (member, sponsor):
             if amount:
                 shop.give(recipient, amount, ledgerAccountId=account["ledgerAccountId"])
     if debt:
+        # The account of ACCOUNTS that allows an overdraft.
         owing = accounts[3]
         path = f"/ledgers/{owing['ledgerId']}/accounts/{owing['ledgerAccountId']}/wallets/{wallet_id}/burn"
-        shop.administration.post(path, {"amount": given_before[3] + debt, "allowOverdraft": True}, expect=200)
+        shop.administration.post(path, {"amount": initial_balances[3] + debt, "allowOverdraft": True}, expect=200)
     for effects, limits, partly, event_type in campaigns:
         effects_of_action = [
             kind(amount, ledgerAccountKey=accounts[index]["ledgerAccountKey"], recipient=recipient)
@@ -117,7 +120,7 @@ ITEMS = st.lists(st.decimals("0.01", 40, places=2), min_size=1, max_size=5)
 
 @many
 @given(items=ITEMS, extra=st.decimals(0, 5, places=2), data=st.data())
-def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items, extra, data):
+def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api, items, extra, data):
     shop = Shop(api.organization())
     whole, cents = shop.account(name="Whole"), shop.account(name="Cents", decimals=2, pointTrackingEnabled=True)
     shop.campaign(
@@ -148,18 +151,20 @@ def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items
             spent_amount = (amount * spent_share).to_integral_value(ROUND_FLOOR)
             if spent_amount:
                 shop.give(member, spent_amount, "burn", ledgerAccountId=account_id)
-    came_back = Decimal(0)
+    returned_total = Decimal(0)
     for n, item in data.draw(st.permutations(list(enumerate(items)))):
         returned_items = [{"productCode": f"p{n}", "total": item}]
         part = order(members["parts"], None, "partially-returned", "parts", items=returned_items)
         shop.track_one(part)
-        came_back += item
-        # Once all items are back the order is returned as a whole.
-        if came_back == sum(items):
-            came_back = total
+        returned_total += item
+        # When all items are returned, the server returns the rest of the order, too (`extra`).
+        if returned_total == sum(items):
+            returned_total = total
         if not spent_share and minted[whole["ledgerAccountId"]]:
-            stands = (minted[whole["ledgerAccountId"]] * (total - came_back) / total).to_integral_value(ROUND_FLOOR)
-            assert shop.balance(members["parts"], whole["ledgerAccountId"]) == stands
+            remaining_points = (minted[whole["ledgerAccountId"]] * (total - returned_total) / total).to_integral_value(
+                ROUND_FLOOR
+            )
+            assert shop.balance(members["parts"], whole["ledgerAccountId"]) == remaining_points
     shop.track_one(order(members["full"], None, "returned", "full"))
     for account_id in minted:
         assert shop.balance(members["parts"], account_id) == shop.balance(members["full"], account_id)
@@ -167,7 +172,7 @@ def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items
     shop.check_ledger()
 
 
-def test_a_clawback_of_more_than_was_minted_is_reported(api):
+def test_verifying_reports_a_clawback_of_more_than_was_minted_and_one_without_a_link(api):
     shop = Shop(api.organization())
     member = shop.member()
     shop.campaign(running(mint(10)), eventType=ORDER_CREATED)

@@ -1,4 +1,4 @@
-"""Sending what is due: tries, their outcomes, and what a sender that dies leaves to the next one."""
+"""Sending due messages: attempts, their outcomes, and how the messages of a crashed sender are sent again."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def queue(shop, count=1):
 
 
 def make_due(shop):
-    """Let the time of the next attempts come."""
+    """Make all pending deliveries due."""
     with shop.organization.api.engine.begin() as db:
         db.execute(
             text(
@@ -82,34 +82,35 @@ def make_due(shop):
 
 
 def claim_one(shop):
-    """What a sender with one free thread takes."""
+    """Claim deliveries as a sender with one free thread does."""
     return transactions.run(
         shop.organization.api.engine,
         lambda db: triggers.claim_due(db, LEASE, ClaimLimits(1, 1, 1), organization_id=shop.organization.id),
     )
 
 
-def waited_for(happened, seconds):
-    """Wait until it has happened, at most so long."""
+def wait_for(condition, seconds):
+    """Wait until the condition is true, or the time is over."""
     end = time.monotonic() + seconds
-    while not happened() and time.monotonic() < end:
+    while not condition() and time.monotonic() < end:
         time.sleep(0.01)
 
 
-def know_this_machine(host, _port):
-    """Find no other host: other tests leave receivers that hang, and this sender works for all organizations."""
+def resolve_only_this_machine(host, _port):
+    """Resolve only 127.0.0.1: a sender for all organizations would call the receivers of other tests, which hang."""
     if host != "127.0.0.1":
         raise OSError
     return [host]
 
 
 def only(shop, trigger):
+    """The only delivery of the trigger."""
     [delivery] = deliveries(shop.administration, trigger)
     return delivery
 
 
 class TestAttempts:
-    def test_a_message_arrives_signed_and_is_done(self, shop, there):
+    def test_a_message_arrives_signed_and_its_delivery_succeeds(self, shop, there):
         trigger = add_webhook(shop, there, headers={"X-Source": "loyalty"})
         queue(shop)
         queued = only(shop, trigger)
@@ -126,7 +127,7 @@ class TestAttempts:
         assert send(shop) == 0
         assert len(there.received) == 1
 
-    def test_one_that_fails_is_sent_again_by_the_schedule_until_it_has_failed(self, shop, there):
+    def test_a_failed_message_is_sent_again_by_the_schedule_until_the_last_attempt(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
         there.usual = status(500)
@@ -161,7 +162,7 @@ class TestAttempts:
         for request in there.received:
             Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers)
 
-    def test_while_a_secret_is_replaced_both_sign(self, shop, there):
+    def test_both_secrets_sign_while_a_secret_is_being_replaced(self, shop, there):
         trigger = add_webhook(shop, there)
         path, old = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
         body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC], secret=SECRET)
@@ -181,7 +182,7 @@ class TestAttempts:
             for secret in secrets:
                 Webhook(secret).verify(request.body, request.headers)
 
-    def test_410_makes_the_trigger_inactive_and_lets_the_rest_wait(self, shop, there):
+    def test_410_makes_the_trigger_inactive_and_its_other_messages_wait(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop, 3)
         there.usual = status(410)
@@ -198,7 +199,7 @@ class TestAttempts:
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
         assert send(shop) == 2
 
-    def test_410_of_a_url_that_was_changed_meanwhile_counts_for_nothing(self, shop, there):
+    def test_410_of_a_url_that_was_changed_meanwhile_leaves_the_trigger_active(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
 
@@ -215,7 +216,10 @@ class TestAttempts:
         trigger = add_webhook(shop, there)
         queue(shop)
         strict = Sender(
-            shop.organization.api.engine, shop.organization.api.settings, WebhookClient(True), shop.organization.id
+            shop.organization.api.engine,
+            shop.organization.api.settings,
+            WebhookClient(http_allowed=True),
+            shop.organization.id,
         )
         assert strict.send_due() == 1
         delivery = only(shop, trigger)
@@ -236,7 +240,7 @@ class TestAttempts:
         first, second = there.received
         assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
 
-    def test_a_message_queued_during_its_last_attempt_is_sent_again(self, shop, there):
+    def test_a_message_that_is_redelivered_during_its_last_attempt_is_sent_again(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{only(shop, trigger)['triggerDeliveryId']}/redeliver"
@@ -250,7 +254,7 @@ class TestAttempts:
         assert send(shop) == 1
         assert only(shop, trigger)["status"] == "succeeded"
 
-    def test_a_trigger_may_say_who_sends(self, shop, there):
+    def test_a_trigger_may_set_the_user_agent(self, shop, there):
         add_webhook(shop, there, headers={"user-agent": "our-loyalty"})
         queue(shop)
         agents = []
@@ -261,7 +265,7 @@ class TestAttempts:
         send(shop)
         assert agents == ["our-loyalty"]
 
-    def test_exact_numbers_arrive_as_they_were_tracked(self, shop, there):
+    def test_numbers_arrive_with_all_digits(self, shop, there):
         add_webhook(shop, there)
         shop.track(event(shop.member(), payload={"n": Decimal("18446744073709.123456"), "text": "\u00e9\u2028"}))
         send(shop)
@@ -286,8 +290,8 @@ def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(s
     assert timedelta() < row.wait < timedelta(minutes=1)
 
 
-class TestReceiversBesideEachOther:
-    def test_one_that_hangs_does_not_hold_up_the_others(self, shop, there):
+class TestSeveralReceivers:
+    def test_a_receiver_that_hangs_does_not_delay_others(self, shop, there):
         with receiver() as stuck:
             stuck.usual = hang
             add_webhook(shop, stuck)
@@ -297,14 +301,14 @@ class TestReceiversBesideEachOther:
             working = sender(shop, seconds=120, webhook_threads=16)
             thread = threading.Thread(target=lambda: (working.send_due(others_are_sent.is_set), others_are_sent.set()))
             thread.start()
-            waited_for(lambda: len(there.received) >= 20, 100)
+            wait_for(lambda: len(there.received) >= 20, 100)
             others_are_sent.set()
             stuck.closing.set()
             thread.join()
             assert len(there.received) == 20
             assert len(stuck.received) <= 4
 
-    def test_an_organization_with_receivers_that_hang_does_not_hold_up_another(self, api, shop, there):
+    def test_an_organization_with_receivers_that_hang_does_not_delay_another(self, api, shop, there):
         slow = Shop(api.organization())
         with receiver() as stuck:
             stuck.usual = hang
@@ -313,27 +317,30 @@ class TestReceiversBesideEachOther:
             add_webhook(shop, there)
             queue(slow, 8)
             # Longer than both waits below, so that no attempt ends in between.
-            poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=300, resolve=know_this_machine)
+            poster = WebhookClient(
+                http_allowed=True, private_allowed=True, seconds=300, resolve=resolve_only_this_machine
+            )
             working = Sender(api.engine, replace(api.settings, webhook_threads=8), poster)
             others_are_sent = threading.Event()
             thread = threading.Thread(target=lambda: working.send_due(others_are_sent.is_set))
             thread.start()
-            waited_for(lambda: len(stuck.received) >= 4, 100)
+            wait_for(lambda: len(stuck.received) >= 4, 100)
             queue(shop, 20)
-            waited_for(lambda: len(there.received) >= 20, 100)
+            wait_for(lambda: len(there.received) >= 20, 100)
             others_are_sent.set()
+            # The receivers that hang occupied half of the 8 threads.
             assert (len(stuck.received), len(there.received)) == (4, 20)
             stuck.closing.set()
             thread.join()
 
-    def test_busy_triggers_leave_attempts_to_quiet_ones(self, shop, there):
+    def test_claims_include_triggers_with_few_messages(self, shop, there):
         busy, quiet = add_webhook(shop, there), add_webhook(shop, there, eventTypes=["member-created"])
         member = shop.member()
         shop.track(*(event(member) for _ in range(40)))
         trigger_ids = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
         assert trigger_ids == {busy["triggerId"], quiet["triggerId"]}
 
-    def test_messages_that_become_due_during_a_round_are_sent(self, shop, there):
+    def test_messages_that_become_due_while_a_sender_works_are_sent(self, shop, there):
         with receiver() as slow:
             slow.usual = lambda exchange: (time.sleep(1.5), exchange.answer(200))
             add_webhook(shop, slow, eventTypes=["member-created"])
@@ -341,9 +348,9 @@ class TestReceiversBesideEachOther:
             member = shop.member()
             thread = threading.Thread(target=lambda: send(shop))
             thread.start()
-            waited_for(lambda: slow.received, 3)
+            wait_for(lambda: slow.received, 3)
             shop.track(event(member))
-            waited_for(lambda: there.received, 1)
+            wait_for(lambda: there.received, 1)
             assert len(there.received) == 1
             thread.join()
 
@@ -356,7 +363,7 @@ class TestReceiversBesideEachOther:
         listed = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")
         assert listed["totalCount"] == 60
 
-    def test_a_round_takes_a_few_statements_for_any_number(self, shop, there):
+    def test_a_delivery_is_claimed_only_once_within_its_lease(self, shop, there):
         add_webhook(shop, there)
         queue(shop, 40)
         with shop.organization.api.engine.begin() as db:
@@ -369,9 +376,9 @@ class TestReceiversBesideEachOther:
             )
 
 
-class TestSendersThatDie:
+class TestCrashedSenders:
     def claim(self, shop, lease):
-        """What a sender holds that is killed then."""
+        """Claim deliveries for a sender that crashes before it sends them."""
         return transactions.run(
             shop.organization.api.engine,
             lambda db: triggers.claim_due(db, lease, ClaimLimits(9, 9, 9), organization_id=shop.organization.id),
@@ -381,7 +388,7 @@ class TestSendersThatDie:
         trigger = add_webhook(shop, there)
         queue(shop)
         [delivery] = self.claim(shop, timedelta(seconds=0.3))
-        # The message goes out, and the sender dies before it can record it.
+        # The message is sent, and the sender crashes before it can record the outcome.
         working = sender(shop)
         assert working._send(delivery) == Reply(204)
         assert send(shop) == 0
@@ -391,7 +398,7 @@ class TestSendersThatDie:
         record = only(shop, trigger)
         assert (record["status"], record["attempts"]) == ("succeeded", 2)
 
-    def test_a_sender_that_comes_too_late_changes_nothing(self, shop, there):
+    def test_an_outcome_recorded_after_the_lease_changes_nothing(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
         [late] = self.claim(shop, timedelta())
@@ -403,7 +410,7 @@ class TestSendersThatDie:
         assert only(shop, trigger) == delivery
         assert working.send_due() == 0
 
-    def test_a_sender_that_stops_begins_nothing_and_writes_down_what_was_under_way(self, shop, there):
+    def test_a_sender_that_stops_begins_no_attempt_and_records_the_running_ones(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop, 30)
         stop = threading.Event()
@@ -436,18 +443,20 @@ class TestSendersThatDie:
 
 
 class TestRemoval:
-    def test_old_ones_are_removed_but_what_waits_for_an_active_trigger(self, shop, there):
+    def test_old_deliveries_are_removed_except_those_pending_for_an_active_trigger(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop, 6)
         ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         engine, organization_id = shop.organization.api.engine, shop.organization.id
         with engine.begin() as db:
+            # Three old deliveries, and a new one.
             old = datetime.now(UTC) - timedelta(days=31)
             for index, status_ in enumerate(("succeeded", "failed", "pending", "succeeded")):
                 db.execute(
                     text("UPDATE trigger_deliveries SET status = :s, created_at = :t WHERE trigger_delivery_id = :i"),
                     {"s": status_, "t": old if index < 3 else datetime.now(UTC), "i": ids[index]},
                 )
+        # Stopped before the first batch.
         assert remove_old_deliveries(engine, organization_id, 30, lambda: True) == 0
         assert remove_old_deliveries(engine, organization_id, 30) == 2
         remaining_ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
@@ -480,7 +489,7 @@ def moment(value):
     return datetime.fromisoformat(value)
 
 
-def test_messages_of_a_test_organization_have_the_time_of_its_clock(api, there):
+def test_messages_contain_the_time_of_the_test_clock_and_are_signed_with_the_real_time(api, there):
     clock = test_clocks.Clock.new(api, "2026-03-01T09:00:00Z")
     shop = Shop(clock.organization)
     add_webhook(shop, there)

@@ -1,4 +1,4 @@
-"""Commands find the server that runs on the embedded database of their folder."""
+"""Commands find the address of the server that runs on the embedded database of their folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def settings(home, **variables: str) -> Settings:
     return Settings.from_environment({"LOYALTY_HOME": str(home), **variables})
 
 
-def test_the_address_is_noted_from_the_moment_when_the_server_is_ready_until_its_end(tmp_path):
+def test_the_address_is_published_from_when_the_server_is_ready_until_it_ends(tmp_path):
     announced = []
     usual = "http://127.0.0.1:8080/v2"
     with publish_address(tmp_path, URL, lambda: announced.append(True)) as when_ready:
@@ -43,7 +43,7 @@ def test_the_end_of_a_server_leaves_the_address_of_a_later_one(tmp_path):
     assert server_url(settings(tmp_path)) == "http://127.0.0.1:9124/v2"
 
 
-def test_a_server_on_a_database_of_its_own_notes_nothing(tmp_path):
+def test_a_server_without_the_embedded_database_publishes_no_address(tmp_path):
     with publish_address(None, URL, lambda: None) as when_ready:
         when_ready()
     assert server_url(settings(tmp_path)) == "http://127.0.0.1:8080/v2"

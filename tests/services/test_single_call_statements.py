@@ -1,4 +1,4 @@
-"""How many statements the most frequent calls take, each unbatched."""
+"""How many statements the most frequent calls take if they are not batched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def member(shop):
 
 
 def statements(shop, call):
-    """The statements of a call that is repeated, so that the configuration is known."""
+    """The number of statements of a call, which is made three times: then the configuration is cached."""
     return [count(shop.engine, call) for _ in range(3)][-1]
 
 
@@ -40,7 +40,7 @@ def test_a_mint_takes_8_statements(shop, member):
     assert statements(shop, mint) == 8
 
 
-def test_a_use_that_assigns_takes_15_statements(shop, member):
+def test_a_coupon_use_that_also_assigns_takes_15_statements(shop, member):
     book = {"name": "Free coffee", "type": "codeless", "publishingStatus": "published"}
     book_key = shop.integration.post("/coupon-books", book)["couponBook"]["couponBookKey"]
     path = f"/members/{member}/coupon-books/{book_key}/use"

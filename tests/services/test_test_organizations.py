@@ -1,4 +1,4 @@
-"""Test organizations: the sample that fills one, what shows it, and emptying it."""
+"""Test organizations: the sample, the timelines of its members, and the reset."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def coffee_shop(engine, api):
 
 
 def rows_of(db, organization_id):
-    """How many rows the organization has in each table that has any."""
+    """The number of the organization's rows by table, without empty tables."""
     tables = [table for table in metadata.sorted_tables if "organization_id" in table.c]
     counts = {
         table.name: db.execute(
@@ -61,7 +61,7 @@ def rows_of(db, organization_id):
     return {name: count for name, count in counts.items() if count}
 
 
-def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_shop):
+def test_the_timelines_of_the_sample_contain_all_kinds_and_add_up_to_the_balances(engine, coffee_shop):
     with engine.connect() as db:
         kinds = set()
         for name in ("ana", "ben", "chloe"):
@@ -80,21 +80,21 @@ def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_s
                 {"o": coffee_shop, "w": member.wallet_id},
             ).scalar_one()
             assert total_of_rows == stored_balance > Decimal(0)
-            # Each effect that did something has a row of its own.
+            # Each executed mint has a row.
             effects = [effect for row in rows if row.kind == "event" for effect in row.details["effects"]]
             mints = [
                 effect for effect in effects if effect["effectId"] == "mint-points" and effect["status"] == "executed"
             ]
             by_campaign = [row for row in rows if row.kind == POINTS and row.details["source"] == "campaign"]
             assert sum(effect["amount"] for effect in mints) == sum(row.details["amount"] for row in by_campaign)
-        # Its trigger-less shop sends no messages.
+        # The sample has no trigger with a receiver, so no messages are sent.
         assert kinds == set(KINDS) - {MESSAGE}
         assert verify(db, coffee_shop) == []
 
 
-def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
+def test_a_reset_organization_has_only_the_records_of_a_new_one(engine, api, coffee_shop):
     with engine.connect() as db:
-        others = rows_of(db, new_organization(engine, TEST))
+        rows_of_new_organization = rows_of(db, new_organization(engine, TEST))
         before = db.execute(
             text("SELECT count(*) FROM audit_log WHERE organization_id = :o"), {"o": coffee_shop}
         ).scalar_one()
@@ -114,13 +114,13 @@ def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
         assert entries[-1].operation_id == "resetOrganization"
         assert not any(entry.changes for entry in entries)
         counts = {name: count for name, count in rows_of(db, coffee_shop).items() if "audit_log" not in name}
-        assert counts == others
+        assert counts == rows_of_new_organization
         assert verify(db, coffee_shop) == []
-    # And can be filled again.
+    # The sample can be added again.
     transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, coffee_shop), datetime.now(UTC)).fill())
 
 
-def test_a_live_organization_is_never_emptied(engine):
+def test_the_records_of_a_live_organization_cannot_be_removed(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         ledger.mint(ledger.wallet(), 10)
@@ -136,7 +136,7 @@ def test_a_live_organization_is_never_emptied(engine):
 
 
 @pytest.mark.parametrize("environment", [LIVE, TEST])
-def test_a_token_names_the_environment(engine, environment):
+def test_a_token_contains_the_environment(engine, environment):
     organization_id, settings = new_organization(engine, environment), Settings(database_url="", home=Path())
     token = transactions.run(
         engine,

@@ -1,4 +1,4 @@
-"""Tiers that move and events that the server reports cost the same number of statements however many there are."""
+"""Statements about tiers: the same number for any number of tier changes and of events that the server reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def shop(api):
     return Shop(api.organization())
 
 
-def moves(shop):
+def count_moves(shop):
+    """How often a tier of a member has changed."""
     return sum(row.event_type == "member-tier-set" for row in shop.rows("events"))
 
 
@@ -35,9 +36,9 @@ def test_tiers_that_move_with_every_event_cost_the_same_for_1_event_as_for_100(s
         members = [shop.member() for _ in range((size + 4) // 5)]
         batch = [event(members[i // 5]) for i in range(size)]
         shop.track_one(event(shop.member()))
-        before = moves(shop)
+        before = count_moves(shop)
         statement_count = count(shop.engine, lambda: shop.track(*batch))
-        assert moves(shop) - before == size
+        assert count_moves(shop) - before == size
         return statement_count
 
     assert len({tracked(size) for size in (1, 10, 100)}) == 1
@@ -56,20 +57,21 @@ def test_tiers_that_move_with_every_item_of_a_set_cost_the_same_for_1_item_as_fo
             for wallet in wallets
         ]
         shop.give(shop.member(), 100)
-        before = moves(shop)
+        before = count_moves(shop)
         path = f"/ledgers/{created.ledger_id}/transaction-sets"
         statement_count = count(shop.engine, lambda: shop.administration.request("POST", path, {"create": items}))
-        assert moves(shop) - before == size
+        assert count_moves(shop) - before == size
         return statement_count
 
     assert len({posted(size) for size in (1, 10, 50)}) == 1
 
 
-def test_a_program_with_nothing_beyond_its_default_tier_costs_nothing(shop):
+def test_tiers_that_no_event_changes_cost_no_statement(shop):
     member = shop.member()
     shop.campaign(running(mint(1)), eventType=GENERIC)
 
     def costs():
+        """The statements of a mint and of an event."""
         shop.give(member, 1)
         shop.track(event(member))
         return count(shop.engine, lambda: shop.give(member, 1)), count(shop.engine, lambda: shop.track(event(member)))
@@ -78,10 +80,10 @@ def test_a_program_with_nothing_beyond_its_default_tier_costs_nothing(shop):
     program = shop.administration.get(path)["loyaltyProgram"]
     body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId")}
     shop.administration.put(path, {**body, "setAsDefault": True, "tierPointsLedgerAccountId": None})
-    without = costs()
+    costs_without_tiers = costs()
     TierSchedule.new(shop)
-    assert costs() == without
+    assert costs() == costs_without_tiers
     TierSchedule.new(shop, Silver=10**6)
     mints, tracks = costs()
-    assert tracks == without[1], "the tiers come with the members"
-    assert mints == without[0], "the member's tier comes with the member"
+    assert tracks == costs_without_tiers[1], "the statement that reads members reads their tiers, too"
+    assert mints == costs_without_tiers[0], "the statement that reads the member reads its tiers, too"

@@ -1,4 +1,4 @@
-"""The time for the rules of events: each has its own, within that of its call."""
+"""The CPU time for the rules of events: 10 seconds for each event, and 25 seconds for all events of a call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unit(execution, *, is_dry_run=False):
 
 
 def spend(clock, unit, origin=None):
-    """How long an event of rules without end is evaluated."""
+    """The seconds for which an event with endless rules is evaluated; `origin` is the batched call that tracked it."""
     begin = clock.seconds
     deadline = evaluation._deadline(unit, SimpleNamespace(origin=origin))
     while not deadline.has_passed():
@@ -50,13 +50,13 @@ def test_the_events_of_a_call_share_its_time(clock):
     assert [spend(clock, of_call) for _ in range(4)] == [10, 10, 5, 0]
 
 
-def test_a_call_takes_no_time_from_another_of_its_batch(clock):
+def test_the_calls_of_a_batch_each_have_their_own_time(clock):
     batch = unit(call(CALLER))
     first, second = EventOrigin("r1", "somebody"), EventOrigin("r2", "somebody")
     assert [spend(clock, batch, origin) for origin in (first, first, first, second, second)] == [10, 10, 5, 10, 10]
 
 
-def test_the_events_of_a_dry_run_share_the_time_of_one(clock):
+def test_the_events_of_a_dry_run_share_the_time_of_one_event(clock):
     dry_run = unit(call(CALLER), is_dry_run=True)
     assert [spend(clock, dry_run) for _ in range(2)] == [10, 0]
 

@@ -1,4 +1,4 @@
-"""Tracking while the settings change: a batch that has read them and the one who changes them meet."""
+"""Tracking while the configuration changes: a batch has read it already, and another call changes it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ def incoming(member):
     return IncomingEvent(str(uuid.uuid4()), "member-generic-event", loyalty_member_id=member)
 
 
-def tracked(db, organization, *events):
+def track_events(db, organization, *events):
+    """The results of the events, which are tracked in the transaction of `db`."""
     execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="request")
     return [result.answer for result in track(UnitOfWork(execution), events)]
 
 
-def test_a_member_of_a_tier_made_a_moment_ago_is_tracked(api, shop):
+def test_events_of_a_member_in_a_tier_that_the_batch_does_not_know_are_tracked(api, shop):
     program = shop.organization.created.loyalty_program_id
     with api.engine.begin() as db:
         organization = organizations.find(db, shop.organization.id)
@@ -39,11 +40,11 @@ def test_a_member_of_a_tier_made_a_moment_ago_is_tracked(api, shop):
         body = {"name": "Gold", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
         shop.administration.post(f"/loyalty-programs/{program}/tiers", body)
         member = shop.member()
-        [result] = tracked(db, organization, incoming(member))
+        [result] = track_events(db, organization, incoming(member))
     assert result["status"] == "success"
 
 
-def test_an_account_that_has_begun_to_track_points_gets_lots(api, shop):
+def test_a_mint_creates_lots_if_the_account_has_begun_to_track_points_meanwhile(api, shop):
     member, account = shop.member(), shop.account()
     shop.campaign(running(mint(5, ledgerAccountKey=account["ledgerAccountKey"])))
     path = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
@@ -52,13 +53,13 @@ def test_an_account_that_has_begun_to_track_points_gets_lots(api, shop):
         configuration_of(db, organization)
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, {**body, "pointTrackingEnabled": True})
-        tracked(db, organization, incoming(member))
+        track_events(db, organization, incoming(member))
     shop.check_ledger()
     shop.give(member, 5, "burn", ledgerAccountId=account["ledgerAccountId"])
     shop.check_ledger()
 
 
-def test_an_account_that_has_become_inactive_takes_nothing(api, shop):
+def test_a_mint_fails_if_the_account_has_become_inactive_meanwhile(api, shop):
     member, account = shop.member(), shop.account()
     shop.campaign(running(mint(5, ledgerAccountKey=account["ledgerAccountKey"])))
     path = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
@@ -67,11 +68,11 @@ def test_an_account_that_has_become_inactive_takes_nothing(api, shop):
         configuration_of(db, organization)
         body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, body)
-        [result] = tracked(db, organization, incoming(member))
+        [result] = track_events(db, organization, incoming(member))
     assert result["effects"][0]["error"]["type"] == "/problems/account-inactive"
 
 
-def test_an_event_that_cannot_be_written_leaves_nothing_behind(api, shop, monkeypatch):
+def test_an_event_that_fails_while_it_is_stored_changes_nothing_and_can_be_sent_again(api, shop, monkeypatch):
     member = shop.member()
     shop.campaign(running(mint(5)), maxTransactionsPerMember=3)
     before = len(shop.rows("events"))

@@ -1,4 +1,4 @@
-"""The work that calls give the database: the same number of statements for one thing and for a hundred."""
+"""Statements of calls: the same number for 1 and for 100 events, and for lists of 1 and of 25 rows."""
 
 from __future__ import annotations
 
@@ -49,13 +49,14 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
             results = shop.track(*batch(size))
             assert {result["status"] for result in results} == {"success"}
             assert {e["status"] for result in results for e in result["effects"]} == {"executed"}
+            # 3 campaigns with 4 effects each.
             assert len(results[0]["effects"]) == 12
 
         return count(shop.engine, call)
 
     shop.track(*batch(20))
     one, ten, hundred = (tracked(size) for size in (1, 10, 100))
-    # Lots that the same batch spends need their ids before, which a single event may not need.
+    # A batch that spends its own lots reserves their ids in a further statement.
     assert one <= ten <= hundred <= one + 1
     assert hundred < 40
 
@@ -77,16 +78,16 @@ def test_the_other_modes_cost_as_many_statements_for_1_event_as_for_100(rewardin
     assert len(set(counts.values())) == 1
 
 
-def test_answering_again_costs_no_more_than_acting(rewarding):
+def test_repeated_requests_cost_fewer_statements_than_new_ones(rewarding):
     shop, member = rewarding, rewarding.member()
     batch = [order(member, 5) for _ in range(50)]
-    acting = count(shop.engine, lambda: shop.track(*batch))
+    first = count(shop.engine, lambda: shop.track(*batch))
     again = count(shop.engine, lambda: shop.track(*batch))
-    assert again < acting
+    assert again < first
     assert again == count(shop.engine, lambda: shop.track(batch[0]))
 
 
-def test_moving_orders_on_costs_as_many_statements_for_1_as_for_50(shop):
+def test_confirming_orders_costs_as_many_statements_for_1_as_for_50(shop):
     shop = Shop(shop.organization.api.organization())
     member = shop.member()
     shop.campaign(running(mint(3)), pointsMonthlyLimitPerMember=10**9)
@@ -116,7 +117,7 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
         (shop.integration, f"/members/{members[0]}/events"),
         (shop.administration, f"/members/{member_id}/events"),
     ]
-    # What a list needs of the configuration is read once by a process.
+    # The configuration that lists need is cached at the first call.
     shop.integration.get("/members", limit=1)
     for surface, path in lists:
         short = count(shop.engine, lambda s=surface, p=path: s.get(p, limit=1))
@@ -126,12 +127,12 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
 
 @pytest.fixture(scope="module")
 def plain(api):
-    """An organization without anything that considers events."""
+    """An organization without campaigns, missions or programs that react to events."""
     return Shop(api.organization())
 
 
 class TestPointsOnEvents:
-    """Points that wait for an event of their member."""
+    """Points that become available at an event of their member."""
 
     TYPE = "member-profile-completed"
 
@@ -148,10 +149,11 @@ class TestPointsOnEvents:
             shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", body, expect=200)
 
     def balance(self, shop, member):
+        """The available and the pending points of a member."""
         [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
         return balance["balance"], balance["pending"]
 
-    def test_waiting_points_of_one_member_cost_others_no_statement(self, plain):
+    def test_waiting_points_of_a_member_cost_events_of_others_no_statement(self, plain):
         member, waiting = plain.member(), plain.member()
         plain.track(event(member, self.TYPE))
         before = self.statements(plain, [member])

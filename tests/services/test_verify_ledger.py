@@ -1,4 +1,4 @@
-"""Every way in which books can be wrong is found and named."""
+"""Verifying reports every kind of error in the records of a ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.undistributed
 
 @dataclass
 class LedgerSession:
-    """Right books that hold a bit of everything, and what they consist of."""
+    """A correct ledger with some records of each kind, and the ids of those that tests change."""
 
     ledger: RawLedger
     ana: int
@@ -32,7 +32,7 @@ class LedgerSession:
     lot: int
 
     def execute(self, statement, **values):
-        """Run SQL past every constraint."""
+        """Run SQL without constraints; its parameters are the given values and the ids of the session."""
         values = {"org": self.ledger.organization_id, **vars(self), **values}
         values = {name: value for name, value in values.items() if f":{name}" in statement}
         self.ledger.db.execute(text(statement), values)
@@ -54,7 +54,7 @@ def session(db):
         text("UPDATE ledger_transactions SET reversal_ledger_transaction_id = :r WHERE ledger_transaction_id = :b"),
         {"r": revert, "b": burn},
     )
-    # A revert of a burn is no mint: what it gives back was not burned after all.
+    # RawLedger counts the revert as a mint, but the revert of a burn only lowers the burned points.
     ledger.supply(ledger.account_id, minted=-20, burned=-20)
     pending = ledger.transaction(0, ana, ben, 7, status=PENDING, reserved_amount=7)
     for wallet, debit, credit in ((ana, 7, 0), (ben, 0, 7)):
@@ -93,7 +93,7 @@ def session(db):
 
 
 def owe_four(ledger, wallet, account):
-    """A burn of ten of which six were there, and a mint of five that repays a part of the debt."""
+    """Let the wallet have a debt of 4: a burn of 15 when its balance is 6, and then a mint of 5 that repays a part."""
     ledger.lot(wallet, ledger.mint(wallet, 6, account), 0, None, account, amount=6)
     burn = ledger.transaction(2, wallet, None, 15, account)
     ledger.db.execute(
@@ -125,12 +125,12 @@ def owe_four(ledger, wallet, account):
     )
 
 
-def test_right_books_have_nothing_broken(session):
+def test_a_correct_ledger_has_no_violations(session):
     assert session.verify() == []
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"),
+    ("change", "words"),
     [
         (
             "UPDATE ledger_entries SET amount = amount + 1 WHERE ledger_transaction_id = :mint AND wallet_id IS NULL",
@@ -259,20 +259,20 @@ def test_right_books_have_nothing_broken(session):
         ),
     ],
 )
-def test_a_fault_is_found_and_named(session, fault, words):
+def test_each_violation_is_reported(session, change, words):
     points = session.ledger.account_id
-    session.execute(fault, points=points)
+    session.execute(change, points=points)
     message = words.format(org=session.ledger.organization_id, points=points, **vars(session))
     assert f"organization {session.ledger.organization_id}, {message}" in session.verify()
 
 
-def test_other_organizations_are_left_out(session, db):
+def test_verifying_an_organization_ignores_violations_of_others(session, db):
     session.execute("DELETE FROM ledger_entries WHERE ledger_transaction_id = :mint")
     other = RawLedger.new(db)
     assert verify(db, other.organization_id) == []
 
 
-def test_the_first_50_faults_of_a_kind_are_named(session):
+def test_the_first_50_violations_of_a_kind_are_reported(session):
     for _ in range(60):
         session.ledger.transaction(MINT, None, session.ana, 1)
     findings = session.verify()

@@ -1,4 +1,4 @@
-"""The checks of records join by all their keys: what they read grows with the records, not with their square."""
+"""The checks of records join by all their keys, so that the rows they read grow linearly with the records."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def joined_by(node: dict[str, Any]) -> set[str]:
-    """The columns by which a node finds what belongs together."""
+    """The columns by which a node joins."""
     condition = node.get("Hash Cond") or node.get("Merge Cond") or ""
     return set(re.findall(r"\.(\w+)", condition))
 
 
 def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
     plan_for_many(ledger.db)
-    most = 4 * ledger.db.execute(text("SELECT count(*) FROM ledger_entries")).scalar_one()
+    max_rows = 4 * ledger.db.execute(text("SELECT count(*) FROM ledger_entries")).scalar_one()
     for check in (*ledger_checks.CHECKS, *record_checks.CHECKS):
         for organization_id in (ledger.organization_id, None):
             explain = text(f"EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) {VIOLATIONS.format(check)}")
@@ -50,14 +50,14 @@ def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
             [plan] = ledger.db.execute(explain, parameters).scalar_one()
             for node in nodes(plan["Plan"]):
                 rows_read = node["Actual Rows"] + node.get("Rows Removed by Join Filter", 0)
-                assert rows_read * node["Actual Loops"] <= most, (check, node)
+                assert rows_read * node["Actual Loops"] <= max_rows, (check, node)
                 if node["Node Type"] == "Nested Loop":
-                    # Rows that belong to each row: the two sides of a transaction or of a chain, counts of an event.
+                    # A nested loop may only add values of the row itself, such as the two sides of a transaction.
                     inner = next(child for child in nodes(node["Plans"][1]) if child["Node Type"] != "Memoize")
                     assert inner["Node Type"] in ("Values Scan", "Result", "Function Scan"), (check, node)
                 elif "Join" in node["Node Type"]:
                     assert joined_by(node) - {"organization_id"}, (check, node)
 
 
-def test_many_wallets_that_are_right_have_nothing_broken(ledger: RawLedger) -> None:
+def test_many_correct_wallets_have_no_violations(ledger: RawLedger) -> None:
     assert verify(ledger.db, ledger.organization_id) == []
