@@ -1,4 +1,4 @@
-"""A running installation under siege: server, workers, database and receiver of webhooks, each killed and replaced."""
+"""A running installation whose server, workers, database and receiver of webhooks are killed and replaced."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TYPES = {"/results": "AsyncTrackWebhook", "/events": "WebHook"}
 HAS_QUEUED_EVENTS = "SELECT EXISTS (SELECT 1 FROM queued_events WHERE dead_at IS NULL)"
 HAS_PENDING_MESSAGES = "SELECT EXISTS (SELECT 1 FROM trigger_deliveries WHERE status = 'pending')"
 
-# A fault of the system that certain events meet again and again.
+# A database error at every attempt to evaluate certain orders.
 POISONING = f"""
 CREATE FUNCTION poisoned() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE division_by_zero; END $$;
 CREATE TRIGGER poisoned BEFORE INSERT ON purchase_orders FOR EACH ROW
@@ -46,9 +46,9 @@ CREATE TRIGGER poisoned BEFORE INSERT ON purchase_orders FOR EACH ROW
 """
 CURE = "DROP FUNCTION poisoned CASCADE"
 
-# The hours of the published schedule pass: failed messages are due, and so are those of a sender that has died by now,
-# since no attempt lasts longer than 15 seconds.
-TIME_GOES_BY = f"""
+# Replaces the hours of the published schedule: makes failed messages due, and the messages that a killed sender has
+# claimed: their attempts began more than 16 seconds ago, and no attempt lasts longer than 15.
+MAKE_MESSAGES_DUE = f"""
 UPDATE trigger_deliveries SET next_attempt_at = now()
 WHERE organization_id = 1 AND status = 'pending' AND next_attempt_at > now()
     AND (last_attempt_at < now() - interval '16 seconds'
@@ -58,7 +58,7 @@ WHERE organization_id = 1 AND status = 'pending' AND next_attempt_at > now()
 
 @dataclass
 class Receiver:
-    """The receiver in a process of its own, and what it has logged."""
+    """The receiver of webhooks, which runs in its own process, and the requests that it has logged."""
 
     log: Path
     port: int = field(default_factory=free_port)
@@ -69,7 +69,7 @@ class Receiver:
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
-        """Start it, for the first time or again."""
+        """Start the receiver, for the first time or again, and wait until it is ready."""
         self._starts += 1
         command = [sys.executable, "-m", "tests.processes.moody_receiver", str(self.port), str(self.log)]
         variables = environment(self.log.parent)
@@ -79,7 +79,7 @@ class Receiver:
         assert self.process.stdout.readline() == "ready\n"
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill the receiver if it has been started."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -87,7 +87,7 @@ class Receiver:
 
     @property
     def received(self) -> int:
-        """How many requests have come."""
+        """The number of requests that the receiver has logged."""
         with self._counting, self.log.open("rb") as log:
             log.seek(self._read)
             more = log.read()
@@ -101,7 +101,7 @@ class Receiver:
 
 
 class Api:
-    """The HTTP API of a running server, for clients who retry until they have a response."""
+    """The HTTP API of a running server, with retries until the server responds."""
 
     def __init__(self, server: Server) -> None:
         _, self._headers = curl_line(server.greeting())
@@ -109,25 +109,25 @@ class Api:
         self.unanswered = 0
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of a response; a call without one, or with 503, is retried."""
+        """The JSON of the response; a call without a response, or with 503, is retried."""
         deadline = time.monotonic() + 120
         while True:
             assert time.monotonic() < deadline
             try:
                 # Without `verify=False` each call loads the certificates of the system, which takes longer than a call.
-                answer = httpx.request(
+                response = httpx.request(
                     method, self._url + path, json=body, headers=self._headers, timeout=60, verify=False
                 )
             except httpx.TransportError:
-                answer = None
-            if answer is not None and answer.status_code != 503:
-                return answer.raise_for_status().json()
+                response = None
+            if response is not None and response.status_code != 503:
+                return response.raise_for_status().json()
             self.unanswered += 1
             time.sleep(0.2)
 
 
 class World:
-    """Everything that runs, and what kills it."""
+    """All processes of the installation, and the counts of those that were killed."""
 
     def __init__(self, home: Path, options: Mapping[str, str], stack: ExitStack) -> None:
         self.home, self._options, self._stack = home, options, stack
@@ -153,7 +153,7 @@ class World:
         self.server.process.stdout.close()
 
     def set_up(self, members: int) -> list[str]:
-        """The members, the campaigns, and then the triggers."""
+        """Create members, the campaigns and the triggers; returns the ids of the members."""
         names = [f"member-{number}" for number in range(members)]
         with ThreadPoolExecutor(CLIENTS) as pool:
             list(pool.map(lambda name: self.api.call("POST", "/members", {"loyaltyMemberId": name}), names))
@@ -178,7 +178,7 @@ class World:
         self._stack.callback(self.workers.kill)
 
     def kill(self, what: str, pick: random.Random) -> None:
-        """End one process of a kind without a word; another takes its place."""
+        """Kill a worker, a process of the server ("answering"), the receiver or the database, which is replaced."""
         self.killed[what] += 1
         self.killed_in_time[what] += fetch_value(self.engine, HAS_QUEUED_EVENTS)
         if what == "worker":
@@ -194,7 +194,7 @@ class World:
             self._database()
 
     def write(self, statement: str) -> None:
-        """Change the database, sooner or later."""
+        """Execute a statement in a transaction, with retries while the database is unavailable."""
 
         def work() -> None:
             with self.engine.begin() as db:
@@ -203,13 +203,13 @@ class World:
         patiently(work)
 
     def drain(self) -> None:
-        """Wait until all that can be evaluated is evaluated and reported."""
+        """Wait until no event is waiting, except dead letters, and no message is pending."""
         wait_until(lambda: not fetch_value(self.engine, HAS_QUEUED_EVENTS), 1800)
         self.evaluated_at = self.evaluated_at or time.monotonic()
-        wait_until(self._all_is_told, 1800)
+        wait_until(self._all_messages_are_sent, 1800)
 
-    def _all_is_told(self) -> bool:
-        self.write(TIME_GOES_BY)
+    def _all_messages_are_sent(self) -> bool:
+        self.write(MAKE_MESSAGES_DUE)
         time.sleep(0.5)
         return not fetch_value(self.engine, HAS_PENDING_MESSAGES)
 
@@ -220,18 +220,18 @@ def children_of(pid: int) -> set[int]:
 
 
 @contextmanager
-def time_going_by(world: World) -> Iterator[None]:
-    """For as long as the context lasts."""
+def messages_due_early(world: World) -> Iterator[None]:
+    """Make the messages due every 5 seconds during the block."""
     ended = threading.Event()
 
-    def go() -> None:
+    def repeat() -> None:
         while not ended.wait(5):
-            world.write(TIME_GOES_BY)
+            world.write(MAKE_MESSAGES_DUE)
 
     with ThreadPoolExecutor(1) as pool:
-        going = pool.submit(go)
+        repeating = pool.submit(repeat)
         try:
             yield
         finally:
             ended.set()
-        going.result()
+        repeating.result()

@@ -15,7 +15,7 @@ from tests.processes.loyalty import copy_home
 
 @pytest.fixture(scope="session")
 def migrated_home(temporary_directory: Path) -> Path:
-    """A home whose database has the schema and nothing else, and is not running; to be copied, which takes no time."""
+    """A home whose database has the schema and no organization, and is not running; copying it saves the migration."""
     home = temporary_directory / "migrated"
     with embedded.server(home) as url, disposed(create_engine(url, threads=1)) as engine:
         schema.migrate(engine)
@@ -24,14 +24,14 @@ def migrated_home(temporary_directory: Path) -> Path:
 
 @pytest.fixture
 def home(new_home: Path, migrated_home: Path) -> Path:
-    """A home of the test's own, in a directory of its own, with an empty database."""
+    """A home that only this test uses, in its own directory, with a database without organizations."""
     copy_home(migrated_home, new_home)
     return new_home
 
 
 @pytest.fixture(scope="module")
 def shared_home(temporary_directory: Path, migrated_home: Path) -> Iterator[Path]:
-    """A home that the tests of a file share, in a directory of its own, with an empty database."""
+    """A home that the tests of a file share, in its own directory, with a database without organizations."""
     directory = Path(tempfile.mkdtemp(dir=temporary_directory))
     directory.chmod(0o755)
     copy_home(migrated_home, directory / "home")
@@ -41,17 +41,17 @@ def shared_home(temporary_directory: Path, migrated_home: Path) -> Iterator[Path
 
 @pytest.fixture
 def new_home(temporary_directory: Path) -> Iterator[Path]:
-    """A home that does not exist yet, in a directory of its own; its database has ended when the test has."""
+    """A home that does not exist yet, in its own directory; at the end of the test its database is stopped."""
     directory = Path(tempfile.mkdtemp(dir=temporary_directory))
     directory.chmod(0o755)
     yield directory / "home"
     wait_until(lambda: _is_stopped(directory / "home"))
-    # At once, since files that are removed soon are never written to the disk.
+    # Remove the files at once: files that exist only for a short time are never written to the disk.
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_stopped(home: Path) -> bool:
-    """Stop what killed processes have left running; the last to leave does, and they take a moment to be gone."""
+    """Stop the database if killed processes left it running; False if it still runs, and has to be asked again."""
     description = embedded.describe(home)
     if description is None or not description.is_running:
         return True

@@ -1,4 +1,4 @@
-"""Workers that are killed and replaced, a database that is killed, and patience with both."""
+"""Workers that are killed and replaced, a database that is killed, and waits and retries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITING = "SELECT count(*) FROM queued_events"
 
 
 class Workers:
-    """`loyalty worker` in processes of their own, each replaced when it is killed."""
+    """Several processes of `loyalty worker`."""
 
     def __init__(self, home: Path, count: int, **variables: str) -> None:
         self._home = home
@@ -42,20 +42,20 @@ class Workers:
         return subprocess.Popen(command, env=environment(self._home, **self._variables), stderr=self._log)
 
     def kill_one(self, pick: random.Random) -> None:
-        """End one without a word, and start another."""
+        """Kill a random worker, and start another one."""
         index = pick.randrange(len(self._processes))
         self._processes[index].kill()
         self._processes[index].wait()
         self._processes[index] = self._start()
 
     def stop(self) -> list[int]:
-        """Stop all and wait; return their exit codes."""
+        """Ask all workers to stop, and wait; return their exit codes."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         return [process.wait(120) for process in self._processes]
 
     def kill(self) -> None:
-        """End all without a word."""
+        """Kill all workers that still run."""
         for process in self._processes:
             if process.poll() is None:
                 process.kill()
@@ -69,12 +69,12 @@ def database_pid(home: Path) -> int:
 
 
 def kill_database(home: Path, by: signal.Signals = signal.SIGKILL) -> None:
-    """End the database server without a word; by SIGQUIT it still removes its files and its shared memory."""
+    """Kill the database server; with SIGQUIT it still removes its files and its shared memory."""
     os.kill(database_pid(home), by)
 
 
 def patiently(work: Callable[[], Any], patience: float = 120) -> Any:
-    """The result of work that needs a database, which may be unavailable for a while."""
+    """The result of the work, which is repeated for up to `patience` seconds while the database is unavailable."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -85,7 +85,7 @@ def patiently(work: Callable[[], Any], patience: float = 120) -> Any:
 
 
 def fetch_value(engine: Engine, statement: str) -> Any:
-    """The one value that a query returns, sooner or later."""
+    """The only value that a query returns, with retries while the database is unavailable."""
 
     def ask() -> Any:
         with engine.connect() as db:
@@ -95,7 +95,7 @@ def fetch_value(engine: Engine, statement: str) -> Any:
 
 
 def wait_until(question: Callable[[], Any], patience: float = 600) -> None:
-    """Ask until the result is true."""
+    """Repeat the question until its result is true; fail after `patience` seconds."""
     deadline = time.monotonic() + patience
     while not question():
         assert time.monotonic() < deadline
@@ -103,13 +103,13 @@ def wait_until(question: Callable[[], Any], patience: float = 600) -> None:
 
 
 def verify_all(db: Connection) -> list[str]:
-    """The faults in the books of all organizations."""
-    return [fault for o in organizations.find_all(db) for fault in verify(db, o.organization_id)]
+    """The violations that `verify` reports of all organizations."""
+    return [violation for o in organizations.find_all(db) for violation in verify(db, o.organization_id)]
 
 
 @contextmanager
 def disposed(engine: Engine) -> Iterator[Engine]:
-    """An engine whose connections are closed in the end."""
+    """The engine, whose connections are closed at the end of the block."""
     try:
         yield engine
     finally:

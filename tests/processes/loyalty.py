@@ -1,4 +1,4 @@
-"""The command `loyalty`, in processes of its own and in that of the test."""
+"""The command `loyalty`, run in its own process or in the process of the test."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ BELOW_EPHEMERAL_PORTS = (20_000, 32_000)
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
-    """The environment of a command that uses the embedded database of a home, and nothing of the caller's settings."""
+    """The environment of a command that uses the embedded database of a home, without the settings of this process."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PG"))}
     return {**inherited, "PYTHONPATH": str(ROOT), "LOYALTY_HOME": str(home), **variables}
 
 
 def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+    """Run a command in its own process, and wait until it ends."""
     return subprocess.run(
         [sys.executable, "-m", "handlers", *arguments],
         env=environment(home, **variables),
@@ -46,19 +46,19 @@ def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
 
 
 def invoke(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end in the process of the test, which saves the start of another.
+    """Run a command in the process of the test, which saves the start of another process.
 
-    Tests of what a command prints and changes use this; those of its start, of signals and of logs use `loyalty`. An
+    Use this to test what a command prints and changes; use `loyalty` to test its start, signals and logs. An
     exception that would be a traceback there is raised here.
     """
-    of_caller = dict.fromkeys(name for name in os.environ if name.startswith(("LOYALTY_", "PG")))
+    unset_variables = dict.fromkeys(name for name in os.environ if name.startswith(("LOYALTY_", "PG")))
     handler = signal.getsignal(signal.SIGTERM)
     try:
         result = CliRunner().invoke(
             main,
             arguments,
             prog_name="loyalty",
-            env={**of_caller, "LOYALTY_HOME": str(home), **variables},
+            env={**unset_variables, "LOYALTY_HOME": str(home), **variables},
             catch_exceptions=False,
         )
     finally:
@@ -93,7 +93,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def greeting(self) -> str:
-        """The lines that it prints when it is ready; raises if it ends before that."""
+        """The lines that the server prints until it is ready; raises AssertionError if it ends before."""
         lines = []
         assert self.process.stdout is not None
         for line in self.process.stdout:
@@ -103,7 +103,7 @@ class Server:
         raise AssertionError(self.log.read_text()[-3000:])
 
     def wait_until_ready(self) -> None:
-        """Wait until it responds that it is ready; raises if it ends before that."""
+        """Wait until the server responds that it is ready; raises AssertionError if it ends before."""
         deadline = time.monotonic() + 240
         while status(f"{self.url}/health/ready") != 200:
             is_late = self.process.poll() is not None or time.monotonic() > deadline
@@ -111,7 +111,7 @@ class Server:
             time.sleep(0.1)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal to the parent and wait; returns the exit code."""
+        """Send a signal to the parent process of the server and wait; returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(120)
 
@@ -121,12 +121,12 @@ class Server:
 
 
 def copy_home(home: Path, target: Path) -> None:
-    """Copy a home whose database is not running, with its owner, for any user who runs the tests."""
+    """Copy a home whose database is not running; the copy keeps the owner of the files."""
     subprocess.run(["cp", "-a", home, target], check=True)
 
 
 def curl_line(greeting: str) -> tuple[str, dict[str, str]]:
-    """The URL and the headers of the line to paste, with the token of the line before it."""
+    """The URL and the headers of the printed curl command, with the token of the export command before it."""
     (token,) = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.MULTILINE)
     (line,) = re.findall(r"^ *(curl .*)$", greeting, re.MULTILINE)
     words = shlex.split(line.replace("$TOKEN", token))
@@ -135,12 +135,12 @@ def curl_line(greeting: str) -> tuple[str, dict[str, str]]:
     return words[3], {name: value}
 
 
-def _limit_descriptors(most: int) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def _limit_descriptors(limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 def free_port() -> int:
-    """A free port that no socket bound to port 0 gets: it stays free while its server is killed and started again."""
+    """A free port below the ephemeral ones, so that it stays free while its server is killed and started again."""
     while True:
         port = random.SystemRandom().randrange(*BELOW_EPHEMERAL_PORTS)
         with socket.socket() as listener, suppress(OSError):

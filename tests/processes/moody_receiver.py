@@ -1,4 +1,4 @@
-"""A receiver of webhooks with bad days: it responds with 200, 500 or half a line, hangs up, or never responds.
+"""A receiver of webhooks that responds with 204, 500, 307 or half a line, hangs up, or never responds, at random.
 
 Run with a port, the name of its log and a seed. It checks every signature with the library that Standard Webhooks
 publishes, with the secret of the path, and logs a line before it responds: id, path, verdict, mood and payload.
@@ -20,7 +20,7 @@ SECRETS = {
     "/events": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
 }
 RECEIVED = "received"
-# In a thousand; the rest get a 2xx.
+# How many of a thousand requests get which response; all others get a 204.
 MOODS = {"500": 40, "307": 5, "cut": 20, "half": 10, "hang": 1}
 
 
@@ -35,7 +35,7 @@ def mood(pick: random.Random) -> str:
 
 
 def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
-    """What is logged of a request."""
+    """The line of the log about a request; `how` is the mood."""
     try:
         message: Any = Webhook(SECRETS[path]).verify(body, headers)
         verdict = "signed"
@@ -47,9 +47,9 @@ def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
 
 
 async def answer(how: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Respond, or do what replaces a response."""
+    """Respond as the mood `how` says."""
     if how == "hang":
-        await asyncio.wait_for(reader.read(1), 60)  # until the other side has had enough
+        await asyncio.wait_for(reader.read(1), 60)  # until the sender hangs up
     elif how == "half":
         writer.write(b"HTTP/1.1 20")
     elif how != "cut":

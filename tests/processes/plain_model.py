@@ -1,4 +1,4 @@
-"""What a stream of events should leave, reckoned in the plainest way: one event after the other, in dictionaries."""
+"""The expected result of a stream of events, computed in the simplest way: event by event, in dictionaries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED
 
 BONUS, BONUSES = 10, 3
-PRICE, LEAST = 30, 40
-# A point a dollar; a bonus for the first orders; and a member with enough points pays for a generic event. So what an
+PRICE, MIN_BALANCE = 30, 40
+# A point per dollar; a bonus for the first orders; and a member with enough points pays for a generic event. So what an
 # event does depends on which of the member's events came before it.
 CAMPAIGNS: Sequence[tuple[Mapping[str, Any], str | None, Mapping[str, Any]]] = (
     ({"code": "a-dollars", "eventType": ORDER_CREATED}, None, mint(("=", "floor(order.total)"))),
@@ -26,13 +26,17 @@ CAMPAIGNS: Sequence[tuple[Mapping[str, Any], str | None, Mapping[str, Any]]] = (
         None,
         mint(BONUS),
     ),
-    ({"code": "c-price", "eventType": GENERIC}, f"balances.points >= {LEAST}", effect("burn-points", amount=PRICE)),
+    (
+        {"code": "c-price", "eventType": GENERIC},
+        f"balances.points >= {MIN_BALANCE}",
+        effect("burn-points", amount=PRICE),
+    ),
 )
 POISON = "poison"
 
 
 def new_event(member: str, pick: random.Random, poisoned: bool = False) -> dict[str, Any]:
-    """An order, or sometimes a generic event."""
+    """The creation of an order, or sometimes a generic event; a poisoned event is always the creation of an order."""
     key = f"{POISON if poisoned else 'event'}-{uuid.UUID(int=pick.getrandbits(128))}"
     fields = {"loyaltyMemberId": member, "systemUniqueKey": key}
     if not poisoned and pick.random() < 0.3:
@@ -43,7 +47,7 @@ def new_event(member: str, pick: random.Random, poisoned: bool = False) -> dict[
 
 @dataclass
 class Model:
-    """Balances, counters and the balance after each movement of each event, by the keys that clients chose."""
+    """Balances and bonuses by member; the balances after the movements of each event, and the orders, by its key."""
 
     balances: dict[str, int] = field(default_factory=dict)
     bonuses: dict[str, int] = field(default_factory=dict)
@@ -52,13 +56,13 @@ class Model:
 
     @classmethod
     def of(cls, events: Iterable[Mapping[str, Any]]) -> Model:
-        """What these leave, in this order."""
+        """The model after these events, which happen in this order."""
         model = cls()
         for event in events:
-            model._take(event)
+            model._apply(event)
         return model
 
-    def _take(self, event: Mapping[str, Any]) -> None:
+    def _apply(self, event: Mapping[str, Any]) -> None:
         member, key = event["loyaltyMemberId"], event["systemUniqueKey"]
         balance = self.balances.setdefault(member, 0)
         after = self.movements[key] = []
@@ -68,6 +72,6 @@ class Model:
             if self.bonuses.setdefault(member, 0) < BONUSES:
                 self.bonuses[member] += 1
                 after.append(after[-1] + BONUS)
-        elif balance >= LEAST:
+        elif balance >= MIN_BALANCE:
             after.append(balance - PRICE)
         self.balances[member] = after[-1] if after else balance

@@ -14,8 +14,8 @@ PRIMARY = {"fsync": "off", "wal_level": "replica", "max_wal_senders": "4"}
 
 
 def standby_of(primary: Path) -> tuple[Path, dict[str, str]]:
-    """The home of a standby, and its settings: a copy of the primary's files while the primary is down."""
-    # A standby goes on from files that were last written with the log that it needs.
+    """Copy the home of a primary, which is not running, as a standby; returns the standby's home and its settings."""
+    # The files have to be written with the log level of a primary before they are copied.
     with embedded.server(primary, options=PRIMARY) as url:
         pass
     home = primary.parent / "standby"

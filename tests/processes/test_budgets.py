@@ -1,4 +1,4 @@
-"""A budget of 10,000.00 and 2,000 sales of fifty tills, served by four processes: not a cent more is given."""
+"""2,000 sales at fifty tills, served by four processes, use exactly a budget of 10,000.00."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDER_CREATED = "member-purchase-order-created"
 
 
 def set_up(tenant: Tenant, *, partial: bool) -> int:
-    """A campaign of the budget; its id."""
+    """Create a campaign with the budget, and a trigger; returns the id of the campaign."""
     tenant.call("PUT", tenant.administration, {"defaultLocale": "en", "currency": "EUR"})
     rule = {"scope": "campaign", "type": "money", "period": "total", "limit": 10000, "alertShares": [80]}
     body = {
@@ -58,7 +58,7 @@ def sale(member: str, number: int) -> dict[str, Any]:
 
 
 def sell(tenant: Tenant) -> list[Decimal]:
-    """The discounts of all sales, each tracked by one of the tills for a customer of its own."""
+    """Track all sales concurrently, each till for its own customer; returns the discounts."""
     members = [tenant.member() for _ in range(TILLS)]
 
     def work(till: int) -> list[Decimal]:
@@ -82,7 +82,7 @@ def sell(tenant: Tenant) -> list[Decimal]:
 
 @contextmanager
 def serving(home: Path) -> Iterator[tuple[Server, Engine]]:
-    """A server of four processes, and an engine of the tests' own on its database."""
+    """A server with four processes, and an engine on its database."""
     server = Server(home, "--workers", "4", "--no-worker", LOYALTY_LOG_LEVEL="warning")
     try:
         server.wait_until_ready()
@@ -95,6 +95,7 @@ def serving(home: Path) -> Iterator[tuple[Server, Engine]]:
 @pytest.mark.stress
 @pytest.mark.parametrize(
     ("partial", "total", "amounts"),
+    # A discount is 7.5, so the budget allows 1333 of them and a rest of 2.5.
     [
         (False, "9997.50", {"7.5": 1333, "0": 667}),
         (True, "10000.00", {"7.5": 1333, "2.5": 1, "0": 666}),
@@ -114,5 +115,6 @@ def test_two_thousand_sales_spend_a_budget_exactly(
         assert (Decimal(str(limit["used"])), Decimal(str(limit["left"]))) == (Decimal(total), BUDGET - Decimal(total))
         with engine.connect() as db:
             deliveries = "SELECT type, payload::jsonb -> 'data' ->> 'used' FROM trigger_deliveries"
+            # The first multiple of 7.5 above the alert share of 80 %.
             assert db.execute(text(deliveries)).all() == [("campaign.limit-reached", "8002.5")]
             assert verify_all(db) == []

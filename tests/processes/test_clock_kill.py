@@ -1,4 +1,4 @@
-"""kill -9 of the process that advances a test clock: each step is done once."""
+"""The process that advances a test clock is killed (kill -9): each step is still executed exactly once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXPIRIES = "SELECT created_at FROM ledger_transactions WHERE organization_id = :
     ("days", "kills"),
     [pytest.param(100, 2, id="100 days"), pytest.param(365, 5, id="a year", marks=pytest.mark.stress)],
 )
-def test_an_advance_that_is_killed_goes_on_where_it_was(home, days, kills):
+def test_an_advance_whose_process_is_killed_continues_at_its_last_step(home, days, kills):
     with embedded.server(home, options={"fsync": "off"}) as url:
         with running_api(Settings(database_url=url, home=home)) as api:
             clock = Clock.new(api, START.isoformat())

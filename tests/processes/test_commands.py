@@ -43,7 +43,7 @@ def organization(shared_home: Path):
         yield json.loads(created.stdout)
 
 
-def test_an_organization_is_answered_with_all_its_keys(organization):
+def test_a_new_organization_is_printed_with_all_its_ids_keys_and_credentials(organization):
     assert list(organization) == [
         "organizationId",
         "organizationKey",
@@ -58,7 +58,7 @@ def test_an_organization_is_answered_with_all_its_keys(organization):
     assert all(organization.values())
 
 
-def test_without_json_it_is_for_people(shared_home):
+def test_without_json_a_new_organization_is_printed_as_lines_of_names_and_values(shared_home):
     created = invoke(shared_home, "organizations", "create", "Bakery Ünïcode")
     assert created.returncode == 0
     assert [line.split()[0] for line in created.stdout.splitlines()][:2] == ["organizationId", "organizationKey"]
@@ -71,10 +71,10 @@ def test_organizations_are_listed(shared_home, organization):
     assert [row["organizationId"] for row in rows] == sorted(row["organizationId"] for row in rows)
     [row] = [row for row in rows if row["organizationId"] == organization["organizationId"]]
     assert (row["organizationKey"], row["name"]) == (organization["organizationKey"], "Corner Coffee")
-    headings, *for_people = invoke(shared_home, "organizations", "list").stdout.splitlines()
+    headings, *lines = invoke(shared_home, "organizations", "list").stdout.splitlines()
     assert headings.split() == ["id", "key", "created", "environment", "name"]
-    assert len(for_people) == len(rows)
-    assert for_people[rows.index(row)].split()[:2] == [str(row["organizationId"]), row["organizationKey"]]
+    assert len(lines) == len(rows)
+    assert lines[rows.index(row)].split()[:2] == [str(row["organizationId"]), row["organizationKey"]]
 
 
 def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization):
@@ -101,13 +101,13 @@ def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization)
 
 
 @pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb"])
-def test_a_name_that_cannot_be_one_is_refused(shared_home, name):
+def test_an_invalid_name_of_an_organization_is_refused(shared_home, name):
     completed = invoke(shared_home, "organizations", "create", name)
     assert completed.returncode == 2
     assert "NAME" in completed.stderr
 
 
-def test_a_token_carries_what_was_asked_for(shared_home, organization):
+def test_a_token_has_the_requested_organization_roles_and_lifetime(shared_home, organization):
     identity = str(organization["organizationId"])
     completed = loyalty(shared_home, "token", "--organization", identity, "--role", "members:write", "--expires", "60")
     assert completed.returncode == 0, completed.stderr
@@ -131,7 +131,7 @@ def test_a_token_carries_what_was_asked_for(shared_home, organization):
         (["--organization", "1", "--expires", "0"], 2, "--expires"),
     ],
 )
-def test_a_token_that_cannot_be_made_is_refused(shared_home, arguments, code, message):
+def test_a_token_of_an_unknown_organization_role_or_lifetime_is_refused(shared_home, arguments, code, message):
     completed = invoke(shared_home, "token", *arguments)
     assert (completed.returncode, completed.stdout) == (code, "")
     assert message in completed.stderr
@@ -139,7 +139,7 @@ def test_a_token_that_cannot_be_made_is_refused(shared_home, arguments, code, me
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
-def test_both_formats_hold_the_same_document(shared_home, surface):
+def test_json_and_yaml_contain_the_same_document(shared_home, surface):
     as_json = invoke(shared_home, "openapi", surface)
     as_yaml = invoke(shared_home, "openapi", surface, "--format", "yaml")
     document = json.loads(as_json.stdout)
@@ -164,7 +164,7 @@ def test_the_examples_are_printed_as_requests(shared_home):
     assert "\n@baseUrl = https://shop.test/v2\n" in requests.stdout
 
 
-def test_a_sound_ledger_is_found_sound(shared_home, organization):
+def test_verify_reports_that_a_sound_ledger_is_sound(shared_home, organization):
     completed = invoke(shared_home, "verify")
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
@@ -215,17 +215,20 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
                     now=START,
                 )
                 until = START if name == "ana" else None
-                tiers = {(member.member_id, program_id): HeldTier(gold.loyalty_tier_id, True, until)}
+                tiers = {
+                    (member.member_id, program_id): HeldTier(gold.loyalty_tier_id, is_manual=True, expires_at=until)
+                }
                 member_tiers.move(db, organization_id, tiers, START)
         engine.dispose()
     options = ("--organization", str(organization_id))
     first, second = (invoke(shared_home, "evaluate-tiers", *options) for _ in range(2))
+    # Only ana's tier has expired.
     assert first.stdout == f"Organization {organization_id}: 1 evaluated, 1 moved.\n", first.stderr
     assert (second.returncode, second.stdout) == (0, "Nothing to evaluate.\n"), second.stderr
-    everyone = invoke(shared_home, "evaluate-tiers", "--all", *options)
-    assert everyone.returncode == 0
-    assert everyone.stdout.startswith(f"Organization {organization_id}: ")
-    assert everyone.stdout.endswith(", 0 moved.\n")
+    of_all_members = invoke(shared_home, "evaluate-tiers", "--all", *options)
+    assert of_all_members.returncode == 0
+    assert of_all_members.stdout.startswith(f"Organization {organization_id}: ")
+    assert of_all_members.stdout.endswith(", 0 moved.\n")
     unknown = loyalty(shared_home, "evaluate-tiers", "--organization", "999999")
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
 
@@ -258,7 +261,7 @@ def test_a_member_is_printed(shared_home, organization):
     assert (unknown.returncode, unknown.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
 
 
-def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
+def test_a_sample_fills_a_test_organization_and_a_reset_empties_it(shared_home, organization):
     live = str(organization["organizationId"])
     refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
     assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live} is not a test organization\n")
@@ -287,34 +290,34 @@ def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization Nobody\n")
 
 
-def test_the_doctor_finds_all_well(shared_home):
+def test_the_doctor_of_a_working_installation_reports_no_problem(shared_home):
     completed = invoke(shared_home, "doctor")
     assert completed.returncode == 0, completed.stdout
     assert "BAD" not in completed.stdout
     assert "embedded PostgreSQL" in completed.stdout
 
 
-def test_the_doctor_finds_a_typing_error_in_a_setting(shared_home):
+def test_the_doctor_reports_an_unknown_setting(shared_home):
     completed = invoke(shared_home, "doctor", LOYALTY_PROT="80")
     assert completed.returncode == 1
     assert "LOYALTY_PROT" in completed.stdout
 
 
-def test_the_doctor_changes_nothing_where_there_is_nothing(new_home):
+def test_the_doctor_reports_a_missing_home_and_creates_none(new_home):
     completed = invoke(new_home, "doctor")
     assert completed.returncode == 1
     assert "none in" in completed.stdout
     assert not new_home.exists()
 
 
-def test_the_doctor_finds_a_database_away_and_keeps_its_password(new_home):
+def test_the_doctor_reports_an_unreachable_database_without_its_password(new_home):
     completed = invoke(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
     assert completed.returncode == 1
     assert "BAD  connection" in completed.stdout
     assert "sesame" not in completed.stdout + completed.stderr
 
 
-def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
+def test_the_doctor_reports_pending_migrations(shared_home):
     with embedded.server(shared_home) as url:
         connection = psycopg2.connect(url)
         connection.autocommit = True
@@ -328,7 +331,7 @@ def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
 @pytest.mark.parametrize(
     "command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"], ["expire"]]
 )
-def test_commands_ask_for_migrations_first(new_home, command):
+def test_commands_without_a_database_ask_for_migrate(new_home, command):
     completed = invoke(new_home, *command)
     assert completed.returncode == 1
     assert "run `loyalty migrate` first" in completed.stderr
@@ -336,14 +339,14 @@ def test_commands_ask_for_migrations_first(new_home, command):
     assert embedded.describe(new_home) is None
 
 
-def test_migrating_twice_says_so(new_home):
+def test_migrating_again_reports_that_the_schema_is_up_to_date(new_home):
     first, second = invoke(new_home, "migrate"), invoke(new_home, "migrate")
     assert (first.returncode, second.returncode) == (0, 0)
     assert first.stdout.startswith("Applied: 1000")
     assert second.stdout == "The schema is up to date.\n"
 
 
-def test_a_database_without_citus_is_not_distributed(home):
+def test_distribute_refuses_a_database_without_citus(home):
     completed = loyalty(home, "distribute")
     assert (completed.returncode, completed.stdout) == (1, "")
     assert completed.stderr.startswith("Error: The database has no extension citus")
@@ -366,7 +369,7 @@ def test_migrate_check_reports_the_state_of_the_schema_by_text_and_exit_code(new
         assert json.loads(newer.stdout) == {"isUsable": False, "pending": [], "newer": "9999"}
 
 
-def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(new_home):
+def test_a_database_of_a_version_before_the_first_release_is_refused_with_a_way_out(new_home):
     with embedded.server(new_home, options={"fsync": "off"}) as url:
         with psycopg2.connect(url) as connection:
             connection.cursor().execute("CREATE TABLE alembic_version AS SELECT '0043' AS version_num")
@@ -386,14 +389,14 @@ def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(ne
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
-def test_a_bad_setting_is_exit_code_two_without_a_traceback(new_home, command):
+def test_an_invalid_setting_ends_a_command_with_exit_code_2_and_without_a_traceback(new_home, command):
     completed = loyalty(new_home, command, LOYALTY_THREADS="many")
     assert completed.returncode == 2
     assert completed.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire"])
-def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(new_home, command):
+def test_an_unreachable_database_ends_a_command_with_exit_code_1_without_a_traceback_or_password(new_home, command):
     completed = invoke(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
     assert completed.returncode == 1
     assert completed.stderr.startswith("Error: the database cannot be used: ")
@@ -402,14 +405,14 @@ def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(new_
 
 
 @pytest.mark.parametrize("command", ["worker", "verify", "expire"])
-def test_commands_that_need_a_database_make_none(new_home, command):
+def test_commands_that_need_a_database_do_not_create_one(new_home, command):
     completed = invoke(new_home, command)
     assert completed.returncode == 1
     assert completed.stderr.startswith(f"Error: there is no database in {new_home}: ")
     assert not new_home.exists()
 
 
-def test_a_home_that_cannot_be_one_is_reported(new_home):
+def test_a_home_that_is_a_file_is_reported(new_home):
     new_home.write_text("")
     completed = invoke(new_home, "migrate")
     assert completed.returncode == 1
@@ -439,7 +442,7 @@ def test_every_command_that_prints_results_has_json():
     without = {
         name for name, command in _commands() if "as_json" not in {parameter.name for parameter in command.params}
     }
-    # They run until they are ended, or print for another program.
+    # These run until they are stopped, or print for another program.
     assert without == {"serve", "worker", "mcp", "openapi", "completion", "export", "playground"}
 
 
@@ -466,7 +469,7 @@ finally:
 
 
 def imported_by(home, *arguments: str) -> set[str]:
-    """The modules that are imported when a command ends."""
+    """The modules that a command has imported when it ends."""
     program = [sys.executable, "-c", IMPORTED, *arguments]
     completed = subprocess.run(program, env=environment(home), capture_output=True, text=True, timeout=240)
     assert completed.returncode == 0, completed.stderr
@@ -490,7 +493,7 @@ def test_a_command_imports_only_what_it_needs(shared_home, command):
 
 
 @pytest.mark.parametrize("command", ["doctor", "import", "openapi"])
-def test_the_help_of_a_command_that_connects_late_imports_no_database(shared_home, command):
+def test_the_help_of_some_commands_imports_no_database(shared_home, command):
     imported = imported_by(shared_home, command, "--help")
     assert imported & {*HEAVY, "sqlalchemy", "psycopg2", "persistence.tables"} == set()
 
@@ -523,7 +526,7 @@ main(["doctor"])
 """
 
 
-def test_the_doctor_asks_for_the_server_before_it_imports_the_database(new_home):
+def test_the_doctor_calls_the_server_before_it_imports_the_database(new_home):
     program = [sys.executable, "-c", AT_THE_FIRST_REQUEST]
     completed = subprocess.run(
         program, env=environment(new_home), cwd=new_home.parent, capture_output=True, text=True, timeout=60
@@ -578,7 +581,7 @@ def test_colours_are_for_terminals_only(shared_home):
 
 
 def simulated(**more):
-    """The example of a simulation in the document, with other parts."""
+    """The simulation in the example of the OpenAPI document, with the given fields replaced."""
     operation = openapi.bundle("integration")["paths"]["/simulations"]["post"]
     example = operation["responses"]["200"]["content"]["application/json"]["example"]["simulation"]
     return {**example, **more}
@@ -602,7 +605,7 @@ def test_a_simulation_is_printed_with_what_is_earned_redeemable_and_missing(caps
     ]
 
 
-def test_a_simulation_says_why_an_action_does_not_apply(capsys):
+def test_a_printed_simulation_contains_the_reason_why_an_action_does_not_apply(capsys):
     label = "not true: balance of points is at least 500 (it is 110)"
     explanation = {"campaignCode": "gold", "campaignId": 3, "actionId": 7, "applied": False}
     nothing = {name: [] for name in ("accounts", "discounts", "coupons", "badges", "missions", "tiers", "effects")}
@@ -611,7 +614,7 @@ def test_a_simulation_says_why_an_action_does_not_apply(capsys):
     assert capsys.readouterr().out == f"Nothing would happen.\ngold, action 7: does not apply: {label}\n"
 
 
-def test_an_order_in_a_payload_needs_no_external_id_and_other_events_are_sent_whole():
+def test_simulate_sends_an_order_without_its_event_and_other_events_as_a_whole():
     order = {"order": {"total": 5, "items": []}}
     assert _event("member-purchase-order-created", order) == order
     other = {"eventType": "store-visited", "payload": {"store": "centre"}}
@@ -633,7 +636,7 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
     assert "createTestClock creates a clock" in clock("show", exit_code=1).stderr
     started = json.loads(clock("start", "--at", "2026-03-20T09:00:00Z", "--json").stdout)
     assert (started["now"], started["status"]) == ("2026-03-20T09:00:00Z", "ready")
-    # Clocks go forward in between.
+    # Daylight saving time begins in between: the local time of day is the same.
     advance = json.loads(clock("advance", "--by", "P14D", "--json").stdout)
     assert (advance["now"], advance["status"], advance["steps"]) == ("2026-04-03T08:00:00Z", "ready", 0)
     assert "which is after 2026-04-01T00:00:00Z" in clock("advance", "--to", "2026-04-01T00:00:00Z", exit_code=1).stderr

@@ -1,4 +1,4 @@
-"""Clients that connect and then send nothing, or too little, too late."""
+"""Connections whose clients send nothing, or only a part of a request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 400
 
 @pytest.fixture(scope="module")
 def server(shared_home):
-    """A server with few descriptors, which lets the body of a request take 1.5 seconds."""
+    """A server that may have 500 open files, and waits 1.5 seconds for the body of a request."""
     arguments = ("--workers", "1", "--no-worker")
     server = Server(shared_home, *arguments, descriptors=500, LOYALTY_REQUEST_TIMEOUT_MS="1500")
     server.greeting()
@@ -32,7 +32,7 @@ def server(shared_home):
 
 @pytest.fixture(scope="module")
 def late_connections(server):
-    """Two connections that send no whole head; opened together, so that the tests wait once."""
+    """A silent connection and one with half a request head, opened together, so that the tests wait only once."""
     with connect(server) as silent, connect(server) as incomplete:
         incomplete.sendall(b"GET /health/live HTTP/1.1\r\nHost: here\r\n")
         yield silent, incomplete
@@ -43,7 +43,7 @@ def connect(server: Server) -> socket.socket:
 
 
 def read_response(connection: socket.socket) -> tuple[int, dict[str, str], dict]:
-    """The status, headers and JSON of a response that ends with its connection."""
+    """Read a response wait_until the server closes the connection; returns its status, headers and JSON."""
     received = b""
     while part := connection.recv(65536):
         received += part
@@ -53,14 +53,14 @@ def read_response(connection: socket.socket) -> tuple[int, dict[str, str], dict]
     return int(first.split()[1]), headers, json.loads(body)
 
 
-def until(happened: Callable[[], bool], seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
-    while not happened():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.1)
 
 
-def test_silent_connections_are_closed_to_accept_others(server):
+def test_silent_connections_are_closed_when_the_server_needs_descriptors(server):
     silent = [connect(server) for _ in range(MANY)]
     for _ in range(5):
         assert status(f"{server.url}/health/ready") == 200
@@ -71,19 +71,19 @@ def test_silent_connections_are_closed_to_accept_others(server):
         connection.close()
 
 
-def test_a_connection_that_never_speaks_is_closed(late_connections):
+def test_a_connection_without_a_request_is_closed(late_connections):
     silent, _ = late_connections
     assert silent.recv(100) == b""
 
 
-def test_a_head_that_does_not_end_is_answered_408(late_connections):
+def test_an_incomplete_request_head_gets_408(late_connections):
     _, incomplete = late_connections
     status_code, headers, problem = read_response(incomplete)
     assert (status_code, problem["type"]) == (408, "/problems/request-timeout")
     assert headers["content-type"] == "application/problem+json"
 
 
-def test_a_body_that_does_not_come_is_answered_408(server):
+def test_an_incomplete_request_body_gets_408(server):
     with connect(server) as connection:
         connection.sendall(
             b"POST /v2/oauth/token HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n"
@@ -102,7 +102,7 @@ def test_a_body_that_does_not_come_is_answered_408(server):
         (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "http-error"),
     ],
 )
-def test_bytes_that_are_no_request_get_a_problem(server, head, expected_status, kind):
+def test_invalid_requests_get_a_problem(server, head, expected_status, kind):
     with connect(server) as connection:
         connection.sendall(head)
         status_code, headers, problem = read_response(connection)
@@ -111,20 +111,20 @@ def test_bytes_that_are_no_request_get_a_problem(server, head, expected_status, 
     assert headers["cache-control"] == "no-store"
 
 
-def test_the_embedded_database_is_started_again_when_it_dies(server):
+def test_a_server_restarts_its_embedded_database_when_it_was_killed(server):
     kill_database(server.home)
-    until(lambda: "was started again" in server.log.read_text())
-    until(lambda: status(f"{server.url}/health/ready") == 200)
+    wait_until(lambda: "was started again" in server.log.read_text())
+    wait_until(lambda: status(f"{server.url}/health/ready") == 200)
 
 
-def test_a_worker_that_ends_answers_the_next_request_of_a_connection_before_it_closes():
+def test_a_worker_that_ends_serves_one_more_request_of_a_connection_before_it_closes_it():
     first, second = asyncio.run(responses_around_the_end())
     assert b"connection: close" not in first.lower()
     assert b"connection: close" in second.lower()
 
 
 async def responses_around_the_end() -> tuple[bytes, bytes]:
-    """The responses to two requests of a connection; the signal to end comes just after the first one was sent."""
+    """The responses to two requests on one connection; the worker is asked to end directly after the first response."""
     config = Config()
     worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
     worker.loop = asyncio.get_running_loop()

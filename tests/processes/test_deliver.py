@@ -1,4 +1,4 @@
-"""`loyalty deliver`, also when it is killed with a message in hand, and the removal of old messages."""
+"""`loyalty deliver`, also when it is killed during an attempt, and `loyalty remove-deliveries`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ FROM triggers;
 def there():
     with receiver() as hook:
         yield hook
-        # The messages of these tests are none of the product's.
+        # The payloads of these tests are not in the AsyncAPI document, which the receiver checks.
         hook.faults.clear()
 
 
 @pytest.fixture
 def database(home):
-    """The database of a home with one organization."""
+    """A cursor on the database of a home with one organization."""
     with embedded.server(home, options={"fsync": "off"}) as url:
         created = invoke(home, "organizations", "create", "Corner Coffee")
         assert created.returncode == 0, created.stderr
@@ -66,7 +66,7 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
         cwd=home.parent,
         stderr=subprocess.DEVNULL,
     )
-    # The message has arrived; the sender dies before it has the response and can record anything.
+    # The message has arrived; the sender is killed before it gets the response and records it.
     there.answers = [lambda exchange: os.kill(process.pid, signal.SIGKILL)]
     assert process.wait(60) == -signal.SIGKILL
     assert statuses(database) == [("pending", 1)]
@@ -81,7 +81,7 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
 
 
-def test_what_is_not_allowed_is_not_sent_and_what_is_old_is_removed(home, database, there):
+def test_http_is_not_sent_without_permission_and_old_deliveries_are_removed(home, database, there):
     database.execute(_QUEUE, (there.url,))
     assert invoke(home, "deliver", "--organization", "999").returncode == 1
     assert invoke(home, "deliver", "--organization", "1").stdout == "Attempts made: 1.\n"

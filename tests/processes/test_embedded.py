@@ -1,4 +1,4 @@
-"""The embedded server among processes that come, go and are killed."""
+"""The embedded PostgreSQL server: shared by processes, some of which are killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IS_ROOT = os.geteuid() == 0
 
 
 class User:
-    """A process of its own that uses the server of a home."""
+    """Another process that uses the server of a home."""
 
     def __init__(self, home: Path) -> None:
         self.process = subprocess.Popen(
@@ -89,7 +89,7 @@ def test_data_survive_the_last_user(home):
         assert ask(url, "SELECT x FROM kept") == 42
 
 
-def test_nobody_listens_on_a_network_address_and_nobody_else_may_enter(new_home):
+def test_the_server_has_only_a_socket_that_its_owner_can_reach(new_home):
     with embedded.server(new_home) as url:
         assert ask(url, "SHOW listen_addresses") == ""
         socket_directory = Path(ask(url, "SHOW unix_socket_directories"))
@@ -120,7 +120,7 @@ def test_two_homes_have_two_servers(new_home, user):
     second.leave()
 
 
-def test_a_killed_user_neither_stops_the_server_nor_keeps_it(home, user):
+def test_a_killed_user_does_not_stop_the_server_and_does_not_keep_it_running(home, user):
     killed, other = user(home), user(home)
     killed.wait_until_up()
     url = other.wait_until_up()
@@ -140,7 +140,7 @@ def test_the_server_that_a_killed_user_left_behind_is_taken_over(home, user):
     assert not embedded.describe(home).is_running
 
 
-def test_a_killed_server_comes_back_with_its_data(home):
+def test_a_killed_server_is_started_again_with_its_data(home):
     with embedded.server(home) as url:
         ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
         data, pid = embedded.describe(home).data, database_pid(home)
@@ -149,16 +149,16 @@ def test_a_killed_server_comes_back_with_its_data(home):
         with embedded.server(home) as again:
             assert again == url
             assert ask(url, "SELECT x FROM kept") == 42
-        assert ask(url, "SELECT x FROM kept") == 42  # the first user is still there
+        assert ask(url, "SELECT x FROM kept") == 42  # the URL of the first user is still valid
 
 
-def test_a_killed_server_waits_for_its_orphans(home):
+def test_a_killed_server_is_started_again_after_its_last_backend_has_ended(home):
     with embedded.server(home) as url:
         connection = psycopg2.connect(url)
         cursor = connection.cursor()
         cursor.execute("SELECT pg_backend_pid()")
         backend = cursor.fetchone()[0]
-        os.kill(backend, signal.SIGSTOP)  # it cannot notice that its server is gone
+        os.kill(backend, signal.SIGSTOP)  # so that it does not notice that its server was killed
         data, pid = embedded.describe(home).data, database_pid(home)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid, data)
@@ -170,8 +170,9 @@ def test_a_killed_server_waits_for_its_orphans(home):
         resume.wait()
 
 
+# The process in the stale file is another program, a zombie, does not exist, or is no number.
 @pytest.mark.parametrize("kind", ["stranger", "zombie", "nobody", "garbage"])
-def test_a_stale_process_id_is_no_sign_of_life(home, kind):
+def test_a_stale_process_id_does_not_prevent_the_start(home, kind):
     with embedded.server(home, options={"fsync": "off"}) as url:
         ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
         cluster = clusters.locate(home)
@@ -181,7 +182,7 @@ def test_a_stale_process_id_is_no_sign_of_life(home, kind):
     other = subprocess.Popen(["sleep", "60"], cwd="/", **options)
     if kind in ("zombie", "nobody"):
         other.kill()
-        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # dead, but not buried
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # wait for its end, but leave it a zombie
     if kind == "nobody":
         other.wait()
     lines[0] = str(other.pid) if kind != "garbage" else "\0garbage"
@@ -196,7 +197,7 @@ def test_a_stale_process_id_is_no_sign_of_life(home, kind):
         other.wait()
 
 
-def test_a_half_done_initdb_is_done_again(new_home, user, monkeypatch):
+def test_an_interrupted_initdb_is_repeated(new_home, user, monkeypatch):
     cluster = clusters.locate(new_home)
     with monkeypatch.context() as patch:
 
@@ -213,7 +214,7 @@ def test_a_half_done_initdb_is_done_again(new_home, user, monkeypatch):
     assert not list(cluster.base.glob("initdb-*"))
 
 
-def test_users_killed_at_any_moment_of_the_first_start_do_no_harm(new_home, user):
+def test_the_first_start_succeeds_after_it_was_killed_at_various_moments(new_home, user):
     for delay in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
         started = user(new_home)
         time.sleep(delay)
@@ -224,7 +225,7 @@ def test_users_killed_at_any_moment_of_the_first_start_do_no_harm(new_home, user
     assert not embedded.describe(new_home).is_running
 
 
-def test_a_fork_shares_the_lease_and_leaves_it_to_its_parent(home):
+def test_a_fork_keeps_the_server_running_until_it_ends(home):
     lease = embedded.acquire(home, options={"fsync": "off"})
     child = os.fork()
     if child == 0:
@@ -241,7 +242,7 @@ def test_a_fork_shares_the_lease_and_leaves_it_to_its_parent(home):
     assert not embedded.describe(home).is_running
 
 
-def test_a_deep_home_has_its_socket_elsewhere(new_home):
+def test_the_socket_of_a_home_with_a_long_path_is_below_tmp(new_home):
     deep = new_home.joinpath(*["a-rather-long-name-of-a-directory"] * 5)
     with embedded.server(deep, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
@@ -270,7 +271,7 @@ def test_a_home_that_is_a_file_is_refused(new_home):
         embedded.acquire(new_home)
 
 
-def test_data_of_another_major_version_stay_unchanged(home):
+def test_data_of_another_major_version_are_refused(home):
     with embedded.server(home, options={"fsync": "off"}):
         pass
     version = embedded.describe(home).data / "PG_VERSION"
@@ -288,7 +289,7 @@ def test_a_setting_that_postgresql_refuses_is_reported(new_home):
         assert ask(url, "SELECT 1") == 1
 
 
-def test_programs_for_benchmarks_are_at_hand():
+def test_the_embedded_postgresql_has_psql_and_pgbench():
     for name in ("psql", "pgbench"):
         assert os.access(embedded.program(name), os.X_OK)
     with pytest.raises(embedded.EmbeddedError, match="no program pgbanch"):
@@ -303,7 +304,7 @@ class TestAsRoot:
                 pwd.getpwnam(n).pw_uid for n in self.unprivileged()
             }
 
-    def test_a_home_that_only_root_can_reach_has_its_data_elsewhere(self, new_home):
+    def test_the_data_of_a_home_that_only_root_can_reach_are_in_another_folder(self, new_home):
         private_folder = new_home / "closed"
         private_folder.mkdir(parents=True)
         private_folder.chmod(0o700)
@@ -338,7 +339,7 @@ class TestAsRoot:
             if running.exists():
                 assert new_home / "copies" in running.resolve().parents
 
-    def test_an_ordinary_user_needs_no_root(self, new_home):
+    def test_an_ordinary_user_can_run_the_server(self, new_home):
         if not Path("/proc/self/stat").exists():
             pytest.skip("needs /proc to look into the process")
         entry = pwd.getpwnam(self.unprivileged()[0])
@@ -347,7 +348,7 @@ class TestAsRoot:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            # A fork, since the interpreter of the tests may lie where this user cannot read it.
+            # Fork, since this user may be unable to read the interpreter of the tests.
             try:
                 os.setgroups([])
                 os.setgid(entry.pw_gid)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.processes.besieged import CLIENTS, CURE, HAS_QUEUED_EVENTS, TYPES, Api, World, time_going_by
+from tests.processes.besieged import CLIENTS, CURE, HAS_QUEUED_EVENTS, TYPES, Api, World, messages_due_early
 from tests.processes.fleet import WAITING, fetch_value, wait_until
 from tests.processes.loyalty import loyalty
 from tests.processes.moody_receiver import RECEIVED
@@ -187,7 +187,7 @@ def send_and_kill(
     def wait_for(share_sent: float) -> None:
         wait_until(lambda: world.receiver.received >= (share_sent - 0.5) * 0.8 * messages, 1800)
 
-    with ThreadPoolExecutor(CLIENTS) as pool, time_going_by(world):
+    with ThreadPoolExecutor(CLIENTS) as pool, messages_due_early(world):
         list(pool.map(lambda client: client.send(0.5), clients))
         world.start_workers(3)
         sending = [pool.submit(client.send, 1, wait_for) for client in clients]
