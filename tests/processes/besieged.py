@@ -127,7 +127,7 @@ class Api:
 
 
 class World:
-    """All processes of the installation, and the counts of those that were killed."""
+    """All processes of the installation, and how many of each kind were killed."""
 
     def __init__(self, home: Path, options: Mapping[str, str], stack: ExitStack) -> None:
         self.home, self._options, self._stack = home, options, stack

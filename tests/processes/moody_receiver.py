@@ -47,7 +47,7 @@ def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
 
 
 async def answer(how: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Respond as the mood `how` says."""
+    """Respond by the mood `how`."""
     if how == "hang":
         await asyncio.wait_for(reader.read(1), 60)  # until the sender hangs up
     elif how == "half":

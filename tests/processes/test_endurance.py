@@ -1,6 +1,6 @@
-"""All at once: calls sent twice, a receiver with bad days, and kill -9 of workers, servers, receiver and database.
+"""All failures together: repeated calls, a receiver that fails, and kill -9 of workers, servers, receiver and database.
 
-Whatever happens, each event has its effects once and in its member's order, each message arrives, and nothing is lost.
+Still each event has its effects once and in its member's order, and each message arrives.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FROM campaign_limit_counters c JOIN members m USING (organization_id, member_id)
 
 @dataclass
 class Client:
-    """Who queues the events of some members, in their order, and sends every tenth call twice."""
+    """A client that queues the events of some members, in their order, and sends every tenth call twice."""
 
     api: Api
     events: Sequence[Mapping[str, Any]]
@@ -58,7 +58,7 @@ class Client:
     repeats: int = 0
 
     def send(self, share: float, wait_for: Callable[[float], None] = lambda share_sent: None) -> None:
-        """Send until this share of the events is sent; `wait_for` may hold up what follows the share sent so far."""
+        """Send until this share of the events is sent; `wait_for` gets the share sent so far before each call."""
         while (start := self.calls * self.at_once) < share * len(self.events):
             wait_for(start / len(self.events))
             part = self.events[start : start + self.at_once]
@@ -77,15 +77,15 @@ class Client:
 
 
 def moments(kills: Mapping[str, int], messages: int, pick: random.Random) -> Iterator[tuple[int, str]]:
-    """When to kill what, in messages received; more in the first half, while events are evaluated, than later."""
+    """Pairs of a number of received messages and of what to kill then; most are early, while events are evaluated."""
     order = [what for what, number in kills.items() for _ in range(number)]
     pick.shuffle(order)
-    at = sorted(0.9 * messages * pick.random() ** 2 for _ in order)
-    return zip(map(int, at), order, strict=True)
+    message_counts = sorted(0.9 * messages * pick.random() ** 2 for _ in order)
+    return zip(map(int, message_counts), order, strict=True)
 
 
 def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
-    """Compare what is stored with the model, event by event and member by member."""
+    """Compare the stored events, movements, balances and orders with the model."""
     model = Model.of(events)
     with world.engine.connect() as db:
         rows = db.execute(text(MOVEMENTS)).all()
@@ -102,7 +102,7 @@ def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
-    """Each message was received, signed, and is recorded as received; return the figures to report."""
+    """Check that each message was received, with valid signatures, and recorded as such; return figures to print."""
     lines = world.receiver.lines()
     assert {verdict for _, _, verdict, *_ in lines} == {"signed"}
     with world.engine.connect() as db:
@@ -124,7 +124,7 @@ def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is sent, in calls of how many, and how often what is killed."""
+    """The numbers of events, members, events in a call, poisoned events, and kills; and options of the database."""
 
     events: int
     members: int
@@ -142,7 +142,7 @@ LONG = Plan(100_000, 1000, 500, 20, {"worker": 40, "database": 4, "answering": 5
 @pytest.mark.parametrize(
     "plan", [pytest.param(SHORT, id="1,000 events"), pytest.param(LONG, id="100,000 events", marks=pytest.mark.stress)]
 )
-def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
+def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
     pick = random.Random(plan.events)
     with ExitStack() as stack:
         world = World(home, plan.options, stack)
@@ -164,7 +164,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
             wait_until(lambda: not fetch_value(world.engine, HAS_QUEUED_EVENTS))
         world.drain()
         assert world.workers.stop() == [0, 0, 0]
-        # The worker evaluated the requeued dead letters after all other events of their members.
+        # The requeued dead letters were evaluated after all other events of their members.
         by_key = {event["systemUniqueKey"]: event for event in events}
         last = [by_key[letter["systemUniqueKey"]] for letter in letters]
         check(world, [event for number, event in enumerate(events) if number not in poison] + last)
@@ -178,8 +178,8 @@ def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
 def send_and_kill(
     world: World, plan: Plan, events: Sequence[Mapping[str, Any]], pick: random.Random
 ) -> Sequence[Client]:
-    """Half of the events before any worker is there, the others by and by; until all is evaluated and reported."""
-    # Who sends a member's events sends all of them.
+    """Send half of the events before any worker runs, and the rest while processes are killed; wait for the results."""
+    # All events of a member are sent by the same client, which keeps their order.
     parts = [[event for event in events if hash_of(event) % CLIENTS == number] for number in range(CLIENTS)]
     clients = [Client(world.api, part, plan.at_once) for part in parts]
     messages = 2 * plan.events
@@ -193,7 +193,7 @@ def send_and_kill(
         sending = [pool.submit(client.send, 1, wait_for) for client in clients]
         for at, what in moments(plan.kills, messages, pick):
             wait_until(lambda at=at: world.receiver.received >= at, 1800)
-            # Sooner or later there is more in the queue, as long as anything is to be sent.
+            # Kill while events are queued, unless all are sent.
             wait_until(lambda: fetch_value(world.engine, HAS_QUEUED_EVENTS) or all(future.done() for future in sending))
             world.kill(what, pick)
         for future in sending:
@@ -205,5 +205,5 @@ def send_and_kill(
 
 
 def hash_of(event: Mapping[str, Any]) -> int:
-    """The same for all events of a member."""
+    """A number that is the same for all events of a member."""
     return zlib.crc32(event["loyaltyMemberId"].encode())

@@ -1,4 +1,4 @@
-"""kill -9 of the worker that extends the expiry of a whole account: each lot is extended once."""
+"""The worker that extends the expiry of a whole account is killed (kill -9): each lot is still extended once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.processes.loyalty import ROOT, environment, loyalty
 MEMBERS, KILLS, AT_ONCE = 80, 3, 4
 EXPIRES, EXTENDED = datetime(2031, 1, 31, 12, tzinfo=UTC), datetime(2031, 4, 30, 12, tzinfo=UTC)
 
-# A worker that takes few wallets at a time, so that there is time to kill it.
+# A worker that extends only a few wallets in a transaction, so that there is time to kill it.
 WORKER = f"""
 from handlers.server.cli import main
 from handlers.services.ledger import extend_expiry
@@ -30,7 +30,7 @@ main(["worker"])
 """
 
 
-def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(home):
+def test_the_next_worker_continues_an_extension_after_one_is_killed(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
         with running_api(Settings(database_url=url, home=home)) as api:
             organization = api.organization(timezone="UTC")
@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(home):
                 process.wait()
                 counts.append(_extended(engine))
                 with engine.begin() as db:
-                    # At once, and not after the interval of the job.
+                    # Do not wait for the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
             assert 0 < counts[0] < counts[-1] < MEMBERS
             completed = loyalty(home, "worker", "--once")
@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(home):
 
 
 def _extended(engine):
-    """How many lots are extended."""
+    """The number of extended lots."""
     with engine.connect() as db:
         statement = text("SELECT count(*) FROM ledger_lots WHERE expires_at = :end")
         return db.execute(statement, {"end": EXTENDED}).scalar_one()

@@ -1,4 +1,4 @@
-"""The primary is lost under load and its standby takes over: the server finds it, and no reported event is lost."""
+"""The primary database is killed under load and its standby promoted: the server finds it, and no event is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TILLS = 4
 
 @pytest.fixture
 def shop(home: Path) -> Iterator[Shop]:
-    """1 point for each order, on a server that knows both addresses; commits wait for the standby."""
+    """An organization with 1 point for each order; the server has both addresses, and commits wait for the standby."""
     standby_home, options = standby_of(home)
     with (
         embedded.server(home, options={**PRIMARY, "synchronous_standby_names": "*"}) as url,
@@ -38,7 +38,7 @@ def shop(home: Path) -> Iterator[Shop]:
 
 
 def either(url: str, other: str) -> str:
-    """The address of whichever of two databases takes writes."""
+    """A URL with both databases, of which the client uses the one that accepts writes."""
     first, second = make_url(url), make_url(other)
     query = {"host": (first.query["host"], second.query["host"]), "target_session_attrs": "read-write"}
     return first.set(query=query).render_as_string(hide_password=False)
@@ -49,7 +49,7 @@ def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
     tills_close = threading.Event()
 
     def till(member: str) -> None:
-        """Send one order after the other, each until it has a response."""
+        """Send orders one after the other, each until the server confirms it."""
         number = 0
         while not tills_close.is_set():
             number += 1
@@ -82,7 +82,7 @@ def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
 
 
 def is_done(shop: Shop, sale: dict) -> bool:
-    """Whether the server has confirmed that the order is tracked; it may be without a database meanwhile."""
+    """Track an order; False if the server has no database at the moment."""
     reply = shop.integration.request("POST", "/events/track", {"events": [sale]})
     if reply.status == 200:
         return True
@@ -92,5 +92,6 @@ def is_done(shop: Shop, sale: dict) -> bool:
 
 
 def standby_url(shop: Shop) -> str:
+    """The URL of the standby only."""
     url = make_url(shop.organization.api.settings.database_url)
     return url.set(query={"host": url.query["host"][1]}).render_as_string(hide_password=False)

@@ -1,4 +1,4 @@
-"""What a new user does first with a running server: the quick start, and the pages in a browser."""
+"""The first steps of a new user with a running server: the quick start, commands, and the pages in a browser."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.processes.loyalty import Server, environment, free_port, invoke, loya
 PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|json|python|text)\n(.*?)^```$", re.M | re.S)
 MARK = "the end of this block"
-# Whatever a proxy does for the machine, the server is on it.
+# The server is on this machine, so programs must not call it through a proxy.
 DIRECT = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
 
 class Site:
-    """A server that was just started for the first time, and the token that it has printed."""
+    """A server on a new home, and the token that it prints at its first start."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -36,7 +36,7 @@ class Site:
         greeting = self.server.greeting()
         [self.token] = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.M)
         assert re.findall(r"^ *Playground +(\S+)$", greeting, re.M) == [f"{self.server.url}/playground"]
-        # The page, and the example of the field in the browser, take the first one.
+        # The quick start and the examples in the browser use the organization 1.
         assert re.findall(r"^ *Organization +(\d+)$", greeting, re.M) == ["1"]
 
 
@@ -54,7 +54,7 @@ def blocks() -> list[tuple[str, str]]:
 
 
 def run(site: Site, folder: Path, command: list[str], text: str) -> str:
-    """What a program of the page prints, on this server."""
+    """Run a program of the quick start against this server; returns its output."""
     text = text.replace("http://127.0.0.1:8080", site.server.url)
     environment = {**os.environ, **DIRECT, "TOKEN": site.token}
     completed = subprocess.run(
@@ -65,7 +65,7 @@ def run(site: Site, folder: Path, command: list[str], text: str) -> str:
 
 
 @pytest.mark.parametrize("time", ["first", "second"])
-def test_the_quick_start_leads_to_points_however_often_it_is_pasted(site, tmp_path, time):
+def test_the_calls_of_the_quick_start_return_its_responses_also_the_second_time(site, tmp_path, time):
     page_blocks = blocks()
     calls = [text for kind, text in page_blocks if kind == "sh"]
     assert len(calls) == 6
@@ -79,7 +79,7 @@ def test_the_quick_start_leads_to_points_however_often_it_is_pasted(site, tmp_pa
 
 
 @pytest.mark.parametrize("time", ["first", "second"])
-def test_the_same_in_python_prints_what_the_page_says_however_often_it_runs(site, tmp_path, time):
+def test_the_python_program_of_the_quick_start_prints_its_output_also_the_second_time(site, tmp_path, time):
     [program] = [text for kind, text in blocks() if kind == "python"]
     [output] = [text for kind, text in blocks() if kind == "text"]
     assert len([line for line in program.splitlines() if line]) <= 32
@@ -97,11 +97,11 @@ def carla(site):
 
 
 def simulate(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A simulation on the running server."""
+    """Run the command `simulate` against the running server."""
     return invoke(site.home, "simulate", *arguments, "--base-url", f"{site.server.url}/v2", **DIRECT)
 
 
-def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
+def test_the_command_simulate_returns_the_result_of_a_purchase_and_tracks_nothing(site, carla):
     completed = simulate(site, carla, "--total", "12.5", "--json")
     assert completed.returncode == 0, completed.stderr
     result = json.loads(completed.stdout)
@@ -113,14 +113,14 @@ def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
     assert "There is no member nobody-has-this." in failed.stderr
 
 
-@pytest.mark.parametrize("wrong", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])
-def test_wrong_options_of_simulate_are_reported_before_any_request(wrong):
-    result = CliRunner().invoke(main, ["simulate", "carla", *wrong])
+@pytest.mark.parametrize("options", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])
+def test_wrong_options_of_simulate_are_reported_before_any_request(options):
+    result = CliRunner().invoke(main, ["simulate", "carla", *options])
     assert result.exit_code == 2
     assert "--payload" in result.output or "--total" in result.output
 
 
-def test_an_unreachable_server_is_reported(site):
+def test_simulate_reports_an_unreachable_server(site):
     address = f"http://127.0.0.1:{free_port()}/v2"
     completed = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
     assert completed.returncode == 1
@@ -136,7 +136,7 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
     assert (server_finding["isWell"], server_finding["detail"]) == (True, f"running, at {site.server.url}/v2")
 
 
-def test_the_playground_warns_where_no_server_responds(site):
+def test_the_command_playground_warns_if_no_server_responds(site):
     arguments = ("playground", "--organization", "1", "--no-browser")
     running = invoke(site.home, *arguments, **DIRECT)
     assert (running.returncode, running.stderr) == (0, "")
@@ -165,7 +165,7 @@ def test_a_wrong_base_path_is_reported(site, carla):
         assert f"BAD  server: a server responds at {address}, and has no API there" in doctor.stdout
 
 
-def test_an_assistant_reads_and_simulates(site, carla):
+def test_an_assistant_can_read_a_member_and_simulate_events(site, carla):
     mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
     variables = environment(site.home, LOYALTY_BASE_URL=f"{site.server.url}/v2", **DIRECT)
     arguments = ["-m", "handlers", "mcp", "--tag", "members", "--tag", "events"]
@@ -192,7 +192,7 @@ needs_a_browser = pytest.mark.skipif(bool(absent_programs()), reason=absent_prog
 
 
 @needs_a_browser
-def test_the_pages_lead_to_each_other(site, tmp_path):
+def test_the_pages_link_to_each_other_and_search_finds_headings(site, tmp_path):
     with browser(tmp_path, free_port()) as window:
         window.open(site.server.url)
         window.click("main a[href='/docs']")
@@ -208,7 +208,7 @@ def test_the_pages_lead_to_each_other(site, tmp_path):
         window.wait_for("location.hash === '#returns'")
         window.open(f"{site.server.url}/nowhere")
         assert "Not found" in window.text("main")
-        # The favicon that browsers ask for by themselves, and the page that is not there.
+        # Except the favicon, which browsers request, and the page that does not exist.
         assert [fault for fault in window.faults() if "nowhere" not in fault and "favicon" not in fault] == []
 
 
@@ -226,7 +226,7 @@ def test_every_page_fits_a_phone(site, tmp_path):
 
 
 @needs_a_browser
-def test_code_is_copied_and_pages_lead_on(site, tmp_path):
+def test_code_can_be_copied_and_pages_link_to_the_next_and_the_previous_one(site, tmp_path):
     with browser(tmp_path, free_port()) as window:
         window.open(f"{site.server.url}/docs/quickstart")
         blocks_shown = window.script("return document.querySelectorAll('main pre').length")

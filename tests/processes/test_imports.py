@@ -1,4 +1,4 @@
-"""Imports by the command, and by workers that are killed: each row once, whatever dies."""
+"""Imports and exports by commands, and imports by workers: each row is imported once, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MANY_ROWS, MANY_KILLS = int(os.environ.get("IMPORT_ROWS", "100000")), 10
 
 @pytest.fixture
 def engine(home: Path) -> Iterator[Engine]:
-    """An engine on the database of a home of its own, with one organization."""
+    """An engine on the database of the home of this test, with one organization."""
     with running_engine(home) as engine:
         add_organization(engine, "Coffee")
         yield engine
@@ -46,12 +46,13 @@ def engine(home: Path) -> Iterator[Engine]:
 
 @contextmanager
 def running_engine(home: Path) -> Iterator[Engine]:
+    """Start the database of the home, and connect to it."""
     with embedded.server(home, options={"fsync": "off"}) as url, disposed(create_engine(url, threads=2)) as engine:
         yield engine
 
 
 def add_organization(engine: Engine, name: str) -> int:
-    """An organization of that name; its id."""
+    """Create an organization of that name; returns its id."""
     created = transactions.run(engine, lambda db: create_organization(db, name=name, now=datetime.now(UTC)))
     return created.organization_id
 
@@ -65,7 +66,7 @@ def shared_engine(shared_home: Path) -> Iterator[Engine]:
 
 @dataclass(frozen=True)
 class Office:
-    """An organization of the test's own, whose files are imported and exported by commands."""
+    """An organization that only this test uses, and the commands that import and export its files."""
 
     home: Path
     folder: Path
@@ -80,7 +81,7 @@ class Office:
         return invoke(self.home, "export", "members", "--organization", str(self.organization_id), *arguments)
 
     def value(self, expression: str, table: str = "members") -> Any:
-        """The value of an expression about the rows of a table that the organization has."""
+        """The value of an SQL expression, such as `count(*)`, over the rows of the organization in a table."""
         statement = f"SELECT {expression} FROM {table} WHERE organization_id = :organization"
         with self.engine.connect() as db:
             return db.execute(text(statement), {"organization": self.organization_id}).scalar_one()
@@ -92,18 +93,18 @@ def office(shared_engine: Engine, shared_home: Path, tmp_path: Path) -> Office:
     return Office(shared_home, tmp_path, shared_engine, name, add_organization(shared_engine, name))
 
 
-def count(engine: Engine, statement: str) -> Any:
+def fetch_value(engine: Engine, statement: str) -> Any:
     with engine.connect() as db:
         return db.execute(text(statement)).scalar_one()
 
 
-def test_the_command_imports_a_file(office):
+def test_import_reports_faults_by_line_and_accepts_the_corrected_file_of_errors(office):
     file, columns, errors = (office.folder / name for name in ("members.csv", "columns.yaml", "errors.csv"))
     file.write_text("Customer,name\nana,Ana\nb/d,Ben\ncora,Cora\n", encoding="utf-8")
     columns.write_text("loyaltyMemberId: Customer\n", encoding="utf-8")
-    dry = office.import_file(file, "--columns", str(columns), "--dry-run")
-    assert (dry.returncode, office.value("count(*)")) == (1, 0), dry.stderr
-    assert dry.stdout.splitlines()[0] == "3 rows: 2 would be done, 1 failed."
+    dry_run = office.import_file(file, "--columns", str(columns), "--dry-run")
+    assert (dry_run.returncode, office.value("count(*)")) == (1, 0), dry_run.stderr
+    assert dry_run.stdout.splitlines()[0] == "3 rows: 2 would be done, 1 failed."
     completed = office.import_file(file, "--columns", str(columns), "--errors", str(errors))
     assert completed.returncode == 1
     assert completed.stdout.splitlines()[1].startswith("Line 3, Customer: ")
@@ -121,7 +122,7 @@ def test_the_command_imports_a_file(office):
     assert office.value("count(*)") == 3
 
 
-def test_the_command_reads_its_standard_input(office):
+def test_import_reads_the_standard_input(office):
     rows = "\n".join(json.dumps({"loyaltyMemberId": f"m{n}"}) for n in range(10)).encode()
     organization = ("--organization", str(office.organization_id))
     command = [sys.executable, "-m", "handlers", "import", "-", *organization, "--format", "ndjson"]
@@ -129,7 +130,7 @@ def test_the_command_reads_its_standard_input(office):
     assert (completed.returncode, completed.stdout) == (0, b"10 rows: 10 done, 0 failed.\n"), completed.stderr
 
 
-def test_the_command_exports_rows(office):
+def test_export_prints_rows_with_filters_and_after_an_id(office):
     file = office.folder / "members.csv"
     file.write_text("loyaltyMemberId,name\nana,Ana\nben,Ben\n", encoding="utf-8")
     assert office.import_file(file).returncode == 0
@@ -140,15 +141,15 @@ def test_the_command_exports_rows(office):
     assert completed.stderr.splitlines()[-1] == f"2 rows, the last id is {last}."
     table = office.export_members("--format", "csv", "--after", str(last))
     assert table.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
-    of_ben = office.export_members("--filter", f"memberId={last}")
-    assert [json.loads(line)["name"] for line in of_ben.stdout.splitlines()] == ["Ben"]
+    filtered_rows = office.export_members("--filter", f"memberId={last}")
+    assert [json.loads(line)["name"] for line in filtered_rows.stdout.splitlines()] == ["Ben"]
     assert office.value("count(*) FILTER (WHERE operation_id = 'export')", "audit_log") == 3
-    for wrong in ("memberId=0", "eventType=cup", "createdFrom=yesterday"):
-        refusal = office.export_members("--filter", wrong)
+    for invalid_filter in ("memberId=0", "eventType=cup", "createdFrom=yesterday"):
+        refusal = office.export_members("--filter", invalid_filter)
         assert (refusal.returncode, refusal.stdout) == (2, "")
 
 
-def test_the_command_refuses_what_it_cannot_use(office):
+def test_import_refuses_files_kinds_organizations_and_columns_that_it_does_not_know(office):
     file = office.folder / "members.csv"
     file.write_text("name\nAna\n", encoding="utf-8")
     failed = office.import_file(file)
@@ -166,7 +167,7 @@ def test_the_command_refuses_what_it_cannot_use(office):
 
 
 def queue(engine: Engine, kind: str, *parts: str) -> int:
-    """An import of a file in parts that waits for workers."""
+    """Queue an import of a file in parts, for workers; returns its id."""
     api = LocalApi(Settings(database_url="postgresql://"), engine, "test")
 
     def begin(db: Any) -> int:
@@ -189,9 +190,12 @@ def wait_for(
     home: Path,
     pick: random.Random,
     rows: int = ROWS,
-    most_kills: int = KILLS,
+    max_kills: int = KILLS,
 ) -> Any:
-    """Kill workers, and the database with the first and the fourth, until the import of so many rows has ended."""
+    """Kill workers, and the database with the first and the fourth, until the import of `rows` rows has ended.
+
+    Returns its status and its numbers of read, imported and failed rows.
+    """
     deadline, kills = time.monotonic() + 240 + rows / 50, 0
 
     def look() -> Any:
@@ -202,7 +206,7 @@ def wait_for(
     while (row := patiently(look)).status in ("queued", "running"):
         assert time.monotonic() < deadline, row
         time.sleep(pick.uniform(0.1, 0.5))
-        if kills < most_kills and row.rows_read > kills * rows / (most_kills + 2):
+        if kills < max_kills and row.rows_read > kills * rows / (max_kills + 2):
             kills += 1
             if kills in (1, 4):
                 kill_database(home)
@@ -211,7 +215,7 @@ def wait_for(
     return row
 
 
-def test_rows_are_imported_once_whatever_dies(engine, home):
+def test_each_row_is_imported_once_even_if_workers_and_the_database_are_killed(engine, home):
     pick = random.Random(7)
     workers = Workers(home, 2, LOYALTY_IMPORT_ROWS="25", LOYALTY_IMPORT_SHARE="100")
     try:
@@ -220,14 +224,14 @@ def test_rows_are_imported_once_whatever_dies(engine, home):
         assert tuple(wait_for(engine, members, workers, home, pick)) == ("done", ROWS, ROWS, 0)
         balances = queue(engine, "balances", "loyaltyMemberId,amount\n" + "\n".join(f"{name},3" for name in names))
         assert tuple(wait_for(engine, balances, workers, home, pick)) == ("done", ROWS, ROWS, 0)
-        # One that has only just been started ends at once.
+        # A worker that is still loading is ended by the signal.
         assert {*workers.stop()} <= {0, -signal.SIGTERM, 128 + signal.SIGTERM}
     finally:
         workers.kill()
-    assert patiently(lambda: count(engine, "SELECT count(*) FROM members")) == ROWS
-    assert count(engine, "SELECT count(*) FROM ledger_transactions") == ROWS
-    assert count(engine, "SELECT sum(current_balance) FROM ledger_balances") == 3 * ROWS
-    assert count(engine, "SELECT count(*) FROM import_blocks") == 0
+    assert patiently(lambda: fetch_value(engine, "SELECT count(*) FROM members")) == ROWS
+    assert fetch_value(engine, "SELECT count(*) FROM ledger_transactions") == ROWS
+    assert fetch_value(engine, "SELECT sum(current_balance) FROM ledger_balances") == 3 * ROWS
+    assert fetch_value(engine, "SELECT count(*) FROM import_blocks") == 0
     assert transactions.run(engine, lambda db: verify(db, 1)) == []
 
 
@@ -253,6 +257,7 @@ def moment(year: int, number: int) -> str:
 
 
 def parts_of(make: Callable[[int], Mapping[str, str]], count: int) -> Iterator[str]:
+    """CSV parts of up to 100,000 rows each; only the first part has the headings."""
     for begin in range(0, count, 100_000):
         part = io.StringIO()
         writer = csv.DictWriter(part, list(make(0)))
@@ -263,7 +268,7 @@ def parts_of(make: Callable[[int], Mapping[str, str]], count: int) -> Iterator[s
 
 
 @pytest.mark.stress
-def test_exports_equal_imports_during_which_workers_died(engine, home):
+def test_exports_equal_the_imported_files_even_if_workers_were_killed(engine, home):
     pick = random.Random(11)
     tier = {"name": "Silver", "minRequiredPoints": 500, "tierOrder": 2, "active": True}
     api = LocalApi(Settings(database_url="postgresql://"), engine, "test")
@@ -289,6 +294,6 @@ def test_exports_equal_imports_during_which_workers_died(engine, home):
                 assert {name: row[name] for name in expected_fields} == expected_fields
                 row_count += 1
             assert row_count == MANY_ROWS
-    assert count(engine, "SELECT count(*) FROM members") == MANY_ROWS
-    assert count(engine, "SELECT count(*) FROM ledger_transactions") == MANY_ROWS
+    assert fetch_value(engine, "SELECT count(*) FROM members") == MANY_ROWS
+    assert fetch_value(engine, "SELECT count(*) FROM ledger_transactions") == MANY_ROWS
     assert transactions.run(engine, lambda db: verify(db, 1)) == []

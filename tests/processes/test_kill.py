@@ -1,4 +1,4 @@
-"""kill -9 in the middle of load: what was acknowledged is there once, nothing is there by half."""
+"""kill -9 of the server or database under load: acknowledged requests are stored once, others as a whole or not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHOLE_DOLLARS = {"effectId": "mint-points", "params": [{"id": "amount", "express
 
 @dataclass
 class Sent:
-    """A request with a key of its own, and what it should leave: a mint, or an order that mints."""
+    """A request of the kind "mint", or "order", which mints its total; `amount` is the number of minted points."""
 
     kind: str
     member: str
@@ -44,6 +44,7 @@ class Sent:
 
     @property
     def request(self) -> tuple[str, dict[str, Any]]:
+        """The path and the body."""
         if self.kind == "mint":
             path = f"/organizations/1/members/by-loyalty-member-id/{self.member}/mint"
             return path, {"amount": self.amount, "systemUniqueKey": self.key}
@@ -53,7 +54,7 @@ class Sent:
 
 
 class Shop:
-    """A server that is killed and started again, and clients that send as fast as it responds."""
+    """A server that is killed and restarted, the requests of its clients, and the ids in the responses by key."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -70,7 +71,7 @@ class Shop:
         self.url = f"{self.server.url}/v2"
 
     def kill(self) -> None:
-        """End the server and all its workers without a word."""
+        """Kill the server and all its processes; clients pause until it is started again."""
         self.url = None
         if self.server is not None:
             if self.server.process.poll() is None:
@@ -79,7 +80,7 @@ class Shop:
             self.server.process.stdout.close()
 
     def prepare(self) -> None:
-        """The members, and a campaign of a point a dollar."""
+        """Create the members, and a campaign that gives a point per dollar."""
         with httpx.Client(base_url=self.url, headers=self.headers, timeout=60) as client:
             for member in MEMBERS:
                 client.post("/members", json={"loyaltyMemberId": member}).raise_for_status()
@@ -94,7 +95,7 @@ class Shop:
             client.post(path, json=action).raise_for_status()
 
     def client(self, seed: int) -> None:
-        """Send until the end; requests without a response are sent again later."""
+        """Send random requests until the end; `send_again` repeats the requests without a response."""
         pick = random.Random(seed)
         while not self.ended.is_set():
             url = self.url
@@ -109,7 +110,7 @@ class Shop:
                         break
 
     def send(self, client: httpx.Client, one: Sent) -> bool:
-        """Send, and note the response; False where the server was gone."""
+        """Send a request, and store the id in its response; False if the server was killed."""
         path, body = one.request
         try:
             answer = client.post(path, json=body)
@@ -128,7 +129,7 @@ class Shop:
         return True
 
     def send_again(self) -> None:
-        """Everything once more, under its key."""
+        """Send all requests once more, with the same keys."""
         with httpx.Client(base_url=self.url, headers=self.headers, timeout=60) as client:
             for one in self.sent:
                 assert self.send(client, one)
@@ -136,7 +137,7 @@ class Shop:
 
 @contextmanager
 def load(shop: Shop) -> Iterator[None]:
-    """Clients at work; a failure of theirs is the test's."""
+    """Let the clients send during the block; if one fails, the test fails."""
     with ThreadPoolExecutor(CLIENTS) as pool:
         clients = [pool.submit(shop.client, seed) for seed in range(CLIENTS)]
         try:
@@ -148,7 +149,7 @@ def load(shop: Shop) -> Iterator[None]:
 
 
 def find_stored(db, shop: Shop) -> dict[str, Any]:
-    """What there is under the keys that were sent, by key: whole, or the test fails."""
+    """The ids of the stored mints and events by request key; fails if one lacks its amount or its order."""
     amounts = {one.key: (one.kind, one.amount) for one in shop.sent}
     mints = db.execute(
         text(
@@ -170,16 +171,16 @@ def find_stored(db, shop: Shop) -> dict[str, Any]:
     assert [
         (key, amount, count) for key, _, amount, count in orders if (amounts[key], count) != (("order", amount), 1)
     ] == []
-    amounts_by_key = {row[0]: row[1] for row in [*mints, *orders]}
-    assert len(amounts_by_key) == len(mints) + len(orders)
-    return amounts_by_key
+    ids_by_key = {row[0]: row[1] for row in [*mints, *orders]}
+    assert len(ids_by_key) == len(mints) + len(orders)
+    return ids_by_key
 
 
 @pytest.mark.parametrize(
     ("kills", "seconds"),
     [pytest.param(1, 0.5, id="once"), pytest.param(20, 2.0, id="20 times", marks=pytest.mark.stress)],
 )
-def test_a_killed_server_loses_nothing_and_does_nothing_by_half(home, kills, seconds):
+def test_a_killed_server_keeps_acknowledged_requests_and_stores_no_half_of_one(home, kills, seconds):
     pick = random.Random(kills)
     shop = Shop(home)
     with embedded.server(home, options={"fsync": "off"}) as url:
@@ -209,14 +210,14 @@ def test_a_killed_server_loses_nothing_and_does_nothing_by_half(home, kills, sec
                 assert verify_all(db) == []
                 total = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
             assert total == sum(one.amount for one in shop.sent)
-            assert len(acknowledged) < len(shop.sent)  # or nothing was in flight when the server was killed
+            assert len(acknowledged) < len(shop.sent)  # at least one request was in flight when the server was killed
         finally:
             shop.kill()
             engine.dispose()
 
 
-def test_a_killed_database_keeps_what_it_has_committed(home):
-    """With the options of the product, in which a commit waits for the disk."""
+def test_a_killed_database_keeps_committed_transactions(home):
+    """With the product's options: a commit waits for the disk."""
     with embedded.server(home) as url:
         engine = create_engine(url, threads=CLIENTS)
         client = LedgerClient.new(engine)
@@ -253,5 +254,5 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
                 assert verify_all(db) == []
             engine.dispose()
     assert transaction_ids.items() <= dict(map(tuple, rows)).items()
-    # At most one row for each client has no response: the one that the client waited for.
+    # At most one row of each client has no response: the one whose commit was running.
     assert len(transaction_ids) <= len(rows) == total <= len(transaction_ids) + CLIENTS

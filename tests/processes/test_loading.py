@@ -1,4 +1,4 @@
-"""Signals that come while a program loads: it ends, whatever Python does with the exception of their handlers."""
+"""A signal during the import of modules ends a command, even if Python swallows the exception of its handler."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from handlers.server.loading import loading
 from tests.processes.loyalty import ROOT, free_port, loyalty
 
-# Python swallows exceptions of signal handlers while it compiles a module; so does this one, for a given module. Where
-# tests run in the background, processes inherit that Ctrl-C is ignored.
+# Python swallows exceptions of signal handlers while it compiles a module. This finder sends a signal at the import of
+# a given module, and swallows the exception. The handler of SIGINT is set because
+# tests in the background inherit that Ctrl-C is ignored.
 _SWALLOWING_FINDER = """
 import contextlib, os, signal, sys
 
@@ -27,7 +28,7 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-# Before the command itself is loaded nothing is to be tidied, so that a SIGTERM then ends the process by itself.
+# The handlers are installed when the command itself is loaded; before, SIGTERM ends the process directly.
 @pytest.mark.parametrize(
     ("command", "module", "name", "exit_code"),
     [
@@ -47,7 +48,7 @@ def test_a_signal_while_a_command_loads_ends_it(home, command, module, name, exi
     assert "Traceback" not in ended.stderr
 
 
-def test_handlers_run_once_all_is_loaded():
+def test_signal_handlers_run_after_the_loading():
     calls = []
     before = signal.signal(signal.SIGTERM, lambda number, _: calls.append(number))
     try:

@@ -1,6 +1,6 @@
-"""One organization sends the most expensive input that is accepted; the calls of another one are served nevertheless.
+"""One organization sends the most expensive input that is accepted; the calls of another one are still served.
 
-Times are printed and not asserted, since machines differ: they are compared with the same calls on a quiet server.
+Times are printed and not asserted, since machines differ: compare them with the printed times of an idle server.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ATTACKERS = 14
 
 @dataclass
 class Tenant:
-    """An organization, as a client with a token of its administrator."""
+    """A client with an administrator's token of an organization; counts the statuses of its responses."""
 
     url: str
     organization_id: str
@@ -50,6 +50,7 @@ class Tenant:
 
     @classmethod
     def create(cls, server: Server, home: Path, name: str) -> Tenant:
+        """Create an organization and a token by commands."""
         organization = json.loads(invoke(home, "organizations", "create", name, "--json").stdout)
         identity = str(organization["organizationId"])
         token = invoke(home, "token", "--organization", identity, "--admin").stdout.strip()
@@ -66,6 +67,7 @@ class Tenant:
         return answer
 
     def make(self, path: str, body: Any) -> Any:
+        """Create a record; returns the JSON of the response."""
         answer = self.call("POST", path, body)
         assert answer.is_success, answer.text
         return answer.json()
@@ -75,7 +77,7 @@ class Tenant:
         return response["loyaltyMember"]["loyaltyMemberId"]
 
     def begin_import(self, content: bytes, kind: str = "members", file_format: str = "csv") -> str:
-        """Upload a file and start its import; its path."""
+        """Upload a file and start its import; returns the path of the import."""
         body = {"kind": kind, "format": file_format, "mode": "upsert"}
         path = (
             f"{self.administration}/imports/{self.make(f'{self.administration}/imports', body)['import']['importId']}"
@@ -86,7 +88,7 @@ class Tenant:
         return path
 
     def seconds_of_worker(self, member: str) -> str:
-        """How long a queued event, and then an import of one row, take until the worker has done them."""
+        """A text with the seconds that the worker needs for a queued event, and then for an import of one row."""
         start = time.monotonic()
         [result] = self.make("/events/track-async", {"events": [event(member)]})["results"]
         while self.call("GET", f"/events/{result['loyaltyEventKey']}").json()["event"]["status"] != "success":
@@ -100,7 +102,7 @@ class Tenant:
 
 @contextmanager
 def locked(home: Path, member: str) -> Iterator[None]:
-    """Lock the rows of a member in another transaction."""
+    """Lock the rows of a member in another transaction during the block."""
     with embedded.server(home) as url, closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
         lock = (
             "SELECT 1 FROM members m JOIN wallets w USING (organization_id, wallet_id) WHERE m.loyalty_member_id = %s"
@@ -111,9 +113,9 @@ def locked(home: Path, member: str) -> Iterator[None]:
 
 
 def attacks(tenant: Tenant, hanging: str, locked_member: str) -> dict[str, Callable[[], httpx.Response]]:
-    """The most expensive calls of each kind, by name; what they need is made.
+    """Create the records for the most expensive calls of each kind; returns the calls by name.
 
-    `hanging` is the address of a receiver that never responds.
+    `hanging` is the URL of a receiver that never responds; calls about `locked_member` wait for a lock.
     """
     campaign = tenant.make(f"{tenant.administration}/campaigns", {"code": "slow", "name": "Slow"})["campaign"]
     actions = f"{tenant.administration}/campaigns/{campaign['campaignId']}/actions"
@@ -179,7 +181,7 @@ def attacks(tenant: Tenant, hanging: str, locked_member: str) -> dict[str, Calla
 
 
 def read_member(tenant: Tenant, member: str, is_done: Callable[[int], bool]) -> list[float]:
-    """The seconds that each of a client's calls takes, one after the other."""
+    """The seconds of each call of a client that reads a member until `is_done`, which gets the number of calls."""
     seconds: list[float] = []
     with httpx.Client(base_url=tenant.url, headers=tenant.headers, timeout=120) as client:
         while not is_done(len(seconds)):
@@ -196,7 +198,7 @@ def percentile(seconds: list[float]) -> float:
 
 
 def memory(server: Server) -> str:
-    """The resident memory of the server's processes in MiB."""
+    """The resident memory of each process of the server in MiB, separated by commas."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True).stdout
     rows = [tuple(map(int, row.split())) for row in listed.splitlines()[1:]]
     family = {server.process.pid}
@@ -213,7 +215,7 @@ def server(home: Path) -> Iterator[Server]:
 
 
 def siege(server: Server, home: Path, seconds: float, capsys: pytest.CaptureFixture[str], hanging: str) -> None:
-    """Have a neighbour read a member while the other organization attacks in each way, and all at once."""
+    """Let one organization read a member while another one attacks: first in each way, and then in all ways at once."""
     loud, quiet = Tenant.create(server, home, "Loud"), Tenant.create(server, home, "Quiet")
     member, locked_member = quiet.member(), loud.member()
     ways = attacks(loud, hanging, locked_member)
@@ -247,7 +249,7 @@ def siege(server: Server, home: Path, seconds: float, capsys: pytest.CaptureFixt
     assert server.workers() == processes
 
 
-def test_large_bodies_of_many_clients_take_the_memory_of_one(server, home):
+def test_large_bodies_of_many_clients_need_the_memory_of_one_body(server, home):
     loud = Tenant.create(server, home, "Loud")
     body = b'{"orders": [' + b"{}," * (BODY_BYTES // 3) + b"{}]}"
 
@@ -261,7 +263,7 @@ def test_large_bodies_of_many_clients_take_the_memory_of_one(server, home):
 
 
 @pytest.mark.stress
-def test_the_calls_of_a_neighbour_are_answered(server, home, capsys):
+def test_the_calls_of_other_organizations_are_served_during_attacks(server, home, capsys):
     with receiver() as receiving:
         receiving.usual = hang
         siege(server, home, SECONDS, capsys, receiving.url)

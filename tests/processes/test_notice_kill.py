@@ -1,4 +1,4 @@
-"""kill -9 of the worker that reports notices of expiring points: each notice is reported once."""
+"""The worker that reports notices of expiring points is killed (kill -9): each notice is still reported once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.processes.loyalty import ROOT, environment, loyalty
 MEMBERS, KILLS, AT_ONCE = 80, 3, 4
 PATIENCE_SECONDS = 120
 
-# A worker that takes few wallets at a time, so that there is time to kill it.
+# A worker that reports the notices of only a few wallets in a transaction, so that there is time to kill it.
 WORKER = f"""
 from handlers.server.cli import main
 from handlers.services.ledger import notices
@@ -34,7 +34,7 @@ WHERE organization_id = :o AND event_type = 'points-expiring' ORDER BY member_id
 """
 
 
-def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(home):
+def test_the_next_worker_reports_the_remaining_notices_after_one_is_killed(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
         with running_api(Settings(database_url=url, home=home)) as api:
             organization = api.organization()
@@ -54,7 +54,7 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(home):
                 process.wait()
                 counts.append(len(_reported(engine, organization.id)))
                 with engine.begin() as db:
-                    # At once, and not after the interval of the job.
+                    # Do not wait for the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
             assert 0 < counts[0] < counts[-1] < MEMBERS
             completed = loyalty(home, "worker", "--once")
@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(home):
 
 
 def _members(organization, points):
-    """Enrol members, each with another amount that expires tomorrow; the amounts by member."""
+    """Enrol members, each with another amount that expires tomorrow; yields pairs of member id and amount."""
     tomorrow = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=1)
     for number in range(MEMBERS):
         member = organization.member()
@@ -74,7 +74,7 @@ def _members(organization, points):
 
 
 def _prepare(engine, organization_id, account_id):
-    """Let the points be of yesterday, and the notices have begun then."""
+    """Date the points back to yesterday, and let the notices have begun then."""
     yesterday = datetime.now(UTC) - timedelta(days=1)
     with engine.begin() as db:
         db.execute(

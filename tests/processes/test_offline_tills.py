@@ -1,4 +1,4 @@
-"""Two tills without a network: what they send later, repeated, out of order, to a server that is killed meanwhile."""
+"""Two tills send their offline sales later, repeated and out of order, to a server that is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXISTS, REDEEMED = "/problems/order-exists", "/problems/offline-allowance-redeem
 
 
 class Shop:
-    """A server that is killed and started again."""
+    """A server that is killed and started again, with a member who has an offline allowance."""
 
     def __init__(self, home: Any) -> None:
         self._home = home
@@ -69,14 +69,14 @@ class Shop:
 
 
 class Till:
-    """A till: the requests that it has kept, which it sends until each has a response."""
+    """A till with stored requests: sales and a redemption, each twice, in random order."""
 
     def __init__(self, shop: Shop, number: int) -> None:
         self._shop, chance = shop, random.Random(number)
         opened_at = datetime.now(UTC) - timedelta(days=2)
         self.requests: list[tuple[str, Any]] = []
         for receipt in range(SALES):
-            # The tills have kept the sales of the store together: each receipt comes from both, under another key.
+            # Both tills have stored all sales of the shop: each sends every receipt, with its own request key.
             order = {"externalId": f"receipt-{receipt}", "total": TOTAL}
             sale = {"loyaltyMemberId": "ana", "eventType": ORDER_CREATED, "payload": {"order": order}}
             sale |= {"externalEventDate": (opened_at + timedelta(minutes=receipt)).isoformat()}
@@ -89,11 +89,12 @@ class Till:
         self.answers: list[str] = []
 
     def send(self) -> None:
-        """Send everything, each request again until it has a response."""
+        """Send all requests, each until it has a response."""
         for path, body in self.requests:
             self.answers.append(self._answer(path, body))
 
     def _answer(self, path: str, body: Any) -> str:
+        """Send a request until it has a response; returns "done" or the type of the problem."""
         while True:
             try:
                 with self._shop.client() as client:
@@ -109,7 +110,7 @@ class Till:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.stress)])
-def test_tills_that_send_late_give_nothing_twice_and_overdraw_nothing(home, kills):
+def test_offline_sales_and_redemptions_sent_by_two_tills_count_once(home, kills):
     with embedded.server(home, options={"fsync": "off"}) as url:
         shop = Shop(home)
         tills = [Till(shop, number) for number in range(2)]
@@ -125,7 +126,7 @@ def test_tills_that_send_late_give_nothing_twice_and_overdraw_nothing(home, kill
                 for future in sending:
                     future.result()
             answers = [answer for till in tills for answer in till.answers]
-            # Each receipt is taken from one of the tills, and its repetition has the first response.
+            # Each receipt is accepted from one till and refused from the other; repetitions get the first response.
             assert (answers.count(EXISTS), answers.count(REDEEMED)) == (2 * SALES, 2)
             assert answers.count("done") == 2 * SALES + 2
             redeemed_amount = next(AMOUNTS[n] for n, till in enumerate(tills) if REDEEMED not in till.answers)

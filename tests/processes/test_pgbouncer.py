@@ -1,4 +1,4 @@
-"""Everything works through PgBouncer in transaction mode, whose connections serve other clients in between."""
+"""The product works through PgBouncer in transaction mode, where each transaction may have another connection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.processes.loyalty import Server, environment, invoke
 
 pytestmark = pytest.mark.skipif(not pooler.is_installed(), reason="needs pgbouncer")
 
-ASKED = "SELECT current_setting('timezone'), current_setting('jit'), current_setting('lock_timeout')"
+SETTINGS_QUERY = "SELECT current_setting('timezone'), current_setting('jit'), current_setting('lock_timeout')"
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +41,26 @@ def pooled(pooled_url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_settings_go_with_each_transaction(pooled: Engine) -> None:
+def test_each_transaction_has_the_settings_of_its_client(pooled: Engine) -> None:
     session_settings = [("UTC", "off", "12345ms")]
-    assert transactions.run(pooled, lambda db: query(db, ASKED, ())) == session_settings
-    assert transactions.read(autocommit(pooled), lambda db: query(db, ASKED, ())) == session_settings
-    assert transactions.run(pooled, lambda db: [tuple(row) for row in db.execute(text(ASKED))]) == session_settings
+    assert transactions.run(pooled, lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
+    assert transactions.read(autocommit(pooled), lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
+    assert (
+        transactions.run(pooled, lambda db: [tuple(row) for row in db.execute(text(SETTINGS_QUERY))])
+        == session_settings
+    )
 
 
-def test_settings_stay_with_their_client(pooled: Engine, pooled_url: str) -> None:
+def test_clients_with_different_settings_do_not_affect_each_other(pooled: Engine, pooled_url: str) -> None:
     other = create_engine(pooled_url, threads=1, lock_timeout_ms=777)
     for _ in range(10):
-        assert transactions.run(other, lambda db: query(db, ASKED, ()))[0][2] == "777ms"
-        assert transactions.run(pooled, lambda db: query(db, ASKED, ()))[0][2] == "12345ms"
+        assert transactions.run(other, lambda db: query(db, SETTINGS_QUERY, ()))[0][2] == "777ms"
+        assert transactions.run(pooled, lambda db: query(db, SETTINGS_QUERY, ()))[0][2] == "12345ms"
     other.dispose()
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_statements_end_in_time(pooled: Engine, is_read: bool) -> None:
+def test_statements_end_at_their_time_limit(pooled: Engine, is_read: bool) -> None:
     run, engine = (transactions.read, autocommit(pooled)) if is_read else (transactions.run, pooled)
     with pytest.raises(OperationalError, match="statement timeout"):
         run(engine, lambda db: db.execute(text("SELECT pg_sleep(60)")).all())

@@ -1,4 +1,4 @@
-"""The playground in a browser: a dry run and why, a member, the keyboard, a phone, and the findings of axe."""
+"""The playground in a browser: dry runs with reasons, members, use by keyboard, on a phone, and checked by axe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(bool(absent_programs()), reason=absent_programs(
 
 @pytest.fixture(scope="module")
 def server(temporary_directory):
-    """A server with an empty first organization, and the coffee shop, a test organization."""
+    """A server with an empty first organization, and the sample coffee shop, a test organization."""
     home = temporary_directory / "playground" / "home"
     home.parent.mkdir(mode=0o755)
     with embedded.server(home, options={"fsync": "off"}):
@@ -35,7 +35,7 @@ def server(temporary_directory):
 
 
 def address_of(server, organization):
-    """The address of the playground with a token of an organization."""
+    """The address of the playground with a token, which the command prints."""
     command = loyalty(server.home, "playground", "--organization", organization, "--no-browser", **DIRECT)
     assert command.returncode == 0, command.stderr
     assert command.stdout.startswith(f"{server.url}/playground#token=")
@@ -57,7 +57,7 @@ def window(address, tmp_path):
 
 
 def choose(window, selector, value):
-    """Set a field as a person does."""
+    """Set the value of a field, with the events of a person's input."""
     window.script(
         "const field = document.querySelector(arguments[0]); field.value = arguments[1];"
         "field.dispatchEvent(new Event('input')); field.dispatchEvent(new Event('change'));",
@@ -72,18 +72,19 @@ def dry_run(window):
 
 
 def balance_rows(window):
+    """The rows of the table of balances before and after the dry run."""
     return rows_of(window, "changes")
 
 
 def rows_of(window, table):
-    """The rows of the table with a class, the cells separated by tabs."""
+    """The rows of the table with the class `table`, the cells separated by tabs."""
     return window.script(
         "return [...document.querySelectorAll(`#panel .${arguments[0]} tbody tr`)].map((row) => row.innerText)", table
     )
 
 
 def test_an_open_page_takes_the_token_of_its_address(address, tmp_path):
-    """As when somebody pastes the printed address into the tab that shows the page."""
+    """The printed address is pasted into a tab that already shows the page."""
     page, _, token = address.partition("#token=")
     with browser(tmp_path, free_port()) as window:
         window.open(page)
@@ -99,7 +100,7 @@ def test_an_open_page_takes_the_token_of_its_address(address, tmp_path):
 def test_a_dry_run_shows_what_changes_and_why(window):
     assert "token" not in window.script("return location.href")
     choose(window, "#payload", '{"order": {"externalId": "playground-1", "total": 12.5}}')
-    # The coffee shop gives more before nine.
+    # The coffee shop gives a badge before nine, so that the afternoon has one effect less.
     choose(window, "#moment", AFTERNOON)
     dry_run(window)
     assert window.text("#outcome") == "2 effects of 2 actions would be executed."
@@ -124,7 +125,7 @@ def test_a_dry_run_shows_what_changes_and_why(window):
     assert window.faults() == []
 
 
-def test_the_first_dry_run_moves_a_mission_of_the_sample(window):
+def test_a_dry_run_of_the_default_event_shows_the_progress_of_a_mission(window):
     dry_run(window)
     [mission] = [row.split("\t") for row in balance_rows(window) if row.startswith("Mission ")]
     name, before, after = mission
@@ -133,7 +134,7 @@ def test_the_first_dry_run_moves_a_mission_of_the_sample(window):
     assert count_after == count_before + 1
 
 
-def test_a_tracked_event_changes_the_balance(window):
+def test_tracking_the_event_changes_the_balance_as_the_dry_run_showed(window):
     choose(window, "#payload", '{"order": {"externalId": "playground-2", "total": 3}}')
     dry_run(window)
     forecast_balance = balance_rows(window)[0].split("\t")[2]
@@ -145,7 +146,7 @@ def test_a_tracked_event_changes_the_balance(window):
     assert balance_rows(window)[0].split("\t")[1] == forecast_balance
 
 
-def test_a_refusal_says_what_to_do(window):
+def test_refusals_are_shown_with_the_field_that_is_wrong(window):
     choose(window, "#payload", '{"order": {"total": 12.5}}')
     window.click("button.main")
     window.wait_for("document.querySelector('[role=alert]').innerText.includes('externalId')")
@@ -154,7 +155,7 @@ def test_a_refusal_says_what_to_do(window):
     window.wait_for("document.querySelector('[role=alert]').innerText.includes('The payload is not JSON')")
 
 
-def test_an_organization_without_members_says_how_to_get_some(server, address, tmp_path):
+def test_the_page_of_an_organization_without_members_names_the_command_for_a_sample(server, address, tmp_path):
     with browser(tmp_path, free_port()) as window:
         window.open(address_of(server, "1"))
         window.find("#payload")
@@ -168,7 +169,7 @@ def test_an_organization_without_members_says_how_to_get_some(server, address, t
         assert "loyalty sample coffee-shop" not in window.text("#panel")
 
 
-def test_a_field_is_completed_by_the_keyboard(window):
+def test_a_field_name_can_be_completed_by_the_keyboard(window):
     window.script("const field = document.querySelector('#payload'); field.value = ''; field.focus()")
     window.type("#payload", '{"order": {"loc')
     window.wait_for("document.querySelectorAll('[role=option]').length === 1")
@@ -177,7 +178,7 @@ def test_a_field_is_completed_by_the_keyboard(window):
 
 
 def press_tab_until(window, condition):
-    """Go on to the element for which an expression of JavaScript is true; `here` is the one with the focus."""
+    """Press Tab until a JavaScript condition is true, in which `here` is the element with the focus."""
     for _ in range(20):
         window.press(TAB)
         if window.script(f"const here = document.activeElement; return {condition}"):
@@ -242,7 +243,7 @@ def test_charts_have_the_background_of_the_page(address, tmp_path, dark, backgro
         assert window.colour_at(".chart") == background
 
 
-def test_it_fits_a_phone_and_has_no_barriers(window):
+def test_the_playground_fits_a_phone_and_is_accessible(window):
     dry_run(window)
     window.resize(390, 844)
     for tab in (0, 1):

@@ -1,4 +1,4 @@
-"""kill -9 of workers and of the database server while the queue is worked off: each event has its effects once."""
+"""kill -9 of workers and of the database while events are evaluated: each event has its effects once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCH = 500
 
 
 def send_all(shop: Shop, events: list) -> None:
-    """Queue the events in their order; what the server could not take is sent again, as a client would."""
+    """Queue the events in their order; a batch that gets 503 is sent again."""
     for start in range(0, len(events), BATCH):
         body = {"events": events[start : start + BATCH]}
         while (reply := shop.integration.request("POST", "/events/track-async", body)).status != 202:
@@ -36,6 +36,7 @@ def send_all(shop: Shop, events: list) -> None:
 
 @contextmanager
 def shop_of(home: Path, url: str) -> Iterator[Shop]:
+    """An organization with a point per dollar, on a server in this process."""
     settings = Settings(database_url=url, home=home, max_body_bytes=10_000_000)
     with running_api(settings) as api:
         shop = Shop(api.organization())
@@ -44,7 +45,7 @@ def shop_of(home: Path, url: str) -> Iterator[Shop]:
 
 
 def check(shop: Shop, events: list) -> None:
-    """Every event was evaluated once, in its member's order, and has all its effects, and no other has any."""
+    """Check that every event, and no other, was evaluated once, in its member's order, with all its effects."""
     event_rows = shop.rows("events", "system_unique_key, status, e2e_tracking_id")
     keys = {event["systemUniqueKey"] for event in events}
     assert {row.system_unique_key for row in event_rows if row.status == "success"} >= keys
@@ -58,11 +59,12 @@ def check(shop: Shop, events: list) -> None:
     minted = [row for row in rows if row.updated_balance is not None]
     assert len(minted) == len(events)
     assert {row.system_unique_key for row in minted} == keys
-    lines: dict[int, list] = {}
+    balances_by_member: dict[int, list] = {}
     for row in minted:
-        lines.setdefault(row.member_id, []).append(row.updated_balance)
-    for line in lines.values():
-        assert line == list(range(1, len(line) + 1))
+        balances_by_member.setdefault(row.member_id, []).append(row.updated_balance)
+    # Each event minted 1 point, so a member's balances are 1, 2, 3 ... in the order of the events.
+    for balances in balances_by_member.values():
+        assert balances == list(range(1, len(balances) + 1))
     names = {event["payload"]["order"]["externalId"] for event in events}
     assert sorted(row[0] for row in shop.rows("purchase_orders", "external_id")) == sorted(names)
     with shop.organization.api.engine.connect() as db:
@@ -76,7 +78,9 @@ def check(shop: Shop, events: list) -> None:
         pytest.param(100_000, 500, 30, 6, id="100,000 events", marks=pytest.mark.stress),
     ],
 )
-def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members, worker_kills, database_kills):
+def test_each_event_has_its_effects_once_even_if_workers_and_the_database_are_killed(
+    home, count, members, worker_kills, database_kills
+):
     pick = random.Random(count)
     with ExitStack() as stack:
         url = stack.enter_context(embedded.server(home, options=FAST))
@@ -90,13 +94,13 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
         stack.callback(workers.kill)
         watching = stack.enter_context(disposed(create_engine(url, threads=1)))
         with ThreadPoolExecutor(1) as pool:
-            # Each kill has a share of its own, so that none comes when all is done, however quick the workers are.
-            met: list[int] = []
+            # Each kill has its own share of the events, so that no kill comes after the last event.
+            waiting_at_kills: list[int] = []
             for number, kill in enumerate(kills):
                 sending = pool.submit(send_all, shop, events[number * share : (number + 1) * share])
                 wait_until(lambda n=number: count_orders(watching) >= n * share + share // 4)
                 assert count_orders(watching) < count
-                met.append(fetch_value(watching, WAITING))
+                waiting_at_kills.append(fetch_value(watching, WAITING))
                 if kill == "worker":
                     workers.kill_one(pick)
                 else:
@@ -104,11 +108,11 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
                     # The next process starts it again; workers and server reconnect.
                     stack.enter_context(embedded.server(home, options=FAST))
                 sending.result()
-        assert any(met)  # or the kills come too late to matter
+        assert any(waiting_at_kills)  # at least one kill came while events were waiting
         send_all(shop, events[len(kills) * share :])
         wait_until(lambda: fetch_value(watching, WAITING) == 0)
         workers.stop()
-        shop.organization.api.engine.dispose()  # of the connections that the database left
+        shop.organization.api.engine.dispose()  # its connections were lost with the killed database
         check(shop, events)
 
 
@@ -116,14 +120,14 @@ def count_orders(engine) -> int:
     return fetch_value(engine, "SELECT count(*) FROM purchase_orders")
 
 
-def test_a_worker_ends_its_batch_before_it_ends(home):
+def test_a_worker_that_is_stopped_completes_its_batch(home):
     with ExitStack() as stack:
         url = stack.enter_context(embedded.server(home, options=FAST))
         shop = stack.enter_context(shop_of(home, url))
         member = shop.member()
         send_all(shop, [order(member, 1) for _ in range(20)])
         watching = stack.enter_context(disposed(create_engine(url, threads=1)))
-        # The worker gets as far as the member's wallet, and waits for it.
+        # The worker waits for the lock of the member's wallet.
         lock_is_released = threading.Event()
         with watching.begin() as db:
             db.execute(text("SELECT 1 FROM wallets FOR UPDATE"))

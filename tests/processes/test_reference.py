@@ -1,4 +1,4 @@
-"""The reference and the pages in a browser: links, folds, search, requests, a phone, weight, and what axe finds."""
+"""The API reference and the pages in a browser: links, folds, search, requests, phones, size, and checks by axe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = sorted(path for path in (Path(__file__).parents[2] / "docs").glob("*.md"
 MAX_BYTES = 300_000
 MAX_MILLISECONDS = 1_000
 ENTER = "\ue007"
-SHOWN = """
+VISIBLE_TEXTS = """
 const texts = [...document.querySelectorAll(arguments[0])].filter((node) => node.offsetHeight);
 return texts.map((node) => node.innerText.replace(/\\n+/g, "\\n"))
 """
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.skipif(bool(absent_programs()), reason=absent_programs(
 
 
 class Site:
-    """A running server and the token that it has printed."""
+    """A running server and the token that it prints."""
 
     def __init__(self, home):
         self.server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
         [self.token] = re.findall(r"^ *export TOKEN=(\S+)$", self.server.greeting(), re.M)
 
-    def docs(self, surface, place=""):
-        return f"{self.server.url}/v2/{surface}/docs{place}"
+    def docs(self, surface, fragment=""):
+        return f"{self.server.url}/v2/{surface}/docs{fragment}"
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,7 @@ def window(tmp_path):
 
 
 def search(window, text):
+    """Type a text into the search field."""
     window.script(
         "const field = document.querySelector('#find'); field.value = arguments[0];"
         "field.dispatchEvent(new Event('input'))",
@@ -74,7 +75,7 @@ def search(window, text):
 
 def visible_texts(window, selector):
     """The texts of the visible elements."""
-    return window.script(SHOWN, selector)
+    return window.script(VISIBLE_TEXTS, selector)
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -124,7 +125,7 @@ def test_an_operation_shows_its_permission_fields_and_examples(site, window):
     assert left < right
 
 
-def test_common_parts_are_opened_on_demand(site, window):
+def test_common_parameters_and_errors_are_folded_until_they_are_clicked(site, window):
     window.open(site.docs("administration", "#listCampaigns"))
     window.find("#operation h1")
     assert not any("Zero-based page" in text for text in visible_texts(window, ".fields li"))
@@ -156,7 +157,7 @@ def test_nested_schemas_open_level_by_level(site, window):
 
 
 @pytest.mark.parametrize("place", ["/docs/fuzzing", "/docs/quickstart", "/v2/integration/docs#trackEvents"])
-def test_the_list_shows_where_the_reader_is(site, window, place):
+def test_the_list_marks_and_shows_the_current_page(site, window, place):
     window.resize(1280, 800)
     window.open(f"{site.server.url}{place}")
     window.wait_for("document.querySelector('nav.pages [aria-current]')")
@@ -175,7 +176,7 @@ def test_the_search_field_covers_the_list_below_it(site, window):
         const places = [...Array(Math.floor(covered.height))].map((_, y) => [covered.left + 20, covered.top + y]);
         return places.every((place) => document.elementFromPoint(...place).closest('.search'))"""
     for heading in range(3, 8):
-        # Each heading in turn is scrolled to where the field is.
+        # Scroll each heading behind the field.
         window.script(
             "const list = document.querySelector('#operations');"
             "const heading = list.querySelectorAll('h2')[arguments[0]];"
@@ -185,7 +186,7 @@ def test_the_search_field_covers_the_list_below_it(site, window):
         assert window.script(covering), heading
 
 
-def test_the_language_is_kept_for_all_operations(site, window):
+def test_the_chosen_language_of_examples_applies_to_all_operations(site, window):
     window.open(site.docs("integration", "#trackEvents"))
     window.find(".panel.request")
     window.script("[...document.querySelectorAll('.choices button')].find((node) => node.innerText === 'Java').click()")
@@ -211,7 +212,9 @@ def test_the_language_is_kept_for_all_operations(site, window):
         ("administration", "removeUser", "    client.remove_user(", "\nawait client.removeUser("),
     ],
 )
-def test_the_request_is_written_for_the_ready_made_clients(site, window, surface, name, python, typescript):
+def test_requests_are_shown_as_code_for_our_python_and_typescript_clients(
+    site, window, surface, name, python, typescript
+):
     window.open(site.docs(surface, f"#{name}"))
     window.find(".try")
     window.click(".try summary")
@@ -225,7 +228,7 @@ def test_the_request_is_written_for_the_ready_made_clients(site, window, surface
         window.wait_for(f"document.querySelector('.panel.request .code').innerText.includes({json.dumps(code)})")
 
 
-def test_code_is_copied_whole(site, window):
+def test_the_copy_button_copies_the_whole_code(site, window):
     window.open(site.docs("integration", "#getMember"))
     window.find(".panel.response .copy")
     window.script("window.copied = []; navigator.clipboard.writeText = async (text) => { window.copied.push(text); }")
@@ -260,7 +263,7 @@ def test_operations_fields_and_pages_are_found(site, window):
     assert window.faults() == []
 
 
-def test_a_request_is_sent_with_the_token_that_the_server_prints(site, window):
+def test_a_request_can_be_sent_with_the_token_that_the_server_prints(site, window):
     window.open(site.docs("administration", "#listCampaigns"))
     window.find(".try")
     window.click(".try summary")
@@ -271,7 +274,7 @@ def test_a_request_is_sent_with_the_token_that_the_server_prints(site, window):
     assert window.text(".panel.response [role=status]").startswith("200 in ")
     assert '"limit": 1' in window.text(".panel.response .code")
     assert "/campaigns?limit=1" in window.text(".panel.request .code")
-    # The tab keeps the token for all operations of both documents, and it names the organization.
+    # The tab keeps the token for all operations of both documents; the organization follows from the token.
     window.open(site.docs("integration", "#createMember"))
     window.click(".try summary")
     window.script(
@@ -284,7 +287,7 @@ def test_a_request_is_sent_with_the_token_that_the_server_prints(site, window):
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_it_fits_a_phone_and_has_no_barriers(site, themed, surface):
+def test_the_reference_fits_a_phone_and_is_accessible(site, themed, surface):
     places = ("", "#getMember", "#createCampaign", "#listMembers", "#createTrigger", "#trackEvents")
     for width, height in ((390, 844), (1400, 1000)):
         themed.resize(width, height)
@@ -301,7 +304,7 @@ def test_it_fits_a_phone_and_has_no_barriers(site, themed, surface):
             assert themed.barriers() == [], (place, width)
 
 
-def test_the_pages_are_light_fit_a_phone_and_have_no_barriers(site, window):
+def test_the_pages_are_small_fit_a_phone_and_are_accessible(site, window):
     window.resize(390, 844)
     pages = ["/", "/docs", "/docs/search?q=expire", *(f"/docs/{page.stem}" for page in PAGES)]
     faults_by_page = {}
@@ -318,7 +321,7 @@ def test_the_pages_are_light_fit_a_phone_and_have_no_barriers(site, window):
     assert faults_by_page == {}
 
 
-# The texts that are wider than the box they begin in, or than the drawing.
+# The texts that are wider than the box in which they begin, or wider than the drawing.
 CUT_OFF = """
 const boxes = [...document.querySelectorAll("rect")].map((rect) => rect.getBBox());
 const { width } = document.documentElement.viewBox.baseVal;
@@ -342,7 +345,7 @@ def test_the_texts_of_drawings_fit_their_boxes(site, window):
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_the_page_is_light_and_shows_soon(site, window, surface):
+def test_the_reference_is_small_and_is_displayed_within_a_second(site, window, surface):
     times = []
     for _ in range(3):
         window.open("about:blank")

@@ -1,4 +1,4 @@
-"""`loyalty replay` against a running server, on the first purchases of the real file and on files that are wrong."""
+"""`loyalty replay` against a running server, with the first purchases of the real file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINE_COUNT = 1000
 
 
 class Site:
-    """A server with its home, on which a test replays files of its own."""
+    """A server with its home; each test replays its own files into organizations that are named after them."""
 
     def __init__(self, home):
         self.home = home
@@ -55,11 +55,12 @@ def lines():
 
 
 def summary(completed):
-    """The summary's figures by heading."""
+    """The figures of the printed summary by heading."""
     return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in completed.stdout.splitlines() if "  " in line)
 
 
 def points_of(lines):
+    """The expected points by customer: 1 for each whole dollar of a purchase."""
     points = Counter()
     for line in lines:
         customer, _, _, total = line.split()
@@ -67,7 +68,7 @@ def points_of(lines):
     return points
 
 
-def test_purchases_become_points_once(site, lines):
+def test_replaying_a_file_twice_mints_its_points_once(site, lines):
     path = site.file("some purchases.txt", lines)
     points = points_of(lines)
     top, most = points.most_common(1)[0]
@@ -93,7 +94,7 @@ def test_purchases_become_points_once(site, lines):
     assert invoke(site.home, "verify").returncode == 0
 
 
-def test_orders_that_a_file_has_more_are_added(site, lines):
+def test_replaying_a_longer_file_adds_the_further_orders(site, lines):
     path = site.file("growing.txt", lines[:450])
     assert summary(site.replay(path))["Orders"].startswith("450: 450 new")
     report = summary(site.replay(site.file("growing.txt", lines[:600])))
@@ -102,7 +103,7 @@ def test_orders_that_a_file_has_more_are_added(site, lines):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
+def test_an_interrupted_replay_is_completed_by_the_next_one(site, lines, number):
     path = site.file(f"interrupted by {number.name}.txt", lines)
     process = subprocess.Popen(
         [sys.executable, "-m", "handlers", "replay", str(path)],
@@ -129,7 +130,7 @@ def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
     assert report["Points minted"].startswith(f"{points_of(lines).total():,} in all")
 
 
-def test_a_line_that_was_changed_since_is_reported_and_changes_nothing(site, lines):
+def test_a_line_that_was_changed_after_its_replay_is_reported_as_failed(site, lines):
     original_lines, changed_lines = lines[:20], ["00001 19970101 1 99.00", *lines[1:20]]
     assert site.replay(site.file("changed.txt", original_lines)).returncode == 0
     again = site.replay(site.file("changed.txt", changed_lines))
@@ -140,18 +141,18 @@ def test_a_line_that_was_changed_since_is_reported_and_changes_nothing(site, lin
     assert report["Points minted"] == f"{points_of(original_lines).total():,} in all, 0 by this run"
 
 
-def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
+def test_a_replay_by_organization_id_and_token_needs_no_database(site, lines):
     organization = json.loads(invoke(site.home, "organizations", "create", "Elsewhere", "--json").stdout)
     identity = str(organization["organizationId"])
     token = invoke(site.home, "token", "--organization", identity, "--admin").stdout.strip()
     path = site.file("elsewhere.txt", lines[:50])
-    away = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+    no_database = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     arguments = ["--organization", identity, "--token", token, "--base-url", f"{site.server.url}/v2"]
-    completed = loyalty(site.home, "replay", str(path), *arguments, **away)
+    completed = loyalty(site.home, "replay", str(path), *arguments, **no_database)
     assert completed.returncode == 0, completed.stderr
     assert summary(completed)["Organization"] == "Elsewhere"
     assert summary(completed)["Orders"].startswith("50: 50 new")
-    again = json.loads(invoke(site.home, "replay", str(path), *arguments, "--json", **away).stdout)
+    again = json.loads(invoke(site.home, "replay", str(path), *arguments, "--json", **no_database).stdout)
     assert (again["organization"], again["orders"], again["tracked"]) == ("Elsewhere", 50, 0)
 
 
@@ -169,7 +170,7 @@ def test_a_token_requires_an_organization_and_vice_versa(site, lines):
     assert "--organization and --token go together" in completed.stderr
 
 
-def test_no_server_is_reported_in_one_line(site, lines):
+def test_an_unreachable_server_is_reported_in_one_line(site, lines):
     path = site.file("unanswered.txt", lines[:5])
     completed = loyalty(site.home, "replay", str(path), "--base-url", f"http://127.0.0.1:{free_port()}/v2")
     assert completed.returncode == 1

@@ -1,4 +1,4 @@
-"""The content read from a file of purchases, and the error for a file that cannot be read."""
+"""Reading files of purchases, and the errors of invalid files."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_a_purchase_is_read_exactly(path):
         (b"a\0b 19970101 2 29.33", "customer_id"),
     ],
 )
-def test_a_line_that_is_wrong_is_named(path, line, message):
+def test_an_invalid_line_is_reported_with_its_number(path, line, message):
     path.write_bytes(HEADINGS + b"00001 19970101 1 11.77\n" + line + b"\n")
     with pytest.raises(FaultyFile, match="^" + str(path) + ", line 3: ") as caught:
         read_purchases(path)
     assert message in caught.value.message
 
 
-def test_all_wrong_lines_are_reported_up_to_ten(path):
+def test_the_first_ten_invalid_lines_are_reported(path):
     path.write_bytes(HEADINGS + b"wrong\n" * 12)
     with pytest.raises(FaultyFile) as caught:
         read_purchases(path)
@@ -75,7 +75,7 @@ def test_all_wrong_lines_are_reported_up_to_ten(path):
         (HEADINGS + b"\xff\xfe\n", "is not a text file in UTF-8"),
     ],
 )
-def test_the_command_refuses_such_a_file_without_a_server_or_a_traceback(path, content, message):
+def test_replay_refuses_an_invalid_file_before_it_calls_the_server(path, content, message):
     path.write_bytes(content)
     result = CliRunner().invoke(main, ["replay", str(path)])
     assert result.exit_code == 1
@@ -84,7 +84,7 @@ def test_the_command_refuses_such_a_file_without_a_server_or_a_traceback(path, c
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
-def test_a_path_that_is_no_file_is_a_wrong_argument(tmp_path, name):
+def test_a_path_that_is_no_file_is_an_invalid_argument(tmp_path, name):
     result = CliRunner().invoke(main, ["replay", str(tmp_path / name)])
     assert result.exit_code == 2
     assert "FILE" in result.stderr

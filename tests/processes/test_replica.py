@@ -1,4 +1,4 @@
-"""Lists and reports on a real standby of PostgreSQL: never staler than the primary, and never needed."""
+"""Lists and reports read a standby of PostgreSQL if it has all commits, and else the primary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.processes.standby import PRIMARY, standby_of
 
 @dataclass(frozen=True)
 class Replicated(Shop):
-    """An organization on a server that has a standby, which can be started again."""
+    """An organization on a server that has a standby; `options` are the settings to start the standby again."""
 
     standby_home: Path
     options: Mapping[str, str]
@@ -47,7 +47,7 @@ class Servers:
 
 @pytest.fixture(scope="module")
 def servers(shared_home: Path) -> Iterator[Servers]:
-    """Servers whose commits wait for the disk."""
+    """A primary and its standby; commits wait for the disk."""
     standby_home, options = standby_of(shared_home)
     with (
         embedded.server(shared_home, options={**PRIMARY, "synchronous_commit": "on"}) as url,
@@ -69,88 +69,88 @@ def shop(servers: Servers, api: Api) -> Replicated:
 
 @pytest.fixture
 def shop_without_waiting(servers: Servers) -> Iterator[Replicated]:
-    """A shop whose commits do not wait for the disk."""
+    """A shop whose commits execute not wait for the disk."""
     with disposed(create_engine(servers.settings.database_url, threads=1)) as primary:
-        do(primary, "ALTER DATABASE loyalty SET synchronous_commit = 'off'")
+        execute(primary, "ALTER DATABASE loyalty SET synchronous_commit = 'off'")
         try:
             with running_api(servers.settings) as api:
                 with api.engine.connect() as db:
                     assert db.execute(text("SHOW synchronous_commit")).scalar_one() == "off"
                 yield servers.shop(api)
         finally:
-            do(primary, "ALTER DATABASE loyalty RESET synchronous_commit")
+            execute(primary, "ALTER DATABASE loyalty RESET synchronous_commit")
 
 
 @pytest.fixture
 def standby(shop: Shop) -> Iterator[Engine]:
-    """The standby itself."""
+    """An engine on the standby."""
     with disposed(create_engine(shop.organization.api.settings.read_database_url, threads=1)) as engine:
         yield engine
 
 
-def do(engine: Engine, statement: str) -> None:
+def execute(engine: Engine, statement: str) -> None:
     with autocommit(engine).connect() as db:
         db.execute(text(statement))
 
 
-def served(database: str) -> float:
-    """How many reads that are meant for the replica this database has served."""
+def count_reads(database: str) -> float:
+    """How many reads for the replica were served by the database "replica" or "primary"."""
     return REGISTRY.get_sample_value("loyalty_replica_reads_total", {"database": database}) or 0.0
 
 
-def listed(shop: Shop) -> int:
+def count_members(shop: Shop) -> int:
     return len(shop.integration.get("/members")["results"])
 
 
-def check_what_was_just_written(shop: Shop) -> None:
+def check_that_lists_contain_new_records(shop: Shop) -> None:
     for number in range(1, 16):
         member = shop.member()
-        assert listed(shop) == number
+        assert count_members(shop) == number
         shop.track_one(order(member, 10))
         assert [record["eventType"] for record in shop.events(member)] == ["member-purchase-order-created"]
 
 
-def test_lists_have_what_was_just_written(shop: Replicated, standby: Engine) -> None:
-    before = served("replica")
-    check_what_was_just_written(shop)
-    assert served("replica") > before
+def test_lists_contain_records_that_were_just_written(shop: Replicated, standby: Engine) -> None:
+    before = count_reads("replica")
+    check_that_lists_contain_new_records(shop)
+    assert count_reads("replica") > before
     with standby.connect() as db:
         assert replication.lag(db) >= 0
 
 
-def test_lists_have_what_is_not_on_the_disk_yet(shop_without_waiting: Replicated) -> None:
+def test_lists_contain_records_whose_commit_is_not_on_the_disk_yet(shop_without_waiting: Replicated) -> None:
     """A commit that does not wait is reported before the replica can receive it."""
-    check_what_was_just_written(shop_without_waiting)
+    check_that_lists_contain_new_records(shop_without_waiting)
 
 
 def test_the_primary_serves_while_the_replica_is_behind(shop: Shop, standby: Engine, monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "REPLICA_BEHIND_SECONDS", 0.0)
-    do(standby, "SELECT pg_wal_replay_pause()")
-    by_replica, by_primary = served("replica"), served("primary")
+    execute(standby, "SELECT pg_wal_replay_pause()")
+    by_replica, by_primary = count_reads("replica"), count_reads("primary")
     shop.member()
-    assert listed(shop) == 1
-    assert (served("replica"), served("primary")) == (by_replica, by_primary + 1)
-    do(standby, "SELECT pg_wal_replay_resume()")
-    wait_until(lambda: listed(shop) == 1 and served("replica") > by_replica)
+    assert count_members(shop) == 1
+    assert (count_reads("replica"), count_reads("primary")) == (by_replica, by_primary + 1)
+    execute(standby, "SELECT pg_wal_replay_resume()")
+    wait_until(lambda: count_members(shop) == 1 and count_reads("replica") > by_replica)
 
 
-def test_reports_come_from_it(shop: Shop, standby: Engine) -> None:
-    before = served("replica"), served("primary")
+def test_reports_read_the_replica(shop: Shop, standby: Engine) -> None:
+    before = count_reads("replica"), count_reads("primary")
     member = shop.member()
     shop.give(member, 7)
     moments = {"sinceFrom": "2020-01-01T00:00:00Z", "sinceTo": "2100-01-01T00:00:00Z"}
     top = shop.administration.get("/reports/top-members", **moments)["results"]
     assert [(result["key"], result["amount"]) for result in top] == [(member, 7)]
-    assert (served("replica"), served("primary")) == (before[0] + 1, before[1])
+    assert (count_reads("replica"), count_reads("primary")) == (before[0] + 1, before[1])
 
 
-def test_the_primary_serves_while_the_replica_is_away(shop: Replicated, monkeypatch) -> None:
+def test_the_primary_serves_while_the_replica_is_unavailable(shop: Replicated, monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "REPLICA_PAUSE_SECONDS", 0.0)
     shop.member()
-    before = served("replica")
+    before = count_reads("replica")
     kill_database(shop.standby_home)
     wait_until_stopped(shop.standby_home)
-    assert listed(shop) == 1
-    assert served("replica") == before
+    assert count_members(shop) == 1
+    assert count_reads("replica") == before
     with embedded.server(shop.standby_home, options=shop.options):
-        wait_until(lambda: listed(shop) == 1 and served("replica") > before)
+        wait_until(lambda: count_members(shop) == 1 and count_reads("replica") > before)

@@ -1,4 +1,4 @@
-"""`loyalty serve` as a newcomer uses it, and as an operator's accidents do."""
+"""`loyalty serve`: its first start, its output, its processes, and its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 
 @pytest.fixture(scope="module")
 def running(shared_home):
-    """A server with two workers for the tests that only look at it, and what it printed."""
+    """A server with two workers that the tests do not stop, and its printed greeting."""
     server = Server(shared_home, "--workers", "2", "--no-worker")
     greeting = server.greeting()
     yield server, greeting
@@ -42,6 +42,7 @@ def running(shared_home):
 
 @pytest.fixture
 def serve(home):
+    """A function that starts servers on the home; they are killed at the end of the test."""
     servers = []
 
     def start(*arguments: str, **variables: str) -> Server:
@@ -56,7 +57,7 @@ def serve(home):
         server.process.stdout.close()
 
 
-def test_the_printed_line_works_and_the_data_stay(home, serve):
+def test_the_printed_request_works_and_the_data_survive_a_restart(home, serve):
     shutil.rmtree(home)
     server = serve()
     url, headers = curl_line(server.greeting())
@@ -71,13 +72,13 @@ def test_the_printed_line_works_and_the_data_stay(home, serve):
     greeting = again.greeting()
     assert "client_" not in greeting
     new_url, _ = curl_line(greeting)
-    assert new_url.rpartition("/")[2] == url.rpartition("/")[2]  # no other first organization
-    assert status(new_url, **headers) == 200  # the token of the first time is still good
+    assert new_url.rpartition("/")[2] == url.rpartition("/")[2]  # it is the same organization
+    assert status(new_url, **headers) == 200  # the first token is still valid
     assert again.stop(signal.SIGINT) == 0
     assert not embedded.describe(home).is_running
 
 
-def test_credentials_are_printed_when_the_organization_is_made_and_reset_by_command(running):
+def test_credentials_are_printed_at_the_first_start_and_can_be_reset_by_a_command(running):
     server, first = running
     token = re.search(r"TOKEN=(\S+)", first).group(1)
     assert first.count(token) == 1
@@ -93,7 +94,7 @@ def test_credentials_are_printed_when_the_organization_is_made_and_reset_by_comm
 
 
 def token_of(server, client_id, secret):
-    """The response to a token request, or the status where it is refused."""
+    """The JSON of the response to a token request, or the status if it is refused."""
     form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
     request = urllib.request.Request(f"{server.url}/v2/oauth/token", data=urllib.parse.urlencode(form).encode())
     try:
@@ -103,7 +104,7 @@ def token_of(server, client_id, secret):
         return error.code
 
 
-def test_the_documentation_pages_that_it_names_are_there(running):
+def test_the_printed_documentation_pages_exist(running):
     server, greeting = running
     pages = re.findall(r"http://\S+/docs", greeting)
     assert len(pages) == 3
@@ -133,7 +134,7 @@ def test_several_servers_start_at_once_on_an_empty_home(home, serve):
     assert {curl_line(greeting)[0].rpartition("/")[2] for greeting in greetings} == {"1"}
     _, headers = curl_line(greetings[0])
     for server in servers:
-        assert status(f"{server.url}/v2/organizations/1", **headers) == 200  # one key signs for all
+        assert status(f"{server.url}/v2/organizations/1", **headers) == 200  # both servers have the same signing key
     assert servers[0].stop() == 0
     assert embedded.describe(home).is_running
     assert status(f"{servers[1].url}/v2/organizations/1", **headers) == 200
@@ -141,7 +142,7 @@ def test_several_servers_start_at_once_on_an_empty_home(home, serve):
     assert not embedded.describe(home).is_running
 
 
-def test_the_kernel_ends_a_worker_before_the_parent(running):
+def test_workers_have_a_higher_score_for_the_out_of_memory_killer_than_the_parent(running):
     server, _ = running
     server.wait_until_ready()
 
@@ -151,10 +152,11 @@ def test_the_kernel_ends_a_worker_before_the_parent(running):
     assert {score(pid) for pid in server.workers()} == {min(1000, score(server.process.pid) + 100)}
 
 
-def test_measurements_of_all_workers_are_answered_by_any(running):
+def test_metrics_of_any_worker_contain_the_calls_of_all_workers(running):
     server, greeting = running
     url, headers = curl_line(greeting)
     assert status(url, **headers) == 200
+    # All workers report the same count.
     [before] = request_counts(server)
     for _ in range(20):
         assert status(url, **headers) == 200
@@ -162,7 +164,7 @@ def test_measurements_of_all_workers_are_answered_by_any(running):
 
 
 def request_counts(server):
-    """The counts of successful calls of getOrganization that the workers report."""
+    """The different counts of successful calls of getOrganization in five requests of the metrics."""
     counts = set()
     for _ in range(5):
         with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as answer:
@@ -181,14 +183,14 @@ def test_a_taken_port_is_reported(running):
 
 
 @needs_proc
-def test_it_has_no_queue_worker_if_told_so(running):
+def test_a_server_with_no_worker_starts_no_queue_worker(running):
     server, _ = running
     time.sleep(2)
     assert queue_workers(server) == set()
 
 
 @needs_proc
-def test_killed_processes_are_replaced_and_a_killed_parent_takes_all_along(home, serve):
+def test_killed_processes_are_replaced_and_all_processes_end_with_a_killed_parent(home, serve):
     server = serve("--workers", "1")
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
@@ -215,12 +217,12 @@ def test_killed_processes_are_replaced_and_a_killed_parent_takes_all_along(home,
 
 
 def queue_workers(server):
-    """The process ids of the `loyalty worker` that a server has started."""
+    """The process ids of the `loyalty worker` processes that a server has started."""
     return {pid for pid in children_of(server.process.pid) if b"--attached" in command_line(pid)}
 
 
 def command_line(pid):
-    """The words of the command of a process; none if it has ended."""
+    """The words of the command of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -234,7 +236,7 @@ def is_running(pid):
         return False
 
 
-def test_a_stopped_server_lets_a_call_end_and_leaves_no_secret_and_no_file(home, serve):
+def test_a_stopped_server_completes_a_call_and_leaves_no_secret_in_its_log_and_no_file(home, serve):
     temporary_folder = home.parent / "tmp"
     temporary_folder.mkdir()
     server = serve("--workers", "1", LOYALTY_LOG_FORMAT="json", TMPDIR=str(temporary_folder))

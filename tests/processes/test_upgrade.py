@@ -1,7 +1,7 @@
 """Upgrades: the database of the first release is migrated, and older versions work on the newest schema.
 
-The oldest version that is noted to be able to use this schema is tried on it, also next to this version. Versions are
-taken from git: as long as no migration follows the first release, it is the older one. UPGRADE_FROM names another.
+The oldest version that can use this schema runs on it, also next to this version. Versions are read from git; the
+variable UPGRADE_FROM can name another commit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSIONS = "persistence/migrations/versions"
 
 
 def git(*arguments: str) -> bytes:
-    """What a command of git prints; skips where there is no history."""
+    """The output of a git command; skips the test if it fails, as without a history."""
     completed = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
     if completed.returncode:
         pytest.skip(f"git {arguments[0]}: {completed.stderr.decode().strip()}")
@@ -43,12 +43,12 @@ def git(*arguments: str) -> bytes:
 
 
 def commit_of(revision: str) -> str:
-    """The commit that has a migration in its released form."""
+    """The last commit that changed a migration."""
     return git("log", "--format=%H", "-1", "--", f"{VERSIONS}/{revision}_*").decode().strip()
 
 
 def unpack(commit: str, folder: Path) -> Path:
-    """The folder, with the files of a commit."""
+    """Write the files of a commit into the folder; returns it."""
     with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))) as files:
         files.extractall(folder, filter="data")
     return folder
@@ -62,15 +62,16 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the oldest version that works with this schema: the one that came with the revision noted."""
+    """The folder of the oldest version that can use this schema."""
     commit = os.environ.get("UPGRADE_FROM") or commit_of(schema.usable_since())
     return unpack(commit, tmp_path_factory.mktemp("older"))
 
 
 def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_release: Path) -> None:
-    """What the first release wrote is there, and this version goes on with it."""
+    """The records of the first release are kept, and this version can use them."""
 
     def by(root: Path, *arguments: str) -> str:
+        """The output of a command that the code in `root` runs."""
         completed = loyalty(new_home, *arguments, PYTHONPATH=str(root))
         assert completed.returncode == 0, completed.stdout + completed.stderr
         return completed.stdout
@@ -84,7 +85,7 @@ def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_relea
         by(ROOT, "doctor")
         by(ROOT, "verify")
         after = by(ROOT, "export", "balances", "--organization", "Corner Coffee").splitlines()
-        # Points that qualify for tiers are in rows of their own since then.
+        # Newer versions export qualifying points in further rows without an amount.
         lots = [row for row in map(json.loads, after) if row["amount"]]
         assert len(lots) == len(before) > 1
         for old, new in zip(map(json.loads, before), lots, strict=True):
@@ -102,7 +103,7 @@ def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_relea
 
 
 def call_server(url: str, token: str, method: str, path: str, body: Any = None) -> Any:
-    """The response of the integration surface of a server."""
+    """The JSON of a response of the integration interface."""
     headers = {"Authorization": f"Bearer {token}"}
     reply = httpx.request(method, f"{url}/v2{path}", json=body, headers=headers, timeout=60)
     assert reply.status_code < 300, reply.text
@@ -110,13 +111,13 @@ def call_server(url: str, token: str, method: str, path: str, body: Any = None) 
 
 
 def balance_of(url: str, token: str, member: str) -> float:
-    """What a member has on all accounts."""
+    """The sum of a member's balances in all accounts."""
     record = call_server(url, token, "GET", f"/members/{member}")["loyaltyMember"]
     return sum(balance["balance"] for balance in record["ledgerBalances"])
 
 
 def failures_of(older: Path, *arguments: str) -> set[str]:
-    """The ids of the tests of the older version that fail, run by its own code with these arguments of pytest."""
+    """Run tests of the older version with its own code and these arguments of pytest; returns ids of failed tests."""
     path = os.pathsep.join((str(older), str(ROOT / "tests" / "processes" / "older")))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PYTEST_"))}
     report = older / "report.xml"
@@ -148,7 +149,7 @@ def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None
 
 @pytest.fixture
 def shop(home: Path) -> Iterator[Shop]:
-    """An organization on a server of this version; 1 point for each order."""
+    """An organization with 1 point for each order, on a server of this version."""
     with embedded.server(home) as url, running_api(Settings(database_url=url, home=home)) as api:
         shop = Shop(api.organization())
         shop.campaign(running(mint(1)), eventType="member-purchase-order-created")
@@ -162,7 +163,7 @@ def purchase(member: str) -> dict[str, Any]:
 
 
 def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) -> None:
-    """What one has begun the other goes on with, and what one has done the other does not do again."""
+    """Each version recognizes the requests of the other, and evaluates the events that the other has queued."""
     url = shop.engine.url.render_as_string(hide_password=False)
     variables = {"PYTHONPATH": str(older), "LOYALTY_DATABASE_URL": url}
     server = Server(home, "--no-worker", **variables)
@@ -178,18 +179,18 @@ def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) ->
             assert reply.status < 300, reply.text
             return reply.json
 
-        in_turn = (by_older, by_newer)
+        versions = (by_older, by_newer)
         names = [f"member-{number}" for number in range(MEMBERS)]
         for number, name in enumerate(names):
-            in_turn[number % 2]("/members", {"loyaltyMemberId": name})
+            versions[number % 2]("/members", {"loyaltyMemberId": name})
         for number in range(TRACKED):
             body = {"events": [purchase(names[number % MEMBERS])]}
-            first = in_turn[number // MEMBERS % 2]("/events/track", body)["results"]
-            again = in_turn[1 - number // MEMBERS % 2]("/events/track", body)["results"]
+            first = versions[number // MEMBERS % 2]("/events/track", body)["results"]
+            again = versions[1 - number // MEMBERS % 2]("/events/track", body)["results"]
             assert again == first
         for _ in range(QUEUED // MEMBERS):
             queued = [purchase(name) for name in names]
-            for call in in_turn:
+            for call in versions:
                 call("/events/track-async", {"events": queued})
         wait_until(lambda: fetch_value(shop.engine, WAITING) == 0)
         assert {shop.balance(name) for name in names} == {(TRACKED + QUEUED) // MEMBERS}

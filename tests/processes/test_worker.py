@@ -1,4 +1,4 @@
-"""`loyalty worker` as an operator runs it by itself."""
+"""`loyalty worker` as a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.processes.loyalty import environment, invoke, loyalty
 
 @pytest.fixture
 def start(home):
-    """Starts processes of the command; kills the ones that still run when the test ends."""
+    """A function that starts commands; processes that still run at the end of the test are killed."""
     started = []
 
     def run(*arguments: str, **variables: str) -> subprocess.Popen:
@@ -33,7 +33,7 @@ def start(home):
         process.wait()
 
 
-def eventually(question):
+def wait_until(question):
     deadline = time.monotonic() + 120
     while not (answer := question()):
         assert time.monotonic() < deadline
@@ -41,7 +41,7 @@ def eventually(question):
     return answer
 
 
-def jobs_run(url: str) -> int:
+def count_finished_jobs(url: str) -> int:
     with psycopg2.connect(url) as db, db.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM periodic_jobs WHERE finished_at IS NOT NULL AND last_error IS NULL")
         return cursor.fetchone()[0]
@@ -51,16 +51,16 @@ def jobs_run(url: str) -> int:
 def test_a_worker_runs_the_jobs_until_it_is_stopped(home, start, number):
     with embedded.server(home, options={"fsync": "off"}) as url:
         process = start("worker")
-        eventually(lambda: jobs_run(url) == len(JOBS))
+        wait_until(lambda: count_finished_jobs(url) == len(JOBS))
         process.send_signal(number)
         assert process.wait(60) == 0
 
 
-def test_a_worker_that_does_what_is_due_ends(home):
+def test_a_worker_that_runs_once_executes_the_due_jobs_and_ends(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
         completed = loyalty(home, "worker", "--once", LOYALTY_EXPIRE_MINUTES="0", LOYALTY_LOG_FORMAT="text")
         assert completed.returncode == 0, completed.stderr
-        assert jobs_run(url) == len(JOBS) - 1
+        assert count_finished_jobs(url) == len(JOBS) - 1
         assert "the job evaluate-tiers is done: {'members': 0, 'moves': 0}" in completed.stderr
         again = invoke(home, "release-answers")
         assert (again.returncode, again.stdout) == (0, "Nothing to release.\n"), again.stderr

@@ -1,6 +1,6 @@
 """A process that uses the embedded database of a home until its standard input ends.
 
-Run with the home as argument; it prints the URL when the server is up and "left" when it has left it. Only the
+Run with the home as argument. It prints the URL when the server is up, and "left" when it no longer uses it. Only the
 standard library and `persistence.embedded` are needed, so any user with a Python can run it.
 """
 

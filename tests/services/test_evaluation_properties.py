@@ -141,10 +141,13 @@ def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
 def running_campaigns(shop: Shop, drawn_campaigns: Any) -> Iterator[list[str]]:
     """The keys of new campaigns, which are made inactive afterwards, so that other examples do not use them."""
     campaigns = [shop.campaign(*acts, **body) for body, acts in drawn_campaigns]
-    yield [campaign["campaignKey"] for campaign in campaigns]
-    for campaign in campaigns:
-        body = {"code": campaign["code"], "name": campaign["name"], "active": False}
-        shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)
+    try:
+        yield [campaign["campaignKey"] for campaign in campaigns]
+    finally:
+        # Also if Hypothesis ends an example early, else cancellations in other examples would start these campaigns.
+        for campaign in campaigns:
+            body = {"code": campaign["code"], "name": campaign["name"], "active": False}
+            shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)
 
 
 def tracked_events(drawn_events: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:

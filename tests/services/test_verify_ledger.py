@@ -19,7 +19,7 @@ pytestmark = pytest.mark.undistributed
 
 @dataclass
 class LedgerSession:
-    """A correct ledger with some records of each kind, and the ids of those that tests change."""
+    """A correct ledger with some records of each kind, and the ids of the records that tests change."""
 
     ledger: RawLedger
     ana: int

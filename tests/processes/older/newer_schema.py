@@ -1,4 +1,4 @@
-"""A plugin of pytest for the tests of an older version: they find their database as the newer version has migrated it.
+"""A pytest plugin for the tests of an older version: the newer version migrates their databases.
 
 NEWER_VERSION is the folder of the newer version's code.
 """
