@@ -1,4 +1,4 @@
-"""Runs the official CEL tests against the expressions of this project, and sorts what deviates.
+"""Runs the official CEL tests against the expressions of this project, and classifies the deviations.
 
 A test counts as passed only if the value is the one expected (and the type, where the test names one), or if an error
 is expected and the expression fails for a reason of its own: an expression refused because it uses something this
@@ -63,7 +63,7 @@ LEFT_OUT: dict[str, tuple[str, str]] = {
     "nanoseconds": ("times finer than a microsecond", r"\dns'|\.\d{7,9}Z'\)\)"),
     "U+0000": ("the character U+0000", r"\\(0{3}|[xX]00|u0000|U0{8}) "),
 }
-"""What this language leaves out or has otherwise, in words, and a pattern that finds tests which use it."""
+"""The parts of CEL that this language lacks or changes: each in words, and as a pattern that finds tests with it."""
 
 CHECKED = "checked"
 CHECKED_IN_WORDS = "tests that switch the type check off: here every expression is checked before it runs"
@@ -74,7 +74,7 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one test went; `detail` is for a person who looks into a failure."""
+    """The result of one test; `detail` explains a failure."""
 
     case: Case
     passed: bool
@@ -82,7 +82,7 @@ class Outcome:
 
     @property
     def category(self) -> str:
-        """What the test uses that this language leaves out, else why it deviates, if there is a reason known."""
+        """The omitted part of CEL that the test uses, or another known reason for a deviation, or OTHER."""
         original = self.case.original
         container = original.get("container", "")
         if "protobuf" in container or "conformance" in container or "google" in container:
@@ -191,7 +191,7 @@ def run(case: Case) -> Outcome:
 
 
 def _unknown(case: Case) -> str:
-    """What the tests of unknown names are about."""
+    """The fault code that a test of an unknown name expects; empty for other tests."""
     return {"x": "unknown-variable", "f_unknown(17)": "unknown-function"}.get(case.text, "")
 
 
@@ -219,7 +219,7 @@ def _cel_name(kind: Type) -> str:
 
 
 def types_agree(case: Case) -> bool | None:
-    """Whether the checker finds the official type; None where this language has no such expression."""
+    """True if the checker finds the official type; None if this language refuses the expression."""
     try:
         result = check(parse(case.text), _environment(case))
     except (_Unsupported, ExpressionError):

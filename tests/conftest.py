@@ -1,7 +1,7 @@
-"""What every test may ask for: one PostgreSQL for the whole run, its schema made by the migrations.
+"""The fixtures of all tests: one PostgreSQL for the whole run, whose schema the migrations create.
 
-Tests do not clean up after each other: each makes an organization of its own and sees nothing else. Where several
-processes share the tests (`pytest -n 2`), each process has a PostgreSQL of its own.
+Tests do not remove their records: each creates its own organization and sees no other records. If several processes
+run the tests (`pytest -n 2`), each process has its own PostgreSQL.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ hypothesis.settings.register_profile("repeated", deadline=None, derandomize=True
 hypothesis.settings.register_profile("searching", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("repeated")
 
-# As in the server, which leaves no garbage either: by default the collector goes through all tests again and again.
+# As in the server: by default the garbage collector would scan the objects of all tests very often.
 gc.set_threshold(10_000)
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 SLOW_MS = 180_000
-# Nothing here needs to survive a power cut. Statistics are taken as seldom as PostgreSQL does by itself.
+# The data need not survive a power cut; autovacuum runs at PostgreSQL's default interval.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum_naptime": "1min"}
 
 
-# `tox -e citus` has the tests go to a cluster.
+# `tox -e citus` lets the tests use a cluster.
 _GIVEN_DATABASE = os.environ.get("LOYALTY_TEST_DATABASE_URL")
-# Sequences of nodes begin at multiples of this.
+# On the nodes of a cluster, sequences begin at multiples of this.
 _FIRST_ID_OF_A_NODE = 1 << 48
 
-# Files of these folders take longest, so they begin first where several processes share the tests.
+# The files of these folders take longest, so they run first.
 _LONGEST_FIRST = ("fuzz", "processes", "purchases", "machines", "concurrency", "services", "contract")
 
 
@@ -70,11 +70,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def temporary_directory() -> Iterator[Path]:
-    """A directory for the run, reachable by the user that PostgreSQL runs as where root runs the tests."""
-    # One at a time: a directory that is made and not yet held looks like one of a run that was killed.
+    """A directory for the run, which the user of PostgreSQL can reach if root runs the tests."""
+    # One run at a time: a new directory without its lock looks like the directory of a killed run.
     with (Path(tempfile.gettempdir()) / f"{_PREFIX}lock").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        _remove_those_of_killed_runs()
+        _remove_directories_of_killed_runs()
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
         directory.chmod(0o711)
         lock_descriptor = os.open(directory, os.O_RDONLY)
@@ -86,7 +86,7 @@ def temporary_directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def database_url(temporary_directory: Path) -> Iterator[str]:
-    """The URL of a database that was empty when the run began, with the schema of the migrations."""
+    """The URL of a database that has only the schema when the run begins."""
     if _GIVEN_DATABASE:
         with disposed(create_engine(_GIVEN_DATABASE, threads=1)) as engine:
             schema.migrate(engine)
@@ -99,17 +99,17 @@ def database_url(temporary_directory: Path) -> Iterator[str]:
     with embedded.server(home, options=FAST) as url:
         with disposed(create_engine(url, threads=1)) as engine:
             schema.migrate(engine)
-        # `tox -e pgbouncer` has the tests go through a pooler.
+        # `tox -e pgbouncer` lets the tests use a pooler.
         with pooled(url, temporary_directory) if "LOYALTY_TEST_POOLED" in os.environ else nullcontext(url) as test_url:
             yield test_url
-        # Nothing of it stays, so it need not write to the disk what it has in memory.
+        # The database is removed anyway, so kill it before it writes its memory to the disk.
         kill_database(home, signal.SIGQUIT)
         wait_until(lambda: not embedded.describe(home).is_running)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def each_statement_is_about_one_organization() -> Iterator[None]:
-    """Else a database that is distributed by organization would have to ask all its nodes."""
+    """A statement about several organizations would use all nodes of a distributed database."""
     with one_organization.watched() as statements:
         yield
     assert not statements, "\n\n".join(statements)
@@ -117,7 +117,7 @@ def each_statement_is_about_one_organization() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def the_collector_sees_all_objects() -> Iterator[None]:
-    """Some commands let the collector skip all existing objects, which here are the objects of every test."""
+    """Undo `gc.freeze` of commands, after which the collector would skip the objects of all tests."""
     thresholds = gc.get_threshold()
     yield
     gc.unfreeze()
@@ -126,12 +126,12 @@ def the_collector_sees_all_objects() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def settings(database_url: str, temporary_directory: Path) -> Settings:
-    """Settings as a server would have them, with every answer checked against the documents."""
+    """Settings of a server that validates its responses against the documents."""
     return Settings(
         database_url=database_url,
         home=temporary_directory / "home",
         validate_responses=True,
-        # A slow machine with many calls at once is no fault.
+        # A slow machine with many concurrent calls must not cause failures.
         request_timeout_ms=SLOW_MS,
         statement_timeout_ms=SLOW_MS,
         lock_timeout_ms=SLOW_MS,
@@ -142,7 +142,7 @@ def settings(database_url: str, temporary_directory: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def engine(settings: Settings) -> Iterator[Engine]:
-    """The engine of the run; what is committed through it stays for the rest of the run."""
+    """The engine of the run; committed changes stay until the end of the run."""
     engine = create_engine(settings.database_url, threads=settings.threads, application_name="loyalty-tests")
     yield engine
     engine.dispose()
@@ -157,7 +157,7 @@ def api(settings: Settings) -> Iterator[Api]:
 
 @pytest.fixture
 def db(engine: Engine) -> Iterator[Connection]:
-    """A connection whose changes are undone when the test ends."""
+    """A connection whose changes are rolled back at the end of the test."""
     with engine.connect() as connection, connection.begin() as transaction:
         yield connection
         transaction.rollback()
@@ -171,7 +171,7 @@ def _tables_with_ids_of_nodes(engine: Engine) -> set[str]:
     return {name for name, number in greatest.items() if (number or 0) >= _FIRST_ID_OF_A_NODE}
 
 
-def _remove_those_of_killed_runs() -> None:
+def _remove_directories_of_killed_runs() -> None:
     """End the servers and remove the directories of test runs that were killed before they could do it."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not directory.is_dir():

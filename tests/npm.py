@@ -15,7 +15,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-# Packages name ranges of versions for what they need themselves: the newest ones of this day are taken.
+# Dependencies with version ranges are installed in the newest version of this day.
 AS_OF = "2026-11-15"
 
 
@@ -24,7 +24,7 @@ class NpmError(Exception):
 
 
 def cache_folder() -> Path:
-    """The folder of what tests fetch, made where it is missing."""
+    """The folder for files that tests download; created if it is missing."""
     folder = Path(os.environ.get("LOYALTY_TEST_CACHE") or Path(__file__).parent.parent / ".cache").absolute()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
@@ -33,13 +33,13 @@ def cache_folder() -> Path:
 
 @cache
 def node() -> str | None:
-    """The path of Node; None where there is none."""
+    """The path of Node; None if it is not installed."""
     wheel = _wheel()
     return str(wheel / "bin/node") if wheel else shutil.which("node")
 
 
 def run_npm(*arguments: str) -> None:
-    """Run npm; raises NpmError with its words where it fails, or where there is none."""
+    """Run npm; raises NpmError with its output if it fails, or if npm is not installed."""
     wheel, npm_path = _wheel(), shutil.which("npm")
     if wheel:
         # The package's own `bin/npm` looks for the rest of npm in the wrong place.
@@ -60,7 +60,7 @@ def _wheel() -> Path | None:
 
 
 def installed(*packages: str) -> Path:
-    """The folder `node_modules` that holds these packages, each with its version, and what they need."""
+    """The folder `node_modules` with these packages, such as `name@version`, and their dependencies."""
     folder = cache_folder() / f"npm-{hashlib.sha256(' '.join((AS_OF, *packages)).encode()).hexdigest()[:12]}"
     with (cache_folder() / "npm.lock").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The files of deploy/ agree with the server: its settings, limits, paths, ports and measurements."""
+"""The files of deploy/ agree with the server: settings, limits, paths, ports and metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def relative_name(path: Path) -> str:
 
 
 def documents(*names: str) -> Iterator[dict[str, Any]]:
-    """The objects of manifests, of all of them if none is named."""
+    """The objects of the manifests with these file names, or of all manifests."""
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
         if not names or path.name in names:
             yield from yaml.safe_load_all(path.read_text())
@@ -146,16 +146,16 @@ def test_proxies_have_the_limits_of_the_server() -> None:
     assert all(int(match[1]) < gunicorn_server._KEEP_ALIVE_SECONDS for match in matches)
 
 
-def test_proxies_close_the_measurements() -> None:
+def test_proxies_do_not_expose_the_metrics() -> None:
     assert re.search(r"location = /metrics \{\s+return 404;", NGINX)
     assert re.search(r"@closed path /metrics .*\n\s+respond @closed 404", CADDY)
 
 
-def test_proxies_refuse_as_the_server_does() -> None:
+def test_problems_of_proxies_are_those_of_the_server() -> None:
     texts = re.findall(r"return (\d+) '(\{.*\})';", NGINX)
     by_caddy = [(status, text) for text, status in re.findall(r"respond (?:@\w+ )?`(\{.*\})` (\d+)", CADDY)]
     assert [int(status) for status, _ in texts] == [int(status) for status, _ in by_caddy] == [413, 503]
-    # Without the number, the status would be that of the error.
+    # Without `=503`, the response would have the status of the error.
     assert "error_page 502 504 =503 /refused/503;" in NGINX
     for status, text in [*texts, *by_caddy]:
         problem = json.loads(text)
@@ -165,15 +165,15 @@ def test_proxies_refuse_as_the_server_does() -> None:
 
 @pytest.mark.parametrize("path", UNITS, ids=relative_name)
 def test_services_start_when_the_database_comes_back(path: Path) -> None:
-    # Restart does not cover what a required unit failed of.
+    # systemd does not restart a service that stopped because a required unit failed.
     assert not re.search(r"^Requires=", path.read_text(), re.M)
 
 
-def test_pods_get_no_variables_that_look_like_settings() -> None:
+def test_pods_get_no_variables_of_services() -> None:
     assert all(pod["enableServiceLinks"] is False for pod in pods())
 
 
-def test_containers_are_closed() -> None:
+def test_containers_run_without_privileges() -> None:
     images = [container for pod in pods() for container in pod["containers"]]
     assert len(images) == 3
     for pod in pods():
@@ -237,7 +237,7 @@ def test_manifests_are_listed_and_select_each_other() -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=relative_name)
-def test_units_are_hardened_alike(unit: Path) -> None:
+def test_all_units_have_the_same_hardening(unit: Path) -> None:
     def hardening(path: Path) -> str:
         return path.read_text().partition("DynamicUser=yes")[2].partition("\n\n")[0].strip()
 

@@ -1,4 +1,4 @@
-"""The pages in Markdown: all are in an index, their links and the paths that they name lead somewhere."""
+"""The pages in Markdown: all are in an index, and their links and the paths in them exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 DECISIONS = DOCS / "decisions"
 PAGES = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md")})
-# The changelog names paths as they were.
+# The changelog contains former paths.
 CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
 NUMBERED = sorted(DECISIONS.glob("[0-9]*.md"))
 
@@ -65,7 +65,7 @@ def test_paths_of_the_project_exist(page: Path) -> None:
 
 
 def _is_defined(name: str) -> bool:
-    """Whether a dotted name is that of a module, or of something that its module holds."""
+    """True if a dotted name is a module, or a name within a module."""
     place, *parts = ROOT, *name.split(".")
     while parts and (place / parts[0]).is_dir():
         place /= parts.pop(0)
@@ -116,7 +116,7 @@ def _lines(text: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "text"), _quotations(), ids=[name for name, _ in _quotations()])
-def test_code_that_is_shown_is_that_of_the_project(name: str, text: str) -> None:
+def test_quoted_code_is_in_the_file_that_the_page_names(name: str, text: str) -> None:
     remaining_lines = _lines((ROOT / name).read_text(encoding="utf-8"))
     for part in re.split(r"^ *\.\.\.$", text, flags=re.M):
         assert _lines(part) in remaining_lines

@@ -1,4 +1,4 @@
-"""Handlers are short, and every call goes one way to them."""
+"""Handlers are short, and only the dispatcher prepares their calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_handlers_have_at_most_twelve_lines():
 
 
 def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
-    """The module and the function of each call of `name`, as it is or as an attribute."""
+    """The module and the function of each call of `name`, with or without a prefix such as `module.`."""
     for path in sorted((ROOT / folder).rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef):
@@ -48,7 +48,7 @@ def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
         ("wait_for_locks", {"_run_batch"}),
     ],
 )
-def test_only_the_dispatcher_takes_the_steps_of_a_call(name, callers):
+def test_only_the_dispatcher_checks_permissions_and_waits_for_locks(name, callers):
     assert set(calls_in("handlers", name)) == {("handlers/http/dispatch.py", caller) for caller in callers}
 
 

@@ -1,4 +1,4 @@
-"""An import never runs upwards, and packages that shape a layer stay in it."""
+"""Layers import only lower layers, and packages that belong to one layer are imported only there."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("domain", "persistence", "handlers")
-# What a layer may import of the project besides itself.
+# The layers that a layer may import.
 BELOW = {"domain": set(), "persistence": {"domain"}, "handlers": {"domain", "persistence", "openapi"}, "openapi": set()}
-# The parser of expressions and their regular expressions: the domain's only packages.
+# The only packages that the domain imports: for parsing expressions and for their regular expressions.
 OF_EXPRESSIONS = {"lark", "re2"}
-# The arrows inside of handlers: what a part may not import, since it stands below it.
+# Within handlers: the higher parts, which a part must not import.
 ABOVE = {
     "handlers/messages": ("handlers.schemas", "handlers.services", "handlers.http", "handlers.server"),
     "handlers/services": ("handlers.schemas", "handlers.http", "handlers.server"),
@@ -90,7 +90,7 @@ def test_the_domain_imports_no_module_of_chance_time_or_environment(module):
     assert [path for path in modules("domain") if module in imported(path)] == []
 
 
-def test_only_the_http_layer_knows_http_frameworks():
+def test_only_the_http_layer_imports_http_frameworks():
     elsewhere = {
         f"{path.relative_to(ROOT)}: {name}"
         for layer in LAYERS

@@ -19,7 +19,7 @@ def test_the_table_of_settings_is_complete_and_exact():
     assert rows == [(variable(field), field.metadata["documented_default"], field.metadata["help"]) for field in FIELDS]
 
 
-def test_the_page_of_limits_names_settings_that_exist():
+def test_the_page_of_limits_has_all_settings_that_are_limits():
     page = (ROOT / "docs" / "limits.md").read_text()
     variables = set(re.findall(r"`(LOYALTY_\w+)`", page))
     assert variables <= {variable(field) for field in FIELDS}
@@ -96,7 +96,7 @@ def test_every_setting_is_read_from_its_variable(setting):
         ("LOYALTY_DATABASE_URL", "mysql://root@db/loyalty"),
     ],
 )
-def test_a_bad_value_names_its_variable(name, value):
+def test_the_error_of_an_invalid_value_contains_its_variable(name, value):
     with pytest.raises(SettingError, match=name):
         Settings.from_environment({name: value})
 
@@ -136,13 +136,13 @@ _READS = ("environ", "environb", "getenv")
 
 
 def test_nothing_else_reads_the_environment():
-    # Who starts the program hands the environment to Settings.from_environment or unknown_variables.
+    # These pass the environment to Settings.from_environment or unknown_variables.
     entrances = {
         "handlers/server/asgi.py",
         "handlers/server/commands/context.py",
         "handlers/server/commands/doctor.py",
     }
-    # prometheus-client has no other way to learn its directory.
+    # prometheus-client reads its directory only from the environment.
     metrics = {"handlers/server/gunicorn_server.py", "handlers/metrics.py"}
     readers = set()
     for folder in ("domain", "handlers", "openapi", "persistence"):

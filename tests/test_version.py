@@ -1,4 +1,4 @@
-"""The version of the project, wherever it is named."""
+"""All files that contain the version of the project have the current one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NAMED_BY = {
+VERSION_PATTERNS = {
     "CHANGELOG.md": r"^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$",
     "deploy/kubernetes/kustomization.yaml": r"^ *newTag: (\S+)$",
     "docs/operations.md": r"loyalty_server-(\S+?)-py3-none-any|loyalty-server:(\d\S+)",
@@ -23,11 +23,11 @@ def version() -> str:
     return settings["metadata"]["version"]
 
 
-@pytest.mark.parametrize("name", NAMED_BY)
+@pytest.mark.parametrize("name", VERSION_PATTERNS)
 def test_files_name_the_version_of_the_package(name: str) -> None:
-    matches = re.findall(NAMED_BY[name], (ROOT / name).read_text(encoding="utf-8"), re.M)
+    matches = re.findall(VERSION_PATTERNS[name], (ROOT / name).read_text(encoding="utf-8"), re.M)
     versions = ["".join(groups) for groups in matches]
-    # Of the changelog the newest; of the others all.
+    # The changelog also has older versions; the newest one is the first.
     assert set(versions[:1] if name == "CHANGELOG.md" else versions) == {version()}
 
 

@@ -1,7 +1,7 @@
-"""Which changes between two documents break programs that were written against the older one.
+"""Finds the changes between two OpenAPI documents that break programs written for the older one.
 
-docs/versioning.md lists what may change. `python -m tests.contract.compatibility` stores the documents as those of the
-release; it is run when one is made.
+docs/versioning.md lists what may change. At a release, `python -m tests.contract.compatibility` stores the documents as
+the older ones of the next comparisons.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from tests.contract.documents import Document, operations, resolve
 
 RELEASED = Path(__file__).parent / "released"
 
-# What programs do not decide by.
+# Parts that do not affect programs.
 _PROSE = {"description", "example", "examples", "externalDocs", "links", "summary", "title"}
 _KEPT_EXTENSIONS = {"x-extensible-enum"}
-# A request is refused if it is beyond these: by larger values of the first, by smaller ones of the second.
-_LEAST = ("minimum", "minLength", "minItems", "minProperties")
-_MOST = ("maximum", "maxLength", "maxItems", "maxProperties")
+# Bounds of requests: a larger lower bound breaks programs, and so does a smaller upper bound.
+_LOWER_BOUNDS = ("minimum", "minLength", "minItems", "minProperties")
+_UPPER_BOUNDS = ("maximum", "maxLength", "maxItems", "maxProperties")
 
 _REQUEST = "request"
 _ANSWER = "answer"
 
 
 def released(surface: str) -> Document:
-    """The document of the last release, without prose."""
+    """The document of the last release, without prose and extensions."""
     return json.loads(gzip.decompress((RELEASED / f"{surface}.json.gz").read_bytes()))
 
 
 def store() -> None:
-    """Store the documents as those of the release."""
+    """Store the current documents as those of the last release."""
     RELEASED.mkdir(exist_ok=True)
     for surface in openapi.SURFACES:
         text = json.dumps(bare(openapi.bundle(surface)), sort_keys=True, separators=(",", ":"))
@@ -42,7 +42,7 @@ def store() -> None:
 
 
 def bare(node: Any, *, are_names: bool = False) -> Any:
-    """The node without prose and extensions; with `are_names` its keys are names and not keywords."""
+    """The node without prose and extensions; with `are_names` its keys are names of fields, which all stay."""
     if isinstance(node, list):
         return [bare(child) for child in node]
     if not isinstance(node, dict):
@@ -55,12 +55,12 @@ def bare(node: Any, *, are_names: bool = False) -> Any:
 
 
 def breaking_changes(old: Document, new: Document) -> list[str]:
-    """Every change that breaks a program, as the place in quotes and what became of it."""
+    """Every change that breaks a program, as a text: the place in quotes, and what has changed there."""
     return sorted(set(_Comparison(old, new).operations()))
 
 
 class _Comparison:
-    """Compares two documents; each pair of components once for each direction."""
+    """Compares two documents. Compares each pair of components only once for requests and once for responses."""
 
     def __init__(self, old: Document, new: Document) -> None:
         self._old = old
@@ -176,7 +176,7 @@ class _Comparison:
 
 
 def _flat(document: Document, schema: Any) -> tuple[str | None, dict[str, Any]]:
-    """The name of the component, and the schema with the parts of its `allOf` joined."""
+    """The name of the component if the schema is a reference, else None, and the schema with its `allOf` merged."""
     name = schema["$ref"].rsplit("/", 1)[1] if "$ref" in schema else None
     schema = resolve(document, schema)
     merged: dict[str, Any] = {}
@@ -203,10 +203,10 @@ def _scalar_faults(old: dict[str, Any], new: dict[str, Any], direction: str) -> 
         yield "only some values are allowed"
     if "pattern" in new and new["pattern"] != old.get("pattern"):
         yield "the pattern is another"
-    for keyword in _LEAST:
+    for keyword in _LOWER_BOUNDS:
         if new.get(keyword, float("-inf")) > old.get(keyword, float("-inf")):
             yield f"the {keyword} is {new[keyword]}"
-    for keyword in _MOST:
+    for keyword in _UPPER_BOUNDS:
         if new.get(keyword, float("inf")) < old.get(keyword, float("inf")):
             yield f"the {keyword} is {new[keyword]}"
     if new.get("uniqueItems") and not old.get("uniqueItems"):

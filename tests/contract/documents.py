@@ -1,4 +1,4 @@
-"""Walks through a bundled document: its operations, schemas and where they are used."""
+"""The operations and schemas of a bundled document, and where schemas are used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Documented:
 
 
 def resolve(document: Document, node: Any) -> Any:
-    """The node itself, or what its internal reference leads to."""
+    """The node, or the target of its internal reference."""
     while isinstance(node, dict) and "$ref" in node:
         target: Any = document
         for part in node["$ref"].removeprefix("#/").split("/"):
@@ -60,7 +60,7 @@ def path_parameters(path: str) -> set[str]:
 
 
 def body_contents(document: Document, documented: Documented) -> dict[str, dict[str, Any]]:
-    """The request body's media types; empty without a body."""
+    """The contents of the request body by media type; empty without a body."""
     return resolve(document, documented.operation.get("requestBody", {})).get("content", {})
 
 
@@ -70,7 +70,7 @@ def responses(document: Document, documented: Documented) -> dict[str, dict[str,
 
 
 def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
-    """The schemas that clients write: parameters and JSON bodies."""
+    """The schemas of parameters and JSON bodies of requests, each with its operation and name."""
     schemas: list[tuple[Place, dict[str, Any]]] = []
     for operation in operations(document):
         for parameter in operation.parameters:
@@ -82,7 +82,7 @@ def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
 
 
 def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
-    """The schemas of the server's responses, and of the messages that it sends."""
+    """The schemas of responses, and of the messages that the server sends, each with its place."""
     schemas = [
         ((operation.operation_id, status), content["schema"])
         for operation in operations(document)
@@ -93,7 +93,7 @@ def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
 
 
 def callbacks(document: Document) -> list[tuple[Place, dict[str, Any]]]:
-    """The operations of receivers of messages, each with the operation and the name of the callback."""
+    """The operations of receivers of messages, each with the id of our operation and the name of the callback."""
     return [
         ((operation.operation_id, name), item["post"])
         for operation in operations(document)
@@ -103,7 +103,7 @@ def callbacks(document: Document) -> list[tuple[Place, dict[str, Any]]]:
 
 
 def callback_contents(document: Document) -> list[tuple[Place, dict[str, Any]]]:
-    """The bodies of the messages that the server sends, each with its operation and the name of the callback."""
+    """The contents of the messages that the server sends, each with the operation id and the name of the callback."""
     return [
         (place, content)
         for place, operation in callbacks(document)
@@ -114,7 +114,7 @@ def callback_contents(document: Document) -> list[tuple[Place, dict[str, Any]]]:
 def reachable_schemas(
     document: Document, roots: Sequence[tuple[Place, dict[str, Any]]]
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Every schema reached from the roots, each component once; a component's place starts with its name."""
+    """Every schema reached from the roots, each component once; the place of a component is its name."""
     names: set[str] = set()
     todo = list(roots)
     while todo:
@@ -155,7 +155,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def problem_types(document: Document) -> dict[str, int]:
-    """The problem types that the schema Problem lists, with their statuses."""
+    """The status by problem type, from the table in the description of the schema Problem."""
     rows = re.findall(
         r"^\| `(/problems/[a-z-]+)` \| (\d{3}) \|", document["components"]["schemas"]["Problem"]["description"], re.M
     )

@@ -1,4 +1,4 @@
-"""Lint the documents by Spectral and by Redocly, which come from npm and need Node; `make lint` runs it.
+"""Lint the documents with Spectral and Redocly, which are npm packages and need Node; `make lint` runs it.
 
 tests/contract/lints.py has the project's own rules.
 """
@@ -21,8 +21,8 @@ PACKAGES = ("@stoplight/spectral-cli@6.16.3", "@redocly/cli@2.77.0")
 SPECTRAL = """\
 extends: ["spectral:oas"]
 """
-# The strict rules are the recommended ones, each an error. The interface has paths with a word where others
-# have a parameter, such as `members/by-loyalty-member-id/...` and `members/{memberId}/events`: words go first.
+# The strict rules are the recommended ones, each an error. The paths are ambiguous by the rule that is off: where
+# `members/by-loyalty-member-id/...` has a word, `members/{memberId}/events` has a parameter. Words take precedence.
 REDOCLY = """\
 extends: [recommended-strict]
 rules:
@@ -31,7 +31,7 @@ rules:
 
 
 def faults(documents: Sequence[Path]) -> str:
-    """The findings of the linters about the documents, which are in one folder; empty if there are none."""
+    """The outputs of the linters that found something in the documents, which are in one folder; else empty."""
     folder = documents[0].parent
     (folder / "spectral.yaml").write_text(SPECTRAL)
     (folder / "redocly.yaml").write_text(REDOCLY)
@@ -61,7 +61,7 @@ def faults(documents: Sequence[Path]) -> str:
 
 
 def main() -> None:
-    """Lint both documents; the exit code is 0 if nothing was found."""
+    """Lint both documents; exits with their findings, or with 0."""
     if npm.node() is None:
         print("The documents are not linted by Spectral and Redocly: that needs Node.")
         return

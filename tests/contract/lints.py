@@ -1,4 +1,4 @@
-"""House rules for the documents. Each takes a bundled document and returns its faults in words; none means fine."""
+"""The project's rules for the documents: each function takes a bundled document and returns its faults as texts."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from tests.contract.request_lines import longest_request_line
 
 Lint = Callable[[Document], list[str]]
 
-# Errors whose responses have no body, as the partner wants it.
+# Error responses that have no body, because the partner requires it.
 BODILESS = {("createPartnerAPaymentIntent", "400")}
-# Errors of the token operation of RFC 6749, which have a form of their own.
+# The token operation, whose errors have the form of RFC 6749.
 OAUTH = {"createAccessToken"}
-# Written values of any scalar type, bounded by the server.
+# Fields of requests that accept any scalar type; the server checks their bounds.
 UNTYPED = {("ActionEffectParam", "value"), ("ItemMatcherCondition", "value")}
-# The interface has the name of a path parameter in a query as well.
+# The query has a parameter with the name of one of the path.
 IN_PATH_AND_QUERY = {("listUsers", "organizationid")}
-# Left out of responses for another reason than being an unset object.
+# Fields that responses may omit, although they are no unset objects.
 LEFT_OUT = {
     # Repetitions return the stored results, some of which were stored before these fields existed.
     ("AppliedEffect", "allocation"),
@@ -56,7 +56,7 @@ LEFT_OUT = {
     ("ReferralReward", "availableAt"),
     ("ReferralReward", "code"),
     ("ReferralReward", "requestedPoints"),
-    # On request only.
+    # Only if the request includes them.
     ("Campaign", "limits"),
     ("ActionEffectParam", "expression"),
     ("ActionEffectParam", "value"),
@@ -82,7 +82,7 @@ LEFT_OUT = {
     ("TrackResult", "refunds"),
     ("TrackResult", "reverted"),
 }
-# Written parts that null clears, as the interface has it; responses leave them out or have them empty.
+# Parts of requests that null clears; responses omit them, or they are empty there.
 CLEARED = {
     "RuleNode",
     "AddressOrNull",
@@ -103,7 +103,7 @@ CLEARED = {
     "PartnerMemberInfoOrNull",
     "RequiredPointsConfigOrNull",
 }
-# Further media types of an operation that can refuse a header Accept, besides JSON.
+# The media types besides JSON of operations that respond with 406 to a header Accept.
 FURTHER_TYPES = (("text/csv", "image/svg+xml"), ("text/csv",), ("application/x-ndjson", "text/csv"))
 BOUNDS_OF_TEXTS = {"maxLength", "x-max-bytes", "enum"}
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
@@ -133,7 +133,7 @@ def described(document: Document) -> list[str]:
 
 
 def brief(document: Document) -> list[str]:
-    """A description explains the operation in 60 words, the rules in short lists, and the rest on a page."""
+    """A description has at most 60 words and short lists, and no table or heading; the rest is on a page."""
     faults = []
     for operation in operations(document):
         text = operation.operation.get("description", "")
@@ -141,7 +141,7 @@ def brief(document: Document) -> list[str]:
         items = [part for part in parts if part.startswith("- ")]
         prose = sum(len(part.split()) for part in parts if not part.startswith("- "))
         if prose > 60:
-            faults.append(f"{operation.operation_id}: {prose} words beside lists, at most 60")
+            faults.append(f"{operation.operation_id}: {prose} words without lists, at most 60")
         if len(text.split()) > 160:
             faults.append(f"{operation.operation_id}: {len(text.split())} words, at most 160")
         faults += [f"{operation.operation_id}: {item[:40]}... is too long for a list" for item in items if _long(item)]
@@ -155,7 +155,7 @@ def _long(item: str) -> bool:
 
 
 def pages(document: Document) -> list[str]:
-    """Texts and tags link to pages and headings that the server has; every tag has a page."""
+    """Links in texts lead to pages and headings that exist; every tag links to a page."""
     faults = [f"{tag['name']}: no externalDocs" for tag in document["tags"] if "externalDocs" not in tag]
     linked = [((tag["name"],), f"]({tag['externalDocs']['url']})") for tag in document["tags"] if "externalDocs" in tag]
     for place, text in [*texts(document), *linked]:
@@ -167,7 +167,7 @@ def pages(document: Document) -> list[str]:
 
 
 def answers(document: Document) -> list[str]:
-    """Every operation documents one success and the problems that can happen, each in its form and with its headers."""
+    """Every operation documents one success and its possible problems, with their headers and bodies."""
     faults = []
     for operation in operations(document):
         responses_by_status = responses(document, operation)
@@ -185,6 +185,7 @@ def answers(document: Document) -> list[str]:
 
 
 def _expected_statuses(document: Document, operation: Documented) -> set[str]:
+    """The statuses of the errors that an operation must document."""
     statuses = {"400", "401", "503"}
     if operation.operation_id not in OAUTH:
         statuses.add("403")
@@ -220,7 +221,7 @@ def _response_faults(operation: Documented, status: str, response: dict[str, Any
 
 
 def parameters(document: Document) -> list[str]:
-    """Parameters have a type at the top, never object; the path's are declared; names differ in more than case."""
+    """Parameters have a scalar or array type; those of the path are declared; names differ in more than case."""
     faults = []
     for operation in operations(document):
         declared = {p["name"] for p in operation.parameters if p["in"] == "path"}
@@ -247,7 +248,7 @@ def parameters(document: Document) -> list[str]:
 
 
 def bounded(document: Document) -> list[str]:
-    """What clients write has a bound: strings, arrays, numbers, free objects."""
+    """Strings, arrays, numbers and free objects of requests are bounded."""
     faults = []
     for place, schema in reachable_schemas(document, written_schemas(document)):
         kind = schema.get("type")
@@ -272,7 +273,7 @@ def bounded(document: Document) -> list[str]:
 
 
 def numbers(document: Document) -> list[str]:
-    """Every `number` is a component by itself, which Go reads as text; its name describes it."""
+    """Every `number` is a named component, which Go reads as text."""
     faults = []
     for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         at = ".".join(place)
@@ -282,22 +283,22 @@ def numbers(document: Document) -> list[str]:
             continue
         if len(place) > 1 or place[0] not in document["components"]["schemas"]:
             faults.append(f"{at}: a number without a name")
-        # The generated code imports encoding/json already; an import of our own would be a second one of that name.
+        # The generated code imports encoding/json, so x-go-type-import would import it a second time.
         if schema.get("x-go-type") != "json.Number" or "x-go-type-import" in schema:
             faults.append(f"{at}: not just x-go-type: json.Number")
     return faults
 
 
 def closed_objects(document: Document) -> list[str]:
-    """Every object declares whether it takes other members; only free objects do, which name no required ones."""
+    """Every object declares whether it allows other fields; an object that allows them requires none."""
     faults = []
     for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         if schema.get("type") != "object":
             continue
         if "additionalProperties" not in schema:
-            faults.append(f"{'.'.join(place)}: does not say whether it takes other members")
+            faults.append(f"{'.'.join(place)}: does not declare whether it allows other fields")
         elif schema["additionalProperties"] is True and "required" in schema and not place[0].startswith(_OPEN):
-            faults.append(f"{'.'.join(place)}: takes other members")
+            faults.append(f"{'.'.join(place)}: allows other fields")
         unknown = set(schema.get("required", ())) - schema.get("properties", {}).keys()
         faults += [f"{'.'.join(place)}: requires {name}, which it does not describe" for name in sorted(unknown)]
     return faults
@@ -307,9 +308,9 @@ _OPEN = ("Problem", "ItemProblem")
 
 
 def complete_records(document: Document) -> list[str]:
-    """Responses always carry every member: null, [] or {} when unset; only an unset object with a name is left out.
+    """Responses contain every field: null, [] or {} if it is unset; only an unset object with a name is omitted.
 
-    And `totalIsExact`, which marks the few lists whose total is not exact.
+    `totalIsExact` may be omitted, too: it marks the few lists whose total is not exact.
     """
     faults = []
     for place, schema in reachable_schemas(document, answered_schemas(document)):
@@ -322,12 +323,12 @@ def complete_records(document: Document) -> list[str]:
 
 
 def named_objects(document: Document) -> list[str]:
-    """Every object with members of its own is a named component, and names suit client generators."""
+    """Every object with declared fields is a named component, and its names cause no conflict in generated clients."""
     components = document["components"]["schemas"]
     faults = [f"{name}: not a usable name" for name in components if not re.fullmatch(r"(?!Nullable)[A-Z]\w+", name)]
     folded = Counter(name.lower() for name in components)
     faults += [f"{name}: names differ only in case" for name, count in folded.items() if count > 1]
-    # In Go, the function that makes a User is called NewUser.
+    # In Go, the constructor of a User is called NewUser.
     faults += [
         f"New{name}: named like the constructor of {name}"
         for name, schema in components.items()
@@ -352,7 +353,7 @@ def named_objects(document: Document) -> list[str]:
 
 
 def plain_nulls(document: Document) -> list[str]:
-    """`nullable` is only on a scalar type, or in a named enum that lists null: not on objects, arrays."""
+    """`nullable` is only on scalar types, or on a named enum that lists null, and not on objects and arrays."""
     return [
         f"{'.'.join(place)}: nullable"
         for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document))
@@ -366,12 +367,12 @@ def plain_nulls(document: Document) -> list[str]:
 
 
 def own_types(document: Document) -> list[str]:
-    """A named schema has a type of its own: Rust gets none from a named text that is only `allOf` of another."""
+    """A named schema declares its own type and is no `allOf`, from which the generator for Rust makes no type."""
     return [name for name, schema in document["components"]["schemas"].items() if "allOf" in schema]
 
 
 def enumerations(document: Document) -> list[str]:
-    """Enums of words are no patterns, those of integers have names for code, choices between forms have a name."""
+    """Enums of words are no patterns; the values of integer enums have names for code; a `oneOf` is a named schema."""
     faults = []
     for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         at = ".".join(place)
@@ -387,7 +388,7 @@ def enumerations(document: Document) -> list[str]:
 
 
 def shared_enumerations(document: Document) -> list[str]:
-    """Enums of the same values, and names for them, are one schema; another one may be the same with null."""
+    """Two enums with the same values and names are one schema; a second schema may add null."""
     places: dict[tuple[Any, ...], list[str]] = {}
 
     def look(node: Any, place: str) -> None:
@@ -420,7 +421,7 @@ def _components(document: Document) -> list[tuple[tuple[str, ...], dict[str, Any
 
 
 def counts(document: Document) -> list[str]:
-    """Counts in responses are int64."""
+    """Fields named as counts and totals in responses are int64."""
     return [
         f"{'.'.join(place)}: not int64"
         for place, schema in reachable_schemas(document, answered_schemas(document))
@@ -431,7 +432,7 @@ def counts(document: Document) -> list[str]:
 
 
 def known_problems(document: Document) -> list[str]:
-    """The type of a problem lists those of the table, and allows more."""
+    """ProblemType lists exactly the types of the table, and is open for further ones."""
     schema = document["components"]["schemas"]["ProblemType"]
     listed = schema.get("x-extensible-enum", [])
     faults = ["ProblemType: a closed enum"] if "enum" in schema else []
@@ -456,7 +457,7 @@ def patterns(document: Document) -> list[str]:
 
 
 def twins(document: Document) -> list[str]:
-    """Operations whose names collide with the twins that generators make of others have names of their own."""
+    """An operation with the name of the `...Async` twin that generators add to another one has another name there."""
     by_id = {operation.operation_id: operation.operation for operation in operations(document)}
     faults = []
     for name in sorted(name for name in by_id if name.removesuffix("Async") in by_id.keys() - {name}):
@@ -466,7 +467,7 @@ def twins(document: Document) -> list[str]:
     return faults
 
 
-# Escapes, groups and classes that only some of ECMA-262, PCRE, RE2 and Ruby read, or read alike.
+# Escapes, groups and classes that ECMA-262, PCRE, RE2 and Ruby do not all read, or read differently.
 UNPORTABLE = {
     r"[^\x00-\x7f]": "a character beyond ASCII",
     r"\\u": r"\u",
@@ -480,7 +481,7 @@ UNPORTABLE = {
 
 
 def portable_patterns(document: Document) -> list[str]:
-    """Patterns have a meaning in ECMA-262, PCRE, RE2 and Ruby; what the server refuses beyond is described in words."""
+    """Patterns mean the same in ECMA-262, PCRE, RE2 and Ruby; stricter ones of the server are described in words."""
     faults = []
     parameters = [
         ((operation.operation_id, parameter["name"]), parameter["schema"])
@@ -491,7 +492,7 @@ def portable_patterns(document: Document) -> list[str]:
         document, written_schemas(document) + answered_schemas(document) + parameters
     ):
         pattern = schema.get("pattern", "")
-        # Escaped brackets begin and end no class.
+        # Escaped brackets neither begin nor end a class.
         plain = re.sub(r"\\[\[\]]", "_", pattern)
         faults += [f"{'.'.join(place)}: {what}" for form, what in UNPORTABLE.items() if re.search(form, plain)]
         if SERVER_PATTERN in schema and not (pattern and PATTERN_FAULT in schema):
@@ -500,10 +501,10 @@ def portable_patterns(document: Document) -> list[str]:
 
 
 def deprecations(document: Document) -> list[str]:
-    """A deprecated part has the quoted date of its deprecation; such an operation responds with `Deprecation`."""
+    """A deprecated part has the date of its deprecation, and its operation responds with the header `Deprecation`."""
     faults = []
 
-    def walk(node: Any, place: tuple[str, ...]) -> None:
+    def check(node: Any, place: tuple[str, ...]) -> None:
         if isinstance(node, dict):
             since = node.get("x-deprecated-at")
             if node.get("deprecated") is True and not (
@@ -511,12 +512,12 @@ def deprecations(document: Document) -> list[str]:
             ):
                 faults.append(f"{'.'.join(place)}: deprecated since when?")
             for key, child in node.items():
-                walk(child, (*place, key))
+                check(child, (*place, key))
         elif isinstance(node, list):
             for index, child in enumerate(node):
-                walk(child, (*place, str(index)))
+                check(child, (*place, str(index)))
 
-    walk(document, ())
+    check(document, ())
     for operation in operations(document):
         body = [
             ((operation.operation_id,), content["schema"]) for content in body_contents(document, operation).values()
@@ -529,7 +530,7 @@ def deprecations(document: Document) -> list[str]:
 
 
 def received(document: Document) -> list[str]:
-    """Callbacks have a unique id of their own and ask for no token of ours: receivers check the signature."""
+    """Callbacks have unique ids and require no token: receivers check the signature."""
     ids = Counter(operation.operation_id for operation in operations(document))
     ids.update(operation.get("operationId", "") for _, operation in callbacks(document))
     faults = []
@@ -543,7 +544,7 @@ def received(document: Document) -> list[str]:
 
 
 def secured(document: Document) -> list[str]:
-    """A token is described in both ways, by roles and plainly, so that any client can send one."""
+    """Operations with a token declare oauth2 with roles, and bearerAuth for clients that cannot use the former."""
     schemes = document["components"]["securitySchemes"]
     faults = [] if schemes["bearerAuth"].get("scheme") == "bearer" else ["bearerAuth: not the scheme bearer"]
     for operation in operations(document):
@@ -554,7 +555,7 @@ def secured(document: Document) -> list[str]:
 
 
 def links(document: Document) -> list[str]:
-    """Links lead to operations of this document and give every path parameter, from where it can be found."""
+    """Links lead to operations of the document, and give every path parameter from an existing field or parameter."""
     by_id = {operation.operation_id: operation for operation in operations(document)}
     faults = []
     for source in by_id.values():
@@ -593,7 +594,7 @@ def _is_there(document: Document, source: Documented, expression: str) -> bool:
 
 
 def followable(document: Document) -> list[str]:
-    """The result of a create can be followed: every 201 links to the operations on the new record."""
+    """Every 201 of a create operation links to operations on the new record."""
     created = [
         operation
         for operation in operations(document)
@@ -606,12 +607,12 @@ def followable(document: Document) -> list[str]:
     ]
 
 
-# They create something that no operation addresses.
+# Operations that create something that no operation addresses.
 WITHOUT_RECORD = {"createMemberAccessToken"}
 
 
 def examples(document: Document) -> list[str]:
-    """Bodies and responses have an example, and every example has the form of its schema."""
+    """Bodies and responses have an example, and every example is valid by its schema."""
     faults = []
     for operation in operations(document):
         contents = [
@@ -643,12 +644,12 @@ def _example_faults(document: Document, at: str, content: dict[str, Any]) -> lis
 
 
 def templates(document: Document) -> list[str]:
-    """No text is mistaken for a template by software that renders documents as such."""
+    """No text contains template syntax, which some software would render."""
     return [".".join(place) for place, text in texts(document) if re.search(r"{[{%#]", text)]
 
 
 def prose_of_problems(document: Document) -> list[str]:
-    """Every problem type that a description names is in the list of problem types."""
+    """Every problem type in a text is in the list of problem types."""
     existing_types = problem_types(document)
     return [
         f"{'.'.join(place)}: {slug}"

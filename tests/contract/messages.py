@@ -26,7 +26,7 @@ def _registry() -> jsonschema_rs.Registry:
 
 
 def _based(node: Any) -> Any:
-    """A part of the document whose references name the document as well."""
+    """A part of the document with its references made absolute."""
     if isinstance(node, dict):
         return {key: f"{_BASE}{child}" if key == "$ref" else _based(child) for key, child in node.items()}
     return [_based(child) for child in node] if isinstance(node, list) else node
@@ -40,7 +40,7 @@ def _validator(pointer: str) -> jsonschema_rs.Draft7Validator:
 
 
 def faults_of_message(headers: Mapping[str, str], body: bytes) -> list[str]:
-    """What the document does not allow in a message, given with the names of its headers in lower case."""
+    """The violations of the document in a message; the names of its headers are in lower case."""
     type_ = headers.get("ce-type", "").removeprefix("loyalty.")
     if type_ not in _document()["components"]["messages"]:
         return [f"ce-type {type_!r} is not documented"]

@@ -1,4 +1,4 @@
-"""How long the request line of an operation can get, in bytes on the wire."""
+"""The maximum length of an operation's request line in bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.contract.documents import Document, Documented, resolve
 
-# The method, the version and the characters between the parts.
+# The longest method, the version and the characters between the parts.
 _FRAME = len("DELETE ?&= HTTP/1.1")
 _BYTES_OF = {"integer": 20, "number": 40, "boolean": 5}
 # A character outside the Basic Multilingual Plane, percent-encoded.

@@ -1,4 +1,4 @@
-"""The documents' schemas as JSON Schema Draft 2020-12, to check values with: a second opinion, not the server's own."""
+"""The documents' schemas as JSON Schema Draft 2020-12: they check values independently of the server's validation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BASE = "urn:document"
 
 
 def validator(document: dict[str, Any], schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
-    """A validator of the schema; raises ValueError or ValidationError where it cannot be compiled."""
+    """A validator of the schema; raises ValueError or ValidationError if it cannot be compiled."""
     return jsonschema_rs.Draft202012Validator(
         _translated(schema),
         registry=_registry(document),
@@ -22,7 +22,7 @@ def validator(document: dict[str, Any], schema: dict[str, Any]) -> jsonschema_rs
     )
 
 
-# The components of the document that was asked for last: lints ask for one many times.
+# The document of the last call and its components: lints use one document for many calls.
 _last: list[tuple[dict[str, Any], jsonschema_rs.Registry]] = []
 
 
@@ -35,7 +35,7 @@ def _registry(document: dict[str, Any]) -> jsonschema_rs.Registry:
 
 
 def faults(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
-    """What is wrong with the value, each fault with its place in it."""
+    """The faults of the value, each with its place."""
     return [
         f"/{'/'.join(map(str, error.instance_path))}: {error.message}"
         for error in validator(document, schema).iter_errors(value)
@@ -47,7 +47,7 @@ def _translated_all(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _translated(schema: dict[str, Any]) -> dict[str, Any]:
-    """One OpenAPI 3.0 schema in the newer dialect: `nullable` and integer formats in its words."""
+    """An OpenAPI 3.0 schema in the newer dialect: with types instead of `nullable`, and bounds instead of formats."""
     result = {key: value for key, value in schema.items() if key not in ("nullable", "example", "default")}
     if "$ref" in schema:
         result["$ref"] = _BASE + schema["$ref"]
@@ -61,9 +61,9 @@ def _translated(schema: dict[str, Any]) -> dict[str, Any]:
             result[key] = [_translated(variant) for variant in schema[key]]
     if schema.get("format") in _BOUNDS:
         del result["format"]
-        least, most = _BOUNDS[schema["format"]]
-        result.setdefault("minimum", least)
-        result.setdefault("maximum", most)
+        minimum, maximum = _BOUNDS[schema["format"]]
+        result.setdefault("minimum", minimum)
+        result.setdefault("maximum", maximum)
     if schema.get("nullable"):
         result["type"] = [schema["type"], "null"]
     return result

@@ -1,6 +1,6 @@
-"""Who gets in where, asked of every operation in the documents: one that is added is covered at once.
+"""Which callers may call which operation, tested for every operation in the documents.
 
-A path parameter that is new needs a value in `records`, else the tests of its operation fail.
+A new path parameter needs a value in `records`, else the tests of its operation fail.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tests.contract.documents import Documented, body_contents, operations, path
 
 DOCUMENT_KEY = "7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"
 MARKER = "only-the-first-tenant-has-this"
-# Public on purpose: this is where tokens come from.
+# The only public operation: it issues tokens.
 PUBLIC = {"createAccessToken"}
-# The scope of members' own tokens; an operation with it has a role for all others.
+# The scope of members' own tokens; an operation with it also accepts a role.
 MEMBER = "member"
-# Path parameters that name the organization, or what belongs to no organization.
+# Path parameters that address the organization, or something that belongs to no organization.
 NO_RECORD = {"organizationId", "effectId", "locale", "partNumber"}
-# An import needs the role for what is written, too; an export, and rows that failed, that for what is read.
+# Imports also require the role to write their records; exports, and the errors of imports, the role to read them.
 FURTHER_ROLES = dict.fromkeys(("createImport", "uploadImportPart", "startImport", "cancelImport"), "members:write")
 FURTHER_ROLES |= dict.fromkeys(("createExport", "cancelExport", "getExportPart", "getImportErrors"), "members:read")
 
@@ -45,12 +45,12 @@ class Operation:
 
     @property
     def scopes(self) -> list[str]:
-        """The scopes of a token that is no member's; none for a partner, who has a key instead."""
+        """The scopes of a token other than a member's; empty if the operation requires the API key of a partner."""
         return next((scopes for scopes in self._alternatives if scopes != [MEMBER]), [])
 
     @property
     def is_for_members(self) -> bool:
-        """Whether a member's own token is taken."""
+        """True if the operation accepts a member's own token."""
         return [MEMBER] in self._alternatives
 
     @property
@@ -60,7 +60,7 @@ class Operation:
 
     @property
     def partner(self) -> str | None:
-        """The partner whose API key the operation takes."""
+        """The partner whose API key the operation requires; None if it requires none."""
         schemes = DOCUMENTS[self.surface]["components"]["securitySchemes"]
         schemes_used = [schemes[name] for requirement in self.documented.operation["security"] for name in requirement]
         return next((scheme["x-partner"] for scheme in schemes_used if scheme["type"] == "apiKey"), None)
@@ -71,12 +71,12 @@ class Operation:
         return path_parameters(self.documented.path) - NO_RECORD
 
     def call(self, api: Api, token: str | None, values: dict[str, Any], key: str | None = None) -> Reply:
-        """The request of the documents' example, in the organization and on the records that `values` name.
+        """Send the example of the document to the organization and records in `values`, by their path parameters.
 
-        With a `key` it is the credential, in the place of the token.
+        A `key` is sent instead of the token.
         """
         path = self.documented.path
-        # What removes a record has one of its own, since the others are asked for theirs afterwards.
+        # An operation that removes a record has its own record under its id, so that later operations find theirs.
         values = {**values, **values.get(self.documented.operation_id, {})}
         for name in path_parameters(path):
             path = path.replace(f"{{{name}}}", str(values[name]))
@@ -261,7 +261,7 @@ def test_nothing_but_the_token_operation_is_public():
     assert public == [f"integration:{name}" for name in sorted(PUBLIC)]
 
 
-def test_the_roles_are_those_of_the_documents():
+def test_the_documents_declare_exactly_the_roles_of_the_domain():
     for document in DOCUMENTS.values():
         flows = document["components"]["securitySchemes"]["oauth2"]["flows"]
         assert set(flows["clientCredentials"]["scopes"]) == ROLES | {ADMIN, "member"}
@@ -281,7 +281,7 @@ def test_calls_without_the_role_are_refused(
     api: Api, organization: Organization, records: dict[str, Any], operation: Operation
 ):
     (scope,) = operation.scopes
-    # What is written may be read, but not the other way round.
+    # The role to write includes the role to read.
     sufficient = {scope, scope.replace(":read", ":write")}
     reply = operation.call(api, organization.token_of(*(ROLES - sufficient)), records)
     assert reply.status == 403, reply.text
@@ -313,7 +313,7 @@ def test_calls_with_the_role_are_accepted(
 
 @pytest.fixture(scope="module")
 def keys(organization: Organization) -> dict[str, str]:
-    """A key of each partner of the first tenant."""
+    """The API key of each partner in the first organization, by the name of the partner."""
     return {name: Partner.of(Shop(organization), name).key for name in ("partnera", "partnerb")}
 
 
@@ -345,7 +345,9 @@ def test_calls_without_a_partners_key_are_refused(
 
 
 @by_name(WITH_ROLE)
-def test_a_partners_key_is_no_token(api: Api, records: dict[str, Any], keys: dict[str, str], operation: Operation):
+def test_a_partners_key_is_refused_where_a_token_is_required(
+    api: Api, records: dict[str, Any], keys: dict[str, str], operation: Operation
+):
     for key in keys.values():
         assert operation.call(api, key, records).status == 401
         assert operation.call(api, None, records, key=key).status == 401
@@ -370,7 +372,7 @@ def test_records_of_another_organization_are_not_found(
 
 
 @by_name(INTEGRATION_READS)
-def test_lists_hold_nothing_of_another_organization(
+def test_lists_contain_no_record_of_another_organization(
     api: Api, organization: Organization, other: Organization, records: dict[str, Any], operation: Operation
 ):
     assert MARKER not in operation.call(api, other.token, records).text

@@ -1,4 +1,4 @@
-"""The tools for assistants: only reads and dry runs, each a call that the documents have."""
+"""The tools for assistants: calls of operations that read, and dry runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from handlers.server.assistant_tools import SIMULATE, tools
 TOOLS = {tool.name: tool for tool in tools()}
 
 
-def test_all_reads_are_offered_and_nothing_that_changes_anything():
+def test_the_tools_are_all_operations_that_change_nothing():
     assert len(TOOLS) > 70
     assert {"getMember", "administration_getMember", "listCampaigns", "parseExpressions", SIMULATE} <= TOOLS.keys()
     by_post = {name for name, tool in TOOLS.items() if tool.method != "GET"}
@@ -24,13 +24,13 @@ def test_all_reads_are_offered_and_nothing_that_changes_anything():
     }
 
 
-def test_a_token_of_plain_roles_is_enough():
+def test_tools_require_only_roles_to_read_and_orders_write_for_simulations():
     roles = {tool.role for tool in TOOLS.values()}
     assert all(role.endswith(":read") for role in roles - {"orders:write"})
     assert [tool.name for tool in TOOLS.values() if tool.role == "orders:write"] == [SIMULATE]
 
 
-def test_no_tool_asks_for_the_organization():
+def test_no_tool_has_the_organization_as_an_argument():
     for tool in TOOLS.values():
         assert "organizationId" not in tool.input_schema["properties"], tool.name
         assert set(tool.input_schema["required"]) <= tool.input_schema["properties"].keys(), tool.name

@@ -1,4 +1,4 @@
-"""Every operation that writes is in the audit log, or is listed here with the reason why it is not."""
+"""Every operation that writes leaves an entry in the audit log, or is listed here with the reason why it does not."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import openapi
 from handlers.operation import all_operations
 from tests.contract.documents import operations
 
-# operationId -> why it leaves nothing in the audit log.
+# operationId -> why the operation leaves no entry in the audit log.
 NOT_AUDITED = {
     "trackEvents": "events are their own record",
     "trackEventsAsync": "events are their own record",
     "trackEvent": "events are their own record",
     "createPurchaseOrder": "an order comes with an event, which is its record",
     "batchCreatePurchaseOrders": "an order comes with an event, which is its record",
-    "createAccessToken": "makes no record",
-    "createMemberAccessToken": "makes no record",
-    "uploadImportPart": "the import is in it when it begins and when it is started",
+    "createAccessToken": "creates no record",
+    "createMemberAccessToken": "creates no record",
+    "uploadImportPart": "the import has entries when it is created and when it is started",
     "checkMembersExist": "reads",
     "checkMemberAudiences": "reads",
     "batchGetMembers": "reads",
@@ -35,17 +35,15 @@ WRITES = {
 
 
 @pytest.mark.parametrize("operation_id", sorted(WRITES))
-def test_writes_are_audited(operation_id: str) -> None:
+def test_an_operation_that_writes_is_audited_unless_it_is_listed(operation_id: str) -> None:
     assert (all_operations()[operation_id].audit is None) == (operation_id in NOT_AUDITED)
 
 
 def test_reads_are_not_audited() -> None:
     assert [
-        name
-        for name, all_operation in all_operations().items()
-        if all_operation.audit is not None and name not in WRITES
+        name for name, operation in all_operations().items() if operation.audit is not None and name not in WRITES
     ] == []
 
 
-def test_the_reasons_are_those_of_operations_that_write() -> None:
+def test_only_operations_with_another_method_than_get_are_listed() -> None:
     assert NOT_AUDITED.keys() <= WRITES

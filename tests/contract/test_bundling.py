@@ -1,4 +1,4 @@
-"""Many files become one document: what the bundler accepts, and what it refuses."""
+"""Bundling files into one document: what is accepted and refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _path_item(reference: str) -> dict[str, Any]:
 
 @pytest.fixture
 def bundle(monkeypatch: pytest.MonkeyPatch) -> Bundle:
-    """Bundles the given files in the place of the package's own."""
+    """A function that bundles the given files instead of those of the package."""
 
     def bundled(files: Files) -> dict[str, Any]:
         files = {"integration.yaml": ROOT, **files}
@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Files, str]] = {
     "part of a component": (_path_item("../components/trees.yaml#/schemas/Tree/type"), TREE, "not a declared"),
     "whole file": (_path_item("../components/trees.yaml"), TREE, "names no part of a file"),
     "no such path": ({}, TREE, "has no #//trees/{id}"),
-    "members beside a reference": (
+    "keys next to a reference": (
         {"/trees/{id}": {"schema": {"$ref": "../components/trees.yaml#/schemas/Tree", "nullable": True}}},
         TREE,
         "beside",

@@ -1,4 +1,4 @@
-"""Every body that becomes a command has the fields of its document, and what the document leaves open has a default."""
+"""The command of a request body has all fields of the document, and defaults for those that are optional."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.contract.documents import body_contents, operations, resolve
 
 
 def bodies() -> Iterator[Any]:
-    """The operations whose bodies are read as one command, with the schemas of these bodies."""
+    """The operations whose bodies become one command: document, schema, body, and whether all fields are required."""
     declared = all_operations()
     for surface in openapi.SURFACES:
         document = openapi.bundle(surface)
@@ -47,7 +47,7 @@ def test_a_command_has_the_fields_of_its_document(
     without_none = {wire for wire in required_fields & cleared if NoneType not in get_args(hints[fields[wire].name])}
 
     assert fields.keys() >= schema["properties"].keys()
-    # Null is the default of a field, and None where it has none.
+    # A field that null clears has a default, or accepts None.
     assert without_none == set()
-    # An update leaves out any field: its defaults are seen where the record is created.
+    # An update may omit any field; the create operation of the record checks its defaults.
     assert not is_whole or required_fields <= set(schema.get("required", ()))

@@ -15,15 +15,15 @@ CHANGELOG = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf
 HEADING = "### Breaking"
 
 
-def told_in_changelog() -> str:
-    """The breaking changes in the changelog since the last release."""
+def breaking_part_of_changelog() -> str:
+    """The text of the changelog about breaking changes since the last release."""
     unreleased = CHANGELOG.split("\n## ")[1]
     return unreleased.split(f"\n{HEADING}\n")[1].split("\n### ")[0] if f"\n{HEADING}\n" in unreleased else ""
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_breaking_changes_are_in_the_changelog(surface: str) -> None:
-    entries = told_in_changelog()
+    entries = breaking_part_of_changelog()
     changes = breaking_changes(released(surface), openapi.bundle(surface))
     unlisted = [change for change in changes if change.split(": ")[0] not in entries]
     assert not unlisted, (
@@ -33,13 +33,13 @@ def test_breaking_changes_are_in_the_changelog(surface: str) -> None:
     )
 
 
-def test_what_the_changelog_tells_has_happened() -> None:
+def test_the_changelog_lists_only_actual_breaking_changes() -> None:
     places = {
         change.split(": ")[0]
         for surface in openapi.SURFACES
         for change in breaking_changes(released(surface), openapi.bundle(surface))
     }
-    listed_places = re.findall(r"^- (`[^`]+`)", told_in_changelog(), re.M)
+    listed_places = re.findall(r"^- (`[^`]+`)", breaking_part_of_changelog(), re.M)
     assert set(listed_places) <= places
 
 
@@ -70,6 +70,7 @@ def _message(document: Document) -> dict[str, Any]:
     return dict(callbacks(document))["createTrigger", "event"]["requestBody"]["content"]["application/json"]
 
 
+# The place that must be reported, and a change that breaks programs there.
 BREAKS = [
     ("`getTier`", lambda d: [item.pop("get") for path, item in d["paths"].items() if path.endswith("{loyaltyTierId}")]),
     ("`getTier`", lambda d: _operation(d, "getTier").update(operationId="readTier")),
@@ -106,7 +107,7 @@ BREAKS = [
 
 
 def _parameter(document: Document, name: str) -> dict[str, Any]:
-    """A parameter of `listMembers` itself, in place of a shared one."""
+    """The parameter of `listMembers`, which replaces a reference to a shared one, so that it can be changed."""
     parameters = _operation(document, "listMembers")["parameters"]
     for place, parameter in enumerate(parameters):
         shared = document["components"]["parameters"].get(parameter.get("$ref", "").rsplit("/", 1)[-1], parameter)
@@ -137,14 +138,14 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize(("place", "change"), BREAKS, ids=[f"{n}-{place}" for n, (place, _) in enumerate(BREAKS)])
-def test_a_change_that_breaks_programs_is_named(place: str, change: Any) -> None:
+def test_a_change_that_breaks_programs_is_reported(place: str, change: Any) -> None:
     new = openapi.bundle("administration")
     change(new)
     assert place in {message.split(": ")[0] for message in breaking_changes(_administration(), new)}
 
 
 @pytest.mark.parametrize("change", HARMLESS)
-def test_a_change_that_breaks_no_program_is_none(change: Any) -> None:
+def test_a_harmless_change_is_not_reported(change: Any) -> None:
     new = openapi.bundle("administration")
     change(new)
     assert breaking_changes(_administration(), new) == []

@@ -1,4 +1,4 @@
-"""The bundled documents are valid OpenAPI, and the files they are made of are in order."""
+"""The bundled documents are valid OpenAPI, and their source files are consistent."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_connexion_loads_the_document(surface: str) -> None:
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_title_and_contact_of_the_document_suit_generators(surface: str) -> None:
-    """Packages are named by the title, and some generators need a contact."""
+    """Generators name packages by the title, and some need a contact."""
     info = openapi.bundle(surface)["info"]
     assert len(info["title"].split()) <= 2
     assert info["contact"]["name"]
 
 
-def test_a_token_request_may_hold_anything() -> None:
-    """As RFC 6749 asks; and a form with `additionalProperties` has no good code in any generator."""
+def test_a_token_request_may_contain_other_fields() -> None:
+    """RFC 6749 requires it; a form that declares `additionalProperties` makes bad code in all generators."""
     request = openapi.bundle("integration")["components"]["schemas"]["AccessTokenRequest"]
     assert "additionalProperties" not in request
 
@@ -79,7 +79,7 @@ def test_document_is_json_with_internal_references_only(surface: str) -> None:
     assert all(reference.startswith("#/components/") for reference in references)
 
 
-def test_documents_are_handed_out_as_copies() -> None:
+def test_a_change_of_a_bundled_document_does_not_affect_later_ones() -> None:
     openapi.bundle("integration")["paths"].clear()
     assert openapi.bundle("integration")["paths"]
 
@@ -114,7 +114,7 @@ def test_every_path_of_the_files_is_in_the_index(surface: str) -> None:
 
 
 def _repeated_keys(text: str) -> Iterator[str]:
-    """The keys that a mapping has twice: YAML would silently let the last one win."""
+    """The keys that a mapping has twice, of which YAML would silently use the last one."""
     todo, visited = [yaml.compose(text)], set()
     while todo:
         node = todo.pop()

@@ -1,4 +1,4 @@
-"""Fields and parameters of our own are marked, so that clients know what other servers of these interfaces lack."""
+"""Fields and parameters that only our server has are marked, so that clients know what other servers lack."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 import openapi
 from tests.contract.documents import operations
 
-# The names of fields and parameters that the interfaces, as others describe them, have, and those of the standards that
-# they follow; one a line.
+# The names of fields and parameters that others describe for these interfaces, and those of the standards that they
+# follow, one per line.
 DESCRIBED = frozenset((Path(__file__).parent / "described_names.txt").read_text(encoding="utf-8").split())
 
 
-# What the interfaces leave open: the inside of a trigger's settings; webhooks' messages are not looked at either.
+# Schemas whose fields the interfaces leave open: the settings of triggers. Messages of webhooks are not checked either.
 LEFT_OPEN = frozenset({"#/components/schemas/TriggerSettings", "#/components/schemas/TriggerSettingsInput"})
 
 
 def unmarked(document: dict[str, Any]) -> Iterator[str]:
-    """The places of undescribed names without a mark, in operations that are no extensions.
+    """The places of names without a mark that are not in DESCRIBED, in operations that are no extensions.
 
-    What is inside a marked field needs no mark of its own. A reference is marked where it leads to.
+    The fields within a marked field need no mark. A reference is marked if its target is.
     """
     names: set[str] = set(LEFT_OPEN)
     for operation in operations(document):
@@ -80,5 +80,5 @@ def _target(document: dict[str, Any], node: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_fields_and_parameters_of_our_own_are_marked_as_extensions(surface: str) -> None:
+def test_fields_and_parameters_that_only_our_server_has_are_marked_as_extensions(surface: str) -> None:
     assert sorted(set(unmarked(openapi.bundle(surface)))) == []

@@ -1,4 +1,4 @@
-"""The documents keep the house rules, and each rule notices when they do not."""
+"""The documents follow the project's rules, and each rule reports a document that breaks it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _add_parameter(document: Document, name: str, schema: dict[str, Any], place:
     _operation(document, "listCampaigns").operation["parameters"].append(parameter)
 
 
-# What is broken in a document -> the rule that has to notice.
+# The rule that has to report a fault, and a change that makes the fault.
 BREAKS = [
     ("described", lambda d: _operation(d, "getTier").operation.update(summary="")),
     ("described", lambda d: _operation(d, "getTier").operation.update(description="short")),
@@ -140,5 +140,5 @@ def test_a_rule_reports_a_document_that_breaks_it(rule: str, break_it: Any) -> N
     assert getattr(lints, rule)(document) != []
 
 
-def test_every_rule_has_a_break() -> None:
+def test_every_rule_has_a_change_that_breaks_it() -> None:
     assert {rule for rule, _ in BREAKS} == {lint.__name__ for lint in lints.ALL}

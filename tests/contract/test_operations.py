@@ -1,4 +1,4 @@
-"""The documents have the operations that are planned: names, paths, methods, access and success statuses agree."""
+"""The documents have the planned operations, with the planned names, paths, methods, access and success statuses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROLES = {
     for action in ("read", "write")
 }
 
-# Operations that the interfaces, as others describe them, do not have.
+# Operations that only our server has, not the interfaces as others describe them.
 EXTENSIONS = {
     "integration": {
         *("createAccessToken", "createMemberAccessToken", "createMembers", "getEvent", "listMemberTimeline"),
@@ -54,7 +54,7 @@ EXTENSIONS = {
     },
 }
 
-# The greatest page of each list; tiers and loyalty programs are paged by deprecated parameters.
+# The maximum page size of each list; tiers and loyalty programs are paged by deprecated parameters.
 PAGE_SIZES = {
     ("integration", "listBadges"): 25,
     ("integration", "listCouponBookCoupons"): 25,
@@ -106,14 +106,14 @@ PAGE_SIZES = {
     ("administration", "listUsers"): 100,
     ("administration", "searchMembers"): 100,
 }
-# Lists of content, whose pages are ordered by `sort`, and hold 20 unless asked for more.
+# The maximum page size of lists of content, which are ordered by `sort` and have a default page size of 20.
 SORTED_PAGE_SIZES = {
     ("integration", "listCollections"): 100,
     ("integration", "searchDocuments"): 200,
     ("integration", "listMemberContentDocuments"): 200,
     ("integration", "listMemberValidDocuments"): 200,
 }
-# Lists whose pages are smaller than the greatest one unless asked for.
+# Lists whose default page size is smaller than the maximum.
 DEFAULT_SIZES = {("integration", "listCouponBooks"): 25, ("integration", "listMemberCouponBooks"): 25}
 WHOLE_LISTS = {
     ("integration", "listDocumentLocales"),
@@ -122,8 +122,8 @@ WHOLE_LISTS = {
     ("administration", "listWallets"),
 }
 
-# Lists whose pages are found by their number or by cursor: the lists that can be very long.
-WALKED = {
+# Lists that are paged by page number or by cursor: the lists that can be very long.
+PAGED_BY_CURSOR = {
     ("integration", "listCouponBookCoupons"),
     ("integration", "listCoupons"),
     ("integration", "listMemberCouponUsages"),
@@ -138,9 +138,9 @@ WALKED = {
     ("administration", "listPurchaseOrders"),
     ("administration", "listTriggerDeliveries"),
 }
-# Lists that are read only by cursor.
+# The maximum page size of lists that are paged only by cursor.
 CURSOR_PAGE_SIZES = {("integration", "listMemberTimeline"): 100, ("administration", "listMemberTimeline"): 100}
-# Tags whose responses are those of campaigns, or also sent as messages.
+# Tags without a schema module: their responses use those of campaigns, or of messages.
 WITHOUT_SCHEMAS = {"effects", "member-content"}
 ROOT = Path(__file__).parents[2]
 
@@ -226,7 +226,7 @@ def test_scopes_are_the_roles(surface: str) -> None:
     assert set(scheme["flows"]["clientCredentials"]["scopes"]) == ROLES | {"admin", "member"}
 
 
-def test_a_partners_key_is_for_its_own_path() -> None:
+def test_the_key_of_a_partner_is_the_header_x_api_key() -> None:
     schemes = openapi.bundle("integration")["components"]["securitySchemes"]
     keys = {name: scheme for name, scheme in schemes.items() if scheme["type"] == "apiKey"}
     assert {scheme["x-partner"]: name for name, scheme in keys.items()} == PARTNER_SCHEMES
@@ -243,41 +243,47 @@ def test_operations_are_in_the_file_of_their_tag(surface: str) -> None:
                 assert Path(file).stem == operation.operation["tags"][0]
 
 
-def test_long_lists_take_a_cursor_and_return_the_next_one() -> None:
-    takes = {key for key, operation in DOCUMENTED.items() if any(p["name"] == "cursor" for p in operation.parameters)}
-    tells = {
+def test_exactly_the_long_lists_accept_a_cursor_and_return_the_next_one() -> None:
+    accepting = {
+        key for key, operation in DOCUMENTED.items() if any(p["name"] == "cursor" for p in operation.parameters)
+    }
+    returning = {
         (surface, place[0])
         for surface, document in ((surface, openapi.bundle(surface)) for surface in openapi.SURFACES)
         for place, schema in answered_schemas(document)
         if "nextCursor" in resolve(document, schema).get("required", ())
     }
-    assert takes == tells == WALKED | CURSOR_PAGE_SIZES.keys()
+    assert accepting == returning == PAGED_BY_CURSOR | CURSOR_PAGE_SIZES.keys()
 
 
-def test_every_list_pages_as_agreed() -> None:
+def test_every_list_has_the_planned_page_sizes() -> None:
     lists = {key for key in DOCUMENTED if key[1].startswith(("list", "search"))}
     assert lists == PAGE_SIZES.keys() | SORTED_PAGE_SIZES.keys() | CURSOR_PAGE_SIZES.keys() | WHOLE_LISTS
-    for key, most in CURSOR_PAGE_SIZES.items():
+    for key, max_size in CURSOR_PAGE_SIZES.items():
         by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
         limit = by_name["limit"]
         assert "cursor" in by_name, key
-        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, 25), key
-    for key, most in SORTED_PAGE_SIZES.items():
+        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, max_size, 25), key
+    for key, max_size in SORTED_PAGE_SIZES.items():
         by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
         assert {"page", "limit", "sort"} <= by_name.keys(), key
         limit = by_name["limit"]
-        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, 20), key
-    for key, most in PAGE_SIZES.items():
+        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, max_size, 20), key
+    for key, max_size in PAGE_SIZES.items():
         by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
         assert {"page", "limit", "order"} <= by_name.keys(), key
         assert (by_name["page"]["minimum"], by_name["page"]["default"]) == (0, 0), key
         limit = by_name["limit"]
-        assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, most, DEFAULT_SIZES.get(key, most)), key
+        assert (limit["minimum"], limit["maximum"], limit["default"]) == (
+            1,
+            max_size,
+            DEFAULT_SIZES.get(key, max_size),
+        ), key
         assert by_name["order"]["pattern"].endswith(")(,(asc|desc))?$"), key
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_operations_of_our_own_are_marked_as_extensions(surface):
+def test_operations_that_only_our_server_has_are_marked_as_extensions(surface):
     extensions = {
         operation.operation_id
         for operation in operations(openapi.bundle(surface))
@@ -290,6 +296,6 @@ def test_operations_of_our_own_are_marked_as_extensions(surface):
 def test_lists_with_cursors_may_report_an_inexact_total(surface):
     schemas = openapi.bundle(surface)["components"]["schemas"]
     fields = {name: {*schema.get("properties", ())} for name, schema in schemas.items()}
-    walked = [name for name, field_names in fields.items() if {"nextCursor", "totalCount"} <= field_names]
-    assert len(walked) >= 4
-    assert [name for name in walked if "totalIsExact" not in fields[name]] == []
+    cursor_pages = [name for name, field_names in fields.items() if {"nextCursor", "totalCount"} <= field_names]
+    assert len(cursor_pages) >= 4
+    assert [name for name in cursor_pages if "totalIsExact" not in fields[name]] == []

@@ -1,4 +1,4 @@
-"""The page of problems describes each problem type of the product once, with an example of a response."""
+"""The page of problems describes each problem type once, with an example of a response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sections() -> dict[str, tuple[str, Any]]:
     return {section["type"]: (section["text"], json.loads(section["example"])) for section in matches}
 
 
-def test_every_type_is_described_once_and_no_other() -> None:
+def test_the_page_describes_exactly_the_problem_types() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert re.findall(r"^### `([^`]+)`$", page, re.M) == list(sections())
     assert sections().keys() == problem_types(openapi.bundle("administration")).keys()

@@ -13,7 +13,7 @@ import openapi
 from domain.problems import STATUS_OF_KIND, Conflict, Refusal
 from tests.contract.documents import problem_types
 
-# Returned only by the HTTP layer.
+# The types that only the HTTP layer returns, with their statuses.
 PROTOCOL = {
     "/problems/method-not-allowed": 405,
     "/problems/request-timeout": 408,

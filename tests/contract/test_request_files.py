@@ -1,4 +1,4 @@
-"""The examples as requests: all of them, as the documents have them, and the server takes them."""
+"""The request files have the examples of all operations, and the server accepts them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_file_of_requests_has_every_operation_with_its_example(surface: str) -
     assert bodies == _bodies(surface)
 
 
-def test_the_server_takes_requests_of_the_file(api: Api) -> None:
+def test_the_server_accepts_requests_of_the_file(api: Api) -> None:
     organization = api.organization()
     statuses = {}
     for name, line, headers, body in _in_http_file("integration"):

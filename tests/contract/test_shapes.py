@@ -1,4 +1,4 @@
-"""Responses follow from records: all their fields but internal ones, and but the ones that a response names."""
+"""The fields of responses follow from records: all fields except internal ones, unless a shape differs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_shape_omits_and_renames_fields():
     assert Shape(Cart, only=("cart_key", "options")).dump(CART) == {"cartKey": "a-1", "options": {}}
 
 
-def test_a_field_that_several_schemas_have_is_that_of_the_first():
+def test_the_first_of_several_schemas_defines_a_field():
     assert Shape(_Price, Cart).dump(CART) == {**ANSWER, "price": Decimal("7.50"), "isCheap": True}
 
 
@@ -73,7 +73,7 @@ def test_a_name_that_no_schema_has_is_refused(options):
         Shape(Cart, **options)
 
 
-def test_a_key_is_in_lower_case_inside_however_it_is_sent():
+def test_keys_in_requests_are_converted_to_lower_case():
     @dataclass
     class Named:
         cart_key: Key | None = None
@@ -83,6 +83,6 @@ def test_a_key_is_in_lower_case_inside_however_it_is_sent():
 
 
 @pytest.mark.parametrize("name", ["member_id", "name", "max_redeems_per_referred_member_per_code"])
-def test_names_on_the_wire_lead_back_to_the_field(name):
+def test_the_name_of_a_field_follows_from_its_name_in_json(name):
     assert field_name(wire_name(name)) == name
     assert "_" not in wire_name(name)

@@ -1,4 +1,4 @@
-"""The texts of faults are sentences for people: about this request, with the name of the field, without patterns."""
+"""The texts of faults are readable sentences about the request, with the name of the field and without patterns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from handlers.messages.validation import Schemas
 
 ROOT = Path(openapi.__file__).parent.parent
 LAYERS = ("domain", "persistence", "handlers")
-# Commands address the operator of the server, in words of the command line.
+# Texts of commands address the operator, and follow the conventions of the command line.
 OF_THE_COMMAND_LINE = ROOT / "handlers" / "server" / "commands"
-# What begins a text that is put together elsewhere, with the field's name before it.
+# Exceptions whose texts have no subject: the name of the field is added elsewhere.
 NAMELESS = {"UnreadableText", "UnreadableNumber", "UnusableText"}
 # Pieces of regular expressions, and of the paths that decoders of JSON report.
 OF_A_PATTERN = re.compile(r"\^\[|\[\^|\\[swdS]|\(\?|\$\[|\]\+|\]\*|\{\d+,\d*\}|\.\*")
 RULES_AS_FAULTS = re.compile(r"\b(must|has to|should|shall|ought)\b|\bis required\b|\bmay not\b|\bcannot both\b")
-# Shapes that are hard to read, each with the words that take their place.
+# Phrases that are hard to read, each with better words.
 HARD_TO_READ = {
     re.compile(r"\balready\.?$"): "already before the verb",
     re.compile(r"\bstands?\b(?! for)"): "is not reverted, is in force",
@@ -39,7 +39,7 @@ HARD_TO_READ = {
     re.compile(r", which (a|an|the)\b"): "what needs it as the subject",
     re.compile(r"^/\S*: "): "is not",
 }
-# No text of these matches everything.
+# Texts of which each pattern refuses at least one.
 CANDIDATES = ("", " ", "\n", "\u00e9 , / @", ".", "a:b:c:", "9.9", "=", "\u200b", "\t\u0001", "a@@b c,,")
 
 
@@ -64,26 +64,26 @@ def test_every_pattern_is_described_in_words(surface):
     assert len(patterns) > 40
     wrong = []
     for where, schema in patterns:
-        alone = {
+        single_schema = {
             name: schema[name] for name in ("type", "pattern", "x-server-pattern", "x-pattern-fault") if name in schema
         }
-        validator = schemas.validator({"type": "object", "properties": {"field": alone}})
+        validator = schemas.validator({"type": "object", "properties": {"field": single_schema}})
         descriptions = {
             detail.partition(" Did you")[0] for text in CANDIDATES for _, detail in validator.faults({"field": text})
         }
         if len(descriptions) != 1:
-            wrong.append(f"{where}: no text that it refuses is known, or it is told in several ways: {descriptions}")
+            wrong.append(f"{where}: it refuses no candidate, or it has several descriptions: {descriptions}")
         wrong += [f"{where}: {detail}" for detail in descriptions if _faults_of(detail) or "the pattern" in detail]
     assert wrong == []
 
 
 def _faults_of(text: str) -> list[str]:
-    """What is wrong with the words of a text."""
+    """The faults in the wording of a text."""
     faults = _hard_words_of(text)
     if OF_A_PATTERN.search(text):
         faults.append("shows a pattern")
     if RULES_AS_FAULTS.search(text):
-        faults.append("tells the rule as if it were the fault")
+        faults.append("states the rule instead of the fault")
     if re.search(r"[!:;,]$|\s$|  ", text):
         faults.append("is no sentence")
     return faults
@@ -108,7 +108,7 @@ def _refusal_names(trees: dict[Path, ast.Module]) -> set[str]:
 
 
 def _string_parts(node: ast.expr | None) -> Iterator[str]:
-    """The texts that an expression can evaluate to, with `{}` for what is put in."""
+    """The texts that an expression can evaluate to, with `{}` for inserted values."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
@@ -121,7 +121,7 @@ def _string_parts(node: ast.expr | None) -> Iterator[str]:
 
 
 def _texts() -> Iterator[tuple[str, str, str]]:
-    """(where, class, text) of the texts of refusals and faults; names such as `detail` are replaced by their values."""
+    """(place, class, text) of the texts of refusals and faults; variables such as `detail` are replaced by values."""
     files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if not _is_a_command(path)}
     refusals = _refusal_names(trees)
@@ -182,7 +182,7 @@ def test_texts_are_sentences_that_begin_with_their_subject():
         first = re.match(r"\{\}|[$\w]*", text.split(" ")[0]).group(0)  # type: ignore[union-attr]
         if kind not in NAMELESS and not (first[:1].isupper() or first in names):
             faults.append("begins neither with a capital nor with the name of a field")
-        # Faults of fields end their sentences by themselves.
+        # FieldFault adds the full stop itself.
         if kind not in NAMELESS | {"FieldFault"} and not text.endswith((".", "?", "{}")):
             faults.append("has no full stop")
         wrong += [f"{where}: {text!r} {fault}" for fault in faults]
@@ -232,7 +232,7 @@ def _texts_of_examples(node: Any) -> Iterator[str]:
             yield from _texts_of_examples(child)
 
 
-def test_no_text_begins_with_a_place_and_a_noun():
+def test_faults_of_trees_are_sentences():
     """A tree's fault is a sentence, "/args is not a list", not "/args: a list"."""
     texts = [
         text
@@ -245,7 +245,7 @@ def test_no_text_begins_with_a_place_and_a_noun():
     assert [text for text in texts if re.match(r"\S*: ", text)] == []
 
 
-# Ids of stored records that clients address by them, since they have no key or name.
+# Ids by which clients address records that have no key or name.
 ADDRESSED_BY_ID = {
     "campaign_version_id",
     "ledger_id",
@@ -255,17 +255,17 @@ ADDRESSED_BY_ID = {
     "organization_id",
     "user_id",
 }
-# Texts that clients choose.
+# Ids that clients choose.
 OWN_IDS = {"default_tier_id", "effect_id", "external_id", "payment_id", "sponsor_loyalty_member_id"}
 
 
 def _ids_in(node: ast.expr) -> set[str]:
-    """The ids of records that an expression puts into a text."""
+    """The names of the ids that an expression inserts into a text."""
     values = [part.value for part in ast.walk(node) if isinstance(part, ast.FormattedValue)]
     return {value.attr for value in values if isinstance(value, ast.Attribute) and value.attr.endswith("_id")}
 
 
-def test_texts_name_records_as_clients_know_them():
+def test_texts_contain_only_ids_by_which_clients_address_records():
     trees = _trees()
     refusals = _refusal_names(trees) | {"FieldFault"}
     ids = [

@@ -1,4 +1,4 @@
-"""The page about webhooks names every type of message, and describes tries as the product makes them."""
+"""The page about webhooks names every type of message, and the actual schedule of attempts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.contract.documents import callback_contents, resolve
 PAGE = (Path(openapi.__file__).parents[1] / "docs" / "webhooks.md").read_text(encoding="utf-8")
 
 
-def test_every_type_of_message_is_on_the_page_and_no_other() -> None:
+def test_the_page_has_exactly_the_types_of_messages() -> None:
     document = openapi.bundle("administration")
     documented = {
         name
@@ -24,15 +24,15 @@ def test_every_type_of_message_is_on_the_page_and_no_other() -> None:
     assert set(re.findall(r"`([a-z-]+\.[a-z-]+)`", table)) - {"data.event"} == documented
 
 
-def test_the_schedule_is_the_real_one() -> None:
+def test_the_page_has_the_actual_schedule_and_time_limit() -> None:
     units = {"second": 1, "minute": 60, "hour": 3600}
-    flat = " ".join(PAGE.split())
-    sentence = flat[flat.index("sent again after 5 seconds") :].partition("each a tenth")[0]
+    page_in_one_line = " ".join(PAGE.split())
+    sentence = page_in_one_line[page_in_one_line.index("sent again after 5 seconds") :].partition("each a tenth")[0]
     seconds = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (second|minute|hour)", sentence)]
     assert seconds == [delay.total_seconds() for delay in DELAYS]
-    assert f"{SECONDS:g} seconds" in flat
+    assert f"{SECONDS:g} seconds" in page_in_one_line
     hours = sum(seconds) // units["hour"]
     trigger = openapi.bundle("administration")["paths"]["/organizations/{organizationId}/triggers"]["post"]
-    for text in (flat, " ".join(trigger["description"].split())):
+    for text in (page_in_one_line, " ".join(trigger["description"].split())):
         assert f"about {hours} hours" in text
     assert f"{MOST_ATTEMPTS} attempts" in PAGE

@@ -1,4 +1,4 @@
-"""The application with bugs put into some operations: what a run over the documents must find.
+"""The application with bugs in some operations, which a run over the documents must find.
 
 gunicorn -k asgi 'tests.fuzz.broken:create()'
 """
@@ -19,7 +19,7 @@ Scope = dict[str, Any]
 
 @dataclass
 class Exchange:
-    """A request and its response, for a bug to spoil."""
+    """A request and its response, which a bug changes."""
 
     headers: dict[bytes, bytes]
     body: bytes
@@ -77,7 +77,7 @@ def _lose_what_was_created(exchange: Exchange) -> None:
 
 @dataclass(frozen=True)
 class Bug:
-    """Something wrong with one operation, and the check that is there to find it."""
+    """A fault of one operation, in the request or in the response, and the check that has to find it."""
 
     method: str
     # The last parts of the path, `*` for any.
@@ -102,7 +102,7 @@ BUGS: Mapping[str, Bug] = {
 
 
 def create() -> Callable[..., Any]:
-    """The application as `handlers.server.asgi` makes it, with every bug in it."""
+    """The application of `handlers.server.asgi` with all bugs."""
     app = asgi.create()
 
     async def serve_with_bugs(scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""A running server of the whole product, and an organization that has one of everything."""
+"""A running server, and organizations with records of every kind."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.fuzz.world import World, build_world
 from tests.processes.fleet import wait_until
 from tests.processes.loyalty import Server, loyalty
 
-# Jobs are run and messages sent by the clock, whatever requests do.
+# Tables, and whether their rows belong to organizations; without those that change independently of requests.
 _TABLES = """
     SELECT relname, EXISTS (
         SELECT FROM pg_attribute WHERE attrelid = relid AND attname = 'organization_id' AND NOT attisdropped
     ) FROM pg_stat_user_tables WHERE relname <> ALL(%s) ORDER BY relname
 """
 
-# What the worker sums up, seals or sends in its own time of what was called before.
+# Tables that the worker writes some time after the calls.
 _WRITTEN_BY_WORKERS = [
     "audit_log_seals", "periodic_jobs", "report_changes", "report_totals", "report_wallet_totals",
     "trigger_deliveries", "unsealed_audit_log",
@@ -48,7 +48,7 @@ _EXPORTS_TO_DO = "SELECT count(*) FROM exports WHERE organization_id = %s AND st
 
 
 class LogReader:
-    """Collects the lines of a growing log above the level of information; it reads each line once."""
+    """Collects the errors and warnings of a growing log; reads each line once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class LogReader:
         self._errors: list[str] = []
 
     def errors(self) -> list[str]:
-        """The beginnings of these lines, but for credentials that were refused."""
+        """The first 4000 bytes of each warning or error, except of refused credentials."""
         with self._path.open("rb") as log:
             log.seek(self._position)
             for line in log:
@@ -71,7 +71,7 @@ class LogReader:
 
 @dataclass(frozen=True)
 class RunningServer:
-    """`loyalty serve` in processes of its own, with its home and database."""
+    """A running `loyalty serve`, with its home and database."""
 
     server: Server
     home: Path
@@ -87,7 +87,7 @@ class RunningServer:
         return self.server.port
 
     def new_world(self) -> World:
-        """A fresh organization with records of every kind."""
+        """Create an organization with records of every kind."""
         created = json.loads(self.loyalty("organizations", "create", "Corner Coffee", "--json"))
         identity = str(created["organizationId"])
         token = self.loyalty("token", "--organization", identity, "--admin", "--expires", "86400").strip()
@@ -96,14 +96,14 @@ class RunningServer:
         return world
 
     def _bury(self, world: World) -> None:
-        """Put events of the world on the dead-letter list, as if their evaluation had met faults all the time."""
+        """Put events of the world on the dead-letter list, as if all attempts to evaluate them had failed."""
         connection = psycopg2.connect(self.database_url)
         with connection, connection.cursor() as cursor:
             cursor.execute(_BURY, (world.ids["organizationId"], world.dead_letters))
         connection.close()
 
     def wait_for_exports(self, world: World) -> None:
-        """Return once the worker has done the exports of a world."""
+        """Wait until the worker has completed the exports of a world."""
         connection = psycopg2.connect(self.database_url)
         connection.autocommit = True
 
@@ -116,7 +116,7 @@ class RunningServer:
         connection.close()
 
     def errors(self) -> list[str]:
-        """The lines logged so far above the level of information, but for credentials that were refused."""
+        """The warnings and errors logged so far, except of refused credentials."""
         return self.log.errors()
 
     def verify(self) -> str:
@@ -129,7 +129,7 @@ class RunningServer:
 
         A digest is of the organization's rows, or of all rows where a table has no organizations.
         """
-        # That a key was used is written down even where the request is refused.
+        # The last use of an API key is recorded even if the request is refused.
         row = "(to_jsonb(t) - 'last_used_at')::text"
         connection = psycopg2.connect(self.database_url)
         connection.autocommit = True
@@ -150,7 +150,7 @@ class RunningServer:
         connection.close()
 
     def loyalty(self, *arguments: str) -> str:
-        """What a command prints; fails if it does."""
+        """The output of a command, which has to succeed."""
         ended = loyalty(self.home, *arguments)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
@@ -168,7 +168,7 @@ def fuzz_home(temporary_directory: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def running_server(fuzz_home: Path) -> Iterator[RunningServer]:
     """The server as it runs in production, with one worker."""
-    # A slow machine is no fault: only the long runs limit the time of a response.
+    # A slow machine must not cause failures: only the long runs limit the time of a response.
     times = {f"LOYALTY_{kind}_TIMEOUT_MS": str(SLOW_MS) for kind in ("REQUEST", "STATEMENT", "LOCK")}
     server = Server(fuzz_home, "--workers", "1", LOYALTY_LOG_FORMAT="json", **times)
     server.wait_until_ready()

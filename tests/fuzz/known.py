@@ -30,12 +30,12 @@ _ids: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.it
 
 
 def are_known(path: Mapping[str, Any]) -> bool:
-    """Whether there are records of all ids of a path, though maybe not of each other."""
+    """True if all ids of a path are of known records, which need not belong to each other."""
     return all((name, str(value)) in _ids for name, value in path.items())
 
 
 def learn(operation: str, body: Any, answer: Any) -> None:
-    """Take in the response of an operation to this body."""
+    """Remember the records in the response of an operation to this body."""
     _learn(answer)
     if operation == "captureLedgerTransactions":
         for transaction in body["transactions"]:

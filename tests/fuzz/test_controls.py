@@ -1,4 +1,4 @@
-"""The runs themselves: bugs put into the server are found, each by the check that is meant to find it."""
+"""The runs find bugs of a server, each by the check that has to find it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_bug_is_found_by_its_check(broken_run: Run, operation: str) -> None:
     assert BUGS[operation].found_by in broken_run.failed_checks.get(operation, set()), broken_run.output[-5000:]
 
 
-def test_only_the_bugs_are_reported(broken_run: Run) -> None:
+def test_no_operation_without_a_bug_fails_a_check(broken_run: Run) -> None:
     assert broken_run.exit_code == 1
     assert set(broken_run.failed_checks) == set(BUGS)
 

@@ -45,7 +45,7 @@ def short_runs(running_server: RunningServer, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_nothing_is_found(short_runs: Runs, surface: str) -> None:
+def test_a_short_run_finds_nothing(short_runs: Runs, surface: str) -> None:
     assert short_runs[surface].exit_code == 0, short_runs[surface].findings()
     assert not short_runs[surface].failed_checks
 
@@ -77,7 +77,7 @@ def test_the_server_logged_no_error_and_kept_its_ledgers(short_runs: Runs, runni
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_found_at_length(
+def test_a_long_run_finds_nothing(
     running_server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: str
 ) -> None:
     follow = ("--max-examples", "100", "--seed", seed, "--max-time", str(SECONDS // 15))

@@ -1,4 +1,4 @@
-"""What no client should send, sent to every operation of the running server: a 4xx each, no log entry, no change."""
+"""Invalid requests to every operation of the running server get a 4xx, and are neither logged nor change anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fuzz.world import World
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 METHODS = ("get", "post", "put", "patch", "delete")
 
-# Whole bodies, whatever the operation.
+# Invalid bodies for every operation.
 BODIES: Mapping[str, bytes] = {
     "nothing": b"",
     "white space": b" \n",
@@ -66,7 +66,7 @@ FORMS: Mapping[str, bytes] = {
     "100,000 parameters": b"grant_type=client_credentials" + b"&a=1" * 100_000,
     "2 MB": b"grant_type=client_credentials&client_id=" + b"a" * 2_000_000,
 }
-# In the place of each member of a body that is valid apart from it: no member of any kind takes one of them.
+# Values that no field accepts: each replaces each field of a valid body.
 VALUES: Mapping[str, str] = {
     "NaN": "NaN",
     "a huge exponent": "1e999999999999",
@@ -129,7 +129,7 @@ WRITES = [operation for operation in OPERATIONS if operation.values[0].media_typ
 @pytest.fixture(scope="module")
 def world(running_server: RunningServer) -> World:
     new_world = running_server.new_world()
-    # What the worker writes of them is no change by a request.
+    # Else the worker would change the exports during a test.
     running_server.wait_for_exports(new_world)
     return new_world
 
@@ -158,7 +158,7 @@ class Caller:
 
 @dataclass
 class State:
-    """The state that no refused request may change: the digests of the tables, and the log, as they were last read."""
+    """The state that no refused request may change: the digests of the tables, and the log, at the last reading."""
 
     read_tables: Callable[[], dict[str, str]]
     read_log: Callable[[], list[str]]
@@ -183,7 +183,7 @@ def state(running_server: RunningServer, world: World) -> Iterator[State]:
 
 @pytest.fixture
 def call(running_server: RunningServer, world: World, state: State) -> Iterator[Caller]:
-    """A caller; nothing may have changed, and nothing have been logged, when the test ends."""
+    """A caller; after the test, no table may have changed and no line may have been logged."""
     yield Caller(running_server.port, world)
     assert state.changes() == ([], [])
 
@@ -196,7 +196,7 @@ def is_refusal(answer: tuple[int, bytes], *statuses: int) -> bool:
     return status in statuses and ("status" in json.loads(body) or "error" in json.loads(body))
 
 
-def test_a_change_would_be_noticed(running_server: RunningServer, world: World, state: State) -> None:
+def test_a_change_by_a_request_is_noticed(running_server: RunningServer, world: World, state: State) -> None:
     target = f"/v2/organizations/{world.ids['organizationId']}/ledgers"
     assert Caller(running_server.port, world)("POST", target, b'{"name": "Another"}', JSON)[0] == 201
     assert state.changes() == (["audit_log", "ledgers"], [])

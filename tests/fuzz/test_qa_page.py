@@ -1,4 +1,4 @@
-"""The page for QA engineers: its files and commands find nothing, and reach every operation."""
+"""The files and commands on the page for QA engineers reach every operation and find nothing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Bench:
         assert ended.returncode == 0, "\n".join((ended.stdout[-20_000:], ended.stderr))
 
     def report(self) -> Run:
-        """What the run did."""
+        """The run that the report of the tool describes."""
         [path] = (self._folder / "reports").glob("*.ndjson")
         return read_report(self._surface, path)
 

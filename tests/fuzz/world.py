@@ -1,4 +1,4 @@
-"""An organization in which every operation of the documents can succeed, made by calls as a client makes them."""
+"""An organization in which every operation of the documents can succeed, filled by calls of the API."""
 
 from __future__ import annotations
 
@@ -44,31 +44,31 @@ _AUDIENCES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class World:
-    """Ids by the names that paths give them, and whatever else valid requests must name."""
+    """The ids of records by the names of path parameters, and other values that valid requests need."""
 
     token: str
     client_id: str
     client_secret: str
     ids: Mapping[str, Any]
-    # The records that changing operations use, so that the others keep finding theirs unchanged.
+    # Other ids for operations that change records, by operation, so that other operations find theirs unchanged.
     changeable: Mapping[str, Any]
     keys: Mapping[str, str]
-    # Who gives and who receives, and what they have: the rows of settled and of pending transactions.
+    # The wallets of a giver and a receiver, and the rows of their settled and pending transactions.
     wallet_ids: list[int] = field(default_factory=list)
     transactions: list[Any] = field(default_factory=list)
     trees: list[Any] = field(default_factory=list)
-    # Keys of events that are on the dead-letter list, where only faults of the system could bring them.
+    # Keys of events on the dead-letter list, which requests cannot put there.
     dead_letters: list[str] = field(default_factory=list)
     organization_key: str = ""
     # The API keys of the partners, by the names in their paths.
     partner_keys: Mapping[str, str] = field(default_factory=dict)
-    # Keys of documents of which nothing else is asked, so that they can be deleted.
+    # Keys of documents that no other operation uses, so that they can be deleted.
     documents: list[str] = field(default_factory=list)
     # Ids of mints that wait until they are available.
     waiting_mints: list[int] = field(default_factory=list)
 
     def credentials(self, path: str) -> dict[str, str]:
-        """The headers that open the operation of a path."""
+        """The headers with the credentials for the operation of a path."""
         for partner, key in self.partner_keys.items():
             if f"/partners/{partner}/" in path:
                 return {"x-api-key": key}

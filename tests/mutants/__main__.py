@@ -1,4 +1,4 @@
-"""Change the rules a little, one mutant at a time, and count for how many a unit test fails; `make mutants` runs it.
+"""Mutation tests: change the domain in one place at a time, and count how often a test fails. `make mutants` runs it.
 
 A seed chooses places of `domain/` and a change at each. A copy of the checkout is changed, never the checkout itself.
 `equivalent.yaml` lists the mutants that behave as the rules do, each with the reason.
@@ -57,7 +57,7 @@ class Ruling:
     is_killed: bool
 
     def outcome(self, equivalents: list[dict[str, str]]) -> str:
-        """What became of the mutant; it is equivalent if an entry describes it, which may leave out parts of it."""
+        """Returns "killed", "survived", or "equivalent" if an entry matches the mutant in all of its parts."""
         if self.is_killed:
             return "killed"
         description = {"module": self.module, "before": self.before, "after": self.after}
@@ -82,7 +82,7 @@ def declarations(tree: ast.AST) -> Iterator[ast.expr | ast.ClassDef]:
 
 
 def is_worth_a_test(mutation: MutationSpec) -> bool:
-    """Whether the mutant is a program, and another one."""
+    """True if the mutant is a valid program that may behave differently."""
     code = mutation.module_path.read_text()
     for part in declarations(ast.parse(code)):
         if (part.lineno, part.col_offset) <= mutation.start_pos < (part.end_lineno, part.end_col_offset):
@@ -147,14 +147,14 @@ def judge(mutation: MutationSpec, unit_tests: list[str]) -> Ruling:
 
 
 def work_in_a_copy(prepared: Path) -> None:
-    """Give the process a copy of its own."""
+    """Let this process work in its own copy of the prepared folder."""
     copy = Path(tempfile.mkdtemp(dir=prepared.parent))
     shutil.copytree(prepared, copy, dirs_exist_ok=True)
     os.chdir(copy)
 
 
 def main() -> str | None:
-    """Print the survivors, and return what is wrong."""
+    """Print the survivors and the counts; returns an error text if too many survived, else None."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
@@ -168,7 +168,7 @@ def main() -> str | None:
     with tempfile.TemporaryDirectory() as home:
         prepared = Path(home) / "prepared"
         shutil.copytree(ROOT, prepared, ignore=shutil.ignore_patterns(".*", "*.egg-info"))
-        # The tests have to pass where nothing is changed. This also compiles everything.
+        # The tests have to pass without a change. This run also compiles all modules.
         unchanged = subprocess.run([*PYTEST, *arguments.tests], cwd=prepared, stdout=subprocess.PIPE, text=True)
         if unchanged.returncode:
             return unchanged.stdout

@@ -1,4 +1,4 @@
-"""The wheel and the source archive, each installed in an environment of its own, and used from elsewhere."""
+"""The wheel and the source archive: their files, and the server that is installed from each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = ("docs", "domain", "handlers", "openapi", "persistence")
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    """What a command prints; its environment has nothing of the project."""
+    """The output of a command, which runs without the variables of the project's environment."""
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ}
     inherited |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     completed = subprocess.run(
@@ -37,7 +37,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def built(temporary_directory: Path) -> Path:
-    """A folder with both, made of a copy of what git knows: what lies about in the folder is in neither."""
+    """A folder with both archives, built from a copy of the files that git does not ignore."""
     source, folder = temporary_directory / "source", temporary_directory / "dist"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -60,7 +60,7 @@ def belonging(*suffixes: str) -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in paths if "__pycache__" not in path.parts}
 
 
-def test_the_wheel_has_all_that_the_server_needs_and_no_more(built: Path) -> None:
+def test_the_wheel_has_exactly_the_files_that_the_server_needs(built: Path) -> None:
     [wheel] = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -102,7 +102,7 @@ def programs(request, built: Path, temporary_directory: Path) -> Path:
     return environment / "bin"
 
 
-def test_no_other_package_has_files_in_ours(programs: Path) -> None:
+def test_no_other_distribution_has_files_in_our_packages(programs: Path) -> None:
     code = f"""
 import importlib.metadata as m, json
 print(json.dumps(sorted({{d.metadata["Name"] for d in m.distributions() for f in d.files or ()
@@ -111,9 +111,11 @@ print(json.dumps(sorted({{d.metadata["Name"] for d in m.distributions() for f in
     assert json.loads(run(programs / "python", "-P", "-c", code, cwd=programs)) == ["loyalty-server"]
 
 
-def test_the_command_works_anywhere(programs: Path, temporary_directory: Path) -> None:
+def test_the_command_works_in_a_folder_that_has_a_package_of_the_same_name(
+    programs: Path, temporary_directory: Path
+) -> None:
     elsewhere = temporary_directory / "elsewhere"
-    # A folder whose names are those of the packages is not taken for them.
+    # A package in the current folder must not be imported instead of the installed one.
     (elsewhere / "handlers").mkdir(parents=True, exist_ok=True)
     (elsewhere / "handlers" / "__init__.py").write_text("raise SystemExit('not this one')\n")
     assert "serve" in run(programs / "loyalty", "--help", cwd=elsewhere)

@@ -1,4 +1,4 @@
-"""The purchases of CDNOW's customers, 1997-1998, read and reckoned by the simplest means."""
+"""The purchases of CDNOW's customers, 1997-1998, and the points that they should get under a limit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from bench.demo import purchases_file
 
 ORDERS, MEMBERS = 69_659, 23_570
-# Enough for members with many orders a month, and for what the whole file would take too long for.
+# Includes members with many orders in a month, and takes much less time than the whole file.
 FIRST_ORDERS = 4_000
 AT_LENGTH = [pytest.param(FIRST_ORDERS, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
-# One point for each whole dollar.
+# The results of the whole file with one point for each whole dollar.
 POINTS, TOP_MEMBER, TOP_POINTS = 2_453_159, "07592", 13_860
 
 
@@ -52,25 +52,25 @@ def orders(count: int = ORDERS) -> list[Order]:
 
 @dataclass
 class Reckoning:
-    """What a limit of 100 points a member and month leaves of the points wanted."""
+    """The points under a monthly limit: minted and discarded ones by member, and used ones by member and month."""
 
     minted: dict[str, int] = field(default_factory=dict)
     discarded: dict[str, int] = field(default_factory=dict)
     used: dict[tuple[str, str], int] = field(default_factory=dict)
     cut: int = 0
-    """How many mints were cut, in part or as a whole."""
+    """The number of mints that were reduced or discarded."""
 
 
 def reckon(
     bought: Iterable[Order], mints: Sequence[Callable[[Decimal], int]], *, limit: int, partially: bool
 ) -> Reckoning:
-    """Go through the orders, and through the mints of each; a mint that does not fit is cut, or left out as a whole."""
+    """Apply the mints to each order; a mint beyond the limit is reduced if `partially`, else discarded."""
     reckoning = Reckoning()
     for order in bought:
         month = (order.customer, order.month)
         for mint in mints:
-            full_amount, room = mint(order.total), limit - reckoning.used.get(month, 0)
-            minted_amount = full_amount if full_amount <= room else room if partially else 0
+            full_amount, remaining = mint(order.total), limit - reckoning.used.get(month, 0)
+            minted_amount = full_amount if full_amount <= remaining else remaining if partially else 0
             reckoning.used[month] = reckoning.used.get(month, 0) + minted_amount
             reckoning.minted[order.customer] = reckoning.minted.get(order.customer, 0) + minted_amount
             reckoning.discarded[order.customer] = (

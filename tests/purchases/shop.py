@@ -1,4 +1,4 @@
-"""An organization that takes the orders of the file through the pipeline itself, in batches, without HTTP between."""
+"""An organization that tracks the orders of the file in batches, by the service and without HTTP."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _ENROL = text(
 
 @dataclass(frozen=True)
 class Shop:
-    """The organization, and the figures of its books and records by member."""
+    """The organization, and figures of its ledger and records by member."""
 
     organization: Organization
 
     @classmethod
     def new(cls, api: Api, bought: Iterable[Order], joined_by_first_order: bool = False) -> Shop:
-        """A new organization with the buyers as its members, since now, or since their first order."""
-        # The statistics that the planner has must do for an organization that came after them.
+        """A new organization with the customers as members, who joined now or at their first order."""
+        # The planner must have statistics of these tables before the many rows are added.
         with autocommit(api.engine).connect() as db:
             db.execute(text("ANALYZE members, wallets"))
         shop = cls(api.organization("CD shop"))
@@ -67,7 +67,7 @@ class Shop:
         return shop
 
     def campaign(self, *actions: dict[str, Any], **properties: Any) -> None:
-        """A campaign on orders, made by the API; its actions in this order."""
+        """Create a campaign for orders, with its actions in this order."""
         administration = self.organization.administration
         body = {"code": "points", "name": "Points", "eventType": EVENT_TYPE, **properties}
         campaign_id = administration.post("/campaigns", body)["campaign"]["campaignId"]
@@ -76,7 +76,7 @@ class Shop:
             administration.post(f"/campaigns/{campaign_id}/actions", body)
 
     def track(self, bought: Sequence[Order]) -> list[dict[str, Any]]:
-        """Track the orders in their order; returns all results."""
+        """Track the orders one after the other, in batches; returns all results."""
         results: list[dict[str, Any]] = []
         for start in range(0, len(bought), BATCH):
             bodies = [_event(order) for order in bought[start : start + BATCH]]
@@ -90,7 +90,7 @@ class Shop:
         return [result.answer for result in track(UnitOfWork(execution), [incoming_event(body) for body in bodies])]
 
     def balances(self) -> dict[str, int]:
-        """The balance of each member who ever got anything."""
+        """The balances that are not zero, by member."""
         return dict(
             self.ask(
                 "SELECT loyalty_member_id, current_balance::bigint FROM ledger_balances JOIN members"
@@ -99,7 +99,7 @@ class Shop:
         )
 
     def discarded(self) -> dict[str, int]:
-        """What limits cut of each member's points, from the records of the events."""
+        """The points that limits discarded by member, from the records of the events."""
         return dict(
             self.ask(
                 "SELECT loyalty_member_id, sum(limit_discarded_total_amount)::bigint FROM events JOIN members"
@@ -109,7 +109,7 @@ class Shop:
         )
 
     def counters(self) -> dict[tuple[str, str], int]:
-        """What counts against the limits, by member and month."""
+        """The amounts that count towards the limits, by member and month."""
         rows = self.ask(
             "SELECT loyalty_member_id, to_char(period_start, 'YYYYMM'), used::bigint FROM campaign_limit_counters"
             " JOIN members USING (organization_id, member_id) WHERE organization_id = :organization_id AND used <> 0"
@@ -117,7 +117,7 @@ class Shop:
         return {(member, month): amount for member, month, amount in rows}
 
     def sizes(self) -> dict[str, int]:
-        """How many records there are of all that tracking writes."""
+        """The numbers of rows in the tables that tracking writes."""
         tables = (
             "events",
             "purchase_orders",
@@ -132,7 +132,7 @@ class Shop:
         }
 
     def faults(self) -> list[str]:
-        """What is broken in the ledger."""
+        """The violations that `verify` reports of the ledger."""
         with self.organization.api.engine.connect() as db:
             return verify(db, self.organization.id)
 

@@ -1,4 +1,4 @@
-"""A real customer is erased: no record shows who it was, and books and reports are as before."""
+"""A customer of the file is erased: no record identifies the person, and balances and reports are unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = ("Hortensia", "Quillfeather", "+1 555 0199 777", "QF-31337-X")
 
 
 def reports(shop, account_id):
-    """Every report of what customers bought and got."""
+    """The results of all reports about members, points and events."""
 
     def report(name, **query):
         return shop.organization.administration.get(f"/reports/{name}", **PERIOD, **query)

@@ -1,6 +1,6 @@
-"""Real purchases turned into points that expire, spent soonest to expire first: every term computed outside the ledger.
+"""Real purchases earn points that expire; the ledger is compared with a computation outside the product.
 
-One point a whole dollar, good for six months; fifty are spent whenever an order leaves a hundred or more.
+One point per whole dollar expires after six months; fifty are spent whenever the balance is a hundred or more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from tests.builders.ledger_client import LedgerClient, Movement
 from tests.purchases.cdnow import AT_LENGTH, Order, orders
 
-MONTHS, ENOUGH, SPENT = 6, 100, 50
+MONTHS, MIN_BALANCE, SPENT = 6, 100, 50
 BATCH = 500
 BURNS = "transaction_type = 2 AND NOT is_expiry"
 END = datetime(1998, 7, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ def half_a_year_after(moment: datetime) -> datetime:
 
 
 class Reckoning:
-    """What became of each member's points, by a list of [expiry, remaining] for each."""
+    """The expected minted, burned, expired and remaining points of each member, whose lots are [expiry, remaining]."""
 
     def __init__(self, bought: Sequence[Order]) -> None:
         self.minted: Counter[str] = Counter()
@@ -40,7 +40,7 @@ class Reckoning:
             self.expire(order.customer, order.at)
             self.lots[order.customer].append([half_a_year_after(order.at), int(order.total)])
             self.minted[order.customer] += int(order.total)
-            if sum(remaining for _, remaining in self.lots[order.customer]) >= ENOUGH:
+            if sum(remaining for _, remaining in self.lots[order.customer]) >= MIN_BALANCE:
                 self.burn(order.customer)
         for customer in self.lots:
             self.expire(customer, END)
@@ -62,7 +62,7 @@ class Reckoning:
 
 
 class Club:
-    """The same on the ledger: a wallet for each member, and the clock at the day of the orders."""
+    """The same purchases on the ledger: a wallet for each member, and a clock at the day of the orders."""
 
     def __init__(self, engine, customers: Sequence[str]) -> None:
         self.client = LedgerClient.new(engine)
@@ -71,21 +71,21 @@ class Club:
         self.customers = {wallet: customer for customer, wallet in self.wallets.items()}
 
     def take(self, bought: Sequence[Order]) -> None:
-        """Orders of different members on one day: the points for each, then what is spent."""
+        """Post orders of different members on one day: first all mints, and then the burns."""
         self.client.now = bought[0].at
         wallets = [self.wallets[order.customer] for order in bought]
         mints = [Decimal(int(order.total)) for order in bought]
         self.post(Movement(self.points, mint, to_wallet_id=to) for mint, to in zip(mints, wallets, strict=True))
         balances = self.client.balances(wallets)
-        rich = [wallet for wallet in wallets if balances[wallet, self.points].current_balance >= ENOUGH]
-        self.post(Movement(self.points, Decimal(SPENT), from_wallet_id=wallet) for wallet in rich)
+        spending = [wallet for wallet in wallets if balances[wallet, self.points].current_balance >= MIN_BALANCE]
+        self.post(Movement(self.points, Decimal(SPENT), from_wallet_id=wallet) for wallet in spending)
 
     def post(self, movements: Iterator[Movement]) -> None:
         outcomes = self.client.post_batch(list(movements))
         assert [outcome for outcome in outcomes if not isinstance(outcome, int)] == []
 
     def amounts_moved(self, side: str, condition: str) -> dict[str, int]:
-        """What the transactions that meet a condition moved, by member."""
+        """The sums of the transactions that meet a condition, by the member whose wallet is in the column `side`."""
         rows = self.client.ask(
             f"SELECT {side}, sum(amount)::bigint FROM ledger_transactions WHERE organization_id = :org AND {condition}"
             " GROUP BY 1 HAVING sum(amount) > 0"
@@ -93,7 +93,7 @@ class Club:
         return {self.customers[wallet]: amount for wallet, amount in rows}
 
     def expired(self) -> dict[tuple[str, datetime], int]:
-        """What has expired, by member and moment, whether the expiry has been posted yet or not."""
+        """The expired points by member and moment, including expiries that are not posted yet."""
         rows = self.client.ask(
             "SELECT wallet_id, moment, sum(amount)::bigint FROM ("
             " SELECT from_wallet_id AS wallet_id, external_event_date AS moment, amount FROM ledger_transactions"
@@ -111,7 +111,7 @@ class Club:
 
 
 def rounds(bought: Sequence[Order]) -> Iterator[list[Order]]:
-    """The orders in their order of days, in parts that hold one order of a member at most."""
+    """The orders day by day, in parts with at most one order of each member."""
     for _, of_day in groupby(bought, key=lambda order: order.date):
         pending = list(of_day)
         while pending:
@@ -123,7 +123,7 @@ def rounds(bought: Sequence[Order]) -> Iterator[list[Order]]:
 
 
 @pytest.mark.parametrize("count", AT_LENGTH)
-def test_points_that_expire_are_those_that_a_count_by_hand_leaves(engine, count):
+def test_minted_burned_expired_and_remaining_points_equal_the_computation(engine, count):
     bought = sorted(orders(count), key=lambda order: (order.date, order.number))
     reckoning = Reckoning(bought)
     club = Club(engine, sorted(reckoning.lots))

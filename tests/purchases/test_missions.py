@@ -1,4 +1,4 @@
-"""What real purchases achieve in a mission, compared with a count outside the product."""
+"""Achievements of real customers in a mission, compared with a count outside the product."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from tests.builders.tracking import Shop as TrackingShop
 from tests.purchases.cdnow import AT_LENGTH, orders
 from tests.purchases.shop import EVENT_TYPE, Shop
 
-GOAL, MOST = 3, 5
+GOAL, MAX_REPETITIONS = 3, 5
 
 
 @pytest.mark.parametrize("count", AT_LENGTH)
-def test_three_orders_are_achieved_at_most_five_times(api, count):
+def test_every_three_orders_are_an_achievement_up_to_five_times(api, count):
     bought = orders(count)
     shop = Shop.new(api, bought)
-    create(TrackingShop(shop.organization), eventType=EVENT_TYPE, goalCount=GOAL, maxRepetitions=MOST, pointsAccrual=10)
+    create(
+        TrackingShop(shop.organization),
+        eventType=EVENT_TYPE,
+        goalCount=GOAL,
+        maxRepetitions=MAX_REPETITIONS,
+        pointsAccrual=10,
+    )
     results = shop.track(bought)
 
     counts = Counter(order.customer for order in bought)
-    expected_times = {customer: min(MOST, count // GOAL) for customer, count in counts.items()}
-    assert set(expected_times.values()) == set(range(MOST + 1))
+    expected_times = {customer: min(MAX_REPETITIONS, count // GOAL) for customer, count in counts.items()}
+    assert set(expected_times.values()) == set(range(MAX_REPETITIONS + 1))
 
     rows = shop.ask(
         "SELECT loyalty_member_id, counted, times_achieved FROM member_missions JOIN members"
@@ -31,7 +37,7 @@ def test_three_orders_are_achieved_at_most_five_times(api, count):
     )
     assert {member: times for member, _, times in rows} == expected_times
     assert {member: count for member, count, _ in rows} == {
-        customer: min(count, GOAL * MOST) for customer, count in counts.items()
+        customer: min(count, GOAL * MAX_REPETITIONS) for customer, count in counts.items()
     }
     assert shop.balances() == {customer: 10 * times for customer, times in expected_times.items() if times}
 

@@ -1,4 +1,4 @@
-"""Real purchases turned into points: every point compared with totals that are computed outside the product."""
+"""Real purchases earn points, which are compared with totals that are computed outside the product."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def points_of(result):
 
 
 @pytest.mark.parametrize("count", AT_LENGTH)
-def test_one_point_a_dollar(api, count):
+def test_each_whole_dollar_earns_a_point_and_repetitions_earn_nothing(api, count):
     bought = orders(count)
     shop = Shop.new(api, bought)
     shop.campaign(mint("floor(order.total)"))
@@ -91,7 +91,7 @@ def test_double_points_stop_at_a_monthly_limit(api, count, partially):
 
 
 @pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
-def test_a_bonus_of_its_own_is_cut_apart_from_the_points_it_doubles(api, partially):
+def test_a_monthly_limit_reduces_the_bonus_of_a_second_action_separately(api, partially):
     bought = orders(FIRST_ORDERS)
     shop = Shop.new(api, bought)
     shop.campaign(
@@ -108,8 +108,8 @@ def test_a_bonus_of_its_own_is_cut_apart_from_the_points_it_doubles(api, partial
     assert shop.counters() == without_zeros(reckoning.used)
 
 
-def test_the_order_of_a_members_purchases_matters_under_a_limit():
-    """The comparisons above can fail: the reckoning itself distinguishes other orders and other limits."""
+def test_the_reckoning_depends_on_the_order_of_purchases_and_on_partial_mints():
+    """So the comparisons above would fail if the product applied the limit differently."""
     first, second = (Order(n, "1", "19970105", total) for n, total in ((1, 60), (2, 90)))
     mints = [int]
     assert reckon([first, second], mints, limit=LIMIT, partially=False).minted == {"1": 60}

@@ -20,7 +20,7 @@ from tests.purchases.cdnow import MEMBERS, ORDERS, POINTS, Order, orders
 from tests.purchases.shop import EVENT_TYPE, Shop, mint
 
 FIRST_ORDERS = 1_500
-# In the order of the file a customer's purchases come together, so customers are cancelled and given extras at random.
+# The file is sorted by customer, so cancellations and extra points are for random customers.
 AT_LENGTH = [pytest.param(FIRST_ORDERS, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
 BEGIN, END = datetime(1997, 1, 1, tzinfo=UTC), datetime(1998, 7, 1, tzinfo=UTC)
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ ZONES = ("UTC", "America/New_York", "Australia/Lord_Howe")
 
 @dataclass
 class Sums:
-    """What is known of the purchases without the product: (moment, amount, member, tags) of all that was minted."""
+    """Expected figures: (moment, amount, member, tags) of mints, (moment, number) of events, and joins of members."""
 
     mints: list[tuple[datetime, int, str, frozenset[str]]] = field(default_factory=list)
     events: list[tuple[datetime, int]] = field(default_factory=list)
@@ -69,7 +69,7 @@ def months(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]
 
 
 class Reports:
-    """The reports of a shop, asked for by range."""
+    """Calls a report of a shop by name, begin and end."""
 
     def __init__(self, shop: Shop) -> None:
         self._surface = shop.organization.administration
@@ -80,7 +80,7 @@ class Reports:
         return answer.get("results", answer.get("result"))
 
     def days(self, name: str, begin: datetime, end: datetime, **query: Any) -> dict[str, Any]:
-        """A series without its zeros; each day of the range is in it once."""
+        """The amounts of a series by day, without zeros; checks that each day of the range occurs once."""
         rows = self(name, begin, end, **query)
         dates = [row["date"] for row in rows]
         assert dates == sorted(set(dates))
@@ -93,14 +93,14 @@ def without_zeros(figures: Counter[str]) -> dict[str, int]:
     return {key: value for key, value in figures.items() if value}
 
 
-def same_top(rows: Sequence[Any], expected_amounts: Counter[str]) -> None:
+def check_top_members(rows: Sequence[Any], expected_amounts: Counter[str]) -> None:
     amounts = [amount for amount in sorted(expected_amounts.values(), reverse=True)[:100] if amount > 0]
     assert [row["amount"] for row in rows] == amounts
     assert all(expected_amounts[row["key"]] == row["amount"] for row in rows)
 
 
 def check(shop: Shop, sums: Sums) -> None:
-    """Every report of members, points, events and tags, over months and over everything."""
+    """Compare all reports of members, points, events and tags, for each month and for the whole time."""
     report = Reports(shop)
     joined = Counter(at.date().isoformat() for at in sums.joined.values())
     assert report.days("members-over-time", BEGIN, END) == without_zeros(joined)
@@ -114,13 +114,13 @@ def check(shop: Shop, sums: Sums) -> None:
         assert sum(report.days("members-over-time", begin, end).values()) == sum(
             begin <= at < end for at in sums.joined.values()
         )
-        same_top(report("top-members", begin, end, limit=100), sums.by_member(begin, end))
+        check_top_members(report("top-members", begin, end, limit=100), sums.by_member(begin, end))
     for tag in TAGS:
         assert report.days("tag-series", BEGIN, END, tag=tag) == without_zeros(sums.by_day(BEGIN, END, tag=tag))
         assert report("tag-total", BEGIN, NEVER, tag=tag)["amount"] == sums.by_member(BEGIN, NEVER, tag).total()
-        same_top(report("top-members", BEGIN, NEVER, tag=tag, limit=100), sums.by_member(BEGIN, NEVER, tag))
+        check_top_members(report("top-members", BEGIN, NEVER, tag=tag, limit=100), sums.by_member(BEGIN, NEVER, tag))
     members = sums.by_member(BEGIN, NEVER)
-    same_top(report("top-members", BEGIN, NEVER, limit=100), members)
+    check_top_members(report("top-members", BEGIN, NEVER, limit=100), members)
     assert report("tag-total", BEGIN, NEVER)["amount"] == members.total() == sum(shop.balances().values())
     event_count = sum(amount for _, amount in sums.events)
     assert report("event-count", BEGIN, NEVER, eventType=EVENT_TYPE)["totalCount"] == event_count
@@ -132,7 +132,7 @@ def check(shop: Shop, sums: Sums) -> None:
 
 
 def give_extras(shop: Shop, sums: Sums, members: Sequence[str], chance: Random) -> None:
-    """Points by hand with tags, on any day."""
+    """Mint further points with random tags, on random days."""
     for member in members:
         tags = chance.sample(TAGS, chance.randrange(3))
         at = BEGIN + timedelta(minutes=chance.randrange((END - BEGIN) // timedelta(minutes=1)))
@@ -143,7 +143,7 @@ def give_extras(shop: Shop, sums: Sums, members: Sequence[str], chance: Random) 
 
 
 def cancel(shop: Shop, sums: Sums, cancelled: Iterable[tuple[Order, Any]]) -> None:
-    """What is cancelled counts negatively at the moment of its cancellation."""
+    """Cancel the events, which count negatively at the moment of their cancellation."""
     for order, result in cancelled:
         shop.organization.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         now = datetime.now(UTC)
@@ -159,7 +159,7 @@ def test_reports_equal_the_sums_of_the_file(api, count):
     results = shop.track(bought)
     if count == ORDERS:
         assert (len(sums.joined), sum(amount for _, amount, _, _ in sums.mints)) == (MEMBERS, POINTS)
-    # All in the changes, a part of it, all of it in the totals: the figures are the same.
+    # The figures are the same if all, some or no changes have been moved to the totals.
     check(shop, sums)
     transactions.run(api.engine, lambda db: move_changes(db, count))
     check(shop, sums)

@@ -1,4 +1,4 @@
-"""The tiers that real purchases lead to, compared with a reckoning outside the product."""
+"""The tiers that real purchases lead to, compared with a computation outside the product."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ THRESHOLDS = {"Silver": 200, "Gold": 500, "Platinum": 1000}
 
 
 def tier_at(points):
-    return next((name for name, least in reversed(THRESHOLDS.items()) if points >= least), "Basic")
+    """The name of the tier with so many points."""
+    return next((name for name, minimum in reversed(THRESHOLDS.items()) if points >= minimum), "Basic")
 
 
 @pytest.mark.parametrize("count", AT_LENGTH)
-def test_members_climb_as_their_points_add_up(api, count):
+def test_members_reach_tiers_by_their_points_and_each_change_is_reported_once(api, count):
     bought = orders(count)
     shop = Shop.new(api, bought)
-    ladder = TierSchedule.new(TrackingShop(shop.organization), **THRESHOLDS)
+    tiers = TierSchedule.new(TrackingShop(shop.organization), **THRESHOLDS)
     shop.campaign(mint("floor(order.total)"))
     shop.track(bought)
 
@@ -40,7 +41,7 @@ def test_members_climb_as_their_points_add_up(api, count):
         " WHERE organization_id = :organization_id"
     )
     expected_tiers = {member: tier_at(total) for member, total in points.items() if total}
-    assert {member: ladder.name(tier) for member, tier in rows} == expected_tiers
+    assert {member: tiers.name(tier_id) for member, tier_id in rows} == expected_tiers
     assert all(Counter(expected_tiers.values())[name] > 10 for name in ("Basic", *THRESHOLDS))
 
     reported = shop.ask(
@@ -48,7 +49,7 @@ def test_members_climb_as_their_points_add_up(api, count):
         " WHERE organization_id = :organization_id AND event_type = 'member-tier-set' ORDER BY loyalty_event_id"
     )
     reported_moves = [
-        (member, ladder.name(payload["previousLoyaltyTierId"]), ladder.name(payload["loyaltyTierId"]))
+        (member, tiers.name(payload["previousLoyaltyTierId"]), tiers.name(payload["loyaltyTierId"]))
         for member, payload in reported
     ]
     assert reported_moves == moves

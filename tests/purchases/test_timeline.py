@@ -1,4 +1,4 @@
-"""Timelines of real customers: every order and every point is shown once."""
+"""Timelines of real customers contain every order and every point once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from persistence.members import MEMBERS
 from tests.purchases.cdnow import ORDERS, orders
 from tests.purchases.shop import Shop, mint
 
-# The first orders are of as many customers; the whole file has customers with hundreds.
+# Few of the first orders have the same customer; the whole file has customers with hundreds of orders.
 FIRST_ORDERS = 300
 
 
 def timeline(db, member):
-    """All rows, page by page."""
+    """All rows of the timeline, read page by page."""
     rows, query = [], TimelineQuery(100)
     while True:
         page = timeline_of(db, member, query)

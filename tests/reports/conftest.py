@@ -7,5 +7,5 @@ from tests.builders.api import Api, Organization
 
 @pytest.fixture
 def organization(api: Api) -> Organization:
-    """An organization of the test's own."""
+    """An organization that only this test uses."""
     return api.organization()

@@ -1,4 +1,4 @@
-"""Figures of reports that are wrong are found, at whatever level they are."""
+"""Verifying reports finds wrong figures at every level of totals, and lost changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders.tracking import Shop
 
 @pytest.fixture
 def shop(api):
-    """A member with points, of which some are counted in totals and others wait to be."""
+    """An organization with 7 points in the totals of reports, and 5 in changes that are not moved to totals yet."""
     shop = Shop(api.organization())
     member = shop.organization.member()["loyaltyMemberId"]
     shop.give(member, 7)
@@ -25,6 +25,7 @@ def shop(api):
 
 
 def findings_of(api, shop, statement=None, **values):
+    """What verifying the reports finds after a statement, which is rolled back."""
     with api.engine.connect() as db, db.begin() as transaction:
         if statement is not None:
             row_count = db.execute(text(statement), {"of": shop.organization.id, **values}).rowcount
@@ -34,7 +35,7 @@ def findings_of(api, shop, statement=None, **values):
         return findings
 
 
-def test_right_figures_have_no_findings(api, shop):
+def test_correct_figures_have_no_findings(api, shop):
     assert findings_of(api, shop) == []
 
 

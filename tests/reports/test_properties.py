@@ -1,4 +1,4 @@
-"""Every report compared with a count by hand, after whatever clients and time did in whatever order."""
+"""Every report equals a count in the test after random steps of clients and of the job that moves changes to totals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATED = "member-purchase-order-created"
 ZONES = ("UTC", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Europe/Amsterdam", "Pacific/Apia")
 FIRST, LAST = datetime(1930, 1, 1, tzinfo=UTC), datetime(2024, 12, 31, tzinfo=UTC)
 
-# Around the changes of clocks and calendars, at odd moments, and anywhere.
+# At changes of daylight saving time and of calendars, within one month, and at any time.
 moments = st.one_of(
     st.sampled_from(
         [
@@ -55,7 +55,7 @@ drawn_ranges = st.tuples(moments, moments, st.sampled_from(ZONES))
 
 @dataclass
 class Tally:
-    """What was done, one row a figure: when, and what it counts."""
+    """The expected figures as rows of moment and amounts; a mint also has its member, tags, and False if reverted."""
 
     events: list[tuple[datetime, int]] = field(default_factory=list)
     mints: list[tuple[datetime, int, int, frozenset[str], bool]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Tally:
 
 
 class Client:
-    """Does the steps through the API, and keeps the tally of what was reported."""
+    """Performs steps by the API, and adds their expected figures to the tally."""
 
     def __init__(self, organization: Any) -> None:
         self.shop = Shop(organization)
@@ -201,22 +201,22 @@ def _same_series(answer: Any, amounts_by_day: dict[str, Any], name: str) -> None
     assert {row["date"]: row[name] for row in answer["results"] if row[name]} == amounts_by_day
 
 
-def _ranges(asked_for: list[tuple[datetime, datetime, str]]) -> list[tuple[datetime, datetime, str]]:
+def _with_fixed_ranges(ranges: list[tuple[datetime, datetime, str]]) -> list[tuple[datetime, datetime, str]]:
     now = datetime.now(UTC)
     fixed: list[Callable[[], Any]] = [
         lambda: (FIRST - timedelta(1), now + timedelta(1), "UTC"),
         lambda: (now - timedelta(days=40), now + timedelta(seconds=1), "Asia/Kathmandu"),
     ]
-    return [make_range() for make_range in fixed] + [(min(a, b), max(a, b), zone) for a, b, zone in asked_for]
+    return [make_range() for make_range in fixed] + [(min(a, b), max(a, b), zone) for a, b, zone in ranges]
 
 
 @given(st.lists(steps, min_size=5, max_size=15), st.lists(drawn_ranges, min_size=1, max_size=2))
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_every_report_equals_a_count_by_hand(api, drawn_steps, asked_for):
+def test_every_report_equals_the_tally(api, drawn_steps, ranges):
     client = Client(api.organization())
     for step in drawn_steps:
         client.do(step)
-    for begin, end, zone in _ranges(asked_for):
+    for begin, end, zone in _with_fixed_ranges(ranges):
         _check(client, begin, end, zone)
     with api.engine.connect() as db:
         assert verify_reports(db, client.shop.organization.id) == []

@@ -1,4 +1,4 @@
-"""Triggers on shards do what they do on tables; shards are made here as Citus makes them."""
+"""Triggers work on shards as on tables; the tests create shards as Citus does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
 pytestmark = pytest.mark.undistributed
 
-# A catalog that Citus has: which numbers the shards of a table have, and which are colocated.
+# The catalog of Citus: the numbers of the shards of each table; shards with the same minimum value are colocated.
 _CATALOG = "CREATE TEMPORARY TABLE pg_dist_shard (logicalrelid regclass, shardid bigint, shardminvalue text)"
 _TABLES = ("organizations", "members", "events", "ledger_transactions", "ledger_entries", "report_changes")
 _FUNCTIONS = text(
@@ -21,7 +21,7 @@ _FUNCTIONS = text(
 
 @pytest.fixture
 def organization_id(api) -> int:
-    """An organization in which points were earned, and given by hand."""
+    """An organization with points that were earned by orders and minted by an administrator."""
     shop = Shop(api.organization())
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED)
     member = shop.member()
@@ -65,13 +65,13 @@ def figures(db: Connection, table: str, organization_id: int) -> list:
     return list(db.exec_driver_sql(statement, (organization_id,)))
 
 
-def copied(db: Connection, organization_id: int) -> None:
+def copy_all(db: Connection, organization_id: int) -> None:
     for table in _TABLES[:-1]:
         copy(db, table, organization_id)
 
 
-def test_changes_of_reports_are_noted_beside_the_records(sharded, organization_id):
-    copied(sharded, organization_id)
+def test_changes_for_reports_are_recorded_in_the_colocated_shard(sharded, organization_id):
+    copy_all(sharded, organization_id)
     changes = figures(sharded, "report_changes", organization_id)
     assert {row.kind for row in changes} == {"members", "events", "mints"}
     assert figures(sharded, shard("report_changes"), organization_id) == changes
@@ -82,8 +82,8 @@ def test_changes_of_reports_are_noted_beside_the_records(sharded, organization_i
     assert sum(row[6] for row in changes_of_shard if row.kind == "events") == 0
 
 
-def test_transactions_have_to_be_balanced(sharded, organization_id):
-    copied(sharded, organization_id)
+def test_balanced_transactions_are_accepted(sharded, organization_id):
+    copy_all(sharded, organization_id)
     sharded.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
 
 
@@ -99,8 +99,8 @@ def test_entries_without_their_transaction_are_refused(sharded, organization_id)
 
 
 @pytest.mark.parametrize(("environment", "stays"), [("live", True), ("test", False)])
-def test_entries_stay(sharded, organization_id, environment, stays):
-    copied(sharded, organization_id)
+def test_entries_can_be_removed_only_in_a_test_organization(sharded, organization_id, environment, stays):
+    copy_all(sharded, organization_id)
     organizations, entries = shard("organizations"), shard("ledger_entries")
     sharded.exec_driver_sql(f"DELETE FROM {organizations}")
     sharded.exec_driver_sql(

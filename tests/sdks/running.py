@@ -1,4 +1,4 @@
-"""A running server for generated clients, and how clients are made, compiled and sent on their journey."""
+"""A running server for clients, and helpers that run a journey: the same calls by the client of each generator."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.npm import cache_folder
 JOURNEYS = Path(__file__).parent / "journeys"
 SURFACES = ("integration", "administration")
 
-# What clients with exact decimals bring there and back, and those with floats.
+# An amount that clients with exact decimals can send and receive, and one for clients with floats.
 TWENTY_DIGITS = "12345678901234.567891"
 FIFTEEN_DIGITS = "123456789.123456"
 
 
 def cached(name: str) -> Path:
-    """A folder of the cache for what a toolchain fetches."""
+    """A folder of the cache for downloads of a toolchain."""
     folder = cache_folder() / name
     folder.mkdir(exist_ok=True)
     return folder
@@ -35,7 +35,7 @@ def go_variables() -> dict[str, str]:
 
 
 def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
-    """Run a command to its end and return what it printed; raise the output and errors of one that fails."""
+    """Run a command; returns its output. Raises AssertionError with the output and errors if it fails."""
     completed = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -67,7 +67,7 @@ class Running:
         return self.documents / f"{surface}.json"
 
     def journey(self, command: Sequence[str | Path], *, cwd: Path, decimal: str, **variables: str) -> Any:
-        """What the journey saw that this command makes through an organization of its own."""
+        """Run the journey that a command makes in a new organization; returns the results that it prints."""
         organization = self.api.organization("Journey")
         output = run(
             command,
@@ -85,7 +85,7 @@ class Running:
 
 
 def expected_results(*, decimal: str) -> dict[str, Any]:
-    """What every journey has to have seen, whatever client made it."""
+    """The results of every journey, regardless of the client."""
     return {
         "amounts": ["16777217", "16777217.55"],
         "decimal": decimal,

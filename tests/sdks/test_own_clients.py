@@ -1,4 +1,4 @@
-"""The project's own clients: a journey of each, types that are checked strictly, and what is retried."""
+"""The project's clients for Python and TypeScript: a journey, strict types, retries and webhooks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client_of(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Makes a client whose requests a function responds to; waits take no time and are listed in `client.waits`."""
+    """A function that makes a client with a fake server; waits take no time and are recorded in `client.waits`."""
     monkeypatch.syspath_prepend(packages / "python")
     import loyalty_client
     import loyalty_client.runtime as runtime
@@ -74,7 +74,7 @@ def test_the_python_client_makes_the_journey(running: Running, packages: Path) -
     assert saw == journey_result(TWENTY_DIGITS)
 
 
-def test_a_call_is_repeated_with_its_key_after_the_time_that_the_server_says(client_of: Callable[..., Any]) -> None:
+def test_a_call_is_repeated_with_its_key_after_the_time_in_retry_after(client_of: Callable[..., Any]) -> None:
     bodies: list[Any] = []
     answers = iter([429, 503])
 
@@ -93,7 +93,7 @@ def test_a_call_is_repeated_with_its_key_after_the_time_that_the_server_says(cli
     assert client.waits[:2] == [7.0, 7.0]
 
 
-def test_each_event_gets_a_key_of_its_own_unless_it_has_one(client_of: Callable[..., Any]) -> None:
+def test_each_event_without_a_key_gets_a_new_one(client_of: Callable[..., Any]) -> None:
     bodies: list[Any] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
@@ -106,7 +106,7 @@ def test_each_event_gets_a_key_of_its_own_unless_it_has_one(client_of: Callable[
     assert len(set(keys)) == 3
 
 
-def test_a_post_without_a_key_is_repeated_only_where_nothing_happened(client_of: Callable[..., Any]) -> None:
+def test_a_post_without_a_key_is_repeated_only_if_the_server_did_not_process_it(client_of: Callable[..., Any]) -> None:
     import loyalty_client
 
     calls: list[str] = []
@@ -200,7 +200,7 @@ REFUSED = {
 }
 
 
-def test_a_webhook_is_parsed_if_one_signature_is_right(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_is_parsed_if_one_signature_is_valid(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(packages / "python")
     from loyalty_client import InvalidWebhook, verify_webhook
 
