@@ -20,7 +20,7 @@ EVERYWHERE = (*FOLDERS, "openapi", "tests", "bench")
 LEFT_OUT = ("persistence/migrations",)
 QUESTION = re.compile(r"(What|Whoever|Those)\b")
 METAPHORS = frozenset({"desk", "clerk", "till", "shelf", "rehearsal", "ladder", "lineup"})
-# They say nothing of the thing.
+# Names that do not describe a thing.
 EMPTY_NAMES = frozenset({"each", "found", "wanted", "said", "everything", "own", "mine", "some", "in_all"})
 METAPHORS_AND_PLURALS = METAPHORS | {"shelves"} | {f"{word}s" for word in METAPHORS - {"shelf"}}
 # Names of which a reader asks: a known what?
@@ -36,7 +36,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 @dataclass(frozen=True)
 class Module:
-    """What the tests ask of a module: docstrings and names, each with its line, and the texts of its prose."""
+    """The docstrings and names of a module, each with its line, and the texts of its prose."""
 
     name: str
     docstrings: list[tuple[int, str]]
@@ -70,7 +70,7 @@ def modules(folder: str) -> list[Module]:
 
 
 def docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
-    """The texts that stand alone as statements, also below attributes, each with its line."""
+    """The texts that are statements, including those below attributes, each with its line."""
     for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
@@ -127,7 +127,7 @@ def test_docstrings_and_identifiers_use_no_metaphors(folder):
     assert places == set()
 
 
-def test_the_rules_find_what_they_are_made_for():
+def test_questions_and_metaphors_are_found():
     source = 'class OpenDesk:\n    """What a desk holds."""\n\n    def at_till(self, ladders):\n'
     source += '        """Those of the shelf."""\n'
     module = read_module("desks.py", source)
@@ -145,7 +145,7 @@ def public_classes(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
 
 
 def names_with_two_meanings(classes: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
-    """The names that several of the classes have, with the places of all of them."""
+    """The names that several classes have, with the places of the classes."""
     places: dict[str, list[str]] = {}
     for place, name in classes:
         places.setdefault(name, []).append(place)
@@ -180,7 +180,7 @@ def test_names_say_what_a_thing_is(folder):
 
 
 def bare_participles(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
-    """The names that a module binds to a bare participle; `left` may be the operand beside `right`."""
+    """The bare participles that a module binds as names, except `left` next to `right`."""
     names = [(line, name.strip("_")) for line, name in bound_names(nodes)]
     for line, name in names:
         is_operand = name == "left" and any(other == "right" and abs(at - line) <= 1 for at, other in names)
@@ -243,7 +243,7 @@ PHRASES = {
     r"stands?": "active",
 }
 PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.IGNORECASE)
-# How many a folder may have of them. The numbers only ever become smaller.
+# The maximum number of these phrases in each folder, which must only become smaller.
 ALLOWED_PHRASES = {
     "domain": 28,
     "handlers": 10,
@@ -264,7 +264,7 @@ def texts(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def comments(content: str) -> Iterator[str]:
-    """The comments of a module in which one may have a phrase: only these modules are worth the tokens."""
+    """The comments of a module, if one of its comments may have a phrase: tokenizing all modules takes long."""
     if any(PHRASE.search(line, line.find("#")) for line in content.splitlines() if "#" in line):
         for token in tokenize.generate_tokens(io.StringIO(content).readline):
             if token.type == tokenize.COMMENT:

@@ -1,4 +1,4 @@
-"""Runs of Schemathesis one after the other, each in a process of its own, by one that has imported all they need.
+"""Runs Schemathesis several times, each in a fork of a process that has imported all modules once.
 
 Takes the name of a JSON file: a list of runs with their `arguments` and the file for their `output`. Prints the exit
 code of each.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import schemathesis.cli
 
-# What a run imports when it needs it, and its hooks.
+# Modules that a run would import later, and the hooks.
 _IMPORTED = (
     *("hypothesis.strategies._internal.random", "hypothesis.strategies._internal.regex", "pyrate_limiter"),
     *("schemathesis.generation.body_overrides", "schemathesis.generation.dictionaries", "schemathesis.transport.asgi"),
@@ -28,7 +28,7 @@ _IMPORTED = (
 
 
 def main() -> None:
-    """Run all."""
+    """Run all, one after the other."""
     for name in _IMPORTED:
         importlib.import_module(name)
     for run in json.loads(Path(sys.argv[1]).read_text()):

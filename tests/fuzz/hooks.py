@@ -1,7 +1,7 @@
-"""Hooks of Schemathesis: valid requests are given what a schema cannot express, such as ids of records that exist.
+"""Hooks of Schemathesis: put values into valid requests that a schema cannot express, such as ids of existing records.
 
-Only the parts of a request that were generated as valid are touched, and one in eight stays as generated,
-but for requests that follow links, where a 404 means that a record got lost.
+They change only the parts of a request that were generated as valid, and leave one in eight of them unchanged, except
+in requests that follow links, where a 404 means that a record was lost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _numbers = itertools.count(1)
 _following_links = False
 _done_exports: list[int] = []
 
-# In a short run the first of an operation's boundary cases of each kind is sent, then every fortieth.
+# A short run sends the first boundary case of each kind of an operation, and then every fortieth.
 SENT_ONE_OF = 40
 _of_a_kind: Counter[tuple[str, str]] = Counter()
 
@@ -55,7 +55,7 @@ Body = dict[str, Any]
 
 @schemathesis.hook
 def filter_case(context: Any, case: Any) -> bool:
-    """Leave out most of the boundary cases that are much alike, as each wrong type of each field, in a short run."""
+    """In a short run, skip most boundary cases of the same kind, such as wrong types of fields."""
     if "FUZZ_SHORT" not in os.environ or case.meta is None or case.meta.phase.name is not TestPhase.COVERAGE:
         return True
     kind = (case.operation.label, str(case.meta.phase.data.scenario))
@@ -71,7 +71,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     global _following_links
     _following_links = case.meta.phase.name is TestPhase.STATEFUL
     operation = case.operation.definition.raw.get("operationId", "")
-    # Of a request made of examples only some parts may be described, and all of them are valid.
+    # A request from examples may have information about only some parts; all its parts are valid.
     are_valid = dict.fromkeys(ParameterLocation, case.meta.generation.mode.is_positive)
     are_valid |= {place: info.mode.is_positive for place, info in case.meta.components.items()}
     if are_valid[ParameterLocation.PATH]:
@@ -98,7 +98,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
-    """Remember the records of a response, which links and later requests use."""
+    """Remember the records of a successful response for later requests."""
     is_json = response.headers.get("content-type", [""])[0].startswith("application/json")
     if 200 <= response.status_code < 300 and response.content and is_json:
         learn(case.operation.definition.raw.get("operationId", ""), case.body, response.json())
@@ -106,7 +106,7 @@ def after_call(context: Any, case: Any, response: Any) -> None:
 
 @schemathesis.hook
 def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
-    """Let the server refuse what is longer than a line that it reads, whichever operation it was for."""
+    """False for failures that are allowed: refusals that the documents cannot express."""
     if response.status_code == 414 and len(response.request.url) > LONGEST_URL:
         return False
     operation = case.operation.definition.raw.get("operationId")
@@ -118,10 +118,12 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
 
 
 def _now_and_then() -> bool:
+    """True for one call in eight, unless the run follows links."""
     return not _following_links and next(_numbers) % 8 == 0
 
 
 def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
+    """Replace ids in the path by those of existing records that suit the operation."""
     real = {**WORLD.ids, **WORLD.changeable.get(operation, {})}
     if operation == "getOrganization":
         real["organizationId"] = str(real["organizationId"])
@@ -148,7 +150,7 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         real["userId"] = removable_users.popitem()[0]
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
-    # A generated value can be the id of the very record that others are to find unchanged.
+    # A generated value may be the id of a record that other operations must find unchanged.
     for name, other in WORLD.changeable.get(operation, {}).items():
         if str(path.get(name)) == str(WORLD.ids.get(name)):
             path[name] = other
@@ -159,7 +161,7 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
 
 
 def _done_export() -> int:
-    """A completed export: each erasure of a member lets the completed exports expire."""
+    """The id of a completed export; a new one if the last one has expired, as by the erasure of a member."""
     call = Client(urlsplit(os.environ["FUZZ_URL"]).port or 0, WORLD.token)
     home = f"/organizations/{WORLD.ids['organizationId']}/exports"
     if not _done_exports or call("GET", f"{home}/{_done_exports[-1]}")["export"]["status"] != "done":
@@ -172,7 +174,7 @@ def _done_export() -> int:
 
 
 def _use_few_days(query: dict[str, Any]) -> None:
-    """Days in their order, and no more of them than are allowed."""
+    """Let the range of days be in order and within the maximum."""
     today = datetime.now(UTC).date()
     for name, day in (("fromDate", today - timedelta(next(_numbers) % 365)), ("toDate", today)):
         if name in query:
@@ -180,7 +182,7 @@ def _use_few_days(query: dict[str, Any]) -> None:
 
 
 def _use_real_ranges(query: dict[str, Any]) -> None:
-    """A range that does not end before it begins, a time zone, an account and a type of events that there are."""
+    """Use a range that begins before it ends, and a time zone, an account and an event type that exist."""
     end = datetime.now(UTC)
     moments = {"sinceFrom": end - timedelta(hours=next(_numbers) % 5000), "sinceTo": end}
     real = {name: moment.isoformat().replace("+00:00", "Z") for name, moment in moments.items()}
@@ -190,7 +192,7 @@ def _use_real_ranges(query: dict[str, Any]) -> None:
             query[name] = value
 
 
-# The parts of the cursors of long lists: the list, and its last row in the default order after the id.
+# The parts of the cursors of long lists: the name of the list, and the values of a row that follow its id.
 _LONG_LISTS: dict[str, tuple[str, list[int]]] = {
     "listAuditLog": ("audit_log.audit_log_id", []),
     "listCouponBookCoupons": ("coupons.position", []),
@@ -206,14 +208,14 @@ _LONG_LISTS: dict[str, tuple[str, list[int]]] = {
 
 
 def _use_real_cursors(operation: str, query: dict[str, Any]) -> None:
-    """A cursor like a returned one: in the events of a member, or in a long list in its default order."""
+    """Use a cursor as the server returns it: of the timeline of a member, or of a long list in its default order."""
     if "cursor" not in query:
         return
     place: dict[str, Any] = {"events": next(_numbers)}
     if operation in _LONG_LISTS:
         name, rest = _LONG_LISTS[operation]
         place = {"list": name, "order": None, "page": 1, "total": 100, "last": [next(_numbers), *rest]}
-        # With these, it would be a place in another order, or that of a page by its number.
+        # The cursor does not fit these parameters.
         for other in ("order", "page", "couponBookKey", "walletId"):
             query.pop(other, None)
     query["cursor"] = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
@@ -226,7 +228,7 @@ _OF_CONTENT = (
 
 
 def _use_real_fields(query: dict[str, Any]) -> None:
-    """Fields that the collection declares, in bounds of their type, and the locale that its documents have."""
+    """Use fields that the collection declares, and the locale of its documents."""
     for name, value in (("sort", "price:asc"), ("facet", ["colour=red"]), ("range", ["price:1..20.5"])):
         if name in query:
             query[name] = value
@@ -238,17 +240,19 @@ _UNREADABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060\u2066-\u206
 
 
 def _unique(body: Body, name: str, longest: int = 255) -> None:
-    """Keep what was generated, behind a number that was not used before."""
+    """Put a new number before the generated value, so that it is unique."""
     if isinstance(body.get(name), str) and not _now_and_then():
         body[name] = f"{next(_numbers)}-{body[name]}"[:longest].rstrip()
 
 
 def _real(body: Body, name: str, value: Any) -> None:
+    """Replace the field if it has a value."""
     if body.get(name) is not None and not _now_and_then():
         body[name] = value
 
 
 def _one_end(body: Body, first: str, last: str) -> None:
+    """Clear one end of a period, so that it cannot end before it begins."""
     if body.get(first) is not None:
         body[last] = None
     elif body.get(last) is not None:
@@ -273,7 +277,7 @@ def _shorten_durations(node: Any) -> None:
 
 
 def _available(body: Body, *, is_mint: bool = True) -> None:
-    """Leave terms of availability that go with each other, and none to what mints nothing."""
+    """Remove terms of availability that exclude each other, or all of them if nothing is minted."""
     if not is_mint or body.get("availableAt"):
         for name in ("availableAfter", "availableRounding", "availableOn"):
             body.pop(name, None)
@@ -286,7 +290,7 @@ def _available(body: Body, *, is_mint: bool = True) -> None:
 
 
 def _available_rewards(body: Body, *, is_mint: bool) -> None:
-    """As `_available`; an update would keep terms that it leaves out."""
+    """Like `_available`, and clear the other terms: an update keeps terms that it omits."""
     _available(body, is_mint=is_mint)
     for name in ("availableAt", "availableAfter", "availableOn"):
         body.setdefault(name, None)
@@ -294,12 +298,13 @@ def _available_rewards(body: Body, *, is_mint: bool) -> None:
 
 
 def _pay(order: Body) -> None:
-    """Let the payments of an order add up to its total."""
+    """Let the payments of an order be one of its total."""
     if order.get("payments") is not None:
         order["payments"] = [{"tender": "card", "amount": order.get("total", 0)}]
 
 
 def _whole(body: Body, *names: str) -> None:
+    """Make the amounts whole numbers, for accounts without decimals."""
     for name in names:
         if body.get(name) is not None:
             body[name] = int(body[name])
@@ -370,7 +375,7 @@ def _zone(body: Body) -> None:
 
 
 def _hours(body: Body) -> None:
-    """Windows that do not overlap, and not with days of the week, of which the stored record may have some."""
+    """Use one window of hours and no days of the week, which exclude each other; the stored record may have some."""
     if body.get("dayOfWeekSchedule"):
         body |= {"dayOfWeekSchedule": {"schedule": [{"day": 1, "from": "00:00", "to": "24:00"}]}, "daysOfWeek": []}
     elif body.get("daysOfWeek"):
@@ -471,7 +476,7 @@ def _allowance(body: Body, path: Body) -> None:
 
 
 def _redemption(body: Body, path: Body) -> None:
-    # A wrong token now and then. What the body of a real one can have, no schema knows.
+    # Sometimes a wrong token. A redemption has to match its token, which no schema can express.
     token = "wrong" if _now_and_then() else WORLD.keys["redemption"]
     body.clear()
     body |= {**REDEMPTION, "token": token}
@@ -489,7 +494,7 @@ def _movement(body: Body, path: Body) -> None:
     body["fromWalletId"], body["toWalletId"] = choices[next(_numbers) % len(choices)]
     is_mint, is_burn = body["fromWalletId"] is None, body["toWalletId"] is None
     (_points if is_mint else _burn)(body, path)
-    # A mint that waits for its capture waits for nothing else.
+    # A mint with a manual capture cannot have terms of availability.
     _available(body, is_mint=is_mint and body.get("captureMethod") != "manual")
     if not is_mint and not is_burn:
         body.pop("countsAsActivity", None)
@@ -531,7 +536,7 @@ def _revert_batch(body: Body, path: Body) -> None:
     settled = [str(open_transaction) for open_transaction in itertools.islice(open_transactions[SETTLED], 2)]
     body["transactionIds"][: len(settled)] = settled
     if "partialFiatValues" in body:
-        # Each of a transaction of the request, and of each one at most.
+        # At most one value for each transaction of the request.
         pairs = zip(dict.fromkeys(body["transactionIds"]), body["partialFiatValues"], strict=False)
         body["partialFiatValues"] = [{**value, "ledgerTransactionId": identity} for identity, value in pairs]
 
@@ -612,7 +617,7 @@ def _action(body: Body, path: Body) -> None:
             ],
         },
     ]
-    # An action is in one group at most, and no stacking group has the key that was generated.
+    # An action is in at most one group, and no stacking group has the generated key.
     if body.get("stackingGroupKey") is not None or body.get("exclusiveGroup") is not None:
         body["stackingGroupKey"] = None
     body["effects"]["items"] = [choices[next(_numbers) % len(choices)] for _ in body["effects"]["items"]]
@@ -628,7 +633,7 @@ def _coupon(body: Body, path: Body) -> None:
     _unique(body, "systemUniqueKey")
     _real(body, "code", GIFT)
     _real(body, "memberId", WORLD.ids["memberId"])
-    # A schema cannot express these rules: a breach is a 400, and so no generated value is left unchanged.
+    # A schema cannot express these rules, and a violation gets 400, so every generated value is replaced.
     for name in ("pendingCaptureLedgerTransactionId", "numberOfCodes"):
         body.pop(name, None)
     for name, value in (("pointsOverride", 0), ("expiresAt", FUTURE), ("expiredAt", FUTURE)):
@@ -705,7 +710,7 @@ def _book(body: Body, path: Body) -> None:
 
 
 def _book_status(body: Body, path: Body) -> None:
-    # An archived book takes no more changes, and this one is needed again.
+    # An archived book cannot be changed, and later requests change this one.
     if body["publishingStatus"] == "archived" and path.get("couponBookKey") in (
         identifiers["couponBookKey"] for identifiers in WORLD.changeable.values() if "couponBookKey" in identifiers
     ):
@@ -733,7 +738,7 @@ def _collection(body: Body, path: Body) -> None:
 
 def _document(body: Body, path: Body) -> None:
     if "attrs" in body:
-        # Collections that were made meanwhile may be of coupons, whose documents name a book.
+        # The collection may have been created by a request as one of coupons, whose documents need a book.
         about = {"couponBookKey": WORLD.ids["couponBookKey"]}
         body["attrs"] = {"title": "A drink", "price": 3.5, "colour": "red", **about}
     _real(body, "audienceKeys", [WORLD.keys["audience"]])
@@ -780,7 +785,7 @@ def _mission(body: Body, path: Body) -> None:
         _real(body, name, WORLD.ids[name])
     for name in ("badgeKey", "couponBookKey"):
         _real(body, name, WORLD.ids[name])
-    # An update that leaves something out keeps what the record has, so what does not go together is cleared.
+    # An update keeps fields that it omits, so fields that exclude the new ones are cleared.
     if body.get("badgeMatcher") is not None:
         for condition in body["badgeMatcher"]["conditions"]:
             _real(condition, "badgeKey", WORLD.ids["badgeKey"])
@@ -840,7 +845,7 @@ def _payload(event: Body) -> None:
 
 def _events(body: Body, path: Body) -> None:
     if body.get("executionMode", "full") != "dryRun" and not body.get("dryRun"):
-        # Only a dry run asks about another moment, and only it explains.
+        # Only dry runs accept these.
         body.pop("now", None)
         body.pop("trace", None)
     if "campaignKeys" in body:
@@ -892,7 +897,7 @@ def _user(body: Body, path: Body) -> None:
 def _user_change(body: Body, path: Body) -> None:
     body.pop("isSystemAdmin", None)
     _groups(body)
-    # An organization twice is a 400, and another than that of the path a 403.
+    # A repeated organization gets 400, and another one than that of the path 403.
     body["organizations"] = [
         {**organization, "organizationId": path["organizationId"]} for organization in body["organizations"][:1]
     ]
@@ -941,13 +946,13 @@ def _credentials(body: Body, path: Body) -> None:
         body |= {"client_id": WORLD.client_id, "client_secret": WORLD.client_secret}
     if "scope" in body:
         body["scope"] = "members:read"
-    # The secret of an API user stays, and there is one organization.
+    # The secret must stay valid, and the API user has only one organization.
     body.pop("new_password", None)
     body.pop("organization_id", None)
 
 
 def _simulation(body: Body, path: Body) -> None:
-    """Leave one of the things that may happen, and ask about a stored member or a hypothetical one."""
+    """Simulate only one of order, payment and event, for a stored or a hypothetical member."""
     happenings = [name for name in ("order", "payment", "event") if name in body] or ["order"]
     body.setdefault("order", {"total": 12.5})
     for name in ("order", "payment", "event"):

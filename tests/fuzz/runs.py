@@ -1,4 +1,4 @@
-"""Runs Schemathesis over one document against a running server, and reads what happened from its report."""
+"""Runs Schemathesis over one document against a running server, and reads its report."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Operation = tuple[str, str]
 
 @dataclass
 class Run:
-    """What one run did, or several: the statuses of each operation's responses, and everything that was found."""
+    """The results of one run or of several: the statuses of each operation's responses, and all findings."""
 
     surface: str
     operations: Mapping[Operation, str]
-    # The links that the document declares, however few of them a run follows.
+    # The number of links that the document declares.
     links: int
     exit_code: int = 0
     output: str = ""
@@ -84,12 +84,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Target:
-    """A server to run against, an organization of it, and a directory for what runs leave."""
+    """A server to run against, one of its organizations, and a directory for the files of runs."""
 
     base_url: str
     world: World
     directory: Path
-    # Only some of the boundary cases that are much alike are sent, and no arrays of a thousand different items.
+    # A short run skips similar boundary cases, and sends no arrays of a thousand different items.
     is_short: bool = False
 
 
@@ -99,9 +99,9 @@ def run(surface: str, target: Target, *options: str) -> Run:
 
 
 def run_completely(surface: str, target: Target, *options: str, follow: tuple[str, ...]) -> Run:
-    """All phases over all operations: first each operation by itself, then the links with the options `follow`.
+    """Run all phases over all operations: first each operation separately, then the links with the options `follow`.
 
-    A run follows the links of the first few operations only, so every operation that links begin at has its own.
+    A run follows only the links of its first few operations, so each operation at which links begin has its own run.
     """
     runs: dict[str, Sequence[str]] = {"single": ("--phases", "examples,coverage,fuzzing", *options)}
     for name, members in linked_operations(fuzzed(surface)).items():
@@ -111,14 +111,14 @@ def run_completely(surface: str, target: Target, *options: str, follow: tuple[st
 
 
 def fuzzed(surface: str) -> dict[str, Any]:
-    """The document without the test clock: time would stop, or pass, while other requests are sent."""
+    """The document without the operations of the test clock, which would affect the other requests."""
     document = openapi.bundle(surface)
     paths = {path: item for path, item in document["paths"].items() if "/test-clock" not in path}
     return {**document, "paths": paths}
 
 
 def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Operations that links lead from and none leads to -> all that links reach from there, themselves too."""
+    """Operations with links from but not to them -> all operations that links reach from there, itself included."""
     leads: dict[str, set[str]] = {}
     for item in document["paths"].values():
         for operation in (item[method] for method in _METHODS if method in item):
@@ -156,7 +156,7 @@ def _new(surface: str) -> Run:
 
 
 def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run:
-    """Run over a document with the options of each name; what was found by all of them."""
+    """Run over a document once for the options of each name; returns the common results."""
     result, directory = _new(surface), target.directory / surface
     directory.mkdir(parents=True, exist_ok=True)
     source, listed = directory / "document.json", directory / "runs.json"
@@ -179,7 +179,7 @@ def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
     environment["FUZZ_URL"] = target.base_url
     environment |= {"FUZZ_SHORT": "yes"} if target.is_short else {}
-    # A document without partners has no use for their keys.
+    # Only the document with operations of partners uses their keys.
     environment |= {f"FUZZ_KEY_{partner.upper()}": key for partner, key in world.partner_keys.items()}
     command = [sys.executable, "-m", "tests.fuzz.forked", str(listed)]
     ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
@@ -193,7 +193,7 @@ def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run
 
 
 def _shorten_sets(node: Any) -> None:
-    """Let arrays of different items be short: to generate a thousand of them takes a fifth of a run."""
+    """Remove high maximums of arrays of different items, whose generation would take a fifth of a run."""
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _shorten_sets(child)
     if isinstance(node, dict) and node.get("uniqueItems") is True and node.get("maxItems", 0) > LONGEST_SET:
@@ -201,7 +201,7 @@ def _shorten_sets(node: Any) -> None:
 
 
 def _with_plain_bearer(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with its tokens declared as HTTP bearer: of OAuth 2.0 Schemathesis checks nothing."""
+    """The document with its tokens declared as HTTP bearer, since Schemathesis does not check OAuth 2.0."""
     schemes = document["components"]["securitySchemes"]
     schemes["token"] = {"type": "http", "scheme": "bearer"}
     for item in document["paths"].values():
