@@ -4,11 +4,12 @@ Work that has begun cannot be interrupted, so a call that needs a thread at once
 organization has at most half of the threads if another one has called within the last `RECENT_SECONDS`, and all threads
 if none has. Waiting calls begin in turns, one of each organization.
 
-A call that comes while no other of its kind is under way begins at once. Those of the same kind (one operation of one
-organization) that come meanwhile wait, and are the next batch. So a batch is as large as the load makes it, an only
-call is never delayed, and one organization occupies one thread of the process with one operation. If a batch takes
-long, for example because another transaction keeps a lock that it needs, the waiting calls overtake it. The next batch
-runs on the same thread, which costs less than waking another one, unless other work waits for a thread.
+Calls of one kind (one operation of one organization) that have arrived when the event loop looks for requests are one
+batch. Calls of this kind that come while the batch runs wait, and are the next batch. So a batch is as large as the
+load makes it, an only call never waits for others, and one organization occupies one thread of the process with one
+operation. If a batch takes long, for example because another transaction keeps a lock that it needs, the waiting calls
+overtake it. The next batch runs on the same thread, which costs less than waking another one, unless other work waits
+for a thread.
 """
 
 from __future__ import annotations
@@ -209,13 +210,14 @@ class CallBatches(Generic[WaitingCalls]):
         pool.submit(self._begin, [call], pool)
 
     def submit(self, kind: Hashable, call: WaitingCalls, pool: Share, later: Later) -> None:
-        """Have a call run in one of the threads of `pool`: now, or in the next batch of its kind."""
+        """Have a call run in one of the threads of `pool`, in the next batch of its kind."""
         with self._lock:
             state = self._kinds.setdefault(kind, _Kind())
             state.waiting.append(call)
             is_first = len(state.waiting) == 1
         if is_first:
-            self._begin_or_wait(kind, pool, later)
+            # Not at once: the event loop first submits the other requests that have arrived.
+            later(0.0, lambda: self._begin_or_wait(kind, pool, later))
 
     def _begin_or_wait(self, kind: Hashable, pool: Share, later: Later) -> None:
         """Begin the next batch of a kind if none is under way, or if the last one takes too long."""

@@ -38,6 +38,8 @@ class Runner:
         self.pool = self.threads.of("organization")
         self.calls = CallBatches(self._run, maximum)
         self.scheduled_checks: list[Callable[[], None]] = []
+        # True while further requests have arrived that are not submitted yet.
+        self.is_submitting = False
 
     def _run(self, batch: Sequence[Call]) -> list[Any]:
         if len(batch) > 1:
@@ -50,13 +52,20 @@ class Runner:
         self.thread_id = threading.get_ident()
         return ["individually"]
 
+    def _schedule(self, seconds: float, check: Callable[[], None]) -> None:
+        """Schedule a check as the event loop does: it runs one that is due after it has submitted all requests."""
+        if seconds or self.is_submitting:
+            self.scheduled_checks.append(check)
+        else:
+            check()
+
     def call(self, name: str, kind: str | None = "kind", *, waits: bool = False) -> Call:
         """Submit a call, without a kind (None) as one that is never batched; wait until it runs if it `waits`."""
         call = Call(name, waits)
         if kind is None:
             self.calls.submit_alone(call, self.pool)
         else:
-            self.calls.submit(kind, call, self.pool, lambda seconds, do: self.scheduled_checks.append(do))
+            self.calls.submit(kind, call, self.pool, self._schedule)
         if waits:
             assert self.begun.wait(60)
         return call
@@ -85,6 +94,16 @@ def test_a_call_is_run_at_once_and_individually_if_none_of_its_kind_runs(runner)
     one, two = runner.call("one"), runner.call("two", kind="other")
     assert results(one, two) == ["individually", "individually"]
     assert runner.batches == []
+
+
+def test_calls_that_have_arrived_together_are_one_batch(runner):
+    runner.is_submitting = True
+    together = [runner.call(f"call {number}") for number in range(3)]
+    assert not any(call.future.running() or call.future.done() for call in together)
+    [check] = runner.scheduled_checks
+    check()
+    assert results(*together) == ["in a batch of 3"] * 3
+    assert runner.batches == [together]
 
 
 def test_calls_without_a_kind_do_not_wait(runner):
