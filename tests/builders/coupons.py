@@ -10,7 +10,7 @@ from typing import Any
 from tests.builders.api import Organization, Surface
 
 # The required fields of a coupon book.
-LEAST: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name": "Free coffee"}
+REQUIRED_FIELDS: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name": "Free coffee"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CouponBooks:
     def body(self, **fields: Any) -> dict[str, Any]:
         """The body that creates a book: the required fields and `fields`."""
         points = {"requiredPointsConfig": None} if self.is_administration else {}
-        return {**LEAST, **points, **fields}
+        return {**REQUIRED_FIELDS, **points, **fields}
 
     def make(self, *codes: str, **fields: Any) -> dict[str, Any]:
         """A new book with these codes."""

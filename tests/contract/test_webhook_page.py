@@ -20,14 +20,14 @@ def test_the_page_has_exactly_the_types_of_messages() -> None:
         for _, content in callback_contents(document)
         for name in resolve(document, content["schema"])["properties"]["type"]["enum"]
     }
-    table = PAGE[: PAGE.index("`settings.eventTypes` narrows")]
+    table = PAGE[: PAGE.index("`settings.eventTypes` limits")]
     assert set(re.findall(r"`([a-z-]+\.[a-z-]+)`", table)) - {"data.event"} == documented
 
 
 def test_the_page_has_the_actual_schedule_and_time_limit() -> None:
     units = {"second": 1, "minute": 60, "hour": 3600}
     page_in_one_line = " ".join(PAGE.split())
-    sentence = page_in_one_line[page_in_one_line.index("sent again after 5 seconds") :].partition("each a tenth")[0]
+    sentence = page_in_one_line[page_in_one_line.index("sent again after 5 seconds") :].partition("Each wait")[0]
     seconds = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (second|minute|hour)", sentence)]
     assert seconds == [delay.total_seconds() for delay in DELAYS]
     assert f"{SECONDS:g} seconds" in page_in_one_line

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from tests.builders.api import Surface
-from tests.http.test_campaign_examples import DOCS, compare, exact, exchanges, filled, known_of
+from tests.http.test_campaign_examples import DOCS, compare, exact, exchanges, filled, initial_values
 
 PAGE = "simulations.md"
 
 
 def test_the_first_request_of_the_page_returns_the_shown_response(organization):
     beginning, *parts = re.split(r"^## .+$", (DOCS / PAGE).read_text(), flags=re.MULTILINE)
-    api, known_values = Surface(organization.api.app, "", organization.token), known_of(organization)
+    api, known_values = Surface(organization.api.app, "", organization.token), initial_values(organization)
     # The page begins with the request, and creates what it needs in the steps of later sections.
     [first_request] = exchanges(beginning)
     steps = [exchange for part in parts for exchange in exchanges(part)]
