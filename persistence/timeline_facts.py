@@ -53,7 +53,11 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             n.moved, n.balance, t.is_expiry, t.is_extension,
             t.request_digest IS NOT NULL, t.system_unique_key, t.description,
             t.from_wallet_id = :w, t.reverted_ledger_transaction_id, t.reversal_ledger_transaction_id,
-            t.loyalty_event_id, t.is_timed
+            t.loyalty_event_id, t.is_timed, EXISTS (
+                SELECT FROM ledger_transactions r WHERE r.organization_id = t.organization_id
+                    AND r.ledger_transaction_id = t.reverted_ledger_transaction_id AND r.reserved_amount IS NOT NULL
+                    AND (r.captured_at IS NULL OR r.captured_at > t.created_at)
+            )
         FROM (
             SELECT *, available_at IS NOT NULL OR available_on IS NOT NULL AS is_timed FROM ledger_transactions
         ) t

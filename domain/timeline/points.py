@@ -41,6 +41,7 @@ class PointsFact:
     """A ledger transaction from the side of one wallet: `moved` is the sum of the wallet's entries.
 
     `is_timed` is true for a mint that waits or has waited: its release moves the points, not the mint.
+    `reverts_pending` is true for a revert of points that were still pending, which no balance had.
     """
 
     ledger_transaction_id: int
@@ -66,6 +67,7 @@ class PointsFact:
     reversal_ledger_transaction_id: int | None
     loyalty_event_id: int | None
     is_timed: bool
+    reverts_pending: bool
 
     def row(self, source: Source, changed_by: str | None = None) -> TimelineRow:
         """The row of the transaction, whose points came from `source`."""
@@ -115,6 +117,8 @@ class PointsFact:
                 return "are held" if self.is_outgoing else "are pending"
             if self.is_timed and self.status == SETTLED:
                 return "were pending"
+            if self.reverts_pending:
+                return "were cancelled while they were pending"
             return "could not be taken" if self.reserved_amount is None else "were released"
         if source.kind == BY_EXPIRY:
             return "expired"

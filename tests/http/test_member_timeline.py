@@ -211,6 +211,25 @@ def test_points_with_a_key_like_a_generated_one_are_reported_as_requested(shop):
     assert {row["points"]["source"] for row in rows_of_kind(shop, ana, "points")} == {"request"}
 
 
+def test_the_revert_of_a_mint_that_waits_reports_cancelled_points(shop):
+    ana = shop.member()
+    created = shop.organization.created
+    transactions = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+
+    def revert(amount, **terms):
+        mint_id = shop.give(ana, amount, **terms)["ledgerTransactionId"]
+        shop.administration.post(f"{transactions}/{mint_id}/revert", {}, expect=200)
+        return mint_id
+
+    waiting_id, settled_id = revert(12, availableAfter="P1D"), revert(7)
+    texts = [row["text"] for row in rows_of_kind(shop, ana, "points") if row["points"]["transactionType"] == "revert"]
+    assert texts == [
+        f"7 Points were taken, since the transaction {settled_id} was reverted; the balance was 0.",
+        f"12 Points were cancelled while they were pending, since the transaction {waiting_id} was reverted; "
+        "the balance was 0.",
+    ]
+
+
 def test_the_text_about_a_failed_event_has_the_reason(shop):
     ana = shop.member()
     shop.expect_refusal(order(ana, None, "confirmed", external_id="order-1"))

@@ -40,6 +40,7 @@ RECEIVED = PointsFact(
     reversal_ledger_transaction_id=None,
     loyalty_event_id=7,
     is_timed=False,
+    reverts_pending=False,
 )
 NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
 
@@ -116,6 +117,16 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
             {**NOTHING_MOVED, "transaction_type": REVERT, "reverted_ledger_transaction_id": 4},
             Source("reversal"),
             "30 Points could not be taken by the reversal of an event.",
+        ),
+        (
+            {
+                **NOTHING_MOVED,
+                "transaction_type": REVERT,
+                "reverted_ledger_transaction_id": 4,
+                "reverts_pending": True,
+            },
+            REQUEST,
+            "30 Points were cancelled while they were pending, since the transaction 4 was reverted.",
         ),
         (
             {"captured_at": RECORDED, "reserved_amount": Decimal("40.00")},
