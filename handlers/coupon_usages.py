@@ -1,4 +1,7 @@
-"""Coupons assigned, used and reverted, and their lists (integration 4.2, administration "Coupon books and codes")."""
+"""Coupons assigned, used and reverted, and their lists (integration 4.2, administration "Coupon books and codes").
+
+An operation with a `batch` returns only a request; the batch handler carries out the requests of all calls.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -116,7 +119,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
     batch=_ASSIGN,
 )
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody) -> CouponRequest:
-    """Assign one coupon to the member."""
+    """Request one coupon for the member."""
     return CouponRequest(member, book, command_of(body))
 
 

@@ -87,7 +87,7 @@ class CouponState(UndoableState):
         self.lots: dict[int, CouponLot] = {}
         self.new_usages: list[CouponUsage] = []
         self.usages: dict[int, CouponUsage] = {}
-        # The active locks of the members, and the number of all locks that reserve something of the stock of a book.
+        # The active locks of the members, and by book, the number of all locks that reserve stock.
         self.locks: dict[int, CouponLock] = {}
         self.locked_stock: dict[int, int] = {}
         self.original_books: dict[int, CouponBook] = {}
@@ -151,7 +151,7 @@ class CouponState(UndoableState):
         self._totals.update(totals)
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
-        """Add active locks, except locally changed ones, and the number by book that reserve stock."""
+        """Add active locks, except locally changed ones, and by book the number of locks that reserve stock."""
         changed_keys = self.changed_keys_of(self.locks)
         self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_keys})
         if not changed_keys:
@@ -220,11 +220,11 @@ class CouponState(UndoableState):
                 raise OutOfStock(f"The coupon book {book.name} has no code yet.")
             coupon = self.coupons[shared]
         limit = book.max_assigned_per_coupon
-        # The coupon of a book of the type single is all of its stock; a personal one is locked itself.
+        # Locks of a `single` book reserve assignments of its one code. Locks of personal codes were checked above.
         reserved_stock = 0 if book.type in PERSONAL else self.locked_stock.get(book.coupon_book_id, 0)
         if coupon.code is not None and limit is not None and coupon.total_assigned + reserved_stock + amount > limit:
             raise OutOfStock(
-                f"A code may be assigned {limit} times, and this one has been {coupon.total_assigned} times."
+                f"A code may be assigned {limit} times, and this one has been assigned {coupon.total_assigned} times."
             )
         return coupon
 
@@ -251,7 +251,7 @@ class CouponState(UndoableState):
                 continue
             self.put(self._next_free_position, book.coupon_book_id, position + 1)
             coupon = self.coupons[free_ids[position]]
-            # It may have been assigned by its code meanwhile.
+            # A request that named the code may have assigned it meanwhile.
             if coupon.total_assigned == 0 and coupon.total_usages == 0 and not coupon.is_locked(self.at):
                 return coupon
 

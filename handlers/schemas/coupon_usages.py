@@ -75,10 +75,12 @@ ADMINISTRATION_ASSIGNMENT = Body(_AdministrationAssignment)
 
 
 def _member_coupon(surface: str) -> Shape:
-    class _Book(WireSchema):
+    """The shape of a member's coupon, with its book in the shape that books have on this surface."""
+
+    class _WithBook(WireSchema):
         coupon_book = Nested(BOOK[surface])
 
-    return Shape(_Book, MemberCouponEntry)
+    return Shape(_WithBook, MemberCouponEntry)
 
 
 MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}

@@ -96,18 +96,18 @@ class _IsDefault(WireSchema):
     is_default = Plain()
 
 
-class _OfLedger(WireSchema):
+class _WithLedger(WireSchema):
     ledger_key = Plain()
     issued = Exact()
 
 
-class _NamedType(WireSchema):
+class _WithTypeName(WireSchema):
     transaction_type = TransactionType()
 
 
 LEDGER = Shape(_IsDefault, Ledger)
 ACCOUNT = Shape(
-    _OfLedger,
+    _WithLedger,
     LedgerAccount,
     without=("organization_id",),
     optional=("offline_allowance", "default_availability", "points_expiring", "redemption"),
@@ -115,4 +115,4 @@ ACCOUNT = Shape(
 NEW_ACCOUNT = Body(NewAccount)
 WALLET = Shape(WalletView, without=("expiring",), optional=("lots", "next_available"))
 DAILY_BALANCE = Shape(DailyBalance)
-TRANSACTION_ROW = Shape(_NamedType, TransactionRow, optional=("lots", "available_on"))
+TRANSACTION_ROW = Shape(_WithTypeName, TransactionRow, optional=("lots", "available_on"))

@@ -23,8 +23,8 @@ class TierProperties:
     external_key: str | None = None
 
 
-class _OfProgram(WireSchema):
+class _WithProgramKey(WireSchema):
     loyalty_program_key = Plain()
 
 
-TIER = Shape(_OfProgram, LoyaltyTier)
+TIER = Shape(_WithProgramKey, LoyaltyTier)

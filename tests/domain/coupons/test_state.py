@@ -175,7 +175,7 @@ def test_a_code_is_assigned_up_to_its_maximum():
     coupon_state = state(assigned_coupon, type="single", max_assigned_per_coupon=5)
     book = coupon_state.books[12]
     assert coupon_state.to_assign(ANA, book, None, Decimal(2)) == assigned_coupon
-    with pytest.raises(OutOfStock, match=r"A code may be assigned 5 times, and this one has been 3 times\."):
+    with pytest.raises(OutOfStock, match=r"A code may be assigned 5 times, and this one has been assigned 3 times\."):
         coupon_state.to_assign(ANA, book, None, Decimal(3))
     # A codeless book has no code, so the limit of a code does not apply.
     codeless = state(coupon(code=None, total_assigned=Decimal(9)), type="codeless", max_assigned_per_coupon=5)
