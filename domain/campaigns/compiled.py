@@ -240,7 +240,7 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
         environment = ITEM_ENVIRONMENT if parameter.is_of_items else ENVIRONMENT
         _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression", environment)
         return CompiledParameter(parameter, program=program)
-    value = constant(parameter, param["value"])
+    value = parameter_value(parameter, param["value"])
     if value is WRONG_KIND:
         raise InvalidRequest([FieldFault(f"value of {_kind_fault(parameter)}", pointer=f"{pointer}/value")])
     return CompiledParameter(parameter, value)
@@ -258,11 +258,14 @@ def _compile(
 
 
 WRONG_KIND = object()
-"""The result of `constant` for a value of the wrong kind."""
+"""The result of `parameter_value` for a value of the wrong kind."""
 
 
-def constant(parameter: EffectParameter, value: Any) -> Any:
-    """The parameter's value, from a constant of the API or from an expression; `WRONG_KIND` if it does not fit."""
+def parameter_value(parameter: EffectParameter, value: Any) -> Any:
+    """The value of a parameter, converted to the parameter's type; `WRONG_KIND` if it does not fit.
+
+    `value` is a JSON constant of an action, or the result of an expression.
+    """
     if value is None and parameter.is_optional:
         return parameter.default_value
     if parameter.type == DECIMAL:
@@ -278,6 +281,7 @@ def constant(parameter: EffectParameter, value: Any) -> Any:
 
 
 def _moment(value: Any) -> Any:
+    """The moment that a text names, WRONG_KIND if it names none."""
     try:
         return instant_of(value) if isinstance(value, str) else WRONG_KIND
     except ValueError:

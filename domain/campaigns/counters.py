@@ -78,7 +78,7 @@ class Ceiling:
     alerts: Mapping[str, Decimal] = field(default_factory=dict)
 
     def next(self, reported: Iterable[str]) -> Decimal:
-        """The smallest of the amounts, ignoring the alerts that were `reported`."""
+        """The smallest of the amounts, ignoring alerts whose names are `reported`."""
         reported_names = frozenset(reported)
         return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_names)])
 
@@ -93,8 +93,8 @@ class LockedCounter:
 
     `used` is what the locked rows have counted, by part; part 0 is the row of the counter itself. `parts` is the number
     of parts of a split counter. A part may count up to its `quota`, so that the counter does not reach the amount
-    `until` unnoticed. `alerts` are the reported ones; `waits` is the number of transactions that have waited for the
-    counter since it was split last.
+    `until` unnoticed. `alerts` are the names of the reported alerts; `waits` is the number of transactions that have
+    waited for the counter since it was split last.
     """
 
     used: Mapping[int, Decimal]
@@ -225,22 +225,23 @@ class Counters:
                 rows.append(CounterRow(key, counter.part, amount, 0, counter.quota, counter.until))
             else:
                 counter = replace(counter, alerts=(*counter.alerts, *self._alerts.get(key, ())))
-                rows += _spread(key, counter, amount, self._ceilings.get(key), largest.get(key, ZERO))
+                rows += _merge_and_split(key, counter, amount, self._ceilings.get(key), largest.get(key, ZERO))
         return rows
 
 
-def _spread(
+def _merge_and_split(
     key: CounterKey, counter: LockedCounter, amount: Decimal, ceiling: Ceiling | None, largest: Decimal
 ) -> Sequence[CounterRow]:
-    """The rows of a counter that is locked as a whole: its own row takes over what its parts have counted.
+    """The rows of a counter that is locked as a whole: row 0 takes over the counts of all parts.
 
-    If many transactions wait for the counter, it is split into parts with new quotas. `amount` is the sum of the new
-    counts, `largest` the largest of them.
+    The parts start again from zero with new quotas, or have none. A counter without parts is split if many transactions
+    have waited for it. `amount` is the sum of the new counts, `largest` the largest of them.
     """
-    used_amount, until, parts, quota = counter.total + amount, None, 0, ZERO
+    used_amount, next_threshold, parts, quota = counter.total + amount, None, 0, ZERO
     if ceiling is not None and (counter.parts or counter.waits >= _WAITS_BEFORE_SPLIT):
-        until = ceiling.next(counter.alerts)
-        free_amount = until - used_amount - RESERVE * ceiling.limit
+        # The next alert or the limit: the parts together may count only up to this amount.
+        next_threshold = ceiling.next(counter.alerts)
+        free_amount = next_threshold - used_amount - RESERVE * ceiling.limit
         if free_amount > 0 and largest > 0:
             parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest)))
     if parts < 2:
@@ -251,6 +252,8 @@ def _spread(
     change = used_amount - counter.used.get(0, ZERO)
     rows = [CounterRow(key, 0, change, parts, alerts=counter.alerts, waits=waits)]
     for part in range(1, max(parts, counter.parts) + 1):
-        freed_amount = -counter.used.get(part, ZERO)
-        rows.append(CounterRow(key, part, freed_amount, 0, *((quota, until) if part <= parts else (None, None))))
+        # Row 0 has this amount now.
+        merged_amount = counter.used.get(part, ZERO)
+        terms = (quota, next_threshold) if part <= parts else (None, None)
+        rows.append(CounterRow(key, part, -merged_amount, 0, *terms))
     return rows

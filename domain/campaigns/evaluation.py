@@ -34,7 +34,7 @@ from domain.campaigns.outcomes import (
 )
 from domain.campaigns.point_effects import PointEffects
 from domain.campaigns.records import REEVALUATE, Action
-from domain.campaigns.reevaluation import action_grants, effect_grants
+from domain.campaigns.reevaluation import action_grants, grant_of_effect
 from domain.campaigns.restrictions import first_violated
 from domain.campaigns.stacking import FIRST, Bid, Stacking, WonItems, beaten_by, decide
 from domain.campaigns.variables import ENVIRONMENT
@@ -91,14 +91,14 @@ class Evaluator:
         self._deadline = deadline
         self._explanation_budgets: tuple[Budget, CharacterBudget] | None = None
         self._evaluation = Evaluation()
-        self._allowances = LimitBudget(event, counters)
-        self._points = PointEffects(event, session, accounts, self._allowances, self._authorizing)
+        self._limit_budget = LimitBudget(event, counters)
+        self._points = PointEffects(event, session, accounts, self._limit_budget, self._authorizing)
         self._compute = EffectComputer(event, functions, self._budget).compute
         self._effects = EffectRunner(
             event,
             session,
             counters,
-            self._allowances,
+            self._limit_budget,
             self._points,
             executor_of,
             self._authorizing,
@@ -137,8 +137,8 @@ class Evaluator:
                 if self._may_apply(campaign, action) and self._holds(campaign, action):
                     self._apply(campaign, action, list(map(self._compute, action.effects)))
         self._evaluation.counted = self._counters.count_log[first_count:]
-        self._evaluation.cooldown_campaign_ids = self._allowances.cooldown_campaign_ids
-        self._evaluation.alerts = self._allowances.alerts
+        self._evaluation.cooldown_campaign_ids = self._limit_budget.cooldown_campaign_ids
+        self._evaluation.alerts = self._limit_budget.alerts
         self._evaluation.limit_discarded = self._points.discarded
         return self._evaluation
 
@@ -242,11 +242,14 @@ class Evaluator:
             effect_result = self._effects.execute(campaign, effect, share)
             if grants is not None:
                 counts = range(count_start - self._first_count, len(count_log) - self._first_count)
-                grants += effect_grants(position, effect, effect_result, share, self._points.transaction_count, counts)
+                transaction_number = self._points.transaction_count
+                grant = grant_of_effect(position, effect, effect_result, share, transaction_number, counts)
+                if grant is not None:
+                    grants.append(grant)
             if effect_result.status == FAILED and action.action.abort_evaluation_on_error:
                 self._aborted_campaign_ids.add(campaign_id)
             if effect_result.status in (EXECUTED, PARTIAL, AUTHORIZED):
-                self._allowances.count_event(campaign)
+                self._limit_budget.count_event(campaign)
                 if campaign.campaign.exclusive:
                     self._exclusive_campaign_id = campaign_id
             if effect_result.discount is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.calendar import instant_text
 from domain.campaigns.budgets import LimitBudget
-from domain.campaigns.compiled import WRONG_KIND, CompiledAction, CompiledCampaign, CompiledEffect, constant
+from domain.campaigns.compiled import WRONG_KIND, CompiledAction, CompiledCampaign, CompiledEffect, parameter_value
 from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
@@ -85,7 +85,7 @@ class EffectComputer:
                     value = param.program.run(self._event.context, self._budget, self._functions)
                 except EvaluationError as error:
                     return ComputedEffect(effect_id, values, BadParameter(f"{name}: {error}"))
-                value = constant(param.parameter, value)
+                value = parameter_value(param.parameter, value)
                 if value is WRONG_KIND:
                     fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
                     return ComputedEffect(effect_id, values, fault)
@@ -96,15 +96,15 @@ class EffectComputer:
                 return ComputedEffect(effect_id, values, BadParameter(f"{name} evaluated to {value}, less than zero."))
         return ComputedEffect(effect_id, values, None, items)
 
-    def _matching_items(self, run: Callable[..., Any]) -> list[int]:
-        """The indexes of the items of the basket for which an expression is true."""
+    def _matching_items(self, condition: Callable[..., Any]) -> list[int]:
+        """The indexes of the items of the basket for which a compiled condition is true."""
         basket, context = self._event.basket, self._event.context
         if basket is None:
             return []
         return [
             index
             for index, item in enumerate(basket.items)
-            if run({**context, "item": item}, self._budget, self._functions) is True
+            if condition({**context, "item": item}, self._budget, self._functions) is True
         ]
 
 
@@ -120,7 +120,7 @@ class EffectRunner:
         event: EventFacts,
         session: LedgerSession,
         counters: Counters,
-        allowances: LimitBudget,
+        limit_budget: LimitBudget,
         points: PointEffects,
         executor_of: Callable[[str], Executor],
         is_authorized_only: bool,
@@ -129,7 +129,7 @@ class EffectRunner:
         self._event = event
         self._session = session
         self._counters = counters
-        self._allowances = allowances
+        self._limit_budget = limit_budget
         self._points = points
         self._executor_of = executor_of
         self._is_authorized_only = is_authorized_only
@@ -183,14 +183,14 @@ class EffectRunner:
         discount = self._discount_before_limits(terms, share)
         if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
             return Done(SKIPPED, NothingToDo("No item of the order is discounted."), None, discount, ZERO)
-        remaining, limit = self._allowances.remaining(campaign, self._use_of_discount(discount))
+        remaining, limit = self._limit_budget.remaining(campaign, self._use_of_discount(discount))
         refusal: Refusal | None = discount.refusal
         if limit is not None:
             params |= {"type": AMOUNT, "value": remaining, "per": PER_ORDER}
             discount = discount.cut(remaining) if basket is None else basket.cut(discount, remaining)
             refusal = LimitReached.of(limit)
         status = EXECUTED if refusal is None else PARTIAL if discount.amount else SKIPPED
-        self._allowances.count(campaign, self._use_of_discount(discount))
+        self._limit_budget.count(campaign, self._use_of_discount(discount))
         if basket is None:
             return Done(status, refusal)
         basket.take(discount)
@@ -199,13 +199,13 @@ class EffectRunner:
     def _assign_coupons(self, campaign: CompiledCampaign, effect: ComputedEffect) -> Done:
         """Assign the coupons that the limits allow; count them unless the assignment is refused."""
         use = _use_of_coupons(effect.params)
-        remaining, limit = self._allowances.remaining(campaign, use)
+        remaining, limit = self._limit_budget.remaining(campaign, use)
         if limit is not None and not remaining:
             return Done(SKIPPED, LimitReached.of(limit), ZERO)
         assignment = self._perform(effect, effect.params if limit is None else {**effect.params, "amount": remaining})
         if assignment.status in (SKIPPED, FAILED):
             return assignment
-        self._allowances.count(campaign, use._replace(amount=remaining))
+        self._limit_budget.count(campaign, use._replace(amount=remaining))
         if limit is None:
             return assignment
         return assignment._replace(status=PARTIAL, error=LimitReached.of(limit), amount=remaining)
@@ -220,7 +220,7 @@ class EffectRunner:
         """The refusal of an action by the cooldown or a limit of its campaign, and its explanation; None if allowed."""
         if not campaign.limits and campaign.cooldown is None:
             return None
-        event_date = self._allowances.event_within_cooldown(campaign)
+        event_date = self._limit_budget.event_within_cooldown(campaign)
         if event_date is not None:
             detail = f"The campaign had an effect at {instant_text(event_date)}, and its cooldown is"
             cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
@@ -235,11 +235,11 @@ class EffectRunner:
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
     ) -> EventLimit | None:
         """The limit that does not allow an action of the campaign; None if the action may run."""
-        exhausted = self._allowances.limit_exhausted_before(campaign)
+        exhausted = self._limit_budget.limit_exhausted_before(campaign)
         # With partial application, other limits only cut the effects.
         if exhausted is not None or campaign.campaign.allow_partial_application_on_limit:
             return exhausted
-        return self._allowances.of(campaign).broken_by(self._uses(campaign, computed, won), self._counters)
+        return self._limit_budget.of(campaign).broken_by(self._uses(campaign, computed, won), self._counters)
 
     def _uses(
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
@@ -274,7 +274,7 @@ class EffectRunner:
 
     def bid(self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[ComputedEffect]) -> Bid:
         """Execute the effects of an action that have a worth, return what they gave after limits, and undo them."""
-        session, points, counters = self._session.savepoint(), self._points.savepoint(), self._allowances.savepoint()
+        session, points, counters = self._session.savepoint(), self._points.savepoint(), self._limit_budget.savepoint()
         # A limit that cuts a discount changes its parameters.
         effects = [replace(effect, params=dict(effect.params)) for effect in computed]
 
@@ -293,7 +293,7 @@ class EffectRunner:
         self._give_back([discount for discount in bid.discounts if discount is not None])
         self._session.rollback_to(session)
         self._points.rollback_to(points)
-        self._allowances.rollback_to(counters)
+        self._limit_budget.rollback_to(counters)
         return bid
 
 

@@ -117,12 +117,12 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class EffectGrant:
-    """The grant of an effect: the `amount` of points, or of a discount.
+    """The grant of an effect of a campaign: the `amount` of points, or of a discount.
 
     `place` is the effect's place in the action. `transaction_number` is the number of a mint among the transactions of
-    the event, with which its key ends; None for a discount. The counts of the effect are those of the event from
-    `from_count` up to, but not including, `to_count`. `qualifying` are the qualifying points of a mint, None if its
-    amount qualifies; `items` are the items that a discount was limited to, None if it was not.
+    the event, with which its key ends; None for a discount. The effect's counts on limits are the counts of the event
+    from position `from_count` up to, but not including, `to_count`. `qualifying` are the qualifying points of a mint,
+    None if its amount qualifies; `items` are the items that a discount was limited to, None if it was not.
     """
 
     place: int

@@ -46,13 +46,13 @@ class PointEffects:
         event: EventFacts,
         session: LedgerSession,
         accounts: Mapping[str, LedgerAccount],
-        budget: LimitBudget,
+        limit_budget: LimitBudget,
         pending: bool,
     ) -> None:
         self._event = event
         self._session = session
         self._accounts = accounts
-        self._allowances = budget
+        self._limit_budget = limit_budget
         self._pending = pending
         self.transaction_count = 0
         self.discarded = ZERO
@@ -101,7 +101,7 @@ class PointEffects:
         )
         worth = self._worth(account, granted_amount)
         if campaign.limits:
-            self._allowances.count(campaign, *self._uses(account, granted_amount))
+            self._limit_budget.count(campaign, *self._uses(account, granted_amount))
         return Done(PARTIAL if refusal else EXECUTED, refusal, granted_amount, worth=worth, wait=minted.wait)
 
     def _within_limits(
@@ -110,7 +110,7 @@ class PointEffects:
         """The points that the limits allow, and the strictest limit; None if they allow all points."""
         granted_amount, strictest = amount, None
         for use in self._uses(account, amount):
-            remaining, limit = self._allowances.remaining(campaign, use)
+            remaining, limit = self._limit_budget.remaining(campaign, use)
             if limit is not None:
                 rate = account.fiat_per_point
                 # For a limit of money: the points whose worth is within the remaining money.

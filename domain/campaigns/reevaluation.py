@@ -1,11 +1,11 @@
-"""Re-evaluation, after a partial return, of the actions that granted something for an order, on the rest of the order.
+"""Re-evaluation after a partial return: evaluates on the rest of the order the actions that granted something for it.
 
 These actions are stored with the event, so that later changes of the campaign do not matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -26,27 +26,30 @@ from domain.reversals import Extent
 ZERO = Decimal(0)
 
 
-def effect_grants(
+def grant_of_effect(
     place: int,
     effect: ComputedEffect,
     result: Done,
     share: DiscountShare | None,
     transaction_number: int,
     counts: range,
-) -> Iterator[EffectGrant]:
-    """Yield the grant of an effect, if it gave points or a discount.
+) -> EffectGrant | None:
+    """The points or the discount that an effect granted; None if it granted neither.
 
-    `place` is the position of the effect in its action, `transaction_number` the number of its transaction in the
-    event, and `counts` are the positions of its counts among those of the event.
+    `place` is the position of the effect in its action, and `transaction_number` the number of its transaction in the
+    event. `counts` are the positions of the effect's counts on limits in the list of the counts of the event.
     """
     if result.status not in (EXECUTED, PARTIAL, AUTHORIZED):
-        return
+        return None
     if effect.effect_id == MINT_POINTS:
         qualifying = effect.params.get("qualifyingAmount")
-        yield EffectGrant(place, result.amount or ZERO, transaction_number, qualifying, None, counts.start, counts.stop)
-    elif effect.effect_id == DISCOUNT and result.discount is not None:
+        return EffectGrant(
+            place, result.amount or ZERO, transaction_number, qualifying, None, counts.start, counts.stop
+        )
+    if effect.effect_id == DISCOUNT and result.discount is not None:
         items = None if share is None else tuple(share.items)
-        yield EffectGrant(place, result.discount.amount, None, None, items, counts.start, counts.stop)
+        return EffectGrant(place, result.discount.amount, None, None, items, counts.start, counts.stop)
+    return None
 
 
 def action_grants(
@@ -118,7 +121,7 @@ def reevaluate(
     the position of each of its items in the whole order.
     """
     reevaluation, budget = Reevaluation(), Budget(EVENT_COST, deadline)
-    # The stored balances lack those that were zero.
+    # Balances of zero are not stored.
     no_points = dict.fromkeys(facts.context["balances"], ZERO)
     for action in actions:
         budget.zone = zone_named(action.zone)
