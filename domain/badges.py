@@ -163,7 +163,7 @@ class BadgeBalances:
         self._trackings: dict[int, BadgeTracking] = {}
         self._ids_by_key: ResultsByKey[int] = ResultsByKey()
         self._new_ids: list[int] = []
-        self._news: list[BadgeTracking] = []
+        self._new_trackings: list[BadgeTracking] = []
         self._changed_places: set[Place] = set()
         self._changed_ids: set[int] = set()
 
@@ -183,14 +183,14 @@ class BadgeBalances:
 
         Raises KeyReused, MemberInactive, BadgeInactive or BadgeLimit.
         """
-        return self._tracking_by_key(grant) or self._grant(grant, grant.amount)
+        return self._tracking_by_key(grant) or self._change_by(grant, grant.amount)
 
     def unassign(self, grant: BadgeGrant) -> BadgeTracking:
         """Take a badge away; if the key of the request was used before, return the tracking of that time.
 
         Raises KeyReused, MemberInactive, BadgeInactive or InsufficientBadges.
         """
-        return self._tracking_by_key(grant) or self._grant(grant, -grant.amount)
+        return self._tracking_by_key(grant) or self._change_by(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
         """Revert a registered tracking, less the missing amounts of later reversals that it repays.
@@ -209,7 +209,7 @@ class BadgeBalances:
         self._check_change(tracking.member_id, badge, amount)
         reversal = self._revert(tracking, amount, repayments, loyalty_event_id)
         if amount:
-            self._news.append(reversal)
+            self._new_trackings.append(reversal)
         return reversal
 
     def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
@@ -232,10 +232,10 @@ class BadgeBalances:
         ]
         return sorted(trackings, key=lambda tracking: tracking.badge_tracking_id, reverse=True)
 
-    def take_news(self) -> list[BadgeTracking]:
+    def take_new_trackings(self) -> list[BadgeTracking]:
         """Return the trackings of `assign`, `unassign` and `revert` since the last call, without those of `reverse`."""
-        news, self._news = self._news, []
-        return news
+        new_trackings, self._new_trackings = self._new_trackings, []
+        return new_trackings
 
     def drain(self) -> BadgeChanges:
         """Return the changes since the last call, which count as stored from now on."""
@@ -255,7 +255,7 @@ class BadgeBalances:
     def _add_key(self, tracking: BadgeTracking) -> None:
         self._ids_by_key.add(tracking.system_unique_key, tracking.request_digest, tracking.badge_tracking_id)
 
-    def _grant(self, grant: BadgeGrant, amount: int) -> BadgeTracking:
+    def _change_by(self, grant: BadgeGrant, amount: int) -> BadgeTracking:
         """Change the balance by `amount`, which is negative if the badge is taken away."""
         if grant.member_id in self._inactive:
             raise MemberInactive("The member is not active.")
@@ -275,7 +275,7 @@ class BadgeBalances:
             loyalty_event_id=grant.loyalty_event_id,
             reverted_badge_tracking_id=None,
         )
-        self._news.append(tracking)
+        self._new_trackings.append(tracking)
         return tracking
 
     def _check_change(self, member_id: int, badge: Badge, amount: int) -> None:

@@ -50,10 +50,10 @@ class Refusal(Exception):
         if title is not None:
             cls.title, cls.slug = title, slug or re.sub(r"\B[A-Z]", r"-\g<0>", cls.__name__).lower()
 
-    def __init__(self, detail: str, **members: Any) -> None:
+    def __init__(self, detail: str, **extension_fields: Any) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.members: Mapping[str, Any] = members
+        self.extension_fields: Mapping[str, Any] = extension_fields
         # The time that the organization's test clock shows, None if it has none.
         self.test_clock: datetime | None = None
 
@@ -65,7 +65,7 @@ class Refusal(Exception):
             "title": self.title,
             "status": status,
             "detail": self.detail,
-            **self.members,
+            **self.extension_fields,
         }
 
 
@@ -82,7 +82,7 @@ class InvalidRequest(Refusal, title="The request is invalid"):
         details = [fault.detail for fault in faults[:_MOST_SHOWN]] + ([f"And {more} more."] if more > 0 else [])
         super().__init__(detail or " ".join(details))
         self.faults = tuple(faults)
-        self.members = {"errors": [fault.as_element() for fault in faults]}
+        self.extension_fields = {"errors": [fault.as_element() for fault in faults]}
 
 
 class Unauthorized(Refusal, title="Authentication is required"):

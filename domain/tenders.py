@@ -1,4 +1,4 @@
-"""Tenders: how an order is paid, in money and in points, and what a return of items refunds of each."""
+"""Tenders: how an order is paid, in money and in points, and how much of each tender a return of items refunds."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def refuse_greater(payment: Payment, value: Decimal) -> None:
 
 
 def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[TenderRefund]:
-    """The refunds of each tender of an order, whose returned items are recorded already.
+    """The refund of each tender of an order that already includes the returned items.
 
     All returns together refund the returned share of each payment with points, rounded down. The rest is refunded in
     money, allocated by largest remainder. An undone order is refunded entirely. `paid_points` are the captured payments
@@ -100,8 +100,9 @@ def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[Tend
     """
     payments, is_undone = order.payments or (), order.status in UNDONE
     digits = digits_of(order.currency)
-    shares = {
-        payment["pointsPaymentKey"]: Decimal(payment["amount"]) if is_undone else _share(order, payment, digits)
+    # By key of the payment with points: the amount that all returns together must have refunded.
+    targets = {
+        payment["pointsPaymentKey"]: Decimal(payment["amount"]) if is_undone else _refund_target(order, payment, digits)
         for payment in payments
         if payment["tender"] == POINTS
     }
@@ -109,8 +110,8 @@ def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[Tend
     limits = [Decimal(payment["amount"]) - refunded_amount(payment) for payment in money]
     due = sum(limits, _ZERO)
     if not is_undone:
-        share_of_money = round_money(order.returned_total, order.currency) - sum(shares.values(), _ZERO)
-        due = min(due, max(_ZERO, share_of_money - sum(map(refunded_amount, money), _ZERO)))
+        money_target = round_money(order.returned_total, order.currency) - sum(targets.values(), _ZERO)
+        due = min(due, max(_ZERO, money_target - sum(map(refunded_amount, money), _ZERO)))
     weights = [Decimal(payment["amount"]) for payment in money]
     amounts = iter(allocate(due, weights, limits, Decimal(1).scaleb(-digits)))
     refunds = []
@@ -119,26 +120,29 @@ def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[Tend
             refunds.append(TenderRefund(payment["tender"], next(amounts)))
             continue
         key = payment["pointsPaymentKey"]
-        points, value = _points_due(shares[key], paid_points.get(key), is_undone=is_undone)
+        points, value = _points_due(targets[key], paid_points.get(key), is_undone=is_undone)
         refunds.append(TenderRefund(POINTS, value, points))
     return refunds
 
 
-def _share(order: Order, payment: Payment, digits: int) -> Decimal:
-    """The share of a payment with points that all returns have refunded, rounded down."""
+def _refund_target(order: Order, payment: Payment, digits: int) -> Decimal:
+    """The amount of a payment with points that all returns together must have refunded, rounded down."""
     return floor_to(
         Fraction(Decimal(payment["amount"])) * Fraction(order.returned_total) / Fraction(order.total), digits
     )
 
 
-def _points_due(share: Decimal, payment: PaidPoints | None, *, is_undone: bool) -> Tendered:
-    """The refund after which all returns have refunded `share` of a payment; nothing if it was not captured."""
+def _points_due(target: Decimal, payment: PaidPoints | None, *, is_undone: bool) -> Tendered:
+    """The refund of a payment with points after which all returns together have refunded the amount `target`.
+
+    It is the whole rest if the order `is_undone`, and nothing if the payment was not captured.
+    """
     if payment is None:
         return Tendered(_ZERO, _ZERO)
     if is_undone:
         return payment.rest
     return refunded_part(
-        payment.rate, payment.rest, None, min(payment.rest.value, max(_ZERO, share - payment.refunded))
+        payment.rate, payment.rest, None, min(payment.rest.value, max(_ZERO, target - payment.refunded))
     )
 
 

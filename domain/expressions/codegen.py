@@ -189,7 +189,7 @@ class _Generator:
             if name in ("==", "!="):
                 return self.equality(node, scope)
             if name == "in":
-                return self.membership(node, scope)
+                return self.containment(node, scope)
             if name == "[]":
                 return self.index(node, scope)
             if name in self.environment.functions:
@@ -217,7 +217,7 @@ class _Generator:
     def is_plain(self, node: Node) -> bool:
         return is_plain(self.analysis.type_of(node))
 
-    def membership(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
+    def containment(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         """The operator `in` of Python if it has the meaning of `contains`, else a call of `contains`."""
         needle, values = node.args
         code = self.expression(needle, scope)

@@ -33,6 +33,8 @@ MAX_ELEMENTS = 10
 _SHOWN_ITEMS = 10
 _SHOWN_TEXT = 200
 _SHOWN_DEPTH = 4
+# The number of characters that a value other than a text is estimated to need.
+_CHARACTERS_OF_OTHER_VALUE = 10
 # How many values a sentence names, and how many characters of each.
 _SENTENCE_VALUES = 3
 _SENTENCE_TEXT = 60
@@ -168,7 +170,7 @@ def shorten(value: Any, characters: CharacterBudget | None = None, depth: int = 
     characters = characters or CharacterBudget()
     if characters.remaining <= 0:
         return "…"
-    characters.take(min(len(value), _SHOWN_TEXT) if isinstance(value, str) else 10)
+    characters.take(min(len(value), _SHOWN_TEXT) if isinstance(value, str) else _CHARACTERS_OF_OTHER_VALUE)
     if isinstance(value, str):
         return value if len(value) <= _SHOWN_TEXT else value[:_SHOWN_TEXT] + "…"
     if isinstance(value, Decimal):
@@ -186,8 +188,8 @@ def shorten(value: Any, characters: CharacterBudget | None = None, depth: int = 
         if depth >= _SHOWN_DEPTH:
             return "…"
         pairs = list(islice(value.items(), _SHOWN_ITEMS))
-        members = {str(key)[:_SHOWN_TEXT]: shorten(item, characters, depth + 1) for key, item in pairs}
-        return members if len(value) <= _SHOWN_ITEMS else members | {"…": "…"}
+        fields = {str(key)[:_SHOWN_TEXT]: shorten(item, characters, depth + 1) for key, item in pairs}
+        return fields if len(value) <= _SHOWN_ITEMS else fields | {"…": "…"}
     return value if value is None or isinstance(value, bool) else _shorten_other(value)
 
 

@@ -124,6 +124,8 @@ def label(
 
 
 class _Labeller:
+    """Writes the nodes of one expression as phrases; `analysis` has the types of the nodes."""
+
     def __init__(self, environment: Environment, analysis: Analysis) -> None:
         self.environment = environment
         self.analysis = analysis
@@ -195,7 +197,7 @@ class _Labeller:
             if name in ("==", "!="):
                 return self.equality(node, scope)
             if name == "in":
-                return self.membership(node, scope, positive=True)
+                return self.containment(node, scope, positive=True)
             if name == "[]":
                 return self.element(node, scope)
             if name == "-" and len(args) == 1:
@@ -235,7 +237,8 @@ class _Labeller:
                 return f"{self.operand(other, scope)} is {'not set' if node.function == '==' else 'set'}"
         return self.phrase(node, scope)
 
-    def membership(self, node: FunctionCall, scope: Scope, *, positive: bool) -> str:
+    def containment(self, node: FunctionCall, scope: Scope, *, positive: bool) -> str:
+        """The phrase of the operator `in`, or of its negation if not `positive`."""
         needle, values = (self.operand(argument, scope) for argument in node.args)
         values_node = node.args[1]
         if isinstance(values_node, ListLiteral):
@@ -250,7 +253,7 @@ class _Labeller:
             if node.target is not None and node.function in _NEGATED and len(node.args) == 1:
                 return _NEGATED[node.function].format(*self.operands(node, scope))
             if node.target is None and node.function == "in":
-                return self.membership(node, scope, positive=False)
+                return self.containment(node, scope, positive=False)
             if node.target is None and node.function == "has":
                 return f"{self.text(node.args[0], scope)} is not set"
         return f"not {self.operand(node, scope)}"

@@ -18,6 +18,9 @@ DECIMALS = decimal.Context(
     traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
 )
 _MAX_PLAIN_EXPONENT = 40
+# Maximum lengths of texts that are converted, so that a conversion costs little. They leave space for leading zeros.
+_MAX_INT_DIGITS = 40
+_MAX_DECIMAL_TEXT = 100
 
 
 def int64(value: int) -> int:
@@ -105,16 +108,16 @@ def to_int(value: Decimal | int) -> int:
 
 
 def int_from_text(text: str) -> int:
-    """The integer in a text of decimal digits."""
-    digits = text[1:42] if text[:1] in ("-", "+") else text
-    if len(digits) > 40 or not (digits.isascii() and digits.isdigit()):
+    """The integer in a text of decimal digits with an optional sign; raises EvaluationError unless it fits 64 bits."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if len(digits) > _MAX_INT_DIGITS or not (digits.isascii() and digits.isdigit()):
         raise EvaluationError("invalid", "the text is not an integer")
     return int64(int(text))
 
 
 def decimal_from_text(text: str) -> Decimal:
-    """The decimal in a text."""
-    if len(text) > 100 or not text.isascii() or "_" in text:
+    """The decimal in a text; raises EvaluationError if it is not a finite number."""
+    if len(text) > _MAX_DECIMAL_TEXT or not text.isascii() or "_" in text:
         raise EvaluationError("invalid", "the text is not a number")
     try:
         return exact(text)

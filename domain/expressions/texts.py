@@ -166,7 +166,7 @@ def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> s
 
 
 def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
-    """At most `limit` parts, all if it is negative; an empty separator splits the text into characters."""
+    """The parts of a text: at most `limit`, or all if it is negative. An empty separator splits it into characters."""
     if limit == 0:
         return []
     _charge_search(budget, text, separator)

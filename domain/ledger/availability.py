@@ -23,7 +23,7 @@ MAX_EVENT_TYPES = 20
 # The name, in the stored terms of a waiting mint, of the order whose event it waits for.
 ORDER = "orderExternalId"
 # Two years from this moment are as long as two years can be.
-_LEAP_YEAR = datetime(2000, 1, 1, tzinfo=UTC)
+_START_OF_LEAP_YEAR = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 NOT_CONFIRMED = "not-confirmed"
@@ -200,13 +200,13 @@ def _faults_of_event(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _faults_of_duration(name: str, text: str | None) -> Iterator[tuple[str, str]]:
-    """The fault of a text that is no duration or a too long one, with its field's name; none for None."""
+    """The fault of a text that is not a duration, or one that is too long, with its field's name; none for None."""
     if text is None:
         return
     try:
-        end = duration_of(text).after(_LEAP_YEAR, UTC)
+        end = duration_of(text).after(_START_OF_LEAP_YEAR, UTC)
     except ValueError as error:
         yield name, f"{name}: {error}"
         return
-    if end > duration_of(LONGEST).after(_LEAP_YEAR, UTC):
+    if end > duration_of(LONGEST).after(_START_OF_LEAP_YEAR, UTC):
         yield name, f"{name} is {text}, more than {LONGEST}"

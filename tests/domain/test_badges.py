@@ -241,12 +241,12 @@ def test_new_trackings_and_changes_are_returned_only_once():
     badges = balances(ben=2)
     assignment = badges.assign(grant())
     unassignment = badges.unassign(grant(member_id=BEN))
-    assert badges.take_news() == [assignment, unassignment]
+    assert badges.take_new_trackings() == [assignment, unassignment]
     changes = badges.drain()
     assert changes.balances == {(ANA, 1): 1, (BEN, 1): 1}
     assert changes.trackings == (assignment, unassignment)
     back = badges.revert(assignment.badge_tracking_id, badge())
-    assert badges.take_news() == [back]
+    assert badges.take_new_trackings() == [back]
     changes = badges.drain()
     assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (back,))
     [changed_tracking] = changes.changed_trackings
@@ -254,7 +254,7 @@ def test_new_trackings_and_changes_are_returned_only_once():
         assignment.badge_tracking_id,
         back.badge_tracking_id,
     )
-    assert badges.take_news() == []
+    assert badges.take_new_trackings() == []
     assert not badges.drain()
 
 
@@ -277,10 +277,10 @@ def test_a_shortfall_is_repaid_when_an_earlier_unassignment_is_reverted():
     assignment = badges.assign(grant(1, event_id=5))
     unassignment = badges.unassign(grant(1))
     assert badges.reverse(assignment.badge_tracking_id, badge(), 6).missing == 1
-    badges.take_news()
+    badges.take_new_trackings()
     assert badges.revert(unassignment.badge_tracking_id, badge()).amount_assigned == 0
     assert badges.balance(ANA, 1) == 0
-    assert badges.take_news() == []
+    assert badges.take_new_trackings() == []
 
 
 def test_a_shortfall_is_not_repaid_by_later_badges():
@@ -315,10 +315,10 @@ def test_unreverted_trackings_of_an_event_are_sorted_newest_first_and_their_reve
     badges.assign(grant(member_id=BEN, event_id=6))
     badges.revert(second.badge_tracking_id, badge())
     assert badges.unreverted(5) == [third, first]
-    badges.take_news()
+    badges.take_new_trackings()
     for tracking in badges.unreverted(5):
         badges.reverse(tracking.badge_tracking_id, badge(), 9)
-    assert badges.take_news() == []
+    assert badges.take_new_trackings() == []
     assert badges.balance(ANA, 1) == 0
 
 

@@ -41,7 +41,7 @@ def test_the_body_of_a_fault_lacks_fields_without_a_value():
 def test_the_detail_of_an_invalid_request_has_its_first_three_faults(count, detail):
     refusal = InvalidRequest([FieldFault(str(number)) for number in range(count)])
     assert (refusal.detail, len(refusal.faults)) == (detail, count)
-    assert refusal.members["errors"] == [{"detail": f"{number}."} for number in range(count)]
+    assert refusal.extension_fields["errors"] == [{"detail": f"{number}."} for number in range(count)]
 
 
 def test_an_invalid_request_may_have_its_own_detail():

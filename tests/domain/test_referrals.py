@@ -181,7 +181,7 @@ def test_limits_count_the_uses_of_the_unit_of_work(uses, referred, limit):
     else:
         with pytest.raises(ReferralLimitReached) as refusal:
             state.refuse_over_limit(PROGRAM, state.codes[1], referred)
-        assert refusal.value.members == {"limit": limit}
+        assert refusal.value.extension_fields == {"limit": limit}
 
 
 def test_codes_are_found_by_their_exact_text():

@@ -52,7 +52,7 @@ def test_the_kind_of_a_refusal_decides_the_status_of_its_problem(refusal, status
         "status": status,
         "detail": refusal.detail,
         "instance": reply.headers["x-request-id"],
-        **refusal.members,
+        **refusal.extension_fields,
     }
     assert ("retry-after" in reply.headers) == (status == 503)
 

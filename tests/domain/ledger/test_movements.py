@@ -145,7 +145,7 @@ def test_a_wallet_holds_at_most_the_maximum_balance():
     ledger = session(limited_account, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
     with pytest.raises(BalanceLimitReached) as refusal:
         ledger.mint(limited_account, ANA, Decimal(11), KEY)
-    assert refusal.value.members["available"] == 10
+    assert refusal.value.extension_fields["available"] == 10
     assert "A wallet may hold at most 20; this one holds 10, including pending points." in str(refusal.value)
     with pytest.raises(BalanceLimitReached):
         ledger.transfer(limited_account, BEN, ANA, Decimal(11), KEY)

@@ -463,7 +463,7 @@ def test_burned_points_can_be_issued_again_only_if_the_account_is_revolving():
         ledger = session(ledger_account, supply={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
         with pytest.raises(SupplyExceeded) as refusal:
             ledger.mint(ledger_account, 1, Decimal(7), details())
-        assert refusal.value.members["available"] == 6
+        assert refusal.value.extension_fields["available"] == 6
         ledger.mint(ledger_account, 1, Decimal(5), details())
         ledger.mint(ledger_account, 1, Decimal(1), details())
         ledger.burn(ledger_account, 1, Decimal(10), details())

@@ -86,7 +86,7 @@ class BadgeWork:
                 BADGE_ASSIGNED if tracking.amount_assigned > 0 else BADGE_UNASSIGNED,
                 badge_payload(tracking, self._unit.is_dry_run),
             )
-            for tracking in self._loaded_balances.take_news()
+            for tracking in self._loaded_balances.take_new_trackings()
         ]
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
