@@ -83,13 +83,13 @@ def find_usable(
     orders: Collection[str] = (),
     loyalty_member_ids: Collection[str] = (),
     member_ids: Collection[int] = (),
-    distance: int,
+    max_distance: int,
 ) -> dict[int, int]:
     """The ids of the codes that may be used, each with the id of its owner; one statement.
 
-    They are the codes equal to one of `codes`, the codes of `orders` (external ids), and the codes with which the
-    members were enrolled; with a `distance` above 1 also the codes with which the owners of these codes were enrolled,
-    and so on.
+    At distance 1 they are the codes equal to one of `codes`, the codes of `orders` (external ids), and the codes with
+    which the members were enrolled; at each further distance, up to `max_distance`, the codes with which the owners of
+    the previous codes were enrolled.
     """
     values = {
         "organization": organization_id,
@@ -97,20 +97,20 @@ def find_usable(
         "orders": list(orders),
         "names": list(loyalty_member_ids),
         "members": list(member_ids),
-        "distance": distance,
+        "distance": max_distance,
     }
     return {row[0]: row[1] for row in query(db, _USABLE, values)}
 
 
 def find_wallets_of_referrers(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], distance: int
+    db: Connection, organization_id: int, wallet_ids: Collection[int], max_distance: int
 ) -> list[int]:
     """The wallets of the referrers of the members with these wallets, of the referrers of these referrers, and so on.
 
-    The referrer of a member owns the code with which the member was enrolled. `distance` is the maximum number of steps
-    from a member to a referrer.
+    The referrer of a member owns the code with which the member was enrolled. `max_distance` is the maximum number of
+    steps from a member to a referrer.
     """
-    values = {"organization": organization_id, "wallets": list(wallet_ids), "distance": distance}
+    values = {"organization": organization_id, "wallets": list(wallet_ids), "distance": max_distance}
     return list(db.exec_driver_sql(_WALLETS_OF_REFERRERS, values).scalars())
 
 
@@ -159,10 +159,10 @@ def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:
 
 
 def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, int], now: datetime) -> None:
-    """Mark logs as reversed; `reversals` has the ids of logs, each with the id of the event that reversed it."""
+    """Mark logs as reversed; `reversals` maps the id of each log to the id of the event that reversed it."""
     rows = [
-        {"referral_log_id": log, "reversal_loyalty_event_id": event, "updated_at": now}
-        for log, event in reversals.items()
+        {"referral_log_id": log_id, "reversal_loyalty_event_id": event_id, "updated_at": now}
+        for log_id, event_id in reversals.items()
     ]
     change_all(db, _REVERSE, organization_id, rows)
 

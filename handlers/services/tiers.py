@@ -47,7 +47,7 @@ def set_tier(
     key = setting.system_unique_key or call.new_key()
     digest = _digest(member, program, tier, setting)
     reason = setting.description or "The tier was set by request."
-    with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
+    with unit_of_work(call, [member.member_id], reason, reported_types=(TIER_SET, TIER_REMOVED)) as unit:
         earlier = TRACKINGS.find_by(call.db, organization_id, system_unique_key=key)
         if earlier is not None:
             refuse_reuse(key, earlier.request_digest, digest)

@@ -85,7 +85,7 @@ def _report_to(
 ) -> int:
     """Report notices of one moment to the members of these wallets; return the number of new events."""
     execution = Execution(db=db, organization=organization, now=now, request_id="notices")
-    unit = UnitOfWork(execution, reported=(POINTS_EXPIRING,))
+    unit = UnitOfWork(execution, reported_types=(POINTS_EXPIRING,))
     account_ids = {account.ledger_account_id}
     unit.lock_wallets(wallets, account_ids)
     with open_unit(unit, "Points had expired.", account_ids=account_ids):

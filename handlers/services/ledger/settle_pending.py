@@ -35,7 +35,7 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
 def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) -> None:
     """Make waiting mints of the account available now, all or none; raises the first refusal."""
     # The event about available points is reported even if the configuration does not use it.
-    with _open_pending(call, account, transaction_ids, reported=(POINTS_AVAILABLE,)) as (unit, transactions):
+    with _open_pending(call, account, transaction_ids, reported_types=(POINTS_AVAILABLE,)) as (unit, transactions):
         for transaction in posting.with_orders(call.db, unit.organization_id, transactions):
             unit.ledger.make_available(transaction, unit.ledger.accounts[account.ledger_account_id], call.now)
             _add_to_audit_log(call, transaction, {"isPending": False, "availableAt": call.now})
@@ -43,13 +43,13 @@ def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) 
 
 @contextmanager
 def _open_pending(
-    call: Call, account: LedgerAccount, transaction_ids: Collection[int], reported: Collection[str] = ()
+    call: Call, account: LedgerAccount, transaction_ids: Collection[int], reported_types: Collection[str] = ()
 ) -> Iterator[tuple[UnitOfWork, list[Stored]]]:
     """Lock the wallets of pending transactions, and open a unit of work; flush it at the end of the block.
 
-    Yields the unit and the transactions. `reported` is as in `UnitOfWork`. Raises UnknownLedgerTransaction.
+    Yields the unit and the transactions. `reported_types` is as in `UnitOfWork`. Raises UnknownLedgerTransaction.
     """
-    unit, account_ids = UnitOfWork(call, reported=reported), {account.ledger_account_id}
+    unit, account_ids = UnitOfWork(call, reported_types=reported_types), {account.ledger_account_id}
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in transactions.values()]
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)

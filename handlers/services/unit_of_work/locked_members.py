@@ -32,7 +32,7 @@ class LockedMembers:
     possible_types: frozenset[str]
     mode: str
     is_dry_run: bool
-    _reported: frozenset[str]
+    _reported_types: frozenset[str]
 
     def __init__(self) -> None:
         self.members: dict[int, Member] = {}
@@ -57,7 +57,7 @@ class LockedMembers:
         """
         if self.configuration.referral_programs.by_id and self.mode in (FULL, DRY_RUN):
             self.referral_codes = usable_codes(
-                self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
+                self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported_types
             )
             member_ids = {*member_ids, *self.referral_codes.values()}
         stored_ids = [member_id for member_id in member_ids if member_id not in self._created_ids]
@@ -99,7 +99,7 @@ class LockedMembers:
 
         The members who own the wallets are loaded only if movements of the accounts may concern them.
         """
-        max_chain = max_referral_chain(self.configuration, self._reported)
+        max_chain = max_referral_chain(self.configuration, self._reported_types)
         wallets = set(wallet_ids)
         if max_chain and wallets:
             wallets.update(referral_uses.find_wallets_of_referrers(self.db, self.organization_id, wallets, max_chain))
@@ -110,7 +110,7 @@ class LockedMembers:
         self._add(self._find_owners(wallets))
         if max_chain and self.members:
             self.referral_codes = referral_uses.find_usable(
-                self.db, self.organization_id, member_ids=self.members, distance=max_chain
+                self.db, self.organization_id, member_ids=self.members, max_distance=max_chain
             )
 
     def adopt(self, new_members: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:

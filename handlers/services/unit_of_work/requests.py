@@ -35,14 +35,14 @@ def unit_of_work(
     execution: Execution,
     member_ids: Collection[int],
     reason: str,
-    reported: Collection[str] = (),
+    reported_types: Collection[str] = (),
 ) -> Iterator[UnitOfWork]:
     """Lock members and open a unit of work for a request; flush it at the end of the block.
 
-    `reason` is the reason in the derived events; `reported` is as in `UnitOfWork`. Raises MemberErased. If the block
-    raises, nothing is stored.
+    `reason` is the reason in the derived events; `reported_types` is as in `UnitOfWork`. Raises MemberErased. If the
+    block raises, nothing is stored.
     """
-    unit = UnitOfWork(execution, reported=reported)
+    unit = UnitOfWork(execution, reported_types=reported_types)
     _lock_members(unit, member_ids)
     with open_unit(unit, reason):
         yield unit

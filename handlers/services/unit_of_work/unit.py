@@ -55,7 +55,7 @@ class UnitOfWork(LockedMembers):
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
     Only the campaigns with `campaign_keys` are evaluated, if these are set; with `tracing`, expressions are explained;
-    `reported` are types of derived events that are reported even if the configuration does not use them.
+    `reported_types` are types of derived events that are reported even if the configuration does not use them.
 
     `members` are the locked members, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the
     outcome of every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits
@@ -75,7 +75,7 @@ class UnitOfWork(LockedMembers):
         mode: str = FULL,
         campaign_keys: Collection[str] | None = None,
         tracing: bool = False,
-        reported: Collection[str] = (),
+        reported_types: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.execution = execution
@@ -92,7 +92,7 @@ class UnitOfWork(LockedMembers):
         configuration = self.configuration = configuration_of(self.db, self.organization)
         self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self.plans = configuration.plans if campaign_keys is None else configuration.plans.among(campaign_keys)
-        self.possible_types = configuration.possible_types | frozenset(reported)
+        self.possible_types = configuration.possible_types | frozenset(reported_types)
         self.is_open = False
         self.orders: OrderWork | None = None
         self.reversals: Reversals | None = None
@@ -100,7 +100,7 @@ class UnitOfWork(LockedMembers):
         # How many derived events the current tracked event has caused, and the basket that its discounts are taken off.
         self.caused_count = 0
         self.basket: Basket | None = None
-        self._reported = frozenset(reported)
+        self._reported_types = frozenset(reported_types)
         # The keys of points payments among the orders of the events.
         self._payment_keys: frozenset[str] = frozenset()
         # Whether the members' points that wait for events are loaded.

@@ -47,22 +47,24 @@ def usable_codes(
     incoming: Sequence[IncomingEvent],
     loyalty_member_ids: Collection[str],
     member_ids: Collection[int],
-    reported: Collection[str] = (),
+    reported_types: Collection[str] = (),
 ) -> dict[int, int]:
     """The owner's id of each referral code that the events of these members may use, by the code's id.
 
-    The caller locks the owners like the other members. One statement, or none if no program considers any of the
-    possible events.
+    `reported_types` are the types of derived events that the unit of work itself reports. The caller locks the owners
+    like the other members. One statement, or none if no program considers any of the possible events.
     """
     programs = configuration.referral_programs
     if not programs.by_id:
         return {}
     considered = [event for event in incoming if event.event_type in programs.types]
-    # The code that an order was created with also counts for later events of the order, in this batch or another.
-    codes = {code for event in incoming if considered and (code := named_code(event)) is not None}
+    codes: set[str] = set()
+    if considered:
+        # Of all events: the code that an order was created with counts for later events of the order, in any batch.
+        codes = {code for event in incoming if (code := named_code(event)) is not None}
     orders = {name for event in considered if (name := _order(event).get("externalId")) is not None}
     active = [event for event in considered if event.event_type in programs.active_types]
-    max_chain = max_referral_chain(configuration, reported)
+    max_chain = max_referral_chain(configuration, reported_types)
     if not max_chain:
         # Without derived events, only the members of the tracked events can be referred.
         loyalty_member_ids = {event.loyalty_member_id for event in active if event.loyalty_member_id is not None}
@@ -77,20 +79,21 @@ def usable_codes(
         orders=orders,
         loyalty_member_ids=loyalty_member_ids,
         member_ids=member_ids,
-        distance=max_chain or 1,
+        # Without derived events, only the referrers of the events' own members.
+        max_distance=max_chain or 1,
     )
 
 
-def max_referral_chain(configuration: Configuration, reported: Collection[str] = ()) -> int:
-    """The maximum length of a chain in which each referral is a derived event of the one before; mostly 0.
+def max_referral_chain(configuration: Configuration, reported_types: Collection[str] = ()) -> int:
+    """The maximum length of a chain in which each referral is an event derived from the previous referral; mostly 0.
 
-    `reported` are types of derived events that the unit reports regardless of the configuration. If only an event of
-    such a type can be a referral, the chain ends with it.
+    `reported_types` are types of derived events that the unit reports regardless of the configuration. If only an event
+    of such a type can be a referral, the chain ends with that event.
     """
     programs = configuration.referral_programs
     if programs.active_types & configuration.possible_types:
         return 1 + MAX_DEPTH
-    return 0 if programs.active_types.isdisjoint(reported) else 1
+    return 0 if programs.active_types.isdisjoint(reported_types) else 1
 
 
 def may_refer(configuration: Configuration, event: IncomingEvent, usable_code_ids: Collection[int]) -> bool:
