@@ -1,4 +1,4 @@
-"""Writes the steps of a ledger session, by a fixed number of statements for any number of steps."""
+"""Writes the steps of a ledger session, by a fixed number of deferred statements for any number of steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -23,7 +23,7 @@ from persistence.rows import (
 )
 from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_transactions
 
-_WRITE_HOLDINGS = upsert(ledger_balances)
+_WRITE_BALANCES = upsert(ledger_balances)
 
 # Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for each other.
 _WRITE_SUPPLIES = Prepared("""
@@ -71,7 +71,8 @@ _WRITE_MISSING = update_by_id(
 )
 _WRITE_UNEARNED = update_by_id(ledger_transactions, "ledger_transaction_id", "unearned", "updated_at")
 
-_MARK_AWAITING = Prepared("""
+# From now on, the organization may have mints that wait for events.
+_MARK_AWAITS_EVENTS = Prepared("""
 UPDATE organizations SET awaits_events = true WHERE organization_id = %s AND NOT awaits_events
 """)
 
@@ -79,18 +80,18 @@ UPDATE organizations SET awaits_events = true WHERE organization_id = %s AND NOT
 def write_session(
     db: Connection, organization_id: int, session: LedgerSession, reserved_ids: Sequence[int] = ()
 ) -> list[int]:
-    """Write the steps of a session; return the id of the transaction of each step.
+    """Defer the statements that write the steps of a session; return the id of the transaction of each step.
 
     `reserved_ids` are ids for the first postings. A session without steps may still change stored
     transactions, and the dates of the last activity in balances.
     """
     steps = session.steps
-    holdings = _holding_rows(organization_id, session)
+    balances = _balance_rows(organization_id, session)
     if not steps:
         if session.changes_stored:
             _change_stored(db, organization_id, session, (), {})
-        if holdings:
-            defer(db, _WRITE_HOLDINGS, (as_json(holdings),))
+        if balances:
+            defer(db, _WRITE_BALANCES, (as_json(balances),))
         return []
     ids = _ids_of_steps(db, steps, reserved_ids)
     numbered_steps = list(zip(ids, steps, strict=True))
@@ -105,18 +106,18 @@ def write_session(
         ],
     )
     if session.changes_stored:
-        # The changes may be of transactions of this session, which are inserted first.
+        # Some changes may be to transactions of this session, so their inserts go first.
         defer_joined(db, statements)
         statements = []
         _change_stored(db, organization_id, session, numbered_steps, ids_by_step)
     statements += additions(ledger_entries, _entry_rows(organization_id, numbered_steps))
     statements += write_lots(db, organization_id, numbered_steps, session.at)
-    statements.append((_WRITE_HOLDINGS, (as_json(holdings),)))
+    statements.append((_WRITE_BALANCES, (as_json(balances),)))
     supplies = _supply_rows(organization_id, steps)
     if supplies:
         statements.append((_WRITE_SUPPLIES, (as_json(supplies),)))
-    if session.new_waits:
-        statements.append((_MARK_AWAITING, (organization_id,)))
+    if session.new_waiting_mints:
+        statements.append((_MARK_AWAITS_EVENTS, (organization_id,)))
     defer_joined(db, statements)
     return ids
 
@@ -150,7 +151,7 @@ def _change_stored(
     """Update the transactions that the session has confirmed, lowered, captured, reverted, or clawed back in part."""
     ids = [i for i, _ in numbered_steps]
     releases = [
-        # Partial reverts of a pending mint have released this amount, which is subtracted.
+        # The statement subtracts this amount, which partial reverts of a pending mint have released.
         {"ledger_transaction_id": i, "amount": released}
         for i, released in session.released_amounts.items()
     ]
@@ -201,7 +202,7 @@ def _change_stored(
 
 
 def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[str, Any]]:
-    """The rows of mints for which the event has happened that they waited for."""
+    """The rows of the mints whose awaited event has happened."""
     return [
         {"ledger_transaction_id": _stored_id(i, ids), **confirmation._asdict()}
         for i, confirmation in session.confirmed.items()
@@ -275,7 +276,8 @@ def _stored_id(transaction_id: int, ids: Sequence[int]) -> int:
     return transaction_id if transaction_id > 0 else ids[place_of(transaction_id)]
 
 
-def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str, Any]]:
+def _balance_rows(organization_id: int, session: LedgerSession) -> list[dict[str, Any]]:
+    """The rows of the balances that the session has changed."""
     return [
         {
             "organization_id": organization_id,

@@ -75,10 +75,10 @@ class Balances(UndoableState, ABC):
         # Stored mints that wait for an event.
         self._awaiting: dict[AwaitedEvent, list[Stored]] = {}
         # Mints of this unit of work that wait for an event.
-        self.new_waits: list[Posting] = []
+        self.new_waiting_mints: list[Posting] = []
         # By mint whose event has happened: when its points become available.
         self._confirmed: dict[int, Confirmation] = {}
-        super().__init__(self.steps, self.new_waits)
+        super().__init__(self.steps, self.new_waiting_mints)
 
     def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
         """Use this holding for a wallet that is not stored."""

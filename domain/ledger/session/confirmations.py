@@ -33,7 +33,7 @@ class ConfirmationSession(CaptureSession):
         if order_external_id is not None:
             events.add((event_type, order_external_id, 0))
         mints = [mint for event in events for mint in self._awaiting.get(event, ())]
-        for posting in self.new_waits:
+        for posting in self.new_waiting_mints:
             mint = self._stored_as(posting)
             if not events.isdisjoint(_awaited_events(mint)):
                 mints.append(mint)

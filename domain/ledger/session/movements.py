@@ -138,7 +138,7 @@ class Movements(Balances):
             policy_expires_at=None if available_at is None or expires_at is not None else policy_expiry,
         )
         if wait.awaited is not None:
-            self.new_waits.append(posting)
+            self.new_waiting_mints.append(posting)
         return posting
 
     def burn(

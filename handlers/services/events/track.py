@@ -19,7 +19,7 @@ from handlers.services.events.intake import Intake
 from handlers.services.unit_of_work.evaluation import (
     EXPIRED,
     evaluate_derived,
-    evaluate_event,
+    process_event,
 )
 from handlers.services.unit_of_work.orders import OrderWork, sent_orders
 from handlers.services.unit_of_work.reversals import Reversals
@@ -226,7 +226,7 @@ def evaluate(
     for event in accepted:
         if results and deadline is not None and deadline.has_passed():
             break
-        results[event.position] = evaluate_event(unit, event)
+        results[event.position] = process_event(unit, event)
     if not unit.is_dry_run:
         unit.flush()
     return results

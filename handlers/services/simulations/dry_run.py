@@ -16,7 +16,7 @@ from handlers.call import Execution
 from handlers.services.events.intake import Intake
 from handlers.services.references import unknown_member
 from handlers.services.simulations.hypothetical import NOBODY, HypotheticalMember, HypotheticalUnit
-from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_derived, evaluate_event
+from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_derived, process_event
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.tracked import EventOutcome, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -108,7 +108,7 @@ class DryRun:
         Raises the refusal of the event.
         """
         count_before = len(self.unit.outcomes)
-        result = evaluate_event(self.unit, self._tracked)
+        result = process_event(self.unit, self._tracked)
         if result.refusal is not None:
             raise self._refusal(result.refusal)
         new_outcomes = self.unit.outcomes[count_before:]

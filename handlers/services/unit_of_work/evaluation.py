@@ -110,18 +110,21 @@ def evaluate_derived(
     else:
         origin = cause.origin
     for event in derived:
-        evaluate_event(unit, _derived_event(unit, event, reason, cause, origin))
+        process_event(unit, _derived_event(unit, event, reason, cause, origin))
 
 
 def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
     """Store derived events without evaluating them, such as those of a quiet import, for the members' timelines."""
     unit.expect_events(len(derived))
     for event in derived:
-        evaluate_event(unit, _derived_event(unit, event, reason, None, None, is_evaluated=False))
+        process_event(unit, _derived_event(unit, event, reason, is_evaluated=False))
 
 
-def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
-    """Change the order of one event, evaluate the event, then its derived events; a refusal fails only this event."""
+def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
+    """Change the order of one event, evaluate the event if it `is_evaluated`, and store its result.
+
+    Then the events derived from it are processed. A refusal fails only this event.
+    """
     evaluation: Evaluation | None = None
     order: OrderWithItems | None = None
     refusal: Refusal | None = None
@@ -137,7 +140,7 @@ def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
             order, refunds, reverted_events = _settle_order(unit, tracked, order)
             unit.orders.keep(order)
         if unit.is_open and tracked.is_evaluated:
-            if unit.awaited_types or unit.ledger.new_waits:
+            if unit.awaited_types or unit.ledger.new_waiting_mints:
                 unit.confirm_mints(tracked)
             if tracked.event.event_type in unit.configuration.activity_types:
                 unit.ledger.note_event(tracked.member.wallet_id, tracked.event.event_type, tracked.at)
@@ -245,8 +248,8 @@ def _derived_event(
     unit: UnitOfWork,
     derived: DerivedEvent,
     reason: str,
-    cause: TrackedEvent | None,
-    origin: EventOrigin | None,
+    cause: TrackedEvent | None = None,
+    origin: EventOrigin | None = None,
     is_evaluated: bool = True,
 ) -> TrackedEvent:
     """The TrackedEvent of a derived event; not evaluated if its chain is too long or one event caused too many."""

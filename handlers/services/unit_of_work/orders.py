@@ -263,7 +263,7 @@ def _decimal(value: Any) -> Decimal | None:
 
 
 def extent_of(order: Order) -> Extent | None:
-    """The extent to which the status of an order undoes its events; None for a status that undoes nothing."""
+    """How much of the events of an order its status undoes; None for a status that undoes nothing."""
     if order.status in UNDONE:
         return WHOLE
     return Extent.part(order.returned_total, order.total) if order.status == PARTIALLY_RETURNED else None

@@ -40,7 +40,7 @@ class TierWork:
         self._assignments = unit.tier_assignments
         self._log = TierLog()
         self._has_loaded_revertible = False
-        self._news: list[DerivedEvent] = []
+        self._tier_events: list[DerivedEvent] = []
         self._next_id = self._id_source()
 
     def assign(
@@ -76,8 +76,8 @@ class TierWork:
 
     def take_derived(self) -> list[DerivedEvent]:
         """Return a `member-tier-set` or `member-tier-removed` for every tier that changed since the last call."""
-        news, self._news = self._news, []
-        return news
+        tier_events, self._tier_events = self._tier_events, []
+        return tier_events
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Restore the previous tiers of the event's changes, except tiers that have changed since.
@@ -119,7 +119,7 @@ class TierWork:
         is_manual, expires_at = (False, None) if new_tier is None else (new_tier.is_manual, new_tier.expires_at)
         if is_manual or after != before:
             event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=expires_at)
-            self._news.append(event)
+            self._tier_events.append(event)
         return previous_tier
 
     def _tier_of_effect(self, params: Mapping[str, Any]) -> ConfiguredTier:
@@ -181,7 +181,7 @@ class TierWork:
             return
         keys = configuration.tier_keys
         for move in self._assignments.settle(member.member_id, accounts, points):
-            self._news.append(
+            self._tier_events.append(
                 tier_event(member.member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
             )
 
