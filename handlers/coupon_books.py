@@ -73,7 +73,7 @@ def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, A
     """The records that refer to the book."""
     return {
         "campaigns": book_references.find_assigning_actions(call.db, book),
-        "documents": documents.documents_about(call.db, book),
+        "documents": documents.find_documents_about(call.db, book),
     }
 
 

@@ -47,7 +47,10 @@ def stored_bytes(db: Connection, organization_id: int) -> int:
 
 
 def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: datetime, error: str) -> int:
-    """End imports that were not started and got no part since `before`; remove their files and return their number."""
+    """Mark as failed the imports that are still being uploaded and got no part since `before`; remove their files.
+
+    Returns the number of these imports.
+    """
     statement = (
         update(imports)
         .where(

@@ -45,7 +45,7 @@ class FoundMember(NamedTuple):
 
 
 def _tiers_held_by(alias: str, further_columns: str) -> str:
-    """The column with the tiers of a member as JSON, for a query that has `alias` as the name of the members."""
+    """The column with the tiers of a member as JSON; `alias` is the alias of the table of members in the query."""
     return f"""(
     SELECT json_agg(json_build_array(
                         t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT}{further_columns})

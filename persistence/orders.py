@@ -29,11 +29,15 @@ ORDER BY 1, 2
 
 
 def find_order_history(
-    db: Connection, organization_id: int, member_ids: Collection[int], before: datetime, without: Collection[int] = ()
+    db: Connection,
+    organization_id: int,
+    member_ids: Collection[int],
+    before: datetime,
+    excluded_ids: Collection[int] = (),
 ) -> OrderHistory:
-    """The orders of members before a moment, except undone orders and the orders with the ids `without`."""
+    """The orders of members before a moment, except undone orders and the orders with the `excluded_ids`."""
     dates: dict[int, list[datetime]] = {}
-    for member_id, moment in query(db, _DATES, (organization_id, list(member_ids), list(without), before)):
+    for member_id, moment in query(db, _DATES, (organization_id, list(member_ids), list(excluded_ids), before)):
         dates.setdefault(member_id, []).append(moment)
     return OrderHistory(dates)
 

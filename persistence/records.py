@@ -105,15 +105,15 @@ class Records(Generic[Kind]):
         return {value for (value,) in self._rows(name, db, organization_id, values)}
 
     def lock(self, db: Connection, record: Kind) -> Kind:
-        """Lock the record until the transaction ends (see `locks`); return the current one."""
+        """Lock the record until the transaction ends (see `locks`); return the stored record."""
         address = self._address(record)
-        [row] = self._rows(_LOCKED, db, address.pop("organization_id"), address)
+        [row] = self._rows(_RECORDS_FOR_UPDATE, db, address.pop("organization_id"), address)
         return self._kind(*row)
 
     def _rows(
         self, selected: str, db: Connection, organization_id: int, values: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
-        """The rows with these values: records, if `selected` is _RECORDS or _LOCKED, or the values of one column."""
+        """The rows with these values; `selected` is _RECORDS, _RECORDS_FOR_UPDATE, or the name of one column."""
         comparisons = tuple([(name, _comparison(value)) for name, value in values.items()])
         statement = self._statements.get((selected, comparisons))
         if statement is None:
@@ -123,7 +123,7 @@ class Records(Generic[Kind]):
 
     def _compile(self, selected: str, comparisons: tuple[tuple[str, str], ...]) -> Prepared:
         """Compile the statement of `_rows`; each comparison is a column and how it is compared with its parameter."""
-        table, selects_records = self.table, selected in (_RECORDS, _LOCKED)
+        table, selects_records = self.table, selected in (_RECORDS, _RECORDS_FOR_UPDATE)
         conditions = [_CONDITIONS[how](table.c[name]) for name, how in comparisons]
         statement = (
             select(*(self.columns if selects_records else [table.c[selected]]))
@@ -132,7 +132,7 @@ class Records(Generic[Kind]):
         )
         if selects_records and all(how != _ANY for _, how in comparisons):
             statement = statement.order_by(self.id)
-        if selected == _LOCKED:
+        if selected == _RECORDS_FOR_UPDATE:
             statement = statement.with_for_update(key_share=self._key_share)
         return compile_statement(statement)
 
@@ -229,7 +229,7 @@ class Addresses(Generic[Kind]):
 
 
 # What a statement selects, if not the values of one column.
-_RECORDS, _LOCKED = "*", "* FOR UPDATE"
+_RECORDS, _RECORDS_FOR_UPDATE = "*", "* FOR UPDATE"
 _NULL, _TRUE, _FALSE, _ANY, _ONE = "null", "true", "false", "any", "one"
 
 # Constants are a part of the statement, so that the planner can choose a partial index by them.

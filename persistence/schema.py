@@ -92,7 +92,7 @@ def find_state(engine: Engine) -> SchemaState:
     with engine.connect() as connection:
         newer = _newer(connection)
         if newer is not None:
-            return SchemaState((), newer, _allows_for_this_version(connection, newer))
+            return SchemaState((), newer, _accepts_this_version(connection, newer))
         pending = tuple(_pending(connection))
         return SchemaState(pending, None, not pending)
 
@@ -118,7 +118,7 @@ def _pending(connection: Connection) -> list[str]:
     """The names of the migrations that the database lacks; raises SchemaError if it is too new for this version."""
     newer = _newer(connection)
     if newer is not None:
-        if _allows_for_this_version(connection, newer):
+        if _accepts_this_version(connection, newer):
             return []
         raise SchemaError(f"the database is at revision {newer}, of a newer version of the product")
     current_revision = _revision(connection) or ""
@@ -167,7 +167,7 @@ def usable_since() -> str:
     return since
 
 
-def _allows_for_this_version(connection: Connection, newer: str) -> bool:
+def _accepts_this_version(connection: Connection, newer: str) -> bool:
     """True if this version works with the schema, by the note of the version that migrated the database."""
     # The note is `<newest revision> is usable since <revision>`: every version that knows the second revision works.
     noted = connection.execute(text("SELECT obj_description(to_regclass('alembic_version'))")).scalar() or ""

@@ -200,12 +200,12 @@ _SEARCH = """
 
 
 def _find_first_ids(
-    db: Connection, names: tuple[str, ...], values: Mapping[str, Any], moments: Mapping[str, datetime]
+    db: Connection, names: tuple[str, ...], parameters: Mapping[str, Any], moments: Mapping[str, datetime]
 ) -> dict[tuple[str, str], int]:
-    """The id of the first row of each source at each moment or after it, by names of source and moment."""
+    """The id of the first row of each source at or after each moment, by the names of the source and of the moment."""
     statement = _searches(names, tuple(moments))
     keys = [(name, moment) for name in names for moment in moments]
-    return dict(zip(keys, db.execute(statement, {**values, **moments}).one(), strict=True))
+    return dict(zip(keys, db.execute(statement, {**parameters, **moments}).one(), strict=True))
 
 
 @cache

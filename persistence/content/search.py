@@ -1,8 +1,8 @@
 """Searches of documents by index, for any combination of fields.
 
 Each condition reads one range of an index and yields ids. The ids are intersected, so that no plan depends on how many
-rows the planner expects. Pages are read in the order of an index: first the documents that have a value in the field
-that sorts, then the documents without it.
+rows the planner expects. Pages are read in the order of an index: first the documents that have a value in the sort
+field, then the documents without a value.
 """
 
 from __future__ import annotations
@@ -125,23 +125,23 @@ class _Query:
         return select(func.count()).select_from(documents).where(*self._scope())
 
     def facets(self, series: Sequence[str]) -> AnySelect:
-        """The most frequent values of each series among the documents that match: series, value, count."""
+        """The most frequent values of each series among the documents that match: series, value, document count."""
         series_rows = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
-        number = func.count().label("number")
-        counts = select(values.c.text_value, number).where(
+        document_count = func.count().label("document_count")
+        counts = select(values.c.text_value, document_count).where(
             values.c.organization_id == self._organization_id,
             values.c.series == series_rows.c.series.collate("C"),
             func.char_length(values.c.text_value) <= LONGEST_TEXT,
         )
         if self._match is not None:
             counts = counts.where(values.c.content_document_id.in_(select(self._match.c.id)))
-        counts = counts.group_by(values.c.text_value).order_by(number.desc(), text_order(values.c.text_value))
+        counts = counts.group_by(values.c.text_value).order_by(document_count.desc(), text_order(values.c.text_value))
         top = counts.correlate(series_rows).limit(MAX_FACET_VALUES).lateral("counted")
         joined = series_rows.join(top, literal(True))
         return (
-            select(series_rows.c.series, top.c.text_value, top.c.number)
+            select(series_rows.c.series, top.c.text_value, top.c.document_count)
             .select_from(joined)
-            .order_by(series_rows.c.series, top.c.number.desc(), text_order(top.c.text_value))
+            .order_by(series_rows.c.series, top.c.document_count.desc(), text_order(top.c.text_value))
         )
 
     def ordered_statements(self) -> list[AnySelect]:
