@@ -8,7 +8,10 @@ from handlers.services.sign_in import SignIn, TokenRefused, TokenRequest, check_
 
 @operation("createAccessToken", body=token_request, before_transaction=check_credentials)
 def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: TokenRequest) -> Answer:
-    """Issue a token with all permissions of the user, or with the permissions in `scope`."""
+    """Issue a token with all permissions of the user, or with the permissions in `scope`.
+
+    `hook_result` is the result of `check_credentials`.
+    """
     try:
         if isinstance(hook_result, TokenRefused):
             raise hook_result

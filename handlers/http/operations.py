@@ -274,7 +274,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         return max(0.0, exchange.arrived + self._request_seconds - time.perf_counter())
 
     def _run(self, calls: Sequence[HttpCall]) -> list[Rendered | Exception]:
-        """Run a batch of calls of one operation and organization, mostly of one, and render their responses."""
+        """Run a batch of calls of one operation and organization, in most cases one call; render the responses."""
         outcomes: dict[HttpCall, Rendered | Exception] = {}
         requests: dict[HttpCall, Request] = {}
         for call in calls:

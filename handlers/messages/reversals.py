@@ -47,7 +47,7 @@ def _transaction(reversal: RevertedTransaction) -> dict[str, Any]:
 
 
 def _outcome(reversal: RevertedTransaction) -> str:
-    """The word for how far a transaction was reverted: `clamped` if points were missing, since they were spent."""
+    """The outcome of a revert on the wire: `clamped` if points were missing, since they were spent."""
     if reversal.is_release:
         return "released"
     if reversal.is_partial:

@@ -15,7 +15,7 @@ _COMMANDS = {
     "credentials": ("organizations:credentials", "Credentials of programs that use the API."),
     "deliver": ("periodic_work:deliver", "Send due messages to the receivers of webhooks."),
     "distribute": ("database:distribute", "Distribute the database over a cluster of Citus."),
-    "doctor": ("doctor:doctor", "Print what is configured and works."),
+    "doctor": ("doctor:doctor", "Print what is configured, and whether it works."),
     "evaluate-tiers": ("periodic_work:evaluate_tiers", "Evaluate again the tiers that have expired."),
     "expire": ("periodic_work:expire", "Post the expiry of points that are past their date."),
     "export": ("export:export_rows", "Write rows to the standard output."),

@@ -71,8 +71,8 @@ def _check(engine: Engine, as_json: bool) -> None:
 def distribute(shards: int, as_json: bool) -> None:
     """Distribute the database over a cluster of Citus.
 
-    By organization: all rows of one are on one node. For a database with the extension citus, on its coordinator, while
-    no server runs. Existing rows are moved.
+    All rows of an organization are on one node. Run this on the coordinator of a database with the extension citus,
+    while no server runs. Existing rows are moved.
     Run it again after an upgrade: it distributes new tables and leaves the others unchanged.
     """
     from persistence import distribution

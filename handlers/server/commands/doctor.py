@@ -40,7 +40,7 @@ class Finding:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Print what is configured and works.
+    """Print what is configured, and whether it works.
 
     Looks at the settings, the database and its schema; exit code 1 if something is wrong.
     """

@@ -173,7 +173,7 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
 
 
 def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
-    """Set the tiers of members; store and report the members of whom the row changes a value.
+    """Set the tiers of members; store and report the members whose values change.
 
     Each member comes with its row and the values to set. A quiet import reports nothing.
     """

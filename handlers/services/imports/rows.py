@@ -13,7 +13,7 @@ from domain.problems import InvalidRequest
 from handlers.messages import json_text
 from persistence import imports
 
-# The bytes of the unpacked file that are read ahead, up to the end of a row. Rows in memory need a multiple of it.
+# The bytes of the unpacked file that are read ahead, up to the end of a row. In memory, rows need a multiple of that.
 _BYTES_AT_ONCE = 2 * 1024 * 1024
 
 
@@ -103,14 +103,17 @@ class RowReader:
             self._ahead.append(row)
 
     def place_after(self, count: int) -> tuple[int, int]:
-        """The byte and line after the next `count` rows, and after the empty lines behind the last row read."""
+        """The byte and line after the next `count` rows; `count` is 0 only if no row was read ahead.
+
+        After the last row read ahead, this is also after the empty lines that follow it.
+        """
         if count < len(self._ahead):
             row = self._ahead[count - 1]
             return row.next_byte, row.next_line
         return self._read_byte, self._read_line
 
     def take(self, count: int) -> None:
-        """Continue after the next `count` rows."""
+        """Remove the next `count` rows, and continue after them."""
         self.next_byte, self.next_line = self.place_after(count)
         del self._ahead[:count]
 

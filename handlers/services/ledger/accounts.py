@@ -31,7 +31,7 @@ def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> L
     if settings["is_default_account"]:
         LEDGERS.lock(call.db, ledger)
         _audit_former_default(call, ledger)
-    values = {"ledger_account_key": call.new_key(), **_complete(call, settings)}
+    values = {"ledger_account_key": call.new_key(), **_complete_settings_of_account(call, settings)}
     return ledgers.add_account(call.db, ledger, values, call.now)
 
 
@@ -43,7 +43,7 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     """
     account = ledgers.lock_account(call.db, ledger, account)
     call.audit.keep_before(account)
-    settings = _complete(call, asdict(changes.of(account)), account)
+    settings = _complete_settings_of_account(call, asdict(changes.of(account)), account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
     removes_allowance = account.offline_allowance is not None and settings["offline_allowance"] is None
@@ -61,13 +61,17 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     return ledgers.store_account(call.db, ledger, account, settings, call.now)
 
 
-def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
+def _complete_settings_of_account(
+    call: Call, settings: Mapping[str, Any], current: LedgerAccount | None = None
+) -> dict[str, Any]:
     """Check the settings of an account, and fill in settings that follow from others; `current` is None for a new one.
 
     Raises InvalidRequest, UnknownTier or UnknownEventType.
     """
-    tiers = [{**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]]
-    complete = complete_notices(complete_settings({**settings, "tier_expirations": tiers}, current))
+    tier_expirations = [
+        {**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]
+    ]
+    complete = complete_notices(complete_settings({**settings, "tier_expirations": tier_expirations}, current))
     complete["default_availability"] = _complete_terms(complete["default_availability"])
     references.refuse_unknown_event_types(
         configuration_of(call.db, call.organization), Availability.of(complete["default_availability"] or {})
@@ -75,8 +79,8 @@ def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | 
     activities = {activity for policy in complete["expiration_policies"] for activity in policy.get("activities", ())}
     for event_type in sorted(activities - {EARN, SPEND}):
         references.refuse_unknown_event_type(configuration_of(call.db, call.organization), event_type)
-    if tiers:
-        keys = [rule["loyaltyTierKey"] for rule in tiers]
+    if tier_expirations:
+        keys = [rule["loyaltyTierKey"] for rule in tier_expirations]
         references.refuse_unknown_tiers(configuration_of(call.db, call.organization), keys)
     decimals = complete["decimals"]
     return {

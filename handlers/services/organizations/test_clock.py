@@ -203,7 +203,7 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
             _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
             return _Progress.ENDED, None
         place, steps = _Place(moment), steps + 1
-    place = _do_due(db, replace(organization, clock_now=place.moment), place)
+    place = _process_due(db, replace(organization, clock_now=place.moment), place)
     if place.moment != now:
         # Last, as it locks the row of the organization, which senders of messages may change.
         _store(db, organization, clock_now=place.moment, clock_steps=steps)
@@ -213,7 +213,7 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
 def _next_due_moment(
     db: Connection, organization: OrganizationDetails, after: datetime, until: datetime
 ) -> datetime | None:
-    """The first moment after `after`, up to `until`, at which `_do_due` has something to do; None if there is none."""
+    """The first moment after `after`, up to `until`, at which `_process_due` has work; None if there is none."""
     moments = (
         ledger_lots.first_due(db, organization, after, until),
         member_tiers.first_lapse(db, organization.organization_id, after, until),
@@ -222,7 +222,7 @@ def _next_due_moment(
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _do_due(db: Connection, organization: OrganizationDetails, place: _Place) -> _Place:
+def _process_due(db: Connection, organization: OrganizationDetails, place: _Place) -> _Place:
     """Do the due work at a place, kind by kind, for about a second; return the place to continue from."""
     end = time.monotonic() + _STEP_SECONDS
     while not place.is_done:

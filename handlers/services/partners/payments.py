@@ -110,7 +110,10 @@ def _key_of(call: Call) -> PartnerKey:
 
 
 def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentOutcome]:
-    """Track payments of several members, or of one who may be new; return the outcomes by position of the calls."""
+    """Track the payments of a batch; return the outcomes by position of the calls.
+
+    A batch has either one payment, whose member may be new, or payments of several existing members.
+    """
     events: list[IncomingEvent] = []
     origins: list[EventOrigin] = []
     for payment in payments:
@@ -127,7 +130,10 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
         events.append(event)
         # A new member has two events.
         origins += [payment.call.origin] * (1 + payment.is_new)
-    for event, result in zip(events, track(unit, events, origins=origins, claims_payments=False), strict=True):
+    # `create_payment_intents` has claimed the ids of the payments.
+    results = track(unit, events, origins=origins, claims_payments=False)
+    for event, result in zip(events, results, strict=True):
+        # The failure of a `member-created` event does not refuse the enrolment, as in `enrol_accepted`.
         if result.refusal is not None and event.event_type == PAYMENT_CONFIRMED:
             raise result.refusal
     if len(payments) > 1:
@@ -144,7 +150,7 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
 
 
 def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> None:
-    """Raise NotBatchable if another member's event moved a member's points; `member_ids` has each wallet's member."""
+    """Raise NotBatchable if a member's payment moved another member's points; `member_ids` has each wallet's member."""
     if not unit.is_open:
         return
     owners = {outcome.loyalty_event_id: outcome.member_id for outcome in unit.outcomes}

@@ -60,7 +60,12 @@ def next_rewards(
     `answer` is the result of the event, `offers` are the coupon books after it.
     """
     campaigns, is_complete = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, answer))
-    rewards_by_kind: list[Iterable[NextReward]] = [campaigns, _tiers(run), _missions(run), _books(offers)]
+    rewards_by_kind: list[Iterable[NextReward]] = [
+        campaigns,
+        _tiers_in_reach(run),
+        _missions_in_reach(run),
+        _books_in_reach(offers),
+    ]
     rewards = [reward for kind in rewards_by_kind for reward in sorted(kind, key=lambda reward: reward.missing.amount)]
     return rewards[:MAX_REWARDS], is_complete
 
@@ -145,7 +150,7 @@ def _missing_totals(
                 yield action_id, threshold.shortfall(total)
 
 
-def _tiers(run: DryRun) -> Iterator[NextReward]:
+def _tiers_in_reach(run: DryRun) -> Iterator[NextReward]:
     """The tiers for which the member lacks points, each with the number of missing points."""
     unit, member = run.unit, run.member
     points = partial(unit.tier_points, member.wallet_id)
@@ -171,7 +176,7 @@ def _tiers(run: DryRun) -> Iterator[NextReward]:
             yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Missing(POINTS, missing_points), [gift])
 
 
-def _missions(run: DryRun) -> Iterator[NextReward]:
+def _missions_in_reach(run: DryRun) -> Iterator[NextReward]:
     """The missions that the member can still achieve, each with the missing count."""
     unit, member_id = run.unit, run.member.member_id
     if not unit.configuration.missions:
@@ -197,7 +202,7 @@ def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
         yield _gift(ASSIGN_COUPON, couponBookKey=mission.coupon_book_key, amount=Decimal(1))
 
 
-def _books(offers: Iterable[Offer]) -> Iterator[NextReward]:
+def _books_in_reach(offers: Iterable[Offer]) -> Iterator[NextReward]:
     """The coupon books for which the member lacks only points."""
     for offer in offers:
         missing_points, book = offer.missing_points, offer.book

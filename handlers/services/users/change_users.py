@@ -229,7 +229,7 @@ def _refuse_second_address(call: Call, user: User, new_organization_ids: Collect
 
 
 def _replace_groups(call: Call, caller_grant: Grant, user: User, keys: Sequence[str]) -> None:
-    """Set the permission groups of a user in the organization."""
+    """Replace the permission groups of a user in the organization; no `keys` remove all groups."""
     groups = find_groups(call, keys)
     require_grantable(caller_grant, user.membership, user.membership.inline, groups)
     ids = [group.permission_group_id for group in groups]
@@ -243,11 +243,15 @@ def _changed_inline(inline: Grant, update: MembershipUpdate | PermissionsUpdate)
 
 
 def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
-    """Replace the user's inline permissions and groups; fields that the request leaves out stay unchanged."""
+    """Replace the user's inline permissions and groups.
+
+    A request that names no group must contain `isAdmin` and `roles`. A request that names groups may leave them out;
+    then they stay unchanged. An empty list of groups removes all groups.
+    """
     keys = update.permission_group_keys
     if not keys:
         missing_fields = [
-            wire for wire, value in (("isAdmin", update.is_admin), ("roles", update.roles)) if value is None
+            name for name, value in (("isAdmin", update.is_admin), ("roles", update.roles)) if value is None
         ]
         if missing_fields:
             detail = "{0} is required unless permissionGroupKeys names a group"
@@ -277,7 +281,7 @@ def remove_user(call: Call, user: User) -> None:
 def reset_password(call: Call, user: User, permanent: bool | None, password_hash: str) -> None:
     """Give the user another password, which is temporary unless `permanent` is true or the user is an API user.
 
-    With it, the caller could sign in as the user, so the caller must hold all permissions of the user.
+    With the new password the caller could sign in as the user, so the caller must hold all permissions of the user.
     """
     with administering(call) as caller_grant:
         user = lock_user(call, user)
