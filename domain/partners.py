@@ -95,11 +95,13 @@ class PaymentIntent:
             return gov_id
         if gov_id not in (None, self.loyalty_member_id):
             raise MemberNotCreated(
-                f"{self.loyalty_member_id} is neither the loyaltyMemberId nor the userGovId of memberInfo."
+                f"The loyaltyMemberId {self.loyalty_member_id} of the payment intent is neither the loyaltyMemberId "
+                "nor the userGovId of memberInfo."
             )
         if len(self.loyalty_member_id) > MAX_GOV_ID_LENGTH:
             raise MemberNotCreated(
-                f"{self.loyalty_member_id} is longer than a userGovId can be, {MAX_GOV_ID_LENGTH} characters."
+                f"The loyaltyMemberId {self.loyalty_member_id} of the payment intent is longer than a userGovId "
+                f"can be, {MAX_GOV_ID_LENGTH} characters."
             )
         return self.loyalty_member_id
 

@@ -328,7 +328,7 @@ def refuse_referral(
     if referrer.member_id == referred_member_id:
         raise SelfReferral("The code is the member's own.")
     if not referrer.active:
-        raise MemberInactive("The owner of the code is not active.")
+        raise MemberInactive("The owner of the referral code is not active.")
     if not is_referred_active:
         raise MemberInactive("The referred member is not active.")
     if program.audience_id is not None and not is_in_audience:

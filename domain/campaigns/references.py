@@ -177,9 +177,9 @@ def _listed(key: str, keys: Mapping[str, str]) -> str:
         close_name = nearest(key, keys.values())
         close = next((known_key for known_key, name in keys.items() if name == close_name), None)
     suggestion = "" if close is None else f" Did you mean {close} ({keys[close]})?"
-    listed_keys = ", ".join(f"{name}: {known_key}" for known_key, name in islice(keys.items(), MAX_LISTED))
+    listed_keys = ", ".join(f"{known_key} ({name})" for known_key, name in islice(keys.items(), MAX_LISTED))
     more = f" and {len(keys) - MAX_LISTED} more" if len(keys) > MAX_LISTED else ""
-    return f"{suggestion} There are {listed_keys}{more}."
+    return f"{suggestion} The existing keys are {listed_keys}{more}."
 
 
 def faults_of_matches(campaign: Campaign, sources: Sources) -> list[FieldFault]:

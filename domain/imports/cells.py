@@ -224,8 +224,8 @@ class Columns:
                 raise FileFault(f"The column {column_names.get(field, field)} is missing. The first line has {names}.")
         if unknown:
             raise FileFault(
-                f"The column {unknown[0][:100]!r} is unknown. Name it in columnNames, or set ignoreUnknownColumns. The "
-                f"columns can be {', '.join(reads)}."
+                f"The column {unknown[0][:100]!r} is unknown. Map a field to it in columnNames, or set "
+                f"ignoreUnknownColumns. The fields are {', '.join(reads)}."
             )
 
     def name_of(self, field: str) -> str:

@@ -60,7 +60,7 @@ def decode_text(raw: bytes) -> str:
     except UnicodeDecodeError:
         raise UnreadableText("is not valid UTF-8") from None
     if "\x00" in text:
-        raise UnreadableText("holds the character U+0000")
+        raise UnreadableText("contains the character U+0000")
     return text
 
 

@@ -237,6 +237,6 @@ def _nul_faults(value: Any) -> Iterator[FieldFault]:
     """A fault for each text and each object with a U+0000, which PostgreSQL cannot store."""
     for path, node in _values_in(value):
         if type(node) is str and "\x00" in node:
-            yield FieldFault(f"{name_of(path)} holds the character U+0000.", pointer=pointer_to(path))
+            yield FieldFault(f"{name_of(path)} contains the character U+0000.", pointer=pointer_to(path))
         elif type(node) is dict and any("\x00" in name for name in node):
             yield FieldFault(f"{name_of(path)} has a field with U+0000 in its name.", pointer=pointer_to(path))

@@ -113,8 +113,8 @@ def test_members_have_columns_of_custom_attributes():
     [
         (
             "couponBook,code,colour",
-            "The column 'colour' is unknown. Name it in columnNames, or set ignoreUnknownColumns. "
-            "The columns can be couponBook, code.",
+            "The column 'colour' is unknown. Map a field to it in columnNames, or set ignoreUnknownColumns. "
+            "The fields are couponBook, code.",
         ),
         ("couponBook", "The column code is missing. The first line has couponBook."),
         ("couponBook,code,code", "The column code is in the first line twice."),

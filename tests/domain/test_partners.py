@@ -116,7 +116,10 @@ def test_a_member_that_the_next_payment_would_not_find_is_not_created():
     # The payment names 30111222; the data of its member names ana and the government id 77.
     with pytest.raises(MemberNotCreated) as caught:
         _ = intent(member_info=MemberInfo("ana", "77")).new_gov_id
-    assert str(caught.value) == "30111222 is neither the loyaltyMemberId nor the userGovId of memberInfo."
+    assert str(caught.value) == (
+        "The loyaltyMemberId 30111222 of the payment intent is neither the loyaltyMemberId nor the userGovId of "
+        "memberInfo."
+    )
     assert intent(loyalty_member_id="x" * 100, member_info=MemberInfo("ana")).new_gov_id == "x" * 100
     with pytest.raises(MemberNotCreated, match="longer than a userGovId can be, 100 characters"):
         _ = intent(loyalty_member_id="x" * 101, member_info=MemberInfo("ana")).new_gov_id

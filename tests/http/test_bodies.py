@@ -289,7 +289,7 @@ def test_an_unknown_name_is_reported_with_a_similar_one(server):
         (b'{"title": 1e999, "title": 1}', {"": "The body holds a number that is out of range."}),
         (b'{"title": 1e999, ', {"": "The body holds a number that is out of range."}),
         (b'{"title": "a", "extra": [{"b": 1, "b": 1}]}', {"/extra/0/b": "extra[0].b is in the body twice."}),
-        (b'{"title": "a", "extra": {"b": "\\u0000"}}', {"/extra/b": "extra.b holds the character U+0000."}),
+        (b'{"title": "a", "extra": {"b": "\\u0000"}}', {"/extra/b": "extra.b contains the character U+0000."}),
     ],
     ids=["numbers", "a long integer", "only a number", "a number of a name twice", "cut off", "twice", "U+0000"],
 )

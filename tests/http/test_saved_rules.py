@@ -59,8 +59,8 @@ def test_an_unknown_account_is_refused_with_the_existing_ones(shop, rule):
     account = shop.account(alias="stars")
     [text] = fault_texts(shop, running(mint(1), rule=rule))
     assert text.startswith('rules.expression names "pionts", which is the key of no ledger account. ')
-    assert f"Stars: {account['ledgerAccountKey']}" in text
-    assert "Stars: stars" in text
+    assert f"{account['ledgerAccountKey']} (Stars)" in text
+    assert "stars (Stars)" in text
     shop.campaign(running(mint(1), rule="balances.stars >= 0 && balancesAfter.stars >= 0"))
 
 
@@ -80,7 +80,7 @@ def test_the_name_of_a_tier_is_refused_with_the_keys_of_the_tiers(shop, rule):
     tiers = shop.administration.get(f"/loyalty-programs/{program}/tiers")["results"]
     [text] = fault_texts(shop, running(mint(1), rule=rule))
     assert text.startswith('rules.expression names "gold", which is the key of no tier. ')
-    assert f"{tiers[0]['name']}: {tiers[0]['loyaltyTierKey']}" in text
+    assert f"{tiers[0]['loyaltyTierKey']} ({tiers[0]['name']})" in text
     shop.campaign(running(mint(1), rule=rule.replace("gold", tiers[0]["loyaltyTierKey"])))
 
 
@@ -102,7 +102,7 @@ def test_unknown_keys_of_other_kinds_are_refused(shop, rule, kind):
 def test_the_closest_key_is_suggested(shop):
     shop.account(alias="stars")
     [text] = fault_texts(shop, running(mint(1), rule="balances.satrs > 1"))
-    assert "which is the key of no ledger account. Did you mean stars (Stars)? There are " in text
+    assert "which is the key of no ledger account. Did you mean stars (Stars)? The existing keys are " in text
     program = shop.organization.created.loyalty_program_id
     [tier] = shop.administration.get(f"/loyalty-programs/{program}/tiers", limit=1)["results"]
     [text] = fault_texts(shop, running(mint(1), rule=f'"{tier["name"].lower()}" in tiers'))

@@ -175,7 +175,8 @@ class TestLists:
         body = {"organizations": [{"organizationId": other_organization.id, "isAdmin": True, "roles": []}]}
         problem = system.surface.put(f"/users/{ana['userId']}", body, expect=409)
         assert problem["type"] == "/problems/user-exists"
-        assert problem["detail"] == f"Organization {other_organization.id} already has a user with the address {email}."
+        detail = f"Organization {other_organization.id} already has a user with the email address {email}."
+        assert problem["detail"] == detail
         listed = others.surface.get("/users", email=email)["results"]
         assert [user["userId"] for user in listed] == [other_user["userId"]]
         # After the address is free, ana becomes a user of both organizations, and the request can be repeated.

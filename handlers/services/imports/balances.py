@@ -74,7 +74,9 @@ class _Accounts:
         """The account of a row by its values; raises RowFault."""
         if "account" not in values:
             if self._default is None:
-                raise RowFault("The ledger has no default account.", self._step.name_of("account"))
+                raise RowFault(
+                    "The row names no account, and the ledger has no default account.", self._step.name_of("account")
+                )
             return self._default
         name = values["account"]
         account = self._by_name.get(name) or self._by_name.get(name.lower())

@@ -226,7 +226,7 @@ def _decode(raw: RawRow, encoding: str) -> str:
     if raw.fault is not None:
         raise RowFault(raw.fault)
     if b"\x00" in raw.content:
-        raise RowFault("The row holds the character U+0000.")
+        raise RowFault("The row contains the character U+0000, which cannot be stored.")
     try:
         return raw.content.decode(encoding)
     except UnicodeDecodeError as error:

@@ -62,7 +62,7 @@ def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[User
             if not is_email(email):
                 raise InvalidRequest([FieldFault(f"email {email} is not an email address")])
             if email.lower() in existing_emails:
-                raise UserExists(f"The organization already has a user with the address {email}.")
+                raise UserExists(f"The organization already has a user with the email address {email}.")
             existing_emails.add(email.lower())
             new_emails.append(email)
 
@@ -209,7 +209,7 @@ class _AdministratorGuard:
 def _user_of(users_by_email: Mapping[str, User], email: str) -> User:
     user = users_by_email.get(email.lower())
     if user is None:
-        raise UnknownUser(f"The organization has no user with the address {email}.")
+        raise UnknownUser(f"The organization has no user with the email address {email}.")
     return user
 
 

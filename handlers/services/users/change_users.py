@@ -104,7 +104,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
         require_held(caller_grant, new_grant, "These permissions cannot be given")
         organization_id = call.organization.organization_id
         if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
-            raise UserExists(f"The organization already has a user with the address {new.email}.")
+            raise UserExists(f"The organization already has a user with the email address {new.email}.")
         password = new.password
         if password is None and not new.is_external:
             password = passwords.new_secret()
@@ -225,7 +225,7 @@ def _refuse_second_address(call: Call, user: User, new_organization_ids: Collect
         return
     organization_id = users.find_organization_with_email(call.db, new_organization_ids, user.email)
     if organization_id is not None:
-        raise UserExists(f"Organization {organization_id} already has a user with the address {user.email}.")
+        raise UserExists(f"Organization {organization_id} already has a user with the email address {user.email}.")
 
 
 def _replace_groups(call: Call, caller_grant: Grant, user: User, keys: Sequence[str]) -> None:

@@ -67,11 +67,11 @@ def test_an_unknown_key_is_refused_where_it_is_written():
 
 
 def test_the_fault_suggests_a_similar_key():
-    list_of_keys = "There are Gold badge: gold, Silver badge: silver."
+    list_of_keys = "The existing keys are gold (Gold badge), silver (Silver badge)."
     [by_key] = details("badges.golden > 1", BADGES)
     assert by_key.endswith(f'"golden", which is the key of no badge. Did you mean gold (Gold badge)? {list_of_keys}')
     [by_name] = details("badges['silver badge!'] > 1", {"b1": "Gold badge", "b2": "Silver badge"})
-    assert "Did you mean b2 (Silver badge)? There are" in by_name
+    assert "Did you mean b2 (Silver badge)? The existing keys are" in by_name
     [none] = details("badges.xyz > 1", BADGES)
     assert none.endswith(f"the key of no badge. {list_of_keys}")
     [empty] = details("badges.gold > 1", {})
@@ -80,9 +80,9 @@ def test_the_fault_suggests_a_similar_key():
 
 def test_the_fault_lists_20_keys():
     [detail_of_20] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(20)})
-    assert detail_of_20.endswith("N: key-19.")
+    assert detail_of_20.endswith("key-19 (N).")
     [detail_of_22] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(22)})
-    assert detail_of_22.endswith("N: key-19 and 2 more.")
+    assert detail_of_22.endswith("key-19 (N) and 2 more.")
 
 
 def test_a_long_key_is_cut():
