@@ -25,7 +25,7 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 _requests = Counter("loyalty_http_requests", "Requests with a response.", ("operation", "method", "status"))
 _durations = Histogram(
-    "loyalty_http_request_seconds", "Time to respond to a request.", ("operation", "method"), buckets=_BUCKETS
+    "loyalty_http_request_seconds", "Seconds from a request to its response.", ("operation", "method"), buckets=_BUCKETS
 )
 _connections = Gauge(
     "loyalty_database_connections_in_use", "Database connections at work.", multiprocess_mode="livesum"
@@ -111,7 +111,7 @@ def queue_exposition(figures: QueueFigures) -> bytes:
             "Those of them that have failed before and wait to be tried again.",
             figures.retrying,
         ),
-        ("loyalty_queue_dead_letters", "Events on dead-letter lists, of all organizations.", figures.dead),
+        ("loyalty_queue_dead_letters", "Dead letters of all organizations.", figures.dead),
     )
 
 

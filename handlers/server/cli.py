@@ -20,7 +20,7 @@ _COMMANDS = {
     "expire": ("periodic_work:expire", "Post the expiry of points that are past their date."),
     "export": ("export:export_rows", "Write rows to the standard output."),
     "import": ("import_file:import_file", "Import rows from a file."),
-    "mcp": ("mcp:mcp", "Offer reads and dry runs as tools for assistants."),
+    "mcp": ("mcp:mcp", "Offer read operations and dry runs to AI assistants (MCP)."),
     "member": ("member:member", "Print a MEMBER and what happened, the newest first."),
     "migrate": ("database:migrate", "Bring the database's schema up to date."),
     "openapi": ("documents:openapi", "Print one interface's OpenAPI document."),
@@ -32,7 +32,7 @@ _COMMANDS = {
     "sample": ("sample:sample", "Fill a test organization with a program and members."),
     "serve": ("serve:serve", "Run the server until Ctrl-C."),
     "simulate": ("simulate:simulate", "Print what an event would give a member, or a newcomer if none is named."),
-    "token": ("organizations:token", "Print a bearer token for an organization."),
+    "token": ("organizations:token", "Print an access token for an organization."),
     "verify": ("database:verify", "Check members' records, ledger, reports and audit log."),
     "worker": ("worker:worker", "Evaluate queued events and run the periodic jobs."),
 }

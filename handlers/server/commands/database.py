@@ -30,7 +30,11 @@ _PENDING_EXIT, _NEWER_EXIT = 3, 4
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Change nothing; exit code 3: migrations are pending, 4: it is too new.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Change nothing. Exit code 3: migrations are pending; 4: the schema is too new for this version.",
+)
 @json_option
 def migrate(check: bool, as_json: bool) -> None:
     """Bring the database's schema up to date."""

@@ -25,12 +25,12 @@ _TOKEN_SECONDS = 30 * 24 * 3600
 @click.command()
 @organization_option
 @base_url_option
-@click.option("--token", help="The bearer token of the calls; by default a new one with the roles that the tools need.")
+@click.option("--token", help="The access token of the calls; by default a new one with the roles that the tools need.")
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Only tools of this tag, such as members; repeatable."
 )
 def mcp(organization: int | None, base_url: str | None, token: str | None, tags: tuple[str, ...]) -> None:
-    """Offer reads and dry runs as tools for assistants.
+    """Offer read operations and dry runs to AI assistants (MCP).
 
     Speaks the Model Context Protocol on standard input and output, as assistants start it, and asks the running
     server. Nothing that it offers changes anything. Needs the extra `mcp`: `pip install loyalty-server[mcp]`.

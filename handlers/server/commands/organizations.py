@@ -170,7 +170,7 @@ def reset(organization: int, client_id: str | None, as_json: bool) -> None:
 def token(
     organization: int, roles: tuple[str, ...], admin: bool, system_admin: bool, expires: int, as_json: bool
 ) -> None:
-    """Print a bearer token for an organization."""
+    """Print an access token for an organization."""
     from persistence.organizations import find
 
     settings = load_settings()

@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--base-url", help="Where the server is reached (LOYALTY_BASE_URL, or by host and port).")
 @click.option("--organization", type=click.IntRange(1), help="Id of an organization to use, with --token.")
-@click.option("--token", help="A bearer token of that organization; else one is made in the database.")
+@click.option("--token", help="An access token of that organization; by default one is created in the database.")
 @json_option
 def replay(file: Path, base_url: str | None, organization: int | None, token: str | None, as_json: bool) -> None:
     """Try a program on the purchases of a file.

@@ -26,7 +26,7 @@ _log = logging.getLogger("loyalty.serve")
 @click.option("--host", help="Address to listen on (LOYALTY_HOST).")
 @click.option("--port", type=int, help="TCP port to listen on (LOYALTY_PORT).")
 @click.option("--workers", type=int, help="Processes that respond to calls (LOYALTY_WORKERS).")
-@click.option("--worker/--no-worker", default=True, help="Run a `loyalty worker` too, as by default.")
+@click.option("--worker/--no-worker", default=True, help="Whether to run a `loyalty worker`, too; on by default.")
 def serve(host: str | None, port: int | None, workers: int | None, worker: bool) -> None:
     """Run the server until Ctrl-C.
 
