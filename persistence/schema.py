@@ -115,7 +115,7 @@ def differences_on(connection: Connection) -> list[object]:
 
 
 def _pending(connection: Connection) -> list[str]:
-    """The names of the migrations that the database lacks; raises SchemaError if it is too new for this version."""
+    """The names of the migrations that the database lacks; raises SchemaError if its schema is too new."""
     newer = _newer(connection)
     if newer is not None:
         if _accepts_this_version(connection, newer):

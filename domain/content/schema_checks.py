@@ -16,7 +16,7 @@ MOST_SCHEMA_BYTES = 65_536
 MOST_SCHEMA_DEPTH = 64
 MOST_SUBSCHEMAS = 2_000
 MAX_PATTERN = 1_000
-"""Longest pattern, in characters."""
+"""Maximum length of a `pattern` of a schema, in code points."""
 MAX_ESCAPES = 100
 """Backslashes of one pattern: the time to read it grows with their square."""
 MAX_PATTERNS = 10_000

@@ -229,7 +229,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             raise HttpProblem(400, "The operation takes no body.")
 
     async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange) -> bytes | Upload:
-        """The body; for a request with a file, the deadline starts when the file has arrived."""
+        """Read the body. If it has a file, the time for the request counts from the arrival of the file."""
         if body.max_file_bytes is None:
             return await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange))
         upload = await read_upload(receive, exchange, body.max_file_bytes, _UPLOAD_TIMES * self._request_seconds)
