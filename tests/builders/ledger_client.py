@@ -26,6 +26,9 @@ from persistence.tables.ledger import ledger_accounts, ledgers, wallets
 
 START = datetime(2026, 1, 31, tzinfo=UTC)
 
+# For `LedgerClient.capture`: the whole amount of the pending transaction.
+WHOLE = None
+
 Result = TypeVar("Result")
 
 
@@ -129,7 +132,7 @@ class LedgerClient:
         return self.run(work)
 
     def capture(self, ledger_account_id: int, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
-        """Capture pending transactions of an account: (id, amount), where None captures the whole amount."""
+        """Capture pending transactions of an account: (id, amount or `WHOLE`)."""
 
         def work(db: Connection) -> None:
             account = ACCOUNTS.find(db, self.id, ledger_account_id)

@@ -17,7 +17,7 @@ from domain.problems import Refusal
 from persistence import ledger
 from persistence.engine import create_engine
 from persistence.ledger import ACCOUNTS, LEDGERS
-from tests.builders.ledger_client import LedgerClient, Movement
+from tests.builders.ledger_client import WHOLE, LedgerClient, Movement
 
 CONNECTIONS = 24
 
@@ -116,7 +116,7 @@ def test_a_capture_and_a_release_of_one_hold_restore_the_balance(client):
         client.mint(points, ana, 10)
         before = client.balance(points, ana).current_balance
         hold = client.burn(points, ana, 10, manual=True)
-        capture, release = at_once([lambda: client.capture(points, [(hold, None)]), lambda: client.revert(hold)])  # noqa: B023
+        capture, release = at_once([lambda: client.capture(points, [(hold, WHOLE)]), lambda: client.revert(hold)])  # noqa: B023
         # A release after the capture reverts the captured burn: the balance is the same in either order.
         assert isinstance(release, int)
         assert capture in (None, "not-pending")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from domain.ledger.refusals import NotRevertible
-from tests.builders.ledger_client import LedgerClient
+from tests.builders.ledger_client import WHOLE, LedgerClient
 
 
 @pytest.fixture
@@ -32,11 +32,13 @@ def last_balance(client, wallet):
 
 
 def test_points_of_a_mint_that_is_captured_after_their_expiry_expire_at_once(client):
+    # The capture issues all of the supply, and the expiry frees it.
     points = client.account(point_tracking_enabled=True, expires_in_months=1, max_supply=10)
     (ana,) = client.wallets(1)
+    # A `manual` mint is pending until it is captured.
     mint = client.mint(points, ana, 10, manual=True, external_event_date=client.now)
     client.now += timedelta(days=40)
-    client.capture(points, [(mint, None)])
+    client.capture(points, [(mint, WHOLE)])
     assert client.balance(points, ana).current_balance == 0
     assert last_balance(client, ana) == 0
     assert client.issued(points) == {points: 0}
@@ -50,7 +52,7 @@ def test_a_transfer_that_is_captured_after_some_lots_expired_moves_only_the_unex
     client.mint(points, ana, 5, expiration_date=client.now + timedelta(days=30))
     hold = client.transfer(points, ana, ben, 12, manual=True)
     client.now += timedelta(days=10)
-    client.capture(points, [(hold, None)])
+    client.capture(points, [(hold, WHOLE)])
     # The transfer took the 10 points that expire first, which have expired, and 2 of the 5.
     assert client.balance(points, ana).current_balance == 3
     assert client.balance(points, ben).current_balance == 2

@@ -63,7 +63,7 @@ def test_units_are_counted_from_the_first_month_of_a_year(rounding, start_month,
     assert end == local(f"{unit_end}T00:00")
 
 
-def naive_end(day: date, months: int, start_month: int) -> date:
+def first_day_of_next_unit(day: date, months: int, start_month: int) -> date:
     """The first day after `day` on which a unit of `months` months begins, found day by day."""
     while True:
         day += timedelta(days=1)
@@ -77,7 +77,8 @@ def test_every_day_of_five_years_is_rounded_to_the_end_of_its_quarter(start_mont
     while day < date(2029, 1, 1):
         for at in (time(0), time(23, 59, 59)):
             end = ExpiryCalendar(MADRID, start_month).expiry(datetime.combine(day, at, MADRID), 0, "quarter")
-            assert end.astimezone(MADRID) == datetime.combine(naive_end(day, 3, start_month), time(0), MADRID)
+            next_quarter = first_day_of_next_unit(day, 3, start_month)
+            assert end.astimezone(MADRID) == datetime.combine(next_quarter, time(0), MADRID)
         day += timedelta(days=1)
 
 

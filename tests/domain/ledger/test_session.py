@@ -1,4 +1,7 @@
-"""The invariants of the ledger: random postings in any order neither lose nor create points."""
+"""Ledger sessions: random postings in any order neither lose nor create points, and examples of single rules.
+
+The single rules are about rounding, debt, supply, expiry and fiat values.
+"""
 
 from __future__ import annotations
 
@@ -408,7 +411,7 @@ def test_amounts_are_rounded_down_to_the_decimals_of_the_account(decimals, amoun
     ("decimals", "amount", "part", "whole", "share"),
     [(0, 10, 1, 3, "3"), (0, 20, 1, 3, "6"), (2, 10, 1, 3, "3.33"), (2, 20, 2, 3, "13.33"), (2, 10, 3, 3, "10")],
 )
-def test_a_share_is_rounded_down_to_the_digits_of_the_account(decimals, amount, part, whole, share):
+def test_a_share_is_rounded_down_to_the_decimals_of_the_account(decimals, amount, part, whole, share):
     share_of_amount = share_of(account(decimals=decimals), Decimal(amount), Decimal(part), Decimal(whole))
     assert share_of_amount == Decimal(share)
 

@@ -20,6 +20,8 @@ POINTS = account(1, point_tracking_enabled=True, expires_in_months=1)
 CONFIRMED, ORDER = "member-purchase-order-confirmed", "order-1"
 AWAITED = {"eventTypes": [CONFIRMED], "cancelAfter": "P60D"}
 DAY = timedelta(days=1)
+# The moment when the points of the mint that `waiting` describes expire, by the policy of their account.
+EXPIRY = NOON + 32 * DAY
 # The id of the mint that `waiting` and `awaiting` describe.
 STORED_ID = 8
 
@@ -44,10 +46,10 @@ def mint(ledger, points=POINTS, amount=100, expires_at=None, order=None, **terms
 
 
 def waiting(**values):
-    """A stored mint of 100 that is available on the next day."""
+    """A stored mint of 100 that is available on the next day and expires at `EXPIRY`."""
     plain = Stored(STORED_ID, 1, MINT, PENDING, Decimal(100), None, ANA, False, None, None, NOON, None, 2)
     fields = {name: getattr(plain, name) for name in Stored.__slots__}
-    return Stored(**fields | {"available_at": NOON + DAY, "policy_expires_at": NOON + 32 * DAY} | values)
+    return Stored(**fields | {"available_at": NOON + DAY, "policy_expires_at": EXPIRY} | values)
 
 
 def awaiting(order=None, after=None, **values):
@@ -105,8 +107,8 @@ def test_points_that_are_made_available_late_are_dated_at_their_moment():
     ledger = session(at=NOON + 3 * DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(), POINTS)
     assert balance_and_pending(ledger) == (100, 0)
-    assert (capture.available_at, capture.expires_at) == (NOON + DAY, NOON + 32 * DAY)
-    assert capture.lot_moves == (NewLot(ANA, 1, Decimal(100), NOON + 32 * DAY),)
+    assert (capture.available_at, capture.expires_at) == (NOON + DAY, EXPIRY)
+    assert capture.lot_moves == (NewLot(ANA, 1, Decimal(100), EXPIRY),)
     assert (capture.minted, ledger.status_of(waiting())) == (0, SETTLED)
     assert ledger.holding(ANA, 1).last_transaction_date == NOON + DAY
     with pytest.raises(NotPending):
@@ -134,12 +136,12 @@ def test_points_with_their_own_expiry_keep_it_when_they_become_available():
     assert capture.expires_at == NOON + 9 * DAY
 
 
-def test_points_that_have_expired_when_they_are_settled_are_burned_at_once():
-    ledger = session(at=NOON + 40 * DAY, pending_credit=Decimal(100))
-    ledger.make_available(waiting(), POINTS)
+def test_points_that_are_made_available_after_their_expiry_are_burned_at_once_with_the_date_of_the_expiry():
+    ledger = session(at=EXPIRY + 8 * DAY, pending_credit=Decimal(100))
+    ledger.make_available(waiting(policy_expires_at=EXPIRY), POINTS)
     assert balance_and_pending(ledger) == (0, 0)
     _, expiry = ledger.steps
-    assert (expiry.is_expiry, expiry.amount, expiry.details.external_event_date) == (True, 100, NOON + 32 * DAY)
+    assert (expiry.is_expiry, expiry.amount, expiry.details.external_event_date) == (True, 100, EXPIRY)
 
 
 def test_a_pending_mint_that_does_not_wait_cannot_be_made_available():
