@@ -150,20 +150,6 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
     assert "availableAt" not in "".join(lines_before[0])
 
 
-def test_rows_of_points_that_cannot_be_pending_fail(organization):
-    organization.member("ana")
-    Shop(organization).account(pointTrackingEnabled=True, alias="stars")
-    header = "loyaltyMemberId,amount,account,availableAt,expiresAt,pending"
-    rows = ["ana,1,stars,2098-03-15,,true", "ana,1,stars,2098-03-15,2098-03-14,", "ana,1,stars,soon,,"]
-    imports = Imports(organization)
-    job = imports.run("\n".join([header, *rows]), kind="balances")
-    assert [(line, column) for line, column, _ in imports.errors(job)] == [
-        (2, "availableAt"),
-        (3, None),
-        (4, "availableAt"),
-    ]
-
-
 def test_an_export_can_start_after_a_member_or_contain_only_changed_members(organization):
     members = [organization.member(name) for name in ("ana", "ben", "cora")]
     assert member_ids_of(exported(organization, after=members[0]["memberId"])) == ["ben", "cora"]

@@ -348,6 +348,22 @@ def test_faults_of_balances_are_reported(imports, shop):
     assert shop.balance("ana") == 0
 
 
+def test_rows_with_contradictory_or_unreadable_availability_fail(imports, shop):
+    shop.member(loyaltyMemberId="ana")
+    shop.account(pointTrackingEnabled=True, alias="stars")
+    column_by_row = {
+        # A pending row has no moment of availability: a capture makes its points available.
+        "ana,1,stars,2098-03-15,,true": "availableAt",
+        # The points would expire before they are available, which is a fault of the row, not of one column.
+        "ana,1,stars,2098-03-15,2098-03-14,": None,
+        # The moment cannot be read.
+        "ana,1,stars,soon,,": "availableAt",
+    }
+    header = "loyaltyMemberId,amount,account,availableAt,expiresAt,pending"
+    job = imports.run("\n".join([header, *column_by_row]), kind="balances")
+    assert [(line, column) for line, column, _ in imports.errors(job)] == list(enumerate(column_by_row.values(), 2))
+
+
 def test_balances_with_the_same_key_are_imported_once(imports, shop):
     shop.member(loyaltyMemberId="ana")
     rows = "loyaltyMemberId,amount,systemUniqueKey\nana,5,k-1\nana,5,k-1\nana,6,k-1\n"
