@@ -110,14 +110,17 @@ def test_the_minimum_total_of_an_order_applies_if_the_total_is_sent(visit):
     assert problem["type"] == "/problems/coupon-order-total"
     assert problem["detail"] == "The coupon book needs an order of at least 30, and this one has a total of 29.99."
     at.do("assign", orderTotal=30)
+    # A request without a total is not checked.
     at.do("assign", amount=3)
     assert at.do("use", orderTotal=0, expect=409)["type"] == "/problems/coupon-order-total"
     at.do("use", orderTotal=30.01)
     at.do("use")
+    # The minimum applies on the administration surface, too.
     body = {"memberId": at.member["memberId"], "orderTotal": 29}
     path = f"/coupon-books/{at.book['couponBookId']}/use"
     problem = at.books.organization.administration.post(path, body, expect=409)
     assert problem["type"] == "/problems/coupon-order-total"
+    # The list is requested without a total, so the book is open in it.
     assert at.reasons() == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import NamedTuple
 
 import pytest
 
@@ -14,6 +15,14 @@ from tests.builders.tracking import ORDER_CREATED, Shop, key, order, running
 from tests.http.test_coupon_effects import assign, assigned_and_used, use
 
 EXCEEDED = "/problems/coupon-value-exceeded"
+
+
+class Standing(NamedTuple):
+    """A member's coupon: the amounts that were assigned and used, and the remaining value."""
+
+    assigned: int
+    used: int
+    remaining: float | Decimal
 
 
 class Card:
@@ -42,9 +51,9 @@ class Card:
         return response["couponUsages"][0] if expect == 200 else response
 
     def standing(self):
-        """(amount assigned, amount used, remaining value) of the member's coupon, or None without a coupon."""
+        """The standing of the member's coupon, None without a coupon."""
         [coupon] = self.shop.integration.get(f"/members/{self.member}/coupons")["results"] or [None]
-        return coupon and (coupon["amountAssigned"], coupon["amountUsed"], coupon["remainingValue"])
+        return coupon and Standing(coupon["amountAssigned"], coupon["amountUsed"], coupon["remainingValue"])
 
 
 @pytest.fixture
@@ -68,7 +77,7 @@ def test_a_use_takes_a_part_of_the_value_and_a_revert_restores_it(card):
     problem = card.use(7, expect=409)
     assert (problem["type"], problem["detail"], problem["available"]) == (EXCEEDED, "A value of 6 remains, not 7.", 6)
     assert amounts_of(card.revert(first)) == (0, 0, -6, 12)
-    assert card.standing() == (1, 0, 12)
+    assert card.standing() == Standing(assigned=1, used=0, remaining=12)
     assert card.revert(first, expect=409)["type"] == "/problems/coupon-usage-reverted"
 
 
@@ -85,7 +94,7 @@ def test_a_coupon_counts_as_used_when_no_value_remains(card):
     assert amounts_of(card.revert(first)) == (0, -1, Decimal("-11.99"), Decimal("11.99"))
     assert (card.standing(), assigned_and_used(card.books, card.book)) == ((1, 0, Decimal("11.99")), (1, 0))
     assert amounts_of(card.revert(second)) == (0, 0, Decimal("-0.01"), 12)
-    assert card.standing() == (1, 0, 12)
+    assert card.standing() == Standing(assigned=1, used=0, remaining=12)
 
 
 def test_an_assignment_of_several_coupons_has_the_value_of_all(card):
@@ -100,15 +109,15 @@ def test_a_use_can_assign_the_coupon_and_be_repeated_by_its_key(card):
     assert (amounts_of(first), card.standing()) == ((0, 0, 5, 7), (1, 0, 7))
     assert card.use(5, **body) == first
     assert card.use(4, expect=409, **body)["type"] == "/problems/key-reused"
-    assert card.standing() == (1, 0, 7)
+    assert card.standing() == Standing(assigned=1, used=0, remaining=7)
 
 
 def test_the_value_of_a_coupon_is_the_face_value_at_its_assignment(card):
     card.assign()
     card.books.change(card.book, faceValue=20)
-    assert card.standing() == (1, 0, 12)
+    assert card.standing() == Standing(assigned=1, used=0, remaining=12)
     card.assign()
-    assert card.standing() == (2, 0, 32)
+    assert card.standing() == Standing(assigned=2, used=0, remaining=32)
 
 
 def test_a_use_of_a_value_coupon_needs_an_amount(card):
@@ -152,16 +161,19 @@ def test_cancelling_the_assignment_takes_the_remaining_value_and_that_of_later_r
 
 def test_limits_of_periods_count_each_use_and_its_money(organization):
     limits = {"maxUsagesPerPeriod": 3, "usagePeriodType": "daily"}
-    card = Card(organization, maxDiscountPerPeriod=6, discountPeriodType="daily", **limits)
+    card = Card(organization, faceValue=12, maxDiscountPerPeriod=8, discountPeriodType="daily", **limits)
     card.assign()
     first = card.use(4)
-    assert card.use(3, expect=409)["type"] == "/problems/coupon-discount-limit"
+    assert card.use(5, expect=409)["type"] == "/problems/coupon-discount-limit"
     card.use(1)
     card.use(1)
+    # The fourth use would be within the limit of the discount: 4 + 1 + 1 + 1.
     assert card.use(1, expect=409)["type"] == "/problems/coupon-usage-limit"
+    # The revert gives back one use and a discount of 4: two uses with a discount of 2 remain.
     card.revert(first)
-    card.use(4)
-    assert card.standing() == (1, 0, 6)
+    card.use(6)
+    # A value of 12 - 1 - 1 - 6 remains, so the coupon does not count as used.
+    assert card.standing() == Standing(assigned=1, used=0, remaining=4)
 
 
 def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(organization):
@@ -204,4 +216,4 @@ def test_the_remaining_value_is_exported_and_imported(card):
     coupons_import = Imports(card.shop.organization).run(head + "\n".join(lines) + "\n", kind="coupons")
     assert counts(coupons_import)[2:] == (2, 2)
     card.member = other_member
-    assert card.standing() == (3, 0, Decimal("19.5"))
+    assert card.standing() == Standing(assigned=3, used=0, remaining=Decimal("19.5"))
