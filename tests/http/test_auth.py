@@ -171,9 +171,15 @@ def test_unreadable_http_basic_is_refused(ask, value):
 
 
 def test_two_ways_to_authenticate_at_once_are_refused(ask, credentials):
+    reply = ask({**GRANT, **credentials}, basic=tuple(credentials.values()), expect=400)
+    assert reply.json["error"] == "invalid_request"
+
+
+def test_a_client_id_that_differs_from_the_one_of_http_basic_is_refused(ask, credentials):
     basic = tuple(credentials.values())
-    for form in ({**GRANT, **credentials}, {**GRANT, "client_id": "another"}):
-        assert ask(form, basic=basic, expect=400).json["error"] == "invalid_request"
+    ask({**GRANT, "client_id": credentials["client_id"]}, basic=basic)
+    reply = ask({**GRANT, "client_id": "another"}, basic=basic, expect=400)
+    assert reply.json["error"] == "invalid_request"
 
 
 @pytest.mark.parametrize(

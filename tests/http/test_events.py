@@ -440,7 +440,7 @@ def test_a_repeated_failed_event_gets_its_first_failure_on_both_surfaces(shop, m
     assert event_outcome["result"] == first
 
 
-def test_a_repeated_event_gets_its_first_result_after_changes_of_the_configuration(shop, member):
+def test_a_repeated_event_gets_its_first_result_after_changes_of_the_configuration_and_the_member(shop, member):
     campaign = shop.campaign(running(mint(5)))
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     one, cup = event(member), event(member, "cup")

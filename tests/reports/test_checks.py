@@ -56,4 +56,11 @@ def test_a_wrong_total_of_a_wallet_is_found(api, shop, change, level):
 
 
 def test_a_lost_change_is_found(api, shop):
-    assert findings_of(api, shop, "DELETE FROM report_changes WHERE organization_id = :of")
+    findings = findings_of(api, shop, "DELETE FROM report_changes WHERE organization_id = :of")
+    # One mint of 5 points is missing: in the four figures of its account, of which mints use only the first two, and in
+    # the two of its wallet.
+    assert [finding.partition(": differs from ")[2] for finding in findings] == [
+        "its records by -5, -1, 0, 0",
+        "its records by -5, -1",
+    ]
+    assert all("report of mints" in finding for finding in findings)

@@ -14,12 +14,15 @@ def shop(api):
     return Shop(api.organization())
 
 
-def tracking(shop, members, effects) -> list[str]:
-    """The statements that track an event of each member, with `effects` effects; the configuration is cached before."""
+def tracking(shop, members, *, effects_of_each) -> list[str]:
+    """The statements that track an event of each member, which has `effects_of_each` effects.
+
+    The configuration is cached before.
+    """
     shop.track(event(members[0]))
     with count_statements(shop.engine) as statements:
         results = shop.track(*(event(member) for member in members))
-    assert {len(result["effects"]) for result in results} == {effects}
+    assert {len(result["effects"]) for result in results} == {effects_of_each}
     return statements
 
 
@@ -44,7 +47,7 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
     ]
     for key in keys:
         shop.campaign(running(mint(1)), audienceKeys=[key])
-    few, many = tracking(shop, members[:1], 3), tracking(shop, members * 8, 3)
+    few, many = (tracking(shop, among, effects_of_each=3) for among in (members[:1], members * 8))
     assert len(few) == len(many)
     assert [sum("audience_members" in statement for statement in statements) for statements in (few, many)] == [1, 1]
 
@@ -59,11 +62,11 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
         {"matcherType": "list-matcher", "expiresAt": "2026-01-01T00:00:00Z"},
     ],
 )
-def test_lists_are_read_only_if_an_active_audience_has_one(shop, body):
+def test_lists_are_not_read_unless_an_active_audience_has_one(shop, body):
     if body is not None:
         audience(shop, **body)
     shop.campaign(running(mint(1)))
-    assert not any("audience" in statement for statement in tracking(shop, [shop.member()], 1))
+    assert not any("audience" in statement for statement in tracking(shop, [shop.member()], effects_of_each=1))
 
 
 def test_capturing_without_evaluation_reads_no_lists(shop):

@@ -371,9 +371,18 @@ class TestBudget:
         with pytest.raises(CostExceeded):
             run(text, Budget(100))
 
-    def test_an_operand_after_the_deciding_one_costs_nothing(self):
+    @pytest.mark.parametrize(
+        "operands",
+        [
+            pytest.param("true", id="no error"),
+            # The error of the first operand is ignored, because the second one is true.
+            pytest.param("1 / 0 == 1 || true", id="an ignored error before"),
+        ],
+    )
+    def test_an_operand_after_the_deciding_one_costs_nothing(self, operands):
         budget = Budget(1_000)
-        text = "1 / 0 == 1 || true || payload.l.all(x, payload.l.all(y, true))"
+        # The last operand would exceed the budget: it visits 1,000 times 1,000 items.
+        text = f"{operands} || payload.l.all(x, payload.l.all(y, true))"
         assert run(text, budget, payload={"l": [1] * 1_000}) is True
         assert budget.remaining > 900
 
