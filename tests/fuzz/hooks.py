@@ -79,7 +79,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     if are_valid[ParameterLocation.BODY] and isinstance(case.body, dict):
         body = json.loads(json.dumps(case.body))
         _unique(body, "externalKey", 100)
-        _shorten_durations(body)
+        _keep_limits_of_times(body)
         if operation in _BODIES:
             _BODIES[operation](body, case.path_parameters)
         case.body = body
@@ -261,19 +261,23 @@ def _one_end(body: Body, first: str, last: str) -> None:
 
 # Durations that every operation accepts, by the name of the field.
 _DURATIONS = {"validFor": "PT1H", "availableAfter": "P14D", "cancelAfter": "P60D", "cooldown": "PT24H"}
+# Dates that are in the year 0 or 10000 in UTC, because of their offset.
+_BEYOND_THE_YEARS = re.compile(r"0001-01-01T.*\+\d\d:\d\d|9999-12-31T.*-\d\d:\d\d")
 
 
-def _shorten_durations(node: Any) -> None:
-    """Replace durations, whose pattern allows longer ones than the operations do."""
+def _keep_limits_of_times(node: Any) -> None:
+    """Replace durations and dates that satisfy the pattern and format, but exceed the limits of the operations."""
     if isinstance(node, list):
         for child in node:
-            _shorten_durations(child)
+            _keep_limits_of_times(child)
     elif isinstance(node, dict):
         for name, child in node.items():
             if isinstance(child, str) and name in _DURATIONS:
                 node[name] = _DURATIONS[name]
+            elif isinstance(child, str) and _BEYOND_THE_YEARS.fullmatch(child):
+                node[name] = child[:19] + "Z"
             else:
-                _shorten_durations(child)
+                _keep_limits_of_times(child)
 
 
 def _available(body: Body, *, is_mint: bool = True) -> None:
