@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import text
-
 from tests.builders.api import Organization
 from tests.builders.content import Content, item
+from tests.builders.person import give_up
 from tests.builders.users import Users
 
 SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS10cmlnZ2VyLWl0c2VsZg=="
@@ -276,17 +275,8 @@ def _events(organization: Organization, records: dict[str, Any]) -> None:
     a.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
     event["systemUniqueKey"] = str(uuid.uuid4())
     [queued] = i.post("/events/track-async", {"events": [event]}, expect=202)["results"]
-    _give_up(organization, queued["loyaltyEventKey"])
+    give_up(organization.api.engine, organization.id, queued["loyaltyEventKey"])
     a.post(f"/events/{queued['loyaltyEventKey']}/requeue", expect=202)
-
-
-def _give_up(organization: Organization, loyalty_event_key: str) -> None:
-    """Make the queued event a dead letter: no request does that, only repeated faults of the system."""
-    with organization.api.engine.begin() as db:
-        parameters = {"o": organization.id, "k": loyalty_event_key}
-        event_id = "(SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
-        db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE loyalty_event_id = {event_id}"), parameters)
-        db.execute(text(f"UPDATE events SET status = 'failed' WHERE loyalty_event_id = {event_id}"), parameters)
 
 
 def _partners(organization: Organization, records: dict[str, Any]) -> None:
