@@ -17,6 +17,7 @@ from tests.builders import missions
 from tests.builders.badges import Badges, assigns
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
+from tests.builders.points import Points
 from tests.builders.queue import drain
 from tests.builders.referrals import Friends
 from tests.builders.statements import count
@@ -213,12 +214,11 @@ def test_points_with_a_key_like_a_generated_one_are_reported_as_requested(shop):
 
 def test_the_revert_of_a_mint_that_waits_reports_cancelled_points(shop):
     ana = shop.member()
-    created = shop.organization.created
-    transactions = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    points = Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id})
 
     def revert(amount, **terms):
         mint_id = shop.give(ana, amount, **terms)["ledgerTransactionId"]
-        shop.administration.post(f"{transactions}/{mint_id}/revert", {}, expect=200)
+        points.revert(mint_id)
         return mint_id
 
     waiting_id, settled_id = revert(12, availableAfter="P1D"), revert(7)
