@@ -47,9 +47,12 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
     ]
     for key in keys:
         shop.campaign(running(mint(1)), audienceKeys=[key])
-    few, many = (tracking(shop, among, effects_of_each=3) for among in (members[:1], members * 8))
-    assert len(few) == len(many)
-    assert [sum("audience_members" in statement for statement in statements) for statements in (few, many)] == [1, 1]
+    of_one, of_all = (tracking(shop, among, effects_of_each=3) for among in (members[:1], members * 8))
+    assert len(of_one) == len(of_all)
+    assert [sum("audience_members" in statement for statement in statements) for statements in (of_one, of_all)] == [
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
