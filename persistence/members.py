@@ -127,7 +127,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
 def find_taken(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], public_ids: Collection[str]
 ) -> tuple[set[str], set[str]]:
-    """The loyalty member ids and the public ids, among these, that members have already."""
+    """The loyalty member ids and the public ids, among these, that belong to members."""
     parameters = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
     [(ids, taken_public_ids)] = query(db, _TAKEN, parameters)
     return set(ids), set(taken_public_ids)

@@ -280,7 +280,7 @@ class IdAllocator:
         return self._unused_ids.pop()
 
     def take_reserved(self, count: int) -> list[int]:
-        """Return at most `count` ids that are reserved already."""
+        """Return at most `count` of the reserved ids."""
         return [self._unused_ids.pop() for _ in range(min(count, len(self._unused_ids)))]
 
     def __iter__(self) -> Iterator[int]:

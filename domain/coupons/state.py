@@ -135,7 +135,7 @@ class CouponState(UndoableState):
                 self.shared[coupon.coupon_book_id] = coupon.coupon_id
 
     def put_member_coupons(self, member_coupons: Iterable[MemberCoupon]) -> None:
-        """Add members' amounts of coupons, except amounts that are present already."""
+        """Add members' amounts of coupons, except amounts that the state has."""
         for member_coupon in member_coupons:
             self.member_coupons.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 

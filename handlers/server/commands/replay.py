@@ -187,7 +187,7 @@ class _Replay:
         return created
 
     def _create_member(self, loyalty_member_id: str) -> bool:
-        """Create a member; False if it exists already."""
+        """Create a member; False if the member exists."""
         return self._api.post_unless("member-exists", "/members", {"loyaltyMemberId": loyalty_member_id})
 
     def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: ReplayOutcome) -> None:
