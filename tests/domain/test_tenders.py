@@ -83,17 +83,17 @@ def pairs(refunds):
 @pytest.mark.parametrize(
     ("parts", "expected_refunds"),
     [
-        pytest.param([25, 25], [(1250, "12.50", "12.50"), (1250, "12.50", "12.50")], id="4: halves"),
-        pytest.param([20, 30], [(1000, "10.00", "10.00"), (1500, "15.00", "15.00")], id="4: 20.00 first"),
+        pytest.param([25, 25], [(1250, "12.50", "12.50"), (1250, "12.50", "12.50")], id="halves"),
+        pytest.param([20, 30], [(1000, "10.00", "10.00"), (1500, "15.00", "15.00")], id="20.00 first"),
     ],
 )
-def test_example_4_a_return_refunds_each_tender_in_proportion(parts, expected_refunds):
+def test_a_return_refunds_each_tender_in_proportion(parts, expected_refunds):
     till = Till(order(50, ("points", 25), ("card", 25)))
     refunds = pairs([till.give_back(part) for part in parts])
     assert refunds == [(points, Decimal(value), Decimal(money)) for points, value, money in expected_refunds]
 
 
-def test_example_5_three_thirds_add_up():
+def test_three_thirds_add_up():
     till = Till(order("33.33", ("points", "10.00"), ("card", "23.33")))
     refunds = pairs([till.give_back("11.11") for _ in range(3)])
     assert [points for points, _, _ in refunds] == [333, 333, 334]

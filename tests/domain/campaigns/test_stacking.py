@@ -86,14 +86,14 @@ def reasons_of_actions(event, *campaigns, **bench):
         ([cash(10, base="initial"), off(20, base="initial")], 70),
     ],
 )
-def test_example_1_discounts_apply_to_the_reduced_or_to_the_initial_total(actions, rest):
+def test_discounts_apply_to_the_reduced_or_to_the_initial_total(actions, rest):
     event = order(100)
     run(event, campaign(*[action(number, discount, priority=number) for number, discount in enumerate(actions, 1)]))
     assert event.basket.remaining_total == rest
 
 
 @pytest.mark.parametrize("priority", [1, 9])
-def test_example_2_only_the_exclusive_campaign_applies(priority):
+def test_only_the_exclusive_campaign_applies(priority):
     exclusive_campaign = campaign(action(1, off(20), priority=priority), exclusive=True)
     ordinary = campaign(action(2, cash(10), priority=5), campaign_id=2)
     event = order(100)
@@ -114,7 +114,7 @@ def a_b_c(**points):
     )
 
 
-def test_example_3_the_best_action_applies():
+def test_the_best_action_applies():
     evaluation = run(order(80), a_b_c())
     assert [(outcome.action.action_id, outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [
         (3, "mint-points", 9)
@@ -126,7 +126,7 @@ def test_example_3_the_best_action_applies():
     }
 
 
-def test_example_3_what_a_limit_leaves_decides():
+def test_what_a_limit_leaves_decides():
     limit = {"scope": "member", "type": "points", "period": "monthly", "limit": 300}
     limited_campaign = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
     bench = Bench(limited_campaign, accounts=[POINTS_ACCOUNT])
@@ -144,28 +144,28 @@ def shirt_and_mug(scope, per):
     return campaign(in_group(1, off(20)), in_group(2, cash(5, per=per)), groups=[group(scope=scope)])
 
 
-def test_example_4_each_item_takes_its_best_action():
+def test_each_item_takes_its_best_action():
     evaluation = run(order(shirt=30, mug=10), shirt_and_mug("item", "item"))
     assert discounts(evaluation) == [(1, 6), (2, 5)]
     assert [outcome.discount.allocation for outcome in evaluation.effects] == [((0, 6),), ((1, 5),)]
     assert evaluation.discount_total == 11
 
 
-def test_example_4_the_whole_order_takes_the_best_action():
+def test_the_whole_order_takes_the_best_action():
     evaluation = run(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
     assert discounts(evaluation) == [(2, 10)]
     reasons = reasons_of_actions(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
     assert reasons[1] == ("BEATEN_BY", {"actionId": 2, "worth": 8, "winnerWorth": 10})
 
 
-def test_example_5_a_later_discount_is_cut():
+def test_a_later_discount_is_cut():
     evaluation = run(order(100), campaign(action(1, off(60, base="initial")), action(2, off(50, base="initial"))))
     assert discounts(evaluation) == [(1, 60), (2, 40)]
     assert statuses(evaluation) == [(1, "executed"), (2, "partial")]
 
 
 @pytest.mark.parametrize(("minimum", "applies"), [(68, False), (60, True)])
-def test_example_8_rules_see_what_discounts_left(minimum, applies):
+def test_rules_see_what_discounts_left(minimum, applies):
     evaluation = run(
         order(shirt=30, trousers=40),
         campaign(
@@ -176,7 +176,7 @@ def test_example_8_rules_see_what_discounts_left(minimum, applies):
     assert statuses(evaluation) == [(1, "executed"), *([(2, "executed")] if applies else [])]
 
 
-def test_example_9_without_the_winner_the_next_best_wins():
+def test_without_the_winner_the_next_best_wins():
     winner = campaign(in_group(1, off(30)), groups=[group()], campaign_id=1, active=False)
     others = campaign(in_group(2, off(20)), in_group(3, off(10)), groups=[group()], campaign_id=2)
     assert discounts(run(order(100), winner, others)) == [(2, 20)]
