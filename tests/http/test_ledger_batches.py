@@ -176,7 +176,10 @@ def test_items_with_missing_or_surplus_fields_fail(points, batch, ana_with_100):
     assert response["processed"] == []
     fields = [{e["pointer"].rpartition("/")[2] for e in item["error"]["errors"]} for item in response["failed"]]
     assert fields == [names for _, names in cases]
-    assert slugs(batch.post({**revert, "fiatValue": 1})) == {0: "fiat-not-allowed"}
+    with_fiat = batch.post({**revert, "fiatValue": 1})
+    assert slugs(with_fiat) == {0: "fiat-not-allowed"}
+    detail = "A revert has no fiatValue, fiatGrossAmount or fiatCurrency."
+    assert with_fiat["failed"][0]["error"]["detail"] == detail
     assert slugs(batch.post({**revert, "ledgerId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "ledgerAccountId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "organizationId": 2**40})) == {0: "not-found"}

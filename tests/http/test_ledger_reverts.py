@@ -120,7 +120,11 @@ def test_a_revert_can_return_a_part_of_the_fiat_value(points, ana_with_100):
     assert (row["fiatValue"], row["fiatCurrency"]) == (Decimal("2.5"), "EUR")
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == Decimal("7.5")
     mint = post(points, None, ana_with_100, 1)
-    assert points.revert(mint, partialFiatValue=0, expect=409)["type"] == "/problems/fiat-not-allowed"
+    problem = points.revert(mint, partialFiatValue=0, expect=409)
+    assert (problem["type"], problem["detail"]) == (
+        "/problems/fiat-not-allowed",
+        "Only the revert of a burn has a partialFiatValue.",
+    )
     other = post(points, ana_with_100, None, 1, fiatValue=1)
     points.revert(other, partialFiatValue=-1, expect=400)
     assert points.revert(other, partialFiatValue=0)[0]["fiatValue"] == 0

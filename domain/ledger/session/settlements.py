@@ -110,12 +110,17 @@ class LedgerSession(ConfirmationSession):
     def _refuse_revert(
         self, transaction: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> None:
-        """Refuse the revert of a transaction that cannot be reverted, or not in this way."""
+        """Refuse the revert of a transaction that cannot be reverted, or not in this way.
+
+        `partial_fiat` is the part of the value in money that the revert returns, None for all of it.
+        """
         if self.status_of(transaction) == REVERTED:
             raise AlreadyReverted(f"Transaction {transaction.ledger_transaction_id} has already been reverted.")
         _refuse_not_revertible(transaction)
-        if (partial_fiat is not None and transaction.transaction_type != BURN) or details.fiat != NO_FIAT:
-            raise FiatNotAllowed("Only the revert of a burn has a fiat value.")
+        if partial_fiat is not None and transaction.transaction_type != BURN:
+            raise FiatNotAllowed("Only the revert of a burn has a partialFiatValue.")
+        if details.fiat != NO_FIAT:
+            raise FiatNotAllowed("A revert has no fiatValue, fiatGrossAmount or fiatCurrency.")
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
 

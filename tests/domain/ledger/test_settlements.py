@@ -320,20 +320,17 @@ def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
         session().revert(stored_transaction(), POINTS, KEY, partial_fiat=Decimal(1))
 
 
-@pytest.mark.parametrize(
-    ("transaction", "details", "partial_fiat"),
-    [
-        (stored_transaction(MINT), KEY, Decimal(1)),
-        (stored_transaction(TRANSFER), KEY, Decimal(0)),
-        (stored_transaction(BURN), Details("key", fiat=Fiat(Decimal(1))), None),
-        (stored_transaction(BURN), Details("key", fiat=Fiat(currency="EUR")), None),
-        (stored_transaction(BURN), Details("key", fiat=Fiat(gross_amount=Decimal(1))), None),
-    ],
-)
-def test_only_the_revert_of_a_burn_has_a_value_in_money(transaction, details, partial_fiat):
+@pytest.mark.parametrize(("transaction_type", "partial_fiat"), [(MINT, Decimal(1)), (TRANSFER, Decimal(0))])
+def test_only_the_revert_of_a_burn_returns_a_part_of_a_value_in_money(transaction_type, partial_fiat):
     ledger = session(ana=amounts(current=30), ben=amounts(current=30))
-    with pytest.raises(FiatNotAllowed):
-        ledger.revert(transaction, POINTS, details, partial_fiat=partial_fiat)
+    with pytest.raises(FiatNotAllowed, match=r"^Only the revert of a burn has a partialFiatValue\.$"):
+        ledger.revert(stored_transaction(transaction_type), POINTS, KEY, partial_fiat=partial_fiat)
+
+
+@pytest.mark.parametrize("fiat", [Fiat(Decimal(1)), Fiat(currency="EUR"), Fiat(gross_amount=Decimal(1))])
+def test_a_revert_has_no_value_in_money_of_its_own(fiat):
+    with pytest.raises(FiatNotAllowed, match=r"^A revert has no fiatValue, fiatGrossAmount or fiatCurrency\.$"):
+        session(ana=amounts(current=30)).revert(stored_transaction(BURN), POINTS, Details("key", fiat=fiat))
 
 
 @pytest.mark.parametrize(
