@@ -42,6 +42,11 @@ def pending(shop, member, account=None):
     return [(t["transactionType"], t["amount"], t["ledgerTransactionId"]) for t in transactions if t["status"] == 0]
 
 
+def capture(shop, transaction_id, amount):
+    body = {"transactions": [{"ledgerTransactionId": str(transaction_id), "captureAmount": amount}]}
+    shop.administration.post(f"{account_path(shop)}/captures", body, expect=200)
+
+
 def capture_all(shop, member, account=None):
     transactions = [{"ledgerTransactionId": str(transaction[2])} for transaction in pending(shop, member, account)]
     body = {"transactions": transactions}
@@ -94,6 +99,74 @@ def test_authorized_effects_count_against_limits_until_the_event_is_cancelled(sh
     assert [outcome["status"] for outcome in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 4
     shop.check_ledger()
+
+
+def limit_usage(shop):
+    """The used amount of each limit, by its type."""
+    return {row.type: row.used for row in shop.rows("campaign_limit_counters")}
+
+
+@pytest.fixture
+def authorized(shop, member):
+    """An authorized order of 100 for 100 points, which count against a limit on points and one on events."""
+    shop.campaign(
+        running(mint(("=", "order.total"))),
+        eventType=ORDER_CREATED,
+        pointsMonthlyLimitPerMember=1000,
+        maxTransactionsPerMember=50,
+    )
+    result = authorize(shop, order(member, 100, external_id="o-1"))
+    assert limit_usage(shop) == {"points": 100, "transactions": 1}
+    return result
+
+
+@pytest.mark.parametrize(
+    ("captured_amount", "remaining_balance"),
+    [
+        pytest.param(30, 30, id="capture a part"),
+        pytest.param(0, 0, id="capture nothing"),
+        pytest.param(None, 0, id="revert the pending transaction"),
+    ],
+)
+def test_points_that_are_released_by_request_still_count_against_limits(
+    shop, member, authorized, captured_amount, remaining_balance
+):
+    [(_, _, transaction_id)] = pending(shop, member)
+    if captured_amount is None:
+        shop.administration.post(f"{account_path(shop)}/transactions/{transaction_id}/revert", {}, expect=200)
+    else:
+        capture(shop, transaction_id, captured_amount)
+    assert (pending(shop, member), shop.balance(member)) == ([], remaining_balance)
+    assert limit_usage(shop) == {"points": 100, "transactions": 1}
+
+
+@pytest.mark.parametrize("captured_amount", [None, 30])
+@pytest.mark.parametrize("statuses", [("cancelled",), ("rejected",), ("confirmed", "returned")])
+def test_undoing_an_authorized_order_gives_limits_everything_back(shop, member, authorized, statuses, captured_amount):
+    if captured_amount is not None:
+        capture(shop, pending(shop, member)[0][2], captured_amount)
+    for status in statuses:
+        shop.track_one(order(member, None, status, external_id="o-1"))
+    assert (pending(shop, member), shop.balance(member)) == ([], 0)
+    assert limit_usage(shop) == {"points": 0, "transactions": 0}
+
+
+@pytest.mark.parametrize("captured_amount", [None, 30])
+def test_cancelling_an_authorized_event_gives_limits_everything_back(shop, member, authorized, captured_amount):
+    if captured_amount is not None:
+        capture(shop, pending(shop, member)[0][2], captured_amount)
+    shop.integration.post(f"/events/{authorized['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert (pending(shop, member), shop.balance(member)) == ([], 0)
+    assert limit_usage(shop) == {"points": 0, "transactions": 0}
+
+
+def test_a_partial_return_of_an_authorized_order_gives_limits_on_points_the_returned_share_back(
+    shop, member, authorized
+):
+    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
+    shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=[{"total": 40}]))
+    assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 60)]
+    assert limit_usage(shop) == {"points": 60, "transactions": 1}
 
 
 def test_an_authorized_burn_holds_the_points(shop, member):
