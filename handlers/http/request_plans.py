@@ -193,11 +193,15 @@ class ParameterPlan:
             if name in parameters:
                 texts.setdefault(name, []).append(text)
             elif self._families and (family := self._family_of(name)):
-                if len(pairs_by_family.setdefault(family, [])) < MAX_FAMILY and len(text) <= MAX_FAMILY_TEXT:
-                    pairs_by_family[family].append((name, text))
-                else:
-                    detail = f"{name[:100]} is too long, or one of more than {MAX_FAMILY} parameters {family}."
+                family_pairs = pairs_by_family.setdefault(family, [])
+                if len(text) > MAX_FAMILY_TEXT:
+                    detail = f"The value of {name[:100]} has more than {MAX_FAMILY_TEXT} characters."
                     faults.append(FieldFault(detail, parameter=name[:100]))
+                elif len(family_pairs) >= MAX_FAMILY:
+                    detail = f"There are more than {MAX_FAMILY} parameters whose names begin with {family}"
+                    faults.append(FieldFault(detail, parameter=name[:100]))
+                else:
+                    family_pairs.append((name, text))
             else:
                 detail = f"The query parameter {name[:100]} is not known here.{did_you_mean(name, parameters)}"
                 faults.append(FieldFault(detail, parameter=name[:100]))
