@@ -38,7 +38,7 @@ from domain.programs import LoyaltyProgram, configured_tiers, schedules_of
 from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
 from domain.tiers import ConfiguredTier, TierSchedule
 from domain.triggers import Listener
-from handlers.services.possible_events import possible_types
+from handlers.services.possible_events import possible_derived_types
 from persistence import (
     audiences,
     campaigns,
@@ -64,7 +64,7 @@ class Configuration:
     badges by key, `missions` all missions by id, `functions` the functions of expressions, and `listeners` the active
     triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the tier.
     `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the types of
-    events that keep points alive; `possible_types` are the types of derived events that can occur.
+    events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
     `location_timezones` has the time zones of locations, by code.
 
     `speaks_of_missions` is True if an expression reads the progress of missions, or an effect advances one;
@@ -98,7 +98,7 @@ class Configuration:
     referral_programs: ReferralPrograms
     main_accounts: Mapping[int | None, LedgerAccount | None]
     default_account: LedgerAccount | None
-    possible_types: frozenset[str]
+    possible_derived_types: frozenset[str]
     discounts_orders: bool
     reads_order_after: bool
     location_timezones: Mapping[str, str]
@@ -217,7 +217,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         discounts_orders=DISCOUNT in rules.effect_ids or rules.read_order_after,
         reads_order_after=rules.read_order_after,
         location_timezones=details.location_timezones,
-        possible_types=possible_types(
+        possible_derived_types=possible_derived_types(
             moves_tiers=SET_TIER in rules.effect_ids or any(schedule.moves for schedule in tier_schedules),
             has_badges=bool(badges_),
             has_missions=bool(rules.missions_by_type),

@@ -17,7 +17,7 @@ from domain.event_types import (
 )
 
 
-def possible_types(
+def possible_derived_types(
     *,
     moves_tiers: bool,
     has_badges: bool,

@@ -122,7 +122,7 @@ class LedgerEvents:
         Expiries and ends of holds, which happen by time, are not reported.
         """
         events = []
-        is_reported = TRANSACTION_CREATED in self._unit.possible_types
+        is_reported = TRANSACTION_CREATED in self._unit.possible_derived_types
         for step in steps:
             if not isinstance(step, Posting):
                 continue
@@ -172,7 +172,7 @@ class LedgerEvents:
 
         Inactive and erased members get no event. If nothing uses events of this type, there are none at all.
         """
-        if POINTS_EXPIRED not in self._unit.possible_types:
+        if POINTS_EXPIRED not in self._unit.possible_derived_types:
             return []
         amounts: dict[tuple[int, int, datetime], Decimal] = {}
         for step in steps:

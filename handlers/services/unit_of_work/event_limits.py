@@ -125,7 +125,10 @@ def _occasions(
     by_type = {event_type: set(occasions.values()) for event_type, occasions in days.items()}
     moments = {occasion.at for occasions in by_type.values() for occasion in occasions} | {unit.now}
     derived = {_Occasion(at) for at in moments}
-    return {**by_type, **{event_type: derived | by_type.get(event_type, set()) for event_type in unit.possible_types}}
+    return {
+        **by_type,
+        **{event_type: derived | by_type.get(event_type, set()) for event_type in unit.possible_derived_types},
+    }
 
 
 def _locations(unit: UnitOfWork, tracked: Sequence[TrackedEvent]) -> Mapping[str, str | None]:

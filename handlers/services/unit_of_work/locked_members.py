@@ -29,7 +29,7 @@ class LockedMembers:
     organization_id: int
     ledger: LedgerSession
     configuration: Configuration
-    possible_types: frozenset[str]
+    possible_derived_types: frozenset[str]
     mode: str
     is_dry_run: bool
     _reported_types: frozenset[str]
@@ -140,7 +140,7 @@ class LockedMembers:
         They do if movements are reported as events, or if one of the accounts is in `member_accounts`: its movements
         can change a tier, or its points expire depending on the tier.
         """
-        if not self.possible_types.isdisjoint(_MOVEMENT_EVENTS):
+        if not self.possible_derived_types.isdisjoint(_MOVEMENT_EVENTS):
             return bool(account_ids)
         return not self.configuration.member_accounts.isdisjoint(account_ids)
 

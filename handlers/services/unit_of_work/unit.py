@@ -92,7 +92,7 @@ class UnitOfWork(LockedMembers):
         configuration = self.configuration = configuration_of(self.db, self.organization)
         self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
         self.plans = configuration.plans if campaign_keys is None else configuration.plans.among(campaign_keys)
-        self.possible_types = configuration.possible_types | frozenset(reported_types)
+        self.possible_derived_types = configuration.possible_derived_types | frozenset(reported_types)
         self.is_open = False
         self.orders: OrderWork | None = None
         self.reversals: Reversals | None = None

@@ -311,10 +311,11 @@ class MissionWork:
 def _missions_of(unit: UnitOfWork) -> set[int]:
     """The ids of the missions that the unit can move, or whose progress an expression may read."""
     configuration = unit.configuration
+    # None for a request, which may cause events of any type.
     if unit.event_types is None or configuration.speaks_of_missions:
         return set(configuration.missions)
     by_type = configuration.missions_by_type
-    event_types = unit.event_types | configuration.possible_types
+    event_types = unit.event_types | configuration.possible_derived_types
     return {compiled.mission.mission_id for event_type in event_types for compiled in by_type.get(event_type, ())}
 
 

@@ -91,7 +91,7 @@ def max_referral_chain(configuration: Configuration, reported_types: Collection[
     of such a type can be a referral, the chain ends with that event.
     """
     programs = configuration.referral_programs
-    if programs.active_types & configuration.possible_types:
+    if programs.active_types & configuration.possible_derived_types:
         return 1 + MAX_DEPTH
     return 0 if programs.active_types.isdisjoint(reported_types) else 1
 
