@@ -254,8 +254,8 @@ class TierAssignments:
         # Tiers of an inactive program do not change.
         return HeldTier(tier.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at, tier.floor)
 
-    def settle(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
-        """Assign the member to the tiers by points after changes of these accounts; returns the moves."""
+    def move_by_points(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
+        """Move the member to the tiers by points after changes of these accounts; return the moves."""
         moves = []
         for program_id, schedule in self._schedules.items():
             member_program = (member_id, program_id)

@@ -106,7 +106,7 @@ def test_points_change_a_tier_with_a_floor_and_no_fixed_tier():
         (HeldTier(SILVER, is_manual=True), HeldTier(SILVER, is_manual=True)),
     ):
         assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): held_tier}, NOON)
-        moves = assignments.settle(MEMBER, {ACCOUNT}, points_earned((NOON, 1000)))
+        moves = assignments.move_by_points(MEMBER, {ACCOUNT}, points_earned((NOON, 1000)))
         assert assignments.stored_tier((MEMBER, PROGRAM)) == settled_tier
         assert [(move.before, move.after) for move in moves] == [(SILVER, GOLD)] * (
             settled_tier.loyalty_tier_id == GOLD

@@ -268,7 +268,7 @@ def test_a_tier_that_is_updated_step_by_step_equals_the_tier_of_all_points_at_th
         at, history = at + timedelta(days=days), history + more
         points = points_of(history)
         assignments = TierAssignments((program,), held_tiers, at)
-        assignments.settle(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)
+        assignments.move_by_points(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)
         held_tiers = {**held_tiers, **{place: tier for place, tier in assignments.changed.items() if tier is not None}}
         if (MEMBER, PROGRAM) in held_tiers:
             assert assignments.tier_ids(MEMBER, lambda _, points=points: points) == [
@@ -280,11 +280,11 @@ def test_a_member_moves_when_points_leave_the_period():
     program = schedule(YEAR)
     points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
     assignments = TierAssignments((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
-    [move] = assignments.settle(MEMBER, {ACCOUNT}, lambda _: points)
+    [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, lambda _: points)
     until = datetime(2026, 6, 1, tzinfo=UTC)
     assert (move.after, move.expires_at) == (GOLD, until)
     later_assignments = TierAssignments((program,), dict(assignments.changed), until)
-    [move] = later_assignments.settle(MEMBER, (), lambda _: points)
+    [move] = later_assignments.move_by_points(MEMBER, (), lambda _: points)
     assert (move.before, move.after, move.expires_at) == (GOLD, BASIC, None)
 
 

@@ -164,29 +164,29 @@ def tier_assignments(held_tier: HeldTier | None, *tier_schedules: TierSchedule) 
 
 def test_points_move_a_member_up_and_down():
     assignments = tier_assignments(HeldTier(BASIC))
-    [up] = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
+    [up] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
     assert (up.member_id, up.before, up.after) == (MEMBER, BASIC, GOLD)
     assert assignments.tier_ids(MEMBER, points_of(600)) == [GOLD]
-    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(700)) == []
-    [down] = assignments.settle(MEMBER, {ACCOUNT}, points_of(10))
+    assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(700)) == []
+    [down] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(10))
     assert (down.before, down.after) == (GOLD, BASIC)
     assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(BASIC)}
 
 
 def test_points_of_other_accounts_move_no_member():
     assignments = tier_assignments(HeldTier(BASIC))
-    assert assignments.settle(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
+    assert assignments.move_by_points(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
     assert assignments.changed == {}
 
 
 def test_a_member_new_to_a_program_gets_a_tier():
-    [move] = tier_assignments(None).settle(MEMBER, {ACCOUNT}, points_of(1))
+    [move] = tier_assignments(None).move_by_points(MEMBER, {ACCOUNT}, points_of(1))
     assert (move.before, move.after) == (None, BASIC)
 
 
 def test_a_member_below_the_lowest_tier_has_none_if_there_is_no_default_tier():
     assignments = tier_assignments(HeldTier(SILVER), schedule(Step(SILVER, Decimal(200), 1), default=None))
-    [move] = assignments.settle(MEMBER, {ACCOUNT}, points_of(199))
+    [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(199))
     assert (move.before, move.after) == (SILVER, None)
     assert assignments.changed == {(MEMBER, PROGRAM): None}
     assert assignments.tier_ids(MEMBER, points_of(199)) == []
@@ -194,14 +194,14 @@ def test_a_member_below_the_lowest_tier_has_none_if_there_is_no_default_tier():
 
 def test_a_program_with_only_its_default_tier_moves_no_member():
     assignments = tier_assignments(None, schedule(Step(BASIC, Decimal(0), 0)))
-    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(600)) == []
+    assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600)) == []
     assert assignments.changed == {}
 
 
 @pytest.mark.parametrize("expires_at", [None, NOON + timedelta(seconds=1)])
 def test_a_tier_set_by_request_does_not_depend_on_points(expires_at):
     assignments = tier_assignments(HeldTier(GOLD, is_manual=True, expires_at=expires_at))
-    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
+    assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
     assert assignments.changed == {}
 
@@ -209,23 +209,23 @@ def test_a_tier_set_by_request_does_not_depend_on_points(expires_at):
 def test_a_tier_that_has_expired_is_evaluated_even_if_no_points_have_moved():
     assignments = tier_assignments(HeldTier(GOLD, is_manual=True, expires_at=NOON))
     assert assignments.tier_ids(MEMBER, points_of(300)) == [SILVER]
-    [move] = assignments.settle(MEMBER, (), points_of(300))
+    [move] = assignments.move_by_points(MEMBER, (), points_of(300))
     assert (move.before, move.after) == (GOLD, SILVER)
     assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
-    assert assignments.settle(MEMBER, (), points_of(300)) == []
+    assert assignments.move_by_points(MEMBER, (), points_of(300)) == []
 
 
 def test_an_expired_tier_that_the_points_confirm_is_stored_without_a_move():
     assignments = tier_assignments(HeldTier(SILVER, is_manual=True, expires_at=NOON))
-    assert assignments.settle(MEMBER, (), points_of(300)) == []
+    assert assignments.move_by_points(MEMBER, (), points_of(300)) == []
     assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
-    [move] = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
+    [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
     assert move.after == GOLD
 
 
 def test_members_of_inactive_programs_keep_their_tier():
     assignments = TierAssignments((), {(MEMBER, PROGRAM): HeldTier(GOLD, is_manual=True, expires_at=NOON)}, NOON)
-    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
+    assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
 
 
@@ -233,7 +233,7 @@ def test_each_program_depends_on_its_own_account():
     other = schedule(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
     assignments = tier_assignments(HeldTier(BASIC), USUAL, other)
     balances = {ACCOUNT: TierPoints(), ACCOUNT + 1: TierPoints(Decimal(3))}
-    moves = assignments.settle(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
+    moves = assignments.move_by_points(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
     assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
 
 
@@ -242,7 +242,7 @@ def test_a_program_that_moves_no_member_does_not_prevent_moves_of_the_next_progr
     later = schedule(Step(9, Decimal(1), 0), default=None, program=3)
     for first in (other_account, USUAL):
         assignments = tier_assignments(HeldTier(BASIC, is_manual=True), first, later)
-        moves = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
+        moves = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
         assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(3, 9)]
 
 
@@ -282,7 +282,7 @@ def test_only_the_last_of_several_balances_decides_the_tier(steps, default, bala
     program = schedule(*steps, default=default)
     assignments = tier_assignments(None, program)
     for balance in balances:
-        assignments.settle(MEMBER, {ACCOUNT}, points_of(balance))
+        assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(balance))
     last_tier_id = program.tier_at(balances[-1]) if program.moves else None
     assert assignments.tier_ids(MEMBER, points_of(balances[-1])) == ([] if last_tier_id is None else [last_tier_id])
 

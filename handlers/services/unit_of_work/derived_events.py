@@ -99,7 +99,7 @@ class LedgerEvents:
             self._reported_postings = len([step for step in steps if isinstance(step, Posting)])
             events = self._settled_waits(steps) + self._expired(steps)
         for wallet_id, member_id in self._member_ids.items():
-            events += self._settle_tiers(
+            events += self._move_tiers_by_points(
                 wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())}
             )
         return events
@@ -113,7 +113,7 @@ class LedgerEvents:
         events = self._transactions(steps) + self._settled_waits(steps) + self._expired(steps)
         for wallet_id, accounts in _changed_accounts(steps).items():
             if wallet_id in self._member_ids:
-                events += self._settle_tiers(wallet_id, self._member_ids[wallet_id], accounts)
+                events += self._move_tiers_by_points(wallet_id, self._member_ids[wallet_id], accounts)
         return events
 
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
@@ -189,10 +189,12 @@ class LedgerEvents:
                 events.append(DerivedEvent(member.member_id, POINTS_EXPIRED, payload, happened_at))
         return events
 
-    def _settle_tiers(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
+    def _move_tiers_by_points(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
         """Move a member's tiers that depend on these accounts as the points require; return the events."""
         unit = self._unit
-        moves = unit.tier_assignments.settle(member_id, ledger_account_ids, partial(unit.tier_points, wallet_id))
+        moves = unit.tier_assignments.move_by_points(
+            member_id, ledger_account_ids, partial(unit.tier_points, wallet_id)
+        )
         if not moves:
             return []
         keys = unit.configuration.tier_keys

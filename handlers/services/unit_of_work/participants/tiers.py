@@ -1,6 +1,6 @@
 """Tiers in a unit of work: set by requests and effects regardless of points, and restored by reversals.
 
-`TierAssignments` has the tiers of the members, which points move, too. This module adds the effect `set-tier`.
+`TierAssignments` has the tiers of the members; points change them, too. This module adds the effect `set-tier`.
 """
 
 from __future__ import annotations
@@ -158,14 +158,18 @@ class TierWork:
         )
 
     def _reverse_tracking(self, tracking: TierTracking, reversal: Reversal) -> ReversedPart:
+        """Reverse a tracking: restore the tier before it, unless the tier has changed since.
+
+        If the restored tier depends on points, the member then moves to the tier of the current points.
+        """
         tracking_id = tracking.member_tier_tracking_id
         is_restored = self._log.reverse(tracking_id, self._assignments, reversal.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_fixed):
-            self._settle(tracking)
+            self._move_to_tier_of_points(tracking)
         current_tier = self._assignments.stored_tier(tracking.member_program)
         return reversed_tier(tracking, _tier_id(current_tier), is_restored)
 
-    def _settle(self, tracking: TierTracking) -> None:
+    def _move_to_tier_of_points(self, tracking: TierTracking) -> None:
         """Move a member to the tier of the current points in the tracking's program."""
         configuration, member = self._unit.configuration, self._unit.members[tracking.member_id]
         accounts = {
@@ -180,7 +184,7 @@ class TierWork:
             # A member who never had points in the program has no tier of it.
             return
         keys = configuration.tier_keys
-        for move in self._assignments.settle(member.member_id, accounts, points):
+        for move in self._assignments.move_by_points(member.member_id, accounts, points):
             self._tier_events.append(
                 tier_event(member.member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
             )
