@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text, update
 
@@ -78,16 +79,18 @@ def find_payments(db: Connection, organization_id: int, payment_ids: Collection[
     return {row[0] for row in query(db, _PAYMENTS, (organization_id, list(payment_ids)))}
 
 
-def claim_payments(
-    db: Connection, organization_id: int, payments: Sequence[tuple[str, int | None, int]], at: datetime
-) -> set[str]:
-    """Claim the ids of payments; each payment is its id, the id of its API key or None, and the id of its member.
+class PaymentClaim(NamedTuple):
+    """The claim of the id of a payment; the payment has an API key only if a partner reported it."""
 
-    Payments have an API key if a partner reported them. Returns the ids that no other transaction has claimed; waits
-    for the end of transactions that are claiming one of the ids.
+    payment_id: str
+    member_id: int
+    partner_api_key_id: int | None = None
+
+
+def claim_payments(db: Connection, organization_id: int, claims: Sequence[PaymentClaim], at: datetime) -> set[str]:
+    """Claim the ids of payments; return the ids that no other transaction has claimed.
+
+    Waits for the end of transactions that are claiming one of the ids.
     """
-    rows = [
-        {"payment_id": payment_id, "partner_api_key_id": key_id, "member_id": member_id}
-        for payment_id, key_id, member_id in payments
-    ]
+    rows = [claim._asdict() for claim in claims]
     return {row[0] for row in query(db, _CLAIM, (organization_id, at, as_json(rows)))} if rows else set()

@@ -169,7 +169,9 @@ class Intake:
         if self._unit.is_dry_run:
             free_ids = first.keys() - partners.find_payments(db, organization_id, first.keys())
         else:
-            claims = [(payment_id, None, tracked.member.member_id) for payment_id, tracked in first.items()]
+            claims = [
+                partners.PaymentClaim(payment_id, tracked.member.member_id) for payment_id, tracked in first.items()
+            ]
             free_ids = partners.claim_payments(db, organization_id, claims, execution.now)
         remaining = []
         for tracked in accepted:

@@ -42,7 +42,7 @@ from persistence.members import MEMBERS
 def create_payment_intents(
     calls: Sequence[Call], intents: Sequence[PaymentIntent]
 ) -> list[PaymentOutcome | Refusal | NotBatchable]:
-    """Track the payment of each call and return its results (integration 2.9 and 4.7).
+    """Track the payment of each call and return its results.
 
     The refusal of a payment is UnknownOrganization, PaymentExists, UnknownMember, MemberNotCreated, AmbiguousMember or
     MemberInactive. Among several calls, a call is NotBatchable if its member is not found by the `loyaltyMemberId`, or
@@ -79,7 +79,7 @@ def create_payment_intents(
             payments_by_id[intent.payment_id] = _Payment(position, call_of_payment, key, intent, member, is_new)
             member_ids_of_payments.add(member.member_id)
     claims = [
-        (payment_id, payment.key.partner_api_key_id, payment.member.member_id)
+        partners.PaymentClaim(payment_id, payment.member.member_id, payment.key.partner_api_key_id)
         for payment_id, payment in payments_by_id.items()
     ]
     new_claims = partners.claim_payments(call.db, organization_id, claims, call.now)
