@@ -320,8 +320,8 @@ def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: date
             "ledger_account_id": ledger_account_id,
             "months": policy.months,
             "counts_activities": policy.activities is not None,
-            "since": policy.calendar.latest_unrounded(after, policy.rounding) - _DAY,
-            "until": policy.calendar.latest_unrounded(until, policy.rounding) + _DAY,
+            "since": policy.calendar.end_of_expired(after, policy.rounding) - _DAY,
+            "until": policy.calendar.end_of_expired(until, policy.rounding) + _DAY,
         }
         for ledger_account_id, policy in policies.items()
     ]

@@ -30,8 +30,8 @@ class ExpiryCalendar:
         later = add_months(moment, months, self.zone)
         return later if rounding == NO_ROUNDING else self._end_of_unit(later, MONTHS_OF_UNIT[rounding])
 
-    def latest_unrounded(self, moment: datetime, rounding: str) -> datetime:
-        """The latest moment before which every expiry, once it is rounded, is at or before `moment`."""
+    def end_of_expired(self, moment: datetime, rounding: str) -> datetime:
+        """The latest moment such that every unrounded expiry before it, once rounded, is at or before `moment`."""
         if rounding == NO_ROUNDING:
             return moment
         first, months_before = self._place_in_unit(moment, MONTHS_OF_UNIT[rounding])
