@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.missions.records import Mission
 from tests.builders.tracking import GENERIC, Shop
@@ -72,10 +72,19 @@ def assign(shop: Shop, member: str, badge: str, amount: int = 1) -> dict[str, An
     return shop.integration.post(path, {"amount": amount}, expect=200)["badgeTracking"]
 
 
-def counters(result: dict[str, Any]) -> list[tuple[int, int, bool, int]]:
-    """(count before, count after, achieved now, times achieved) of each mission that a tracking result reports."""
+class MissionCount(NamedTuple):
+    """The counts of a mission before and after an event, whether the event achieved it, and the times in all."""
+
+    before: int
+    after: int
+    achieved: bool
+    times: int
+
+
+def counters(result: dict[str, Any]) -> list[MissionCount]:
+    """The count of each mission that a tracking result reports."""
     return [
-        (move["currentCounter"], move["newCounter"], move["achieved"], move["timesAchieved"])
+        MissionCount(move["currentCounter"], move["newCounter"], move["achieved"], move["timesAchieved"])
         for move in result["missions"]
     ]
 

@@ -9,6 +9,7 @@ import pytest
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import (
+    MissionCount,
     assign,
     badge_of,
     balance,
@@ -40,13 +41,12 @@ class TestCounting:
     def test_events_count_until_the_goal_is_reached_and_begin_again(self, shop, ana):
         mission = create(shop, pointsAccrual=50)
         counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(5)))]
-        # Each event: the count before it and after it, whether the goal was reached, and how often.
         assert counts == [
-            [(0, 1, False, 0)],
-            [(1, 2, False, 0)],
-            [(2, 3, True, 1)],
-            [(0, 1, False, 1)],
-            [(1, 2, False, 1)],
+            [MissionCount(before=0, after=1, achieved=False, times=0)],
+            [MissionCount(before=1, after=2, achieved=False, times=0)],
+            [MissionCount(before=2, after=3, achieved=True, times=1)],
+            [MissionCount(before=0, after=1, achieved=False, times=1)],
+            [MissionCount(before=1, after=2, achieved=False, times=1)],
         ]
         assert shop.balance(ana) == 50
         progress = balance(shop, ana, mission["missionKey"])
@@ -58,7 +58,7 @@ class TestCounting:
     def test_events_do_not_count_after_the_last_repetition(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=2)
         counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(6)))]
-        assert counts[3] == [(1, 2, True, 2)]
+        assert counts[3] == [MissionCount(before=1, after=2, achieved=True, times=2)]
         assert counts[4:] == [[], []]
         assert times_and_count(shop, ana, mission) == (2, 2)
 
@@ -88,7 +88,9 @@ class TestCounting:
         assert shop.track_one(order(ana, 9, items=latte))["missions"] == []
         assert shop.track_one(order(ana, 10, items=cake))["missions"] == []
         assert shop.track_one(event(ana))["missions"] == []
-        assert counters(shop.track_one(order(ana, 10, items=latte))) == [(0, 1, False, 0)]
+        assert counters(shop.track_one(order(ana, 10, items=latte))) == [
+            MissionCount(before=0, after=1, achieved=False, times=0)
+        ]
 
     def test_products_of_a_payment_count_as_items(self, shop, ana):
         create(shop, eventType=PAYMENT, inlineMatcher=LATTE)
@@ -97,7 +99,7 @@ class TestCounting:
             payment = {"paymentId": f"pay-{sku}", "total": 5, "products": [{"sku": sku}]}
             return counters(shop.track_one(event(ana, PAYMENT, payload={"payment": payment})))
 
-        assert (pay("cake"), pay("latte")) == ([], [(0, 1, False, 0)])
+        assert (pay("cake"), pay("latte")) == ([], [MissionCount(before=0, after=1, achieved=False, times=0)])
 
     def test_badges_that_change_by_request_count(self, shop, ana):
         badge = badge_of(shop, maxAmount=10)
@@ -303,13 +305,13 @@ class TestUndoing:
         assert shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]["assignedBalance"] == 0
         progress = balance(shop, ana, mission["missionKey"])
         assert (progress["lastAchievedAt"], progress["lastCounterCountWhenAchieved"]) == (None, None)
-        assert counters(shop.track_one(event(ana))) == [(1, 2, True, 1)]
+        assert counters(shop.track_one(event(ana))) == [MissionCount(before=1, after=2, achieved=True, times=1)]
         assert shop.balance(ana) == 10
         self.cancel(shop, first)
         # The achievement and its reward belong to the third event, which is not cancelled; the next event pays no
         # second reward.
         assert times_and_count(shop, ana, mission) == (1, 1)
-        assert counters(shop.track_one(event(ana))) == [(1, 2, False, 1)]
+        assert counters(shop.track_one(event(ana))) == [MissionCount(before=1, after=2, achieved=False, times=1)]
         assert shop.balance(ana) == 10
         shop.check_ledger()
 
@@ -327,7 +329,7 @@ class TestUndoing:
         first = shop.track_one(event(ana))
         assert shop.track_one(event(ana))["missions"] == []
         self.cancel(shop, first)
-        assert counters(shop.track_one(event(ana))) == [(0, 1, True, 1)]
+        assert counters(shop.track_one(event(ana))) == [MissionCount(before=0, after=1, achieved=True, times=1)]
 
     @pytest.mark.parametrize("status", ["cancelled", "rejected"])
     def test_a_cancelled_or_rejected_order_is_no_longer_counted(self, shop, ana, status):
@@ -345,7 +347,12 @@ class TestUndoing:
             order(ana, None, "returned", external_id="o1"),
             order(ana, 10, external_id="o2"),
         )
-        assert [counters(result) for result in results] == [[(0, 1, True, 1)], [], [], [(0, 1, True, 1)]]
+        assert [counters(result) for result in results] == [
+            [MissionCount(before=0, after=1, achieved=True, times=1)],
+            [],
+            [],
+            [MissionCount(before=0, after=1, achieved=True, times=1)],
+        ]
         assert times_and_count(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
         shop.check_ledger()
@@ -369,22 +376,26 @@ class TestUndoing:
 
 
 class TestGoals:
-    def test_a_changed_goal_does_not_change_the_count(self, shop, ana):
+    def test_a_raised_goal_does_not_change_the_count(self, shop, ana):
         mission = create(shop, goalCount=3)
-        path = f"/missions/{mission['missionId']}"
         shop.track(*(event(ana) for _ in range(5)))
         assert times_and_count(shop, ana, mission) == (1, 2)
-        shop.administration.put(path, body(goalCount=5))
+        shop.administration.put(f"/missions/{mission['missionId']}", body(goalCount=5))
         assert times_and_count(shop, ana, mission) == (1, 2)
         assert [counters(result)[0] for result in shop.track(*(event(ana) for _ in range(3)))] == [
-            (2, 3, False, 1),
-            (3, 4, False, 1),
-            (4, 5, True, 2),
+            MissionCount(before=2, after=3, achieved=False, times=1),
+            MissionCount(before=3, after=4, achieved=False, times=1),
+            MissionCount(before=4, after=5, achieved=True, times=2),
         ]
-        shop.track(*(event(ana) for _ in range(4)))
-        shop.administration.put(path, body(goalCount=2))
-        assert times_and_count(shop, ana, mission) == (2, 1)
-        assert counters(shop.track_one(event(ana))) == [(1, 2, True, 3)]
+
+    def test_a_lowered_goal_cuts_the_count_to_one_less_than_the_goal(self, shop, ana):
+        mission = create(shop, goalCount=5)
+        shop.track(*(event(ana) for _ in range(9)))
+        assert times_and_count(shop, ana, mission) == (1, 4)
+        shop.administration.put(f"/missions/{mission['missionId']}", body(goalCount=2))
+        assert times_and_count(shop, ana, mission) == (1, 1)
+        assert counters(shop.track_one(event(ana))) == [MissionCount(before=1, after=2, achieved=True, times=2)]
+        assert times_and_count(shop, ana, mission) == (2, 2)
 
     def test_a_cancelled_event_no_longer_counts_towards_a_changed_goal(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
@@ -395,4 +406,4 @@ class TestGoals:
         for tracked, expected_progress in ((second, (0, 1)), (first, (0, 0))):
             shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
             assert times_and_count(shop, ana, mission) == expected_progress
-        assert counters(shop.track_one(event(ana))) == [(0, 1, False, 0)]
+        assert counters(shop.track_one(event(ana))) == [MissionCount(before=0, after=1, achieved=False, times=0)]

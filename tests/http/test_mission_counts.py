@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handlers import metrics
-from tests.builders.missions import body, counters, create, member_id_of, times_and_count
+from tests.builders.missions import MissionCount, body, counters, create, member_id_of, times_and_count
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order
 
 COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
@@ -38,10 +38,17 @@ def test_the_tenth_coffee_is_rewarded_and_not_the_tenth_order(shop, ana):
         counters(shop.track_one(order(ana, 9, items=basket(*coffees_and_cakes))))
         for coffees_and_cakes in ((3, 1), (0, 4), (6,), (2, 1))
     ]
-    assert counts == [[(0, 3, False, 0)], [], [(3, 9, False, 0)], [(9, 1, True, 1)]]
+    assert counts == [
+        [MissionCount(before=0, after=3, achieved=False, times=0)],
+        [],
+        [MissionCount(before=3, after=9, achieved=False, times=0)],
+        [MissionCount(before=9, after=1, achieved=True, times=1)],
+    ]
     assert shop.balance(ana) == 50
     # One order can achieve the mission several times: 1 + 25 coffees are two goals of 10, and 6.
-    assert counters(shop.track_one(order(ana, 90, items=basket(25)))) == [(1, 6, True, 3)]
+    assert counters(shop.track_one(order(ana, 90, items=basket(25)))) == [
+        MissionCount(before=1, after=6, achieved=True, times=3)
+    ]
     assert shop.balance(ana) == 150
     shop.check_ledger()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from typing import NamedTuple
 
 import pytest
 
@@ -25,22 +26,36 @@ def state(count=0, achieved=0, goal=3, in_period=None, **values):
     return MissionProgressState({(ANA, 1): progress}, in_period or {})
 
 
+class Numbers(NamedTuple):
+    """The count and achievements of one advance, and the totals after it."""
+
+    counted: int
+    achieved: int
+    total_counted: int
+    total_achieved: int
+
+
 def numbers(advance):
-    """What an advance counted and achieved, and the total counts and achievements after it."""
-    return advance.counted, advance.achieved, advance.after.counted, advance.after.times_achieved
+    return Numbers(advance.counted, advance.achieved, advance.after.counted, advance.after.times_achieved)
 
 
 def test_counts_add_up_to_an_achievement():
     missions = MissionProgressState({}, {})
-    assert numbers(missions.count(mission(), 2, cause())) == (2, 0, 2, 0)
-    assert numbers(missions.count(mission(), 2, cause(event=2))) == (2, 1, 4, 1)
+    assert numbers(missions.count(mission(), 2, cause())) == Numbers(
+        counted=2, achieved=0, total_counted=2, total_achieved=0
+    )
+    assert numbers(missions.count(mission(), 2, cause(event=2))) == Numbers(
+        counted=2, achieved=1, total_counted=4, total_achieved=1
+    )
     balance = missions.progress(ANA, mission()).balance(ANA)
     assert (balance.member_id, balance.times_achieved, balance.current_counter_count) == (ANA, 1, 1)
     assert (balance.last_counter_count_when_achieved, balance.last_achieved_at) == (3, NOON)
 
 
 def test_progress_is_reported_towards_the_present_goal():
-    assert state(count=3, goal=3).progress(ANA, mission(goal_count=5)).progress == Progress(5, 5, 0)
+    assert state(count=3, goal=3).progress(ANA, mission(goal_count=5)).progress == Progress(
+        goal=5, counted=5, times_achieved=0
+    )
     assert MissionProgressState({}, {}).progress(ANA, mission(goal_count=5)).progress == Progress(5)
 
 
@@ -65,9 +80,13 @@ def test_a_mission_is_achieved_up_to_its_maximum():
     twice = mission(max_repetitions=2)
     missions = state(count=3, achieved=1)
     assert missions.remaining_achievements(ANA, twice, NOON) == 1
-    assert numbers(missions.count(twice, 9, cause())) == (3, 1, 6, 2)
+    assert numbers(missions.count(twice, 9, cause())) == Numbers(
+        counted=3, achieved=1, total_counted=6, total_achieved=2
+    )
     assert missions.remaining_achievements(ANA, twice, NOON) == 0
-    assert numbers(missions.count(twice, 1, cause())) == (0, 0, 6, 2)
+    assert numbers(missions.count(twice, 1, cause())) == Numbers(
+        counted=0, achieved=0, total_counted=6, total_achieved=2
+    )
     assert state(achieved=3).remaining_achievements(ANA, twice, NOON) == 0
 
 
@@ -114,25 +133,25 @@ def test_a_mission_that_cannot_be_achieved_again_has_no_remaining_count():
 
 def test_assumed_progress_replaces_the_stored_one():
     missions = MissionProgressState({}, {})
-    missions.assume(ANA, mission(), Progress(3, 5, 1))
-    assert missions.progress(ANA, mission()).progress == Progress(3, 5, 1)
+    missions.assume(ANA, mission(), Progress(goal=3, counted=5, times_achieved=1))
+    assert missions.progress(ANA, mission()).progress == Progress(goal=3, counted=5, times_achieved=1)
     assert missions.remaining_count(ANA, mission(), NOON) == 1
 
 
 def test_an_import_sets_the_progress_to_that_of_another_system():
     """From 4 counts and one achievement to 8 and two: nothing is achieved by it, but the difference is tracked."""
     missions = state(count=4, achieved=1, last_counter=3, last_achieved_at=NOON)
-    missions.replace(mission(), Progress(3, 8, 2), cause(event=None))
+    missions.replace(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
     changes = missions.drain()
     member_progress = changes.progress_of_members[ANA, 1]
     assert (member_progress.progress, member_progress.last_counter, member_progress.last_achieved_at) == (
-        Progress(3, 8, 2),
+        Progress(goal=3, counted=8, times_achieved=2),
         3,
         NOON,
     )
     assert [(row.counted, row.achieved, row.is_imported) for row in changes.trackings] == [(4, 1, True)]
     # The same again changes nothing.
-    missions.replace(mission(), Progress(3, 8, 2), cause(event=None))
+    missions.replace(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
     assert (missions.drain().trackings, missions.drain().progress_of_members) == ((), {})
 
 
@@ -140,7 +159,7 @@ def test_an_import_creates_the_progress_of_a_member_without_one():
     missions = MissionProgressState({}, {})
     missions.replace(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
     changes = missions.drain()
-    assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(3, 5, 1))
+    assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(goal=3, counted=5, times_achieved=1))
     assert [(row.counted, row.achieved) for row in changes.trackings] == [(5, 1)]
 
 
@@ -218,20 +237,22 @@ def tracking(count=3, achieved=1, number=20):
 def test_a_reversed_count_is_subtracted():
     daily = mission(repetition_period="daily", period_limit=1)
     missions = state(count=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
-    reversed_count = tracking()
+    reversed_count = tracking(count=3, achieved=1, number=20)
     assert missions.remaining_achievements(ANA, daily, NOON) == 0
-    assert numbers(missions.reverse(reversed_count, daily, 9)) == (-3, -1, 1, 0)
+    assert numbers(missions.reverse(reversed_count, daily, by_event_id=9)) == Numbers(
+        counted=-3, achieved=-1, total_counted=1, total_achieved=0
+    )
     assert missions.remaining_achievements(ANA, daily, NOON) == 1
     assert missions.is_reversed(reversed_count)
     assert not missions.is_reversed(tracking(number=21))
     changes = missions.drain()
     assert (changes.reversals, changes.reversed_achievements) == ({20: 9}, {(ANA, 1)})
-    assert changes.progress_of_members[ANA, 1].progress == Progress(3, 1, 0)
+    assert changes.progress_of_members[ANA, 1].progress == Progress(goal=3, counted=1, times_achieved=0)
 
 
 def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
     missions = state(count=2)
-    missions.reverse(tracking(count=1, achieved=0), mission(), 9)
+    missions.reverse(tracking(count=1, achieved=0), mission(), by_event_id=9)
     assert missions.drain().reversed_achievements == frozenset()
 
 
@@ -239,7 +260,7 @@ def test_drained_changes_are_not_drained_again():
     missions = state()
     missions.count(mission(), 1, cause())
     stored_tracking = tracking()
-    missions.reverse(stored_tracking, mission(), 9)
+    missions.reverse(stored_tracking, mission(), by_event_id=9)
     missions.drain()
     changes = missions.drain()
     assert (changes.progress_of_members, changes.trackings, changes.reversals) == ({}, (), {})
