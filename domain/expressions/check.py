@@ -299,7 +299,7 @@ class _Checker:
 
     def unknown_function(self, node: FunctionCall) -> Type:
         name, method = node.function, node.target is not None
-        """Add a fault that suggests how to call a method instead of a function, or vice versa, or a similar name."""
+        """Add a fault that suggests a similar name, or to call a method instead of a function, or vice versa."""
         all_functions = {**FUNCTIONS, **self.environment.functions}
         same_form, other_form = (METHODS, FUNCTIONS) if method else (all_functions, METHODS)
         kind = "method" if method else "function"

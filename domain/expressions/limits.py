@@ -4,7 +4,10 @@ MAX_TEXT = 4_000
 """Maximum length of an expression text, in code points."""
 
 MAX_TEXTS = 20_000
-"""Maximum length of all expressions of one action, or of one call that parses them, in code points."""
+"""Maximum length of all expressions of one action, or of one call of `parseExpressions` or `formatExpressions`.
+
+In code points.
+"""
 
 MAX_DEPTH = 64
 """Maximum depth of a tree; a chain of `&&` or `||` counts as one level however long it is."""
