@@ -18,7 +18,7 @@ FOLDERS = ("domain", "handlers", "persistence")
 EVERYWHERE = (*FOLDERS, "openapi", "tests", "bench")
 # Migrations keep the words of their time.
 LEFT_OUT = ("persistence/migrations",)
-QUESTION = re.compile(r"(What|Whoever|Those)\b")
+PRONOUN = re.compile(r"(What|Whoever|Those)\b")
 METAPHORS = frozenset({"desk", "clerk", "till", "shelf", "rehearsal", "ladder", "lineup"})
 # Names that do not describe a thing.
 EMPTY_NAMES = frozenset({"each", "found", "wanted", "said", "everything", "own", "mine", "some", "in_all"})
@@ -95,8 +95,8 @@ def metaphors(text: str) -> set[str]:
     return {word.lower() for word in WORD.findall(text)} & METAPHORS_AND_PLURALS
 
 
-def is_question(docstring: str) -> bool:
-    return QUESTION.match(docstring.strip()) is not None
+def begins_with_pronoun(docstring: str) -> bool:
+    return PRONOUN.match(docstring.strip()) is not None
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -107,13 +107,13 @@ def test_the_modules_are_found(folder):
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_docstrings_say_what_a_thing_is_in_a_noun_phrase_or_an_imperative(folder):
-    questions = {
+    faulty_docstrings = {
         f"{module.name}:{line}: {text.strip().splitlines()[0]}"
         for module in modules(folder)
         for line, text in module.docstrings
-        if is_question(text)
+        if begins_with_pronoun(text)
     }
-    assert questions == set()
+    assert faulty_docstrings == set()
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -127,15 +127,15 @@ def test_docstrings_and_identifiers_use_no_metaphors(folder):
     assert places == set()
 
 
-def test_questions_and_metaphors_are_found():
+def test_docstrings_that_begin_with_a_pronoun_and_metaphors_are_found():
     source = 'class OpenDesk:\n    """What a desk holds."""\n\n    def at_till(self, ladders):\n'
     source += '        """Those of the shelf."""\n'
     module = read_module("desks.py", source)
-    assert [is_question(text) for _, text in module.docstrings] == [True, True]
+    assert [begins_with_pronoun(text) for _, text in module.docstrings] == [True, True]
     assert set().union(*(metaphors(text) for _, text in module.docstrings)) == {"desk", "shelf"}
     assert set().union(*(metaphors(name) for _, name in module.identifiers)) == {"desk", "till", "ladders"}
     assert metaphors("until the description is still there") == set()
-    assert not is_question("Whatever is left of it.")
+    assert not begins_with_pronoun("Whatever is left of it.")
 
 
 def public_classes(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:

@@ -249,6 +249,7 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
         " JOIN purchase_orders p USING (organization_id, member_id) WHERE m.organization_id = :o AND m.member_id = :m"
     )
     stored_codes = []
+    # Ana, whose code it is, is erased last: with her personal data, the last trace of the word disappears.
     for erased_member in (None, cleo, history["ana"]):
         if erased_member is not None:
             organization.administration.delete(f"/members/{erased_member['memberId']}", expect=200)

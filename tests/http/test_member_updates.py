@@ -64,7 +64,7 @@ def test_null_clears_a_government_id_and_an_address(shop, surface):
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
-def test_a_member_is_enrolled_without_a_government_id_and_an_address(shop, surface):
+def test_a_member_is_enrolled_with_null_as_government_id_and_address(shop, surface):
     body = {"loyaltyMemberId": "ben", "profile": {"govId": None, "address": None, "name": "Ben"}}
     profile = next(iter(getattr(shop, surface).post("/members", body).values()))["profile"]
     assert ("govId" in profile, "address" in profile, profile["name"]) == (False, False, "Ben")

@@ -178,6 +178,10 @@ def test_points_that_qualify_without_an_amount_are_cancelled_with_their_event(sh
     assert standing(shop) == (0, 600, "Silver")
     shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
     assert standing(shop) == (0, 0, "Member")
+
+
+def test_an_expression_for_fewer_than_zero_qualifying_points_fails_the_effect(shop, member):
+    shop.campaign(running(mint(0, qualifyingAmount=("=", "event.payload.points"))), eventType=GENERIC)
     [failed] = shop.track_one(event(member, payload={"points": -1}))["effects"]
     assert (failed["status"], failed["error"]["detail"]) == (
         "failed",

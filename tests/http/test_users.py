@@ -346,6 +346,7 @@ class TestPasswords:
     def test_a_wrong_scope_does_not_change_the_password(self, users):
         ana = users.create(email=address())
         users.sign_in(ana, new_password=PASSWORD, scope="admin", expect=400)
+        # The temporary password of the first request is still valid.
         users.sign_in(ana, new_password=PASSWORD)
 
     def test_a_password_is_reset_by_setting_another_one(self, users):

@@ -238,7 +238,7 @@ class TestPrepared:
         assert "PREPARE insert_seen_1 AS INSERT INTO seen" in messages[0]
         assert "; EXECUTE select_seen_2 (" in messages[1]
 
-    def test_a_prepared_statement_returns_the_rows_of_an_unprepared_one(self, engine, messages):
+    def test_a_statement_prepared_for_lists_of_one_length_returns_the_right_rows(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, f"t{number}")) for number in range(5)])
         for numbers, pattern, limit in [([1], "t%", 1), ([], "t%", 1), ([2], "t%", 1), ([1], "x", 1)]:
             rows = transactions.read(autocommit(engine), lambda db, v=(numbers, pattern, limit): query(db, FIND, v))

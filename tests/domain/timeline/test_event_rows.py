@@ -145,7 +145,7 @@ def test_executed_effects_are_reported_by_campaign():
     )
 
 
-def test_an_event_whose_response_was_released_has_no_effects():
+def test_an_event_whose_stored_response_was_removed_has_no_effects():
     row = replace(EVENT, effects=None).row()
     assert row.details["effects"] == []
     assert row.text == "The order order-17 over 1,200.5 was created."
