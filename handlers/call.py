@@ -88,7 +88,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request that the document accepted: typed parameters with defaults, one parsed body."""
+    """One HTTP request that the OpenAPI document accepted: typed parameters with defaults, one parsed body."""
 
     surface: str
     operation_id: str

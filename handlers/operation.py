@@ -19,7 +19,7 @@ from persistence.paging import Paged
 
 
 class BodyShape(Protocol):
-    """Turns a body that the document accepted into a command, the argument of the handler."""
+    """Turns a body that the OpenAPI document accepted into a command, the argument of the handler."""
 
     def load(self, body: Any) -> Any:
         """Decode the command, or its changes; raises InvalidRequest for faults that the document cannot express."""

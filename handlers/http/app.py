@@ -166,8 +166,8 @@ def build_app(
     app: ASGIApp = connexion
     if settings.validate_responses:
         app = ResponseContract(app, documents, schemas)
-    sealed = Envelope(app, throttle)
-    return Traced(sealed) if tracing.is_on() else sealed
+    envelope = Envelope(app, throttle)
+    return Traced(envelope) if tracing.is_on() else envelope
 
 
 def _closing(*pools: FairThreads | Threads) -> Callable[[Any], AbstractAsyncContextManager[None]]:

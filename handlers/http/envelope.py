@@ -40,26 +40,26 @@ class Envelope:
         exchange = open_exchange(scope, time.perf_counter())
         peer = scope.get("client") or ("",)
         exchange.address = self._throttle.address_of(peer[0], exchange.headers.get("x-forwarded-for", ""))
-        sealed = _sealing(send, exchange, is_head=scope["method"] == "HEAD")
+        completing_send = _completing_send(send, exchange, is_head=scope["method"] == "HEAD")
         try:
             if scope["path"].startswith(_RATE_LIMITED):
                 self._throttle.count_address(exchange)
             if scope["http_version"] == "1.1" and "," in exchange.headers.get("host", ","):
                 # RFC 9112, 3.2. Several Host headers are joined by a comma; for a missing one the default is a comma.
                 fault = "A request of HTTP/1.1 needs one Host header."
-                await _send_problem(sealed, 400, problem_body(400, fault, exchange.request_id))
+                await _send_problem(completing_send, 400, problem_body(400, fault, exchange.request_id))
                 return
-            await self._app(scope, receive, sealed)
+            await self._app(scope, receive, completing_send)
         except TooOften as refusal:
             body = encode({**refusal.as_problem(), "instance": exchange.request_id})
-            await _send_problem(sealed, 429, body, (b"retry-after", str(refusal.state.seconds).encode()))
+            await _send_problem(completing_send, 429, body, (b"retry-after", str(refusal.state.seconds).encode()))
         except Exception as error:
             # Only errors of the HTTP layer itself arrive here; errors of operations are handled further inside.
             _log.error("a request failed", exc_info=error, extra={"requestId": exchange.request_id})
             if exchange.status:
                 # The response has begun already.
                 raise
-            await _send_failure(sealed, exchange)
+            await _send_failure(completing_send, exchange)
         finally:
             seconds = time.perf_counter() - exchange.started
             log_request(exchange, scope["method"], seconds)
@@ -67,10 +67,10 @@ class Envelope:
             metrics.observe(name, scope["method"], exchange.status, seconds)
 
 
-def _sealing(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
+def _completing_send(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
     """A `send` that adds the headers of all responses, and removes the bodies of responses to HEAD."""
 
-    async def sealed(message: Message) -> None:
+    async def complete_and_send(message: Message) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
             names = {name.lower() for name, _ in message["headers"]}
@@ -84,7 +84,7 @@ def _sealing(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
             message = {**message, "body": b""}
         await send(message)
 
-    return sealed
+    return complete_and_send
 
 
 async def _send_failure(send: Send, exchange: Exchange) -> None:

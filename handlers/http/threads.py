@@ -66,7 +66,7 @@ class FairThreads:
         self._count = count
         self._threads = Threads(count, name)
         self._clock = clock
-        # Notified when there is no more work.
+        # Notified when a work ends.
         self._lock = threading.Condition()
         self._is_closing = False
         self._waiting: OrderedDict[Hashable, deque[_Work]] = OrderedDict()

@@ -172,7 +172,7 @@ def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def incoming_event(body: Mapping[str, Any]) -> IncomingEvent:
-    """An event that a document accepted; raises InvalidRequest for invalid dates."""
+    """An event that an OpenAPI document accepted; raises InvalidRequest for invalid dates."""
     order_date = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
     event = _INCOMING.load(body)
     if order_date is not None:

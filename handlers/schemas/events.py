@@ -1,4 +1,4 @@
-"""Events on the wire: tracked events, their results, and stored events (integration 2.7)."""
+"""Events on the wire: tracked events, their results, and stored events."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class EventToTrack:
 
 
 def event_to_track(body: Mapping[str, Any]) -> EventToTrack:
-    """The single event of a body that the document accepted."""
+    """The single event of a body that the OpenAPI document accepted."""
     event = incoming_event({name: value for name, value in body.items() if name != "organizationId"})
     return EventToTrack(body["organizationId"], event)
 

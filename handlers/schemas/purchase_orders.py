@@ -1,4 +1,4 @@
-"""Purchase orders on the wire (administration "Purchase orders")."""
+"""Purchase orders on the wire."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}
 
 
 def new_order(body: Mapping[str, Any]) -> NewOrder:
-    """An order of a body that the document accepted; raises InvalidRequest for an invalid date."""
+    """An order of a body that the OpenAPI document accepted; raises InvalidRequest for an invalid date."""
     date_text = body.get("externalEventDate")
     try:
         moment = None if date_text is None else instant_of(date_text)
