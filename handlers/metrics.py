@@ -41,7 +41,7 @@ _rule_errors = Counter(
 )
 _count_errors = Counter(
     "loyalty_mission_count_errors",
-    "Count expressions of missions that failed at an event.",
+    "Failures of the count expressions of missions at an event.",
     ("organization", "mission"),
 )
 

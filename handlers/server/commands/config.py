@@ -213,7 +213,9 @@ def _print_outcome(outcome: ConfigurationOutcome, creation_word: str, update_wor
     if outcome.in_no_file:
         names = ", ".join(map(str, outcome.in_no_file[:_MAX_LISTED]))
         more = len(outcome.in_no_file) - _MAX_LISTED
-        click.echo(f"In no file, and left unchanged: {names}{f' and {more} more' if more > 0 else ''}.")
+        click.echo(
+            f"These records are in no file and stay unchanged: {names}{f' and {more} more' if more > 0 else ''}."
+        )
 
 
 def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:

@@ -1,4 +1,4 @@
-"""Creating, changing and removing one user (administration "Users" 2 to 5)."""
+"""Creating, changing and removing one user."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -162,7 +162,7 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
         raise InvalidRequest([FieldFault("organizations names an organization twice", pointer="/organizations")])
     assert call.caller is not None
     if set(organization_ids) - {organization_id} and not call.caller.is_system_admin:
-        raise PermissionNotHeld("Only a system administrator names another organization than that of the path.")
+        raise PermissionNotHeld("Only a system administrator may name another organization than that of the path.")
     with administering(call, organization_ids) as caller_grant:
         user = lock_user(call, user)
         require_rank(caller_grant, user.grant)
