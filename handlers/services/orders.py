@@ -69,22 +69,23 @@ def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrd
         for (position, _), result in zip(queue, results, strict=True):
             by_position.setdefault(position, []).append(result)
     external_ids = [new_orders[position].external_id for position in by_position]
-    orders_by_id = (
+    orders_by_external_id = (
         orders.find_by_external_ids(call.db, call.organization.organization_id, external_ids) if external_ids else {}
     )
     return [
         CreatedOrder(new_order.external_id, refusal=refusals[position])
         if refusals[position]
-        else _outcome(new_order.external_id, by_position[position], orders_by_id)
+        else _outcome(new_order.external_id, by_position[position], orders_by_external_id)
         for position, new_order in enumerate(new_orders)
     ]
 
 
-def _outcome(external_id: str, results: Sequence[Result], orders_by_id: Mapping[str, Any]) -> CreatedOrder:
+def _outcome(external_id: str, results: Sequence[Result], orders_by_external_id: Mapping[str, Any]) -> CreatedOrder:
+    """The first refusal of the events of an order, or the order with the results of the events."""
     refusal = next((result.refusal for result in results if result.refusal is not None), None)
     if refusal is not None:
         return CreatedOrder(external_id, refusal=refusal)
-    return CreatedOrder(external_id, orders_by_id[external_id], tuple(result.answer for result in results))
+    return CreatedOrder(external_id, orders_by_external_id[external_id], tuple(result.answer for result in results))
 
 
 def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:

@@ -158,7 +158,7 @@ class Importer:
 
     def _work(self, db: Connection) -> bool:
         """Claim an import and import its next rows, in one database transaction; False if no import waits."""
-        self._record_no_crash()
+        self._forgive_unfinished_step()
         self._rows_done = 0
         job, call = self._claim(db)
         if job is None or call is None:
@@ -195,8 +195,8 @@ class Importer:
             failed = self._import_rows(ImportStep(call, job, rows, reader.name_of))
         self._store_progress(db, job, reader, failed, began_at, now)
 
-    def _record_no_crash(self) -> None:
-        """Record that the last step, which did not finish, was no crash: this worker is alive."""
+    def _forgive_unfinished_step(self) -> None:
+        """Record that the last step was no crash though it did not finish: this worker is alive."""
         if self._running_job is not None:
             job = self._running_job
             transactions.run(self._engine, lambda db: imports.forgive_begin(db, job))

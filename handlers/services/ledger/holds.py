@@ -54,7 +54,8 @@ def find_keys_and_states(
 ) -> tuple[Mapping[int, str], Mapping[int, HoldState]]:
     """The keys of the holds' accounts by account id, and the states of the holds by transaction id; two statements.
 
-    `until` is the id of the last transaction whose refunds count, None for all refunds.
+    `until` is a transaction id: of the refunds, which are reverts of the holds, only those with at most this id count.
+    None counts all refunds.
     """
     organization_id = call.organization.organization_id
     states = find_hold_states(call.db, organization_id, [hold.ledger_transaction_id for hold in holds], until)

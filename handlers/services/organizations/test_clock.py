@@ -100,9 +100,13 @@ def aim_clock(call: Call, to: datetime) -> ClockChange:
 
 
 def remove_clock(call: Call) -> ClockChange:
-    """Return the organization to the real time; raises TestClockInUse if a record is dated later."""
+    """Return the organization to the real time.
+
+    Raises TestClockAdvancing during an advance, and TestClockInUse if a record is dated after the real time.
+    """
     organization = _take_clock(call)
     clock = clock_of(organization)
+    # An advance to a later moment has another target than the present moment, and is refused.
     refuse_target(clock, clock.now)
     if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
         raise TestClockInUse(

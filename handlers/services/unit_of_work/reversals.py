@@ -116,18 +116,19 @@ class Reversals:
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
     def reverse(self, event_ids: Sequence[int], reversal: Reversal, unit: UnitOfWork) -> list[RevertedEvent]:
-        """Reverse events, newest first, each with the events that it caused. Returns the reversed parts of each event.
+        """Reverse events, each with the events that it caused. Returns the reversed parts of each event.
 
-        Events of which nothing was reversed are left out, except the last of `event_ids` and the events that it caused.
+        `event_ids` are in the order of the reversal, newest first. Events of which nothing was reversed are left out,
+        except the last of `event_ids` and the events that it caused.
         A partial reversal covers only points and their counts; if it has reversed nothing at all, it returns nothing.
         If the ledger refuses, for example with AccountInactive, nothing has changed.
         """
         session = unit.ledger
-        savepoint, numbers = session.savepoint(), count(1)
+        savepoint, key_numbers = session.savepoint(), count(1)
         family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
         unreversed = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
         try:
-            posted = [self._revert_points(event, reversal, session, numbers) for event in unreversed]
+            posted = [self._revert_points(event, reversal, session, key_numbers) for event in unreversed]
         except Refusal:
             session.rollback_to(savepoint)
             raise
@@ -151,11 +152,11 @@ class Reversals:
         ]
 
     def _revert_points(
-        self, event: LoyaltyEvent, reversal: Reversal, session: LedgerSession, numbers: Iterator[int]
+        self, event: LoyaltyEvent, reversal: Reversal, session: LedgerSession, key_numbers: Iterator[int]
     ) -> tuple[RevertedTransaction, ...]:
         """Revert the ledger transactions of an event, or the share of them that the reversal covers.
 
-        `numbers` counts the new transactions, to give each its systemUniqueKey.
+        `key_numbers` counts the new transactions, to give each its systemUniqueKey.
         """
         reverted_transactions = []
         reevaluation = reversal.reevaluations.get(event.loyalty_event_id, UNCHANGED)
@@ -163,7 +164,7 @@ class Reversals:
             # Opening the session has reverted points that waited in vain, and released ended holds.
             if session.status_of(transaction) == REVERTED:
                 continue
-            account, number = session.accounts[transaction.ledger_account_id], next(numbers)
+            account, number = session.accounts[transaction.ledger_account_id], next(key_numbers)
             details = Details(
                 system_unique_key=f"{reversal.key}:undo-{number}",
                 description=reversal.description,
