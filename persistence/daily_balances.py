@@ -72,7 +72,7 @@ def find(
     """
     organization_id, wallet_id, zone = organization.organization_id, views[0].wallet_id, organization.zone
     tracked = [v for v in views if accounts[v.ledger_account_id].point_tracking_enabled]
-    policies = as_json(
+    idle_policies = as_json(
         [
             {
                 "ledger_account_id": v.ledger_account_id,
@@ -84,7 +84,8 @@ def find(
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     starts = [start_of_day(day, zone) for day in days]
     after_last = start_of_day(last + timedelta(days=1), zone)
-    unposted = (policies, organization_id, wallet_id, now)
+    unposted = (idle_policies, organization_id, wallet_id, now)
+    # By account and number of the day; day 0 has everything before `first`.
     changes: dict[tuple[int, int], Decimal] = {}
     for account_id, day_number, amount in db.exec_driver_sql(
         _CHANGES,

@@ -27,9 +27,10 @@ _MAX_DIGITS = 1000
 class Position:
     """The end of a page of a list: `last` are the values by which its last row is ordered, as JSON values.
 
-    `page` is the number of the next page, `total_count` the number of rows that was counted for the first page. If that
-    number was not exact, `rows_before` is the number of rows up to this position, and `total_count` the total that the
-    page before the position returned; if it was exact, `rows_before` is None.
+    `listing` is the name of the list, and `order` the parameter of the request, such as `createdAt,asc`, if any. `page`
+    is the number of the next page, `total_count` the number of rows that was counted for the first page. If that number
+    was not exact, `rows_before` is the number of rows up to this position, and `total_count` the total that the page
+    before the position returned; if it was exact, `rows_before` is None.
     """
 
     listing: str
@@ -96,8 +97,8 @@ class Section:
 class Sorting:
     """The order of a list: by the column `by`, if any, nulls last, then by the id `tie_break` in the same direction.
 
-    If several rows can have one id, these are in the ascending order of `within`. `twin` is the column with the same id
-    in a joined table, so that the index of either table can lead to a position.
+    If several rows can have the same id, they are in the ascending order of the column `within`. `twin` is a column of
+    a joined table with the same id, so that the index of either table can lead to a position.
     """
 
     tie_break: Any
@@ -126,7 +127,7 @@ class Sorting:
     def position(
         self, row: Sequence[Any], order: str | None, page: int, total_count: int, rows_before: int | None = None
     ) -> Position:
-        """The position after the row with these values of `columns`."""
+        """The position after the row with these values of `columns`; for the other arguments see `Position`."""
         return Position(self.listing, order, page, total_count, [_json_value(value) for value in row], rows_before)
 
     def after(self, position: Position, limit: int) -> Iterator[Section]:

@@ -1,4 +1,7 @@
-"""The tiers that members hold or held, and the trackings of their changes."""
+"""The tiers that members hold or held, and the trackings of their changes.
+
+Deferred statements are executed with the next query, at the latest with the COMMIT.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime

@@ -167,12 +167,12 @@ def usable_since() -> str:
     return since
 
 
-def _accepts_this_version(connection: Connection, newer: str) -> bool:
+def _accepts_this_version(connection: Connection, stored_revision: str) -> bool:
     """True if this version works with the schema, by the note of the version that migrated the database."""
     # The note is `<newest revision> is usable since <revision>`: every version that knows the second revision works.
     noted = connection.execute(text("SELECT obj_description(to_regclass('alembic_version'))")).scalar() or ""
     revision, _, since = noted.partition(_USABLE)
-    return revision == newer and since in _revisions()
+    return revision == stored_revision and since in _revisions()
 
 
 def config(connection: Connection) -> Config:

@@ -234,6 +234,7 @@ class JointDeadline(TransactionDeadline):
         super().__init__()
         self._parts = parts
         for part in parts:
+            # From now on, this deadline checks all parts whenever one of them expires.
             part.join(self)
 
     def expire_with_the_last(self) -> None:

@@ -77,7 +77,10 @@ SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NO
 
 
 def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
-    """The transactions with these ids, by id; their `uses` of lots are in the order of expiry."""
+    """The transactions with these ids, by id; their `uses` of lots are in the order of expiry.
+
+    A debit has the stored mints whose missing amounts its reversal repays, in `mints_to_repay`.
+    """
     if not transaction_ids:
         return {}
     values = (organization_id, list(transaction_ids))
