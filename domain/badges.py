@@ -144,9 +144,9 @@ class BadgeBalances:
     tracking; the ids rise. Nothing is assigned to, or unassigned from, members who are `inactive`.
 
     The reversal of an assignment takes away at most the member's balance; the rest is its missing amount. A later
-    revert of an earlier unassignment first settles that missing amount, and gives only the rest to the member.
+    revert of an earlier unassignment first repays that missing amount, and gives only the rest to the member.
     Likewise, the reversal of an unassignment cannot exceed the maximum, and a later revert of an earlier assignment
-    settles its missing amount.
+    repays its missing amount.
     """
 
     def __init__(

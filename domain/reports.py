@@ -58,9 +58,10 @@ class Cover:
 
 
 def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
-    """Cover a range with buckets of these levels, longest first, with as few rows as possible by their weights.
+    """Cover a range with buckets, so that few rows are read; the ends that no bucket covers are pieces.
 
-    The last level is the quarter of an hour.
+    `levels` are the allowed lengths of buckets, longest first, each with the relative number of rows of one bucket. The
+    last level is `QUARTER_HOUR`.
     """
     first, last = ceiling(begin, QUARTER_HOUR), floor(end, QUARTER_HOUR)
     if first is None or first > last:

@@ -62,8 +62,8 @@ class Evaluator:
 
     `executor_of` returns the executor of an effect that is neither about points nor a discount. `mode` is the execution
     mode; with `tracing` a dry run reports the value of every part of the rules. Rules that are not evaluated by the
-    `deadline` fail; explanations share this deadline. `attempt` is needed in contests, to execute effects on coupons
-    and then undo their changes.
+    `deadline` fail; explanations share this deadline. `attempt` is needed if actions of a stacking group compete, to
+    execute effects on coupons and then undo their changes.
     """
 
     def __init__(
@@ -226,7 +226,10 @@ class Evaluator:
         computed: Sequence[ComputedEffect],
         won: WonItems | None = None,
     ) -> None:
-        """Run the effects of an action whose rule holds; with `won`, its discounts apply only to the items it won."""
+        """Run the effects of an action whose rule holds; with `won`, its discounts apply only to the items it won.
+
+        If the campaign is re-evaluated on returns, record what each effect granted, for a later partial return.
+        """
         if campaign.limits or campaign.cooldown is not None:
             blocked = self._effects.blocked_by(campaign, computed, won)
             if blocked is not None:
@@ -235,12 +238,14 @@ class Evaluator:
         if self._explaining:
             self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         campaign_id, moves_points = campaign.campaign.campaign_id, False
-        grants: list[EffectGrant] | None = [] if campaign.campaign.on_return == REEVALUATE else None
+        is_reevaluated = campaign.campaign.on_return == REEVALUATE
+        grants: list[EffectGrant] = []
         count_log = self._counters.count_log
         for position, effect in enumerate(computed):
             share, count_start = won and won.share(position), len(count_log)
             effect_result = self._effects.execute(campaign, effect, share)
-            if grants is not None:
+            if is_reevaluated:
+                # The positions of the effect's counts among the counts of this event.
                 counts = range(count_start - self._first_count, len(count_log) - self._first_count)
                 transaction_number = self._points.transaction_count
                 grant = grant_of_effect(position, effect, effect_result, share, transaction_number, counts)

@@ -266,7 +266,7 @@ class EffectRunner:
         return uses
 
     def _give_back(self, discounts: Sequence[Discount]) -> None:
-        """Put discounts that were taken off the basket back."""
+        """Put discounts back into the basket."""
         basket = self._event.basket
         for discount in discounts:
             if basket is not None:

@@ -39,7 +39,7 @@ def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def target_of(reference: Any) -> str | None:
-    """The pointer of a reference to a schema inside; None for any other reference."""
+    """The pointer of a reference to a schema inside the same JSON Schema; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     return reference[1:]
@@ -61,7 +61,11 @@ def schemas_of_same_value(place: str, schemas: Schemas) -> list[str]:
 
 
 def schemas_of_parts(place: str, schemas: Schemas) -> list[str]:
-    """The schemas that check parts of the value that this schema checks; several of them may check the same part."""
+    """The schemas of `items`, `additionalProperties`, `patternProperties` and the like of the schema at `place`.
+
+    They check parts of the value that this schema checks, and several may check the same part.
+    `schema_groups_of_parts` has the schemas of `properties` and `prefixItems`.
+    """
     schema = schemas[place]
     if not isinstance(schema, dict):
         return []
@@ -71,7 +75,10 @@ def schemas_of_parts(place: str, schemas: Schemas) -> list[str]:
 
 
 def schema_groups_of_parts(place: str, schemas: Schemas) -> Iterator[list[str]]:
-    """Groups of schemas that check parts of the value; each part is checked by at most one schema of a group."""
+    """The schemas of `properties`, and those of `prefixItems`, of the schema at `place`, as one group for each keyword.
+
+    They check parts of the value that this schema checks; at most one schema of a group checks the same part.
+    """
     schema = schemas[place]
     if isinstance(schema, dict):
         for key in ("properties", "prefixItems"):

@@ -275,4 +275,4 @@ _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
 """The audience is checked before the stock, so that refusals reveal the stock only to members of the audience."""
 
 EXCLUSIONS: tuple[type[Conflict], ...] = tuple(refusal for _, refusal, _ in _RULES)
-"""All rules of exclusion, in order."""
+"""The refusals of all rules of exclusion, in the order in which the rules are checked."""

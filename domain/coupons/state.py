@@ -140,7 +140,7 @@ class CouponState(UndoableState):
             self.member_coupons.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
-        """Add lots that may be used or reverted, except those present already; for a personal code, all its lots."""
+        """Add loaded lots that may be used or reverted, except those present already."""
         for lot in lots:
             if lot.coupon_lot_id not in self.lots:
                 self.lots[lot.coupon_lot_id] = lot
@@ -301,14 +301,14 @@ class CouponState(UndoableState):
         self._lots_of_coupon.setdefault((lot.member_id, lot.coupon_id), {})[lot.coupon_lot_id] = None
 
     def _unused_lots(self, member_id: int, coupon: Coupon) -> list[CouponLot]:
-        """The lots of a personal code that have an amount left."""
+        """The lots of a personal code (the code of one member) with an unused amount; all of them were loaded."""
         ids = self._lots_of_coupon.get((member_id, coupon.coupon_id), ())
         return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.unused_amount > 0]
 
     def count_use(
         self, member_id: int, book: CouponBook, used_amount: Decimal, discounted: Decimal, used_at: datetime
     ) -> None:
-        """Count a use in the periods in which it took place; negative amounts revert one."""
+        """Count a use in the totals of the current periods if it took place in them; negative amounts revert one."""
         uses_since, discounts_since = period_starts(book, self.at, self.zone)
         if uses_since is None and discounts_since is None:
             return

@@ -180,10 +180,13 @@ class MissingAmounts(Movements):
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
     def _mints_to_repay(self, transaction: Stored, account: LedgerAccount) -> list[Stored]:
-        """The mints with a missing amount to which a reverted debit returns points, oldest first."""
+        """The mints whose missing amounts the reversal of a debit repays, oldest first.
+
+        These are mints of the same balance that were reverted after the debit.
+        """
         mints = {mint.ledger_transaction_id: mint for mint in transaction.mints_to_repay}
         pair = (transaction.from_wallet_id, account.ledger_account_id)
-        # A reverted debit was posted before this unit of work, and so before the mints that it reverted in part.
+        # Besides stored mints, those that this unit of work has reverted: the debit was stored before their reverts.
         short_mints = (mint for mint, _ in self._short_reverts.values())
         mints.update({m.ledger_transaction_id: m for m in short_mints if (m.to_wallet_id, m.ledger_account_id) == pair})
         return [mints[i] for i in sorted(mints)]
