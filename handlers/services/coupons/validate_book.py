@@ -82,8 +82,8 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     values = values_of(changes.of(before))
     check_book(values if before is None else asdict(before) | values)
     changed_values = values if before is None else {name: values[name] for name in changes.fields}
-    _settle_program(call, changed_values)
-    _settle_tiers(call, changed_values)
+    _complete_program(call, changed_values)
+    _complete_tiers(call, changed_values)
     references.refuse_unknown_audiences(call, changed_values.get("audience_keys", ()))
     if changed_values.get("required_points_config") is not None:
         changed_values["required_points_config"] = _points_account(call, changed_values["required_points_config"])
@@ -92,7 +92,7 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     return changed_values
 
 
-def _settle_program(call: Call, values: dict[str, Any]) -> None:
+def _complete_program(call: Call, values: dict[str, Any]) -> None:
     """Complete the key or the id of the program: one surface sends the key, the other one the id; both are stored."""
     organization_id = call.organization.organization_id
     for name, other in (
@@ -109,7 +109,7 @@ def _settle_program(call: Call, values: dict[str, Any]) -> None:
         values[other] = None if program is None else getattr(program, other)
 
 
-def _settle_tiers(call: Call, values: dict[str, Any]) -> None:
+def _complete_tiers(call: Call, values: dict[str, Any]) -> None:
     """Complete the keys or the ids of the tiers: `tierKeys` and the deprecated `tiers` are the same restriction."""
     if "tier_keys" not in values and "tiers" not in values:
         return
