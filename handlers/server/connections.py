@@ -90,7 +90,9 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         super()._arm_keepalive_timer()
 
     def _will_close(self, request: Any, response_requires_close: bool) -> bool:
-        return self.worker.is_ending or bool(super()._will_close(request, response_requires_close))
+        # gunicorn closes a connection whose request body has not arrived when the response ends: announce that, too.
+        is_body_missing = self._body_receiver is not None and not self._body_receiver._complete
+        return is_body_missing or self.worker.is_ending or bool(super()._will_close(request, response_requires_close))
 
     def _end_late_head(self) -> None:
         """Close the connection, after a response if a part of a request has arrived."""

@@ -111,6 +111,26 @@ def test_invalid_requests_get_a_problem(server, head, expected_status, kind):
     assert headers["cache-control"] == "no-store"
 
 
+def test_a_response_before_the_body_of_its_request_announces_the_end_of_the_connection(server):
+    with connect(server) as connection:
+        connection.sendall(b"POST /v2/nothing HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n")
+        status_code, headers, _ = read_response(connection)
+    assert (status_code, headers.get("connection")) == (404, "close")
+
+
+def test_a_connection_stays_open_after_a_refused_request_with_its_body(server):
+    refused_request = b"POST /v2/nothing HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}"
+    last_request = b"GET /health/live HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
+    with connect(server) as connection:
+        connection.sendall(refused_request)
+        first = connection.recv(65536)
+        connection.sendall(last_request)
+        status_code, _, _ = read_response(connection)
+    assert first.startswith(b"HTTP/1.1 404")
+    assert b"connection: close" not in first.lower()
+    assert status_code == 200
+
+
 def test_a_server_restarts_its_embedded_database_when_it_was_killed(server):
     kill_database(server.home)
     wait_until(lambda: "was started again" in server.log.read_text())
