@@ -248,9 +248,10 @@ class BadgeBalances:
         return changes
 
     def _tracking_by_key(self, grant: BadgeGrant) -> BadgeTracking | None:
-        """The tracking of an earlier request with this key, None if there is none; raises KeyReused."""
+        """The tracking that an earlier request with this key returned, None if there is none; raises KeyReused."""
         tracking_id = self._ids_by_key.find(grant.system_unique_key, grant.request_digest)
-        return None if tracking_id is None else self._trackings[tracking_id]
+        # The earlier response named no reversal, although the tracking may be reverted by now.
+        return None if tracking_id is None else replace(self._trackings[tracking_id], reversal_badge_tracking_id=None)
 
     def _add_key(self, tracking: BadgeTracking) -> None:
         self._ids_by_key.add(tracking.system_unique_key, tracking.request_digest, tracking.badge_tracking_id)
