@@ -94,6 +94,19 @@ def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch
     assert points.verify() == []
 
 
+def test_a_refused_revert_names_the_account_of_its_transaction(points, batch, ana_with_100):
+    [mint] = points.move(None, ana_with_100, 5)
+    points.revert(mint["ledgerTransactionId"])
+    item = {"revertedLedgerTransactionId": mint["ledgerTransactionId"]}
+    response = batch.post(item, {"revertedLedgerTransactionId": 987654321})
+    assert slugs(response) == {0: "already-reverted", 1: "unknown-ledger-transaction"}
+    account = points.account
+    assert [(failed["ledgerKey"], failed["ledgerAccountKey"]) for failed in response["failed"]] == [
+        (account["ledgerKey"], account["ledgerAccountKey"]),
+        (None, None),
+    ]
+
+
 def test_items_of_a_set_all_succeed_or_all_fail(points, batch, ana_with_100):
     good_set, bad_set = str(uuid.uuid4()), str(uuid.uuid4())
     response = batch.post(
