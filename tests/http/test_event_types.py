@@ -29,6 +29,15 @@ def test_an_event_type_is_stored_with_all_its_fields(organization, surface):
     assert surface.get(f"{PATH}/cup") == {"eventType": event_type}
 
 
+def test_events_of_a_type_with_the_schema_of_built_in_types_may_have_any_value(organization, surface):
+    event_type = surface.post(PATH, {**BODY, "schemaType": "builtin"})["eventType"]
+    assert (event_type["schemaType"], event_type["isCustomType"]) == ("builtin", True)
+    member = organization.member()["loyaltyMemberId"]
+    event = {"eventType": "cup", "loyaltyMemberId": member, "systemUniqueKey": "1", "payload": {"value": [1, "a"]}}
+    [tracked] = organization.integration.post("/events/track", {"events": [event]}, expect=200)["results"]
+    assert tracked["status"] == "success"
+
+
 def test_missing_fields_of_an_event_type_have_defaults(surface):
     event_type = surface.post(PATH, BODY)["eventType"]
     assert (event_type["description"], event_type["active"], event_type["customAttributes"]) == (None, True, {})
