@@ -10,7 +10,7 @@ from domain.coupons.books import CouponBook
 from domain.ledger.postings import Details, Posting, Stored
 from domain.ledger.records import BURN, REVERTED, LedgerAccount
 from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction
-from domain.ledger.session import LedgerSession, round_down
+from domain.ledger.session import LedgerSession
 from domain.problems import InvalidRequest
 
 
@@ -81,10 +81,6 @@ class PointsCharge:
         account = self.account_of(book)
         if account is None:
             raise UnknownLedgerAccount(f"The ledger account of the coupon book {book.name} does not exist.")
-        if details.points_override is None:
-            amount = round_down(account, amount)
-            if not amount:
-                return None
         position, posting_details = self._next_position(), self._posting_details(details, usage_key)
         try:
             if amount > 0:

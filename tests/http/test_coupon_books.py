@@ -205,6 +205,18 @@ def test_the_administration_requires_the_field_of_the_account_for_points(adminis
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
 
 
+def test_points_with_more_digits_than_their_account_are_refused(books, points):
+    fields = {"assignmentRequiredPoints": 1.5, "usageRequiredPoints": 0.5, "requiredPointsConfig": points}
+    problem = books.surface.post("/coupon-books", {**REQUIRED_FIELDS, **fields}, expect=400)
+    assert {fault["pointer"]: fault["detail"] for fault in problem["errors"]} == {
+        "/assignmentRequiredPoints": "assignmentRequiredPoints has more than the 0 fraction digits of this account.",
+        "/usageRequiredPoints": "usageRequiredPoints has more than the 0 fraction digits of this account.",
+    }
+    book = books.make(usageRequiredPoints=2, requiredPointsConfig=points)
+    problem = books.change(book, usageRequiredPoints=2.5, requiredPointsConfig=points, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/usageRequiredPoints"]
+
+
 def test_the_ledger_of_the_points_is_optional(books, points):
     config = {"ledgerAccountKey": points["ledgerAccountKey"].upper()}
     assert books.make(assignmentRequiredPoints=1, requiredPointsConfig=config)["requiredPointsConfig"] == points

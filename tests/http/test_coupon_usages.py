@@ -240,15 +240,6 @@ def test_an_override_replaces_the_points_of_a_book(client):
     assert client.use(member, book, pointsOverride=0.5, expect=400) == "/problems/invalid-request"
 
 
-def test_a_price_that_rounds_to_nothing_moves_no_points(client):
-    book = client.book(**points(client, assignmentRequiredPoints=0.5, usageRequiredPoints=1.5))
-    member = client.member(points=1)
-    assert client.assign(member, book)["ledgerTransactionId"] is None
-    assert client.balance(member) == 1
-    assert client.use(member, book)["ledgerTransactionId"] is not None
-    assert client.balance(member) == 0
-
-
 def test_an_amount_whose_price_exceeds_the_maximum_of_points_is_refused(integration):
     book, member = (
         integration.book(**points(integration, assignmentRequiredPoints=18446744073709)),

@@ -8,7 +8,8 @@ from typing import Any
 
 from domain.coupons.book_rules import check_book
 from domain.coupons.books import CouponBook, pattern_of
-from domain.fields import Key
+from domain.fields import Key, wire_name
+from domain.ledger.records import fraction_fault
 from domain.ledger.refusals import UnknownLedger, UnknownLedgerAccount
 from domain.problems import FieldFault, InvalidRequest
 from domain.programs import UnknownTier
@@ -86,7 +87,8 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     _complete_tiers(call, changed_values)
     references.refuse_unknown_audiences(call, changed_values.get("audience_keys", ()))
     if changed_values.get("required_points_config") is not None:
-        changed_values["required_points_config"] = _points_account(call, changed_values["required_points_config"])
+        changed_values["required_points_config"] = _with_ledger_key(call, changed_values["required_points_config"])
+    _refuse_fractions_of_points(call, values | changed_values)
     if changed_values.get("code_pattern") is not None:
         changed_values["code_pattern"] = pattern_of(changed_values["code_pattern"]).as_document()
     return changed_values
@@ -129,7 +131,18 @@ def _complete_tiers(call: Call, values: dict[str, Any]) -> None:
     values["tiers"] = [ids_by_key[key] for key in values["tier_keys"]]
 
 
-def _points_account(call: Call, config: dict[str, str]) -> dict[str, str]:
+def _refuse_fractions_of_points(call: Call, values: Mapping[str, Any]) -> None:
+    """Refuse points with more fraction digits than the book's account allows; `values` are those of the book."""
+    config = values["required_points_config"]
+    account = config and configuration_of(call.db, call.organization).accounts_by_key.get(config["ledgerAccountKey"])
+    if account:
+        points = ("assignment_required_points", "usage_required_points")
+        faults = [fraction_fault(wire_name(name), values[name], account.decimals) for name in points]
+        if any(faults):
+            raise InvalidRequest([fault for fault in faults if fault])
+
+
+def _with_ledger_key(call: Call, config: dict[str, str]) -> dict[str, str]:
     """The keys of the account of the book's points and of its ledger, the default one.
 
     Raises UnknownLedger or UnknownLedgerAccount.

@@ -83,12 +83,11 @@ def test_the_transaction_has_the_details_of_the_usage():
     assert (details.tags, details.loyalty_event_id) == (("a", "b"), 9)
 
 
-def test_a_price_is_rounded_down_to_the_digits_of_the_account():
+def test_a_price_with_too_many_digits_is_refused():
     shop = Shop()
-    assert shop.pay("12.9") == FIRST_ID
-    assert shop.balance() == 38
-    assert shop.pay("0.9") is None
-    assert len(shop.session.steps) == 1
+    with pytest.raises(InvalidRequest):
+        shop.pay("0.9")
+    assert shop.session.steps == []
 
 
 def test_no_price_moves_no_points():
