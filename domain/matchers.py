@@ -5,7 +5,7 @@ never fails.
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,6 @@ from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
 AND, OR = "AND", "OR"
 MOST_VALUES = 1000
 
-ItemPredicate = Callable[[Mapping[str, Any]], bool]
 _ValueTest = Callable[[Any], bool]
 
 _ATTRIBUTES = "customAttributes."
@@ -48,6 +47,25 @@ class Matcher:
     updated_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class ItemPredicate:
+    """A compiled matcher: call it with an item to find whether the item meets the conditions.
+
+    `combine` is `all` or `any`. `conditions` has, for each condition, the path to a field and the test of its value.
+    """
+
+    combine: Callable[[Iterable[bool]], bool]
+    conditions: Sequence[tuple[Sequence[str], _ValueTest]]
+
+    def __call__(self, item: Mapping[str, Any]) -> bool:
+        """True if the item meets all conditions, or any of them if `combine` is `any`."""
+        return self.combine(test(_value_at(item, path)) for path, test in self.conditions)
+
+    def cost(self, item: Mapping[str, Any]) -> int:
+        """The maximum number of values that are compared on an item; 256 characters of a text count as one value."""
+        return sum(_cost_of(_value_at(item, path)) for path, _ in self.conditions)
+
+
 class UnknownMatcher(NotFound, title="The matcher does not exist"):
     """The organization does not have the matcher that a request names."""
 
@@ -75,22 +93,20 @@ _FIELDS: Mapping[str, _Field] = {
 
 def compile_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> ItemPredicate:
     """Compile a matcher to a predicate of items; raises InvalidRequest with every fault, at `pointer`."""
-    tests: list[ItemPredicate] = []
+    conditions: list[tuple[Sequence[str], _ValueTest]] = []
     faults: list[FieldFault] = []
     for index, condition in enumerate(matcher["conditions"]):
         try:
-            tests.append(_compile_condition(condition, f"{pointer}/conditions/{index}"))
+            conditions.append(_compile_condition(condition, f"{pointer}/conditions/{index}"))
         except InvalidRequest as refusal:
             faults += refusal.faults
     if faults:
         raise InvalidRequest(faults)
-    if matcher["operator"] == AND:
-        return lambda item: all(test(item) for test in tests)
-    return lambda item: any(test(item) for test in tests)
+    return ItemPredicate(all if matcher["operator"] == AND else any, conditions)
 
 
-def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredicate:
-    """Compile one condition; raises InvalidRequest if its field, operator or value is faulty."""
+def _compile_condition(condition: Mapping[str, Any], pointer: str) -> tuple[Sequence[str], _ValueTest]:
+    """The path and the test of one condition; raises InvalidRequest if its field, operator or value is faulty."""
     name, operator_name, value = condition["field"], condition["operator"], condition["value"]
     field = _ATTRIBUTE if name.startswith(_ATTRIBUTES) else _FIELDS.get(name)
     path = name.split(".")
@@ -110,10 +126,7 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredic
             raise _refusal(f"value is not a list of 1 to {MOST_VALUES} values, each {description}", f"{pointer}/value")
     elif not _accepts(field, operator_name, value):
         raise _refusal(f"operator {operator_name} needs {description}", f"{pointer}/value")
-    test = _compile_test(operator_name, value)
-    if len(path) == 1:
-        return lambda item: test(item.get(name))
-    return lambda item: test(_value_at(item, path))
+    return path, _compile_test(operator_name, value)
 
 
 def _refusal(detail: str, pointer: str) -> InvalidRequest:
@@ -140,6 +153,13 @@ def _value_at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
             return None
         value = value.get(name)
     return value
+
+
+def _cost_of(value: Any) -> int:
+    """The maximum number of values that the test of one condition compares."""
+    if isinstance(value, list):
+        return 1 + len(value)
+    return 1 + len(value) // 256 if isinstance(value, str) else 1
 
 
 def _compile_test(operator_name: str, value: Any) -> _ValueTest:

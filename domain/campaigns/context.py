@@ -109,19 +109,6 @@ def currency_of(order: Order | None, payment: Mapping[str, Any] | None) -> str |
     return None if payment is None else payment["currency"]
 
 
-# A matcher has up to fifty conditions, each of which may look at every element of a list of the item.
-_MATCHER_COST = 50
-
-
-def _comparisons_of(value: Any) -> int:
-    """The maximum number of values that one condition compares on an item."""
-    if isinstance(value, dict):
-        return 1 + max(map(_comparisons_of, value.values()), default=0)
-    if isinstance(value, list):
-        return 1 + len(value)
-    return 1 + len(value) // 256 if isinstance(value, str) else 1
-
-
 Functions = Mapping[str, Callable[..., Any]]
 
 
@@ -132,7 +119,7 @@ def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:
         matcher = matchers.get(key)
         if matcher is None:
             raise EvaluationError("missing", f"there is no matcher {key[:60]}")
-        budget.charge(_MATCHER_COST * _comparisons_of(item))
+        budget.charge(matcher.cost(item))
         return matcher(item)
 
     return {"matches": matches}

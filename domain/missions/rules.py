@@ -1,7 +1,7 @@
 """Rules of missions: validation, which events count, and when rewarded points expire."""
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import Any
 from domain.calendar import add_days, add_months, zone_named
 from domain.campaigns.context import EventFacts
 from domain.event_types import BADGE_ASSIGNED, BADGE_UNASSIGNED, PAYMENT_CONFIRMED
-from domain.expressions import Program
+from domain.expressions import Budget, Program
 from domain.fields import wire_name
 from domain.ledger.availability import Availability
 from domain.ledger.records import LedgerAccount
@@ -36,7 +36,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class CompiledMission:
-    """A compiled mission: `item` is the condition on order items, `audience_keys` the audiences that take part.
+    """A compiled mission; an item has to meet all `item_predicates`; `audience_keys` are the audiences that take part.
 
     None means no condition; an empty `audience_keys` is an audience without members. Points go to `account`. `count`
     computes the count of an event, None means 1. `fault` is why a mission saved under earlier rules cannot run, None if
@@ -44,7 +44,7 @@ class CompiledMission:
     """
 
     mission: Mission
-    item: ItemPredicate | None
+    item_predicates: Sequence[ItemPredicate]
     audience_keys: frozenset[str] | None
     account: LedgerAccount | None
     count: Program | None = None
@@ -62,9 +62,12 @@ class CompiledMission:
         if self.audience_keys is not None and self.audience_keys.isdisjoint(audience_keys):
             raise MissionClosed(f"The member is not in the audience of the mission {mission.name}.")
 
-    def counts(self, event: EventFacts) -> bool:
-        """True if the event counts for the mission, apart from limits on how often it may be achieved."""
-        if event.event_type != self.mission.event_type or not self._meets_conditions(event):
+    def counts(self, event: EventFacts, budget: Budget) -> bool:
+        """True if the event counts for the mission, apart from limits on how often it may be achieved.
+
+        Conditions on items use the budget; raises CostExceeded or TimeExceeded.
+        """
+        if event.event_type != self.mission.event_type or not self._meets_conditions(event, budget):
             return False
         try:
             self.refuse_closed(event.at, event.audience_keys)
@@ -72,17 +75,24 @@ class CompiledMission:
             return False
         return True
 
-    def _meets_conditions(self, event: EventFacts) -> bool:
+    def _meets_conditions(self, event: EventFacts, budget: Budget) -> bool:
         """True if amount, currency, items and badges of the event meet the conditions of the mission."""
         minimum = self.mission.min_spend_value
         if minimum is not None and (event.spend is None or event.spend < minimum):
             return False
         if self.mission.currency is not None and event.currency != self.mission.currency:
             return False
-        item = self.item
-        if item is not None and not any(map(item, _items_of(event.context))):
+        if self.item_predicates and not any(self._matches(item, budget) for item in _items_of(event.context)):
             return False
         return self.mission.badge_matcher is None or _badges_match(self.mission.badge_matcher, event.context["badges"])
+
+    def _matches(self, item: Mapping[str, Any], budget: Budget) -> bool:
+        """True if the item meets the named matcher and the mission's own."""
+        for predicate in self.item_predicates:
+            budget.charge(predicate.cost(item))
+            if not predicate(item):
+                return False
+        return True
 
 
 def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -121,7 +131,7 @@ def compile_mission(
     count, fault = _count_program(mission)
     return CompiledMission(
         mission=mission,
-        item=_item_predicate(mission, matchers),
+        item_predicates=_item_predicates(mission, matchers),
         audience_keys=audiences,
         account=default_account if account_id is None else accounts.get(account_id),
         count=count,
@@ -139,14 +149,12 @@ def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
         return None, refusal.faults[0].detail
 
 
-def _item_predicate(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> ItemPredicate | None:
-    """The condition on an item: the named matcher and the mission's own, if there are both."""
+def _item_predicates(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> Sequence[ItemPredicate]:
+    """The conditions on an item: the named matcher and the mission's own, if there are both."""
     predicates = [] if mission.matcher_id is None else [matchers[mission.matcher_id]]
     if mission.inline_matcher is not None:
         predicates.append(compile_matcher(mission.inline_matcher, INLINE_MATCHER))
-    if not predicates:
-        return None
-    return lambda item: all(predicate(item) for predicate in predicates)
+    return predicates
 
 
 def expiry_of_reward(mission: Mission, at: datetime) -> datetime | None:

@@ -238,3 +238,13 @@ def test_exactly_one_of_three_comparisons_is_true_for_a_number_and_none_for_othe
         assert len(matching_signs) == is_number
         assert matches(item, (field, "<=", number)) is bool({"<", "equals"} & set(matching_signs))
         assert matches(item, (field, ">=", number)) is bool({">", "equals"} & set(matching_signs))
+
+
+@pytest.mark.parametrize(
+    ("field", "cost"),
+    [("quantity", 1), ("customAttributes.missing", 1), ("customAttributes.labels", 4), ("customAttributes.note", 3)],
+)
+def test_a_condition_costs_a_unit_more_than_the_values_it_may_compare(field, cost):
+    item = {"quantity": 2, "customAttributes": {"labels": ["fair", 7, True], "note": "n" * 512}}
+    conditions = [condition(field, "equals", 2)] * 3
+    assert compile_matcher({"operator": "OR", "conditions": conditions}).cost(item) == 3 * cost

@@ -63,6 +63,23 @@ def test_events_of_both_interfaces_are_counted_by_the_expression(shop, ana):
     assert times_and_count(shop, ana, mission) == (0, 7)
 
 
+def test_an_event_counts_for_no_mission_whose_item_matcher_costs_too_much(shop, ana):
+    condition = {"field": "customAttributes.labels", "operator": "contains", "value": "fair"}
+    matcher = {"operator": "OR", "conditions": [condition] * 50}
+    costly_mission = create(shop, eventType=ORDER_CREATED, inlineMatcher=matcher, goalCount=5)
+    plain_mission = create(shop, eventType=ORDER_CREATED, goalCount=5)
+    [coffee] = basket(1)
+    few, many = [{**coffee, "customAttributes": {"labels": ["new"] * count + ["fair"]}} for count in (100, 30_000)]
+    assert shop.track_one(order(ana, 3, items=[few]))["errors"] == []
+    assert times_and_count(shop, ana, costly_mission) == (0, 1)
+    result = shop.track_one(order(ana, 3, items=[many]))
+    [failed] = result["errors"]
+    assert (failed["missionId"], failed["actionId"]) == (costly_mission["missionId"], None)
+    assert failed["message"] == "the expression costs more than its budget allows"
+    assert times_and_count(shop, ana, costly_mission) == (0, 1)
+    assert times_and_count(shop, ana, plain_mission) == (0, 2)
+
+
 def test_the_coffees_of_a_returned_order_and_their_achievements_no_longer_count(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
     large_order = order(ana, 36, items=basket(12))

@@ -30,6 +30,7 @@ from domain.expressions import (
 from domain.expressions.errors import TimeExceeded
 from domain.expressions.limits import CHECK_EVERY, MAX_MATCHING
 from domain.expressions.tree import weight
+from domain.matchers import compile_matcher
 from tests.domain.expressions.expression_cases import ENVIRONMENT as SHOP
 
 LONG = "a" * 100_000
@@ -57,7 +58,8 @@ CONTEXT = {
     "audiences": [],
     "now": datetime(2026, 1, 1, tzinfo=UTC),
 }
-MATCHERS = host_functions({"key": lambda item: False})
+CONDITION = {"field": "customAttributes.list", "operator": "contains", "value": "none"}
+MATCHERS = host_functions({"key": compile_matcher({"operator": "OR", "conditions": [CONDITION] * 50})})
 
 
 def cost(text, deadline=None):

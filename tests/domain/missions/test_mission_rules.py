@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from domain.expressions import EVENT_COST, Budget
+from domain.expressions.errors import CostExceeded
 from domain.matchers import compile_matcher
 from domain.missions.records import MissionClosed
 from domain.missions.rules import compile_mission, expiry_of_reward, faults_of
@@ -34,7 +36,7 @@ def counts(record, event=None, matchers=None, audiences=None, **context):
     event = event or facts()
     event = facts(**{name: getattr(event, name) for name in event.__slots__ if name != "context"})
     event.context.update(context)
-    return compile_mission(record, matchers or {}, audiences or {}, {}, None).counts(event)
+    return compile_mission(record, matchers or {}, audiences or {}, {}, None).counts(event, Budget(EVENT_COST))
 
 
 def test_a_mission_counts_events_of_its_type():
@@ -89,6 +91,19 @@ def test_one_item_matches_both_the_shared_and_the_inline_matcher():
     assert not counts(two_matchers, matchers=matchers, order={"items": [cake, {**latte, "total": Decimal(4)}]})
     assert not counts(two_matchers, matchers=matchers, order={"items": []})
     assert not counts(two_matchers, matchers=matchers)
+
+
+def test_conditions_on_items_use_the_budget_of_the_event():
+    labels = {"field": "customAttributes.labels", "operator": "contains", "value": "fair"}
+    labelled = mission(inline_matcher={"operator": "OR", "conditions": [labels] * 4})
+    compiled, budget = compile_mission(labelled, {}, {}, {}, None), Budget(1000)
+    # Each of the 4 conditions may compare 99 labels, and costs one unit more.
+    event = facts()
+    event.context["order"] = {"items": [{"customAttributes": {"labels": ["new"] * 99}}] * 2}
+    assert not compiled.counts(event, budget)
+    assert budget.remaining == 1000 - 2 * 4 * 100
+    with pytest.raises(CostExceeded):
+        compiled.counts(event, budget)
 
 
 def test_the_products_of_a_payment_are_its_items():

@@ -100,18 +100,18 @@ class MissionWork:
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
         """Count an event of an active member in all missions that count it. Returns True if one of them moved.
 
-        The expressions of all missions share one budget and the `deadline`.
+        The expressions and the conditions on items of all missions share one budget and the `deadline`.
         """
         if not event.is_active:
             return False
         count_before, budget = len(self._moves), Budget(EVENT_COST, deadline)
         for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
-            if compiled.counts(event):
+            if self._is_counted(compiled, event, budget):
                 self._move(compiled, self._count(compiled, event, budget), self._payment_of(event))
         return len(self._moves) > count_before
 
     def take_errors(self) -> list[RuleError]:
-        """Return the new errors of failed count expressions; the event counted nothing for their missions."""
+        """Return the new errors of expressions and conditions; the event counted nothing for their missions."""
         errors, self._errors = self._errors, []
         return errors
 
@@ -162,6 +162,14 @@ class MissionWork:
         if not self._unit.is_dry_run:
             organization_id = self._unit.organization_id
             missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
+
+    def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> bool:
+        """True if the event counts for a mission; False with a new error if its conditions cost too much."""
+        try:
+            return compiled.counts(event, budget)
+        except EvaluationError as error:
+            self._errors.append(RuleError(None, None, error.message, None, compiled.mission.mission_id))
+            return False
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
         """The amount that the event counts for a mission; 0 with a new error if that cannot be computed."""
