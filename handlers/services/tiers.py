@@ -159,6 +159,6 @@ def evaluate_next(
     accounts = unit.configuration.accounts
     unit.lock_wallets(wallets, accounts)
     moves = unit.open_for_request(account_ids=accounts, settled_accounts=accounts if everyone else ())
-    evaluate_derived(unit, moves, "The tier was evaluated again.")
+    evaluate_derived(unit, moves)
     unit.flush()
     return Evaluated(wallets[-1], len(unit.members), len(moves))

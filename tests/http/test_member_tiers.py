@@ -322,7 +322,7 @@ def test_an_event_uses_and_stores_the_tier_of_the_points_after_an_expiry(shop, t
     assert [row.is_manual for row in shop.rows("member_tiers")] == [False]
     assert tiers.moves(member_after_gold)[2:] == [(SET, "Gold", "Silver")]
     [last, *_] = [record for record in shop.events(member_after_gold) if record["eventType"] == SET]
-    assert last["reason"] == "Points or a tier had expired."
+    assert last["reason"] == "The tier had expired."
 
 
 def test_reads_return_the_tier_of_the_points_that_have_not_expired(shop, tiers, member):

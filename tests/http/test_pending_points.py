@@ -13,6 +13,8 @@ from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 # The clock starts at START, 10:00 in Madrid. AVAILABLE_AT is 14 days later, BEFORE the second before.
 START = "2026-03-01T09:00:00Z"
 AVAILABLE_AT, BEFORE = "2026-03-15T09:00:00Z", "2026-03-15T08:59:59Z"
+# The reason of events about points that became available at their moment.
+BY_TIME = "Points became available."
 
 
 @pytest.fixture
@@ -253,6 +255,8 @@ class TestWaiting:
         [available_event] = [
             event for event in events_of(shop, member, "points-available") if event["createdAt"] == AVAILABLE_AT
         ]
+        reasons = [event["reason"] for event in events_of(shop, member, "points-available")]
+        assert sorted(reasons) == [BY_TIME, "Points were moved by request."]
         assert release["pointsRelease"].pop("ledgerTransactionIds")[0] == int(first["ledgerTransactionId"])
         assert release["pointsRelease"] == {
             "loyaltyEventKey": available_event["loyaltyEventKey"],
@@ -297,6 +301,7 @@ class TestOrders:
             "orderExternalIds": ["order-1"],
         }
         assert (lot["amount"], lot["expiresAt"], available_event["createdAt"]) == (100, None, AVAILABLE_AT)
+        assert available_event["reason"] == BY_TIME
 
     def test_a_return_takes_from_pending_points(self, clock, shop, points, action):
         member = shop.member()
@@ -353,7 +358,7 @@ class TestOrders:
         [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
         assert status["since"] == AVAILABLE_AT
         tier_events = events_of(shop, member, "member-tier-set")
-        assert [move["createdAt"] for move in tier_events] == [AVAILABLE_AT]
+        assert [(move["createdAt"], move["reason"]) for move in tier_events] == [(AVAILABLE_AT, BY_TIME)]
 
     def test_a_simulation_reports_when_points_are_available(self, shop, points, action):
         body = {"order": {"total": 37.60}}

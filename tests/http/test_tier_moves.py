@@ -176,7 +176,7 @@ def test_an_event_sees_the_tier_that_expired_points_leave(shop, schedule, member
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [1]
     assert schedule.of(member) == "Basic"
     [*_, tier_event] = events_of_type(shop, member, SET)
-    assert tier_event["reason"] == "Points or a tier had expired."
+    assert tier_event["reason"] == "Points had expired."
 
 
 def test_points_on_another_account_move_no_tier(shop, schedule, member):

@@ -12,7 +12,7 @@ from handlers.messages.reversals import reverted_event
 from handlers.services.events.evaluate_queued import lock_members_of
 from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate
-from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_changes, evaluate_derived
+from handlers.services.unit_of_work.evaluation import evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversal, Reversals
 from handlers.services.unit_of_work.tracked import TrackedEvent, incoming_of, tracked_event_of
@@ -39,7 +39,7 @@ def cancel_event(
     # Only the cancellation of the event that created an order also cancels the order.
     order_id = (event.payload.get("order") or {}).get("externalId") if record.order_status == CREATED else None
     orders, reversible = OrderWork(call, () if order_id is None else [order_id]), Reversals(call, [event_id])
-    evaluate_derived(unit, unit.open_for_events([record], orders, reversible), EXPIRED)
+    evaluate_derived(unit, unit.open_for_events([record], orders, reversible))
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
     cancelled_order = None if order_id is None else orders.cancelled(order_id, event_id)

@@ -16,11 +16,7 @@ from domain.members import Member
 from domain.orders import CONFIRMED, CREATED, STATUS_OF_EVENT, UNDOING_EVENTS
 from handlers.call import Call
 from handlers.services.events.intake import Intake
-from handlers.services.unit_of_work.evaluation import (
-    EXPIRED,
-    evaluate_derived,
-    process_event,
-)
+from handlers.services.unit_of_work.evaluation import evaluate_derived, process_event
 from handlers.services.unit_of_work.orders import OrderWork, sent_orders
 from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
@@ -221,7 +217,7 @@ def evaluate(
     After the `deadline`, only the first event is evaluated.
     """
     expired = unit.open_for_events(accepted, orders, _reversals_by(unit, accepted, orders), transaction_ids)
-    evaluate_derived(unit, expired, EXPIRED)
+    evaluate_derived(unit, expired)
     results: dict[int, Result] = {}
     for event in accepted:
         if results and deadline is not None and deadline.has_passed():

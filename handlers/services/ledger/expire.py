@@ -38,7 +38,7 @@ def expire_next(
     account_ids = ledger_lots.due_accounts(db, organization_id, due, now) | policies.keys()
     unit.lock_wallets(due, account_ids)
     # Loading the balances posts what is due.
-    with open_unit(unit, "Points had expired.", account_ids=account_ids):
+    with open_unit(unit, account_ids=account_ids):
         pass
     expired = Expired(due[-1])
     for step in unit.ledger.steps:

@@ -16,7 +16,7 @@ from handlers.call import Execution
 from handlers.services.events.intake import Intake
 from handlers.services.references import unknown_member
 from handlers.services.simulations.hypothetical import NOBODY, HypotheticalMember, HypotheticalUnit
-from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_derived, process_event
+from handlers.services.unit_of_work.evaluation import evaluate_derived, process_event
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.tracked import EventOutcome, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -95,7 +95,7 @@ class DryRun:
         expired = self.unit.open_for_events([self._tracked], orders)
         # None means that all missions are loaded, not only the missions that the event can move.
         self.unit.event_types = None
-        evaluate_derived(self.unit, expired, EXPIRED)
+        evaluate_derived(self.unit, expired)
 
     @property
     def member(self) -> Member:

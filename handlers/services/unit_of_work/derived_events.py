@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -37,6 +37,15 @@ from persistence import ledger_wallets
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
+# The reasons of events about what happens by time, without a request or another event that causes it. Such an event
+# always has one: the timelines of members recognize the events of the server by their reason.
+_REASONS = {
+    POINTS_AVAILABLE: "Points became available.",
+    POINTS_CANCELLED: "Points were not confirmed in time.",
+    POINTS_EXPIRED: "Points had expired.",
+}
+_TIER_EXPIRED, _TIER_EVALUATED = "The tier had expired.", "The tier was evaluated again."
+
 # By wallet and account.
 Earnings = Mapping[Pair, tuple[Earning, ...]]
 
@@ -46,7 +55,7 @@ class DerivedEvent:
     """An event about a member that the server itself reports.
 
     `happened_at` is when it happened, None for now. `key` becomes its systemUniqueKey, so that it is not reported
-    twice; None for a new key.
+    twice; None for a new key. `reason` is None if it is that of the unit of work.
     """
 
     member_id: int
@@ -54,6 +63,7 @@ class DerivedEvent:
     payload: Mapping[str, Any]
     happened_at: datetime | None = None
     key: str | None = None
+    reason: str | None = None
 
 
 def tier_event(
@@ -80,12 +90,14 @@ class LedgerEvents:
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
+        # How many steps were due when the session was opened; nothing but the time causes these.
+        self._due_steps = len(unit.ledger.steps)
         # How many steps have been reported, and how many of these are postings.
         self._reported_steps = 0
         self._reported_postings = 0
 
     def begin(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
-        """Return the events of points and tiers that had expired when the unit was opened.
+        """Return the events of the points and tiers that were due when the unit was opened.
 
         Tiers that depend on `settled_accounts` are evaluated even if nothing has expired in these accounts.
         """
@@ -97,10 +109,10 @@ class LedgerEvents:
             self._reported_steps = len(steps)
             # No event reports the transactions of what has expired.
             self._reported_postings = len([step for step in steps if isinstance(step, Posting)])
-            events = self._settled_waits(steps) + self._expired(steps)
+            events = self._due_events(steps)
         for wallet_id, member_id in self._member_ids.items():
             events += self._move_tiers_by_points(
-                wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())}
+                wallet_id, member_id, {*settled_accounts, *changed_accounts.get(wallet_id, ())}, steps
             )
         return events
 
@@ -109,12 +121,26 @@ class LedgerEvents:
         steps = self._unit.ledger.steps[self._reported_steps :]
         if not steps:
             return []
+        due_count = max(self._due_steps - self._reported_steps, 0)
         self._reported_steps += len(steps)
-        events = self._transactions(steps) + self._settled_waits(steps) + self._expired(steps)
-        for wallet_id, accounts in _changed_accounts(steps).items():
+        due, caused = steps[:due_count], steps[due_count:]
+        events = self._transactions(steps)
+        changed_accounts = caused_accounts = _changed_accounts(steps)
+        if due:
+            events += self._due_events(due)
+            caused_accounts = _changed_accounts(caused)
+        events += self._settled_waits(caused) + self._expired(caused)
+        for wallet_id, accounts in changed_accounts.items():
             if wallet_id in self._member_ids:
-                events += self._move_tiers_by_points(wallet_id, self._member_ids[wallet_id], accounts)
+                events += self._move_tiers_by_points(
+                    wallet_id, self._member_ids[wallet_id], accounts, due, caused_accounts.get(wallet_id, ())
+                )
         return events
+
+    def _due_events(self, steps: Sequence[Step]) -> list[DerivedEvent]:
+        """The events about points that became available, were cancelled or expired by time, each with its reason."""
+        events = self._settled_waits(steps) + self._expired(steps)
+        return [replace(event, reason=_REASONS[event.event_type]) for event in events]
 
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """Report transactions, each for the member who received the points or, if no member did, for the giver.
@@ -189,8 +215,18 @@ class LedgerEvents:
                 events.append(DerivedEvent(member.member_id, POINTS_EXPIRED, payload, happened_at))
         return events
 
-    def _move_tiers_by_points(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
-        """Move a member's tiers that depend on these accounts as the points require; return the events."""
+    def _move_tiers_by_points(
+        self,
+        wallet_id: int,
+        member_id: int,
+        ledger_account_ids: set[int],
+        due: Sequence[Step],
+        caused_accounts: Collection[int] = (),
+    ) -> list[DerivedEvent]:
+        """Move a member's expired tiers, and the tiers that depend on these accounts, as the points require.
+
+        Returns the events. `due` are the steps that happened by time; an event or a request changed `caused_accounts`.
+        """
         unit = self._unit
         moves = unit.tier_assignments.move_by_points(
             member_id, ledger_account_ids, partial(unit.tier_points, wallet_id)
@@ -198,10 +234,16 @@ class LedgerEvents:
         if not moves:
             return []
         keys = unit.configuration.tier_keys
-        return [
-            tier_event(member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
-            for move in moves
-        ]
+        events = []
+        for move in moves:
+            schedule, reason = move.schedule, None
+            if schedule.ledger_account_id not in ledger_account_ids:
+                reason = _TIER_EXPIRED
+            elif schedule.ledger_account_id not in caused_accounts:
+                reason = _reason_of_tier(due, wallet_id, schedule.ledger_account_id)
+            event = tier_event(member_id, schedule, keys, move.before, move.after, expires_at=move.expires_at)
+            events.append(replace(event, reason=reason))
+        return events
 
 
 def tier_points_of(session: LedgerSession, earnings: Earnings, wallet_id: int, ledger_account_id: int) -> TierPoints:
@@ -241,6 +283,19 @@ def settled_wait(step: Step) -> Stored | None:
     if isinstance(step, Capture):
         return step.stored if step.available_at is not None else None
     return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.is_timed else None
+
+
+def _reason_of_tier(due: Iterable[Step], wallet_id: int, ledger_account_id: int | None) -> str:
+    """Why the tier changed that depends on the points of a wallet in an account, if only the time changed these."""
+    reasons = {
+        _REASONS[POINTS_AVAILABLE if isinstance(step, Capture) else POINTS_EXPIRED]
+        for step in due
+        # The other steps that are due end holds and cancel points that wait, which do not count for tiers.
+        if (isinstance(step, Capture) or step.is_expiry)
+        and step.account.ledger_account_id == ledger_account_id
+        and any(entry.wallet_id == wallet_id for entry in step.entries)
+    }
+    return " ".join(sorted(reasons)) or _TIER_EVALUATED
 
 
 def _changed_accounts(steps: Iterable[Step]) -> dict[int, set[int]]:

@@ -53,9 +53,6 @@ from handlers.services.unit_of_work.tracked import EventOutcome, Result, Tracked
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.settings import Settings
 
-# The reason of derived events about what had expired before the unit was opened.
-EXPIRED = "Points or a tier had expired."
-
 # The executors of the effects that are neither about points nor a discount: methods of participants.
 _EXECUTORS: Mapping[str, Callable[[UnitOfWork], Executor]] = {
     SET_TIER: lambda unit: unit.tiers.set_by_effect,
@@ -80,12 +77,13 @@ def limit_evaluation(settings: Settings) -> None:
 
 
 def evaluate_changes(
-    unit: UnitOfWork, reason: str, cause: TrackedEvent | None = None, origin: EventOrigin | None = None
+    unit: UnitOfWork, reason: str | None, cause: TrackedEvent | None = None, origin: EventOrigin | None = None
 ) -> None:
     """Evaluate the derived events of all changes since the last call.
 
-    `reason` is stored with the derived events. `cause` is the event that made the changes, None for a request. Derived
-    events of a request belong to `origin`, or, if that is None, to the origin of the execution.
+    `reason` is stored with the derived events that have no reason of their own. `cause` is the event that made the
+    changes, None for a request. Derived events of a request belong to `origin`, or, if that is None, to the origin of
+    the execution.
     """
     if unit.is_open:
         derived = unit.ledger_events.take_derived()
@@ -98,7 +96,7 @@ def evaluate_changes(
 def evaluate_derived(
     unit: UnitOfWork,
     derived: Sequence[DerivedEvent],
-    reason: str,
+    reason: str | None = None,
     cause: TrackedEvent | None = None,
     origin: EventOrigin | None = None,
 ) -> None:
@@ -247,13 +245,14 @@ def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evalu
 def _derived_event(
     unit: UnitOfWork,
     derived: DerivedEvent,
-    reason: str,
+    reason: str | None,
     cause: TrackedEvent | None = None,
     origin: EventOrigin | None = None,
     is_evaluated: bool = True,
 ) -> TrackedEvent:
     """The TrackedEvent of a derived event; not evaluated if its chain is too long or one event caused too many."""
     depth, reason_not_evaluated = 1, None
+    reason = derived.reason or reason
     if cause is not None:
         unit.caused_count += 1
         depth += cause.depth

@@ -9,22 +9,22 @@ from typing import Any, Generic, TypeVar
 from domain.members import refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call, Execution
-from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_changes, evaluate_derived
+from handlers.services.unit_of_work.evaluation import evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.unit import UnitOfWork
 
 T = TypeVar("T")
 
 
 @contextmanager
-def open_unit(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
+def open_unit(unit: UnitOfWork, reason: str | None = None, **options: Any) -> Iterator[None]:
     """Open a unit for a request, after its members or wallets were locked; flush it at the end of the block.
 
-    `reason` is the reason in the derived events; `options` are the arguments of `UnitOfWork.open_for_request`. If the
-    block raises, nothing is stored.
+    `reason` is the reason in the derived events, None if the block changes nothing: what is due has its own reasons.
+    `options` are the arguments of `UnitOfWork.open_for_request`. If the block raises, nothing is stored.
     """
     derived = unit.open_for_request(**options)
     if derived:
-        evaluate_derived(unit, derived, EXPIRED)
+        evaluate_derived(unit, derived)
     yield
     evaluate_changes(unit, reason)
     unit.flush()
@@ -84,7 +84,7 @@ def apply_batch(
     _lock_members(unit, {change.member_id for change in changes})
     expired = unit.open_for_request(moments)
     if expired:
-        evaluate_derived(unit, expired, EXPIRED)
+        evaluate_derived(unit, expired)
     prepare(unit)
     for change in changes:
         try:

@@ -130,7 +130,7 @@ class UnitOfWork(LockedMembers):
         """Load the state that these events can affect, if they can affect any.
 
         `transaction_ids` allocates ids for transactions of the ledger; None for a new allocator. Returns the derived
-        events of points and tiers that have expired until now.
+        events of the points and tiers that are due now.
         """
         self._close()
         self.orders, self.reversals = orders, reversals
@@ -165,8 +165,8 @@ class UnitOfWork(LockedMembers):
         movements may concern members, all accounts are locked, too. `since` is the earliest date of the movements.
         `transaction_ids` is as in `open_for_events`.
 
-        Returns the derived events of points and tiers that have expired until now. If only `account_ids` is set, it
-        returns none, and `LedgerEvents.take_derived` reports them later with the events of the movements. If
+        Returns the derived events of the points and tiers that are due now. If only `account_ids` is set, it returns
+        none, and `LedgerEvents.take_derived` reports them later with the events of the movements. If
         `settled_accounts` is set, even to none, it returns them, and evaluates the tiers that depend on these accounts.
         """
         self._close()

@@ -1,0 +1,153 @@
+"""The reasons of events about what happens by time: whatever opens the unit of work, each has its own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from handlers.services.tiers import evaluate_next
+from persistence import organizations, transactions
+from tests.builders.campaigns import mint
+from tests.builders.points import Points
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import GENERIC, Shop, event, running
+
+# The clock starts at START. Then 20 points are due after a day, 5 are cancelled after ten, and 10 expire after a month.
+START, LATER = "2026-03-01T09:00:00Z", "2026-04-01T12:00:00Z"
+AVAILABLE, EXPIRED = "Points became available.", "Points had expired."
+REASONS = {
+    "points-available": AVAILABLE,
+    "points-cancelled": "Points were not confirmed in time.",
+    "points-expired": EXPIRED,
+}
+SET = "member-tier-set"
+ON_CONFIRMED = {"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P10D"}
+
+
+@pytest.fixture
+def shop(clock):
+    return Shop(clock.organization)
+
+
+@pytest.fixture
+def points(clock):
+    """The default account, whose points expire."""
+    created = clock.organization.created
+    [account] = clock.organization.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
+    points = Points(clock.organization, account)
+    body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled", "alias")}
+    clock.organization.administration.put(points.path, {**body, "isDefaultAccount": True, "expiresInMonths": 1})
+    return points
+
+
+@pytest.fixture
+def member(shop, points):
+    """A member with an amount that expires, one that waits for a moment, and one that waits for an event."""
+    member = shop.member()
+    shop.campaign(running(mint(1)), eventType=GENERIC)
+    # Expiries are reported while a campaign names the type of event.
+    shop.campaign(eventType="points-expired")
+    for body in ({"amount": 10}, {"amount": 20, "availableAfter": "P1D"}, {"amount": 5, "availableOn": ON_CONFIRMED}):
+        shop.give(member, **body)
+    return member
+
+
+@pytest.fixture
+def make_due(clock, points):
+    """A function that moves the clock to `LATER` without the work that is due."""
+
+    def move():
+        sql = "UPDATE organizations SET clock_now = :now WHERE organization_id = :id"
+        points.change(sql, now=LATER, id=clock.organization.id)
+
+    return move
+
+
+def evaluate_tiers(shop, at=LATER):
+    """Evaluate the tiers of all members."""
+    now = datetime.fromisoformat(at)
+    transactions.run(
+        shop.organization.api.engine,
+        lambda db: evaluate_next(db, organizations.find(db, shop.organization.id), 0, now, everyone=True),
+    )
+
+
+def member_id(shop, member):
+    return shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+
+
+def reasons(shop, member, *event_types):
+    """The reasons of the member's events of these types, oldest first."""
+    events = [record for record in shop.events(member) if record["eventType"] in event_types]
+    return [record["reason"] for record in sorted(events, key=lambda record: record["loyaltyEventId"])]
+
+
+@pytest.mark.parametrize("way", ["request", "event", "extension", "evaluation of tiers"])
+def test_events_of_due_points_have_their_own_reasons(shop, points, member, make_due, way):
+    make_due()
+    if way == "request":
+        shop.give(member, 1)
+    elif way == "event":
+        shop.track_one(event(member))
+    elif way == "extension":
+        lots = {"ledgerAccountId": points.account_id, "memberId": member_id(shop, member)}
+        shop.administration.post("/expiry-extensions", {**lots, "months": 1, "systemUniqueKey": "e-1"}, expect=200)
+    else:
+        evaluate_tiers(shop)
+    assert {event_type: reasons(shop, member, event_type) for event_type in REASONS} == {
+        event_type: [reason] for event_type, reason in REASONS.items()
+    }
+
+
+def test_events_of_the_test_clock_have_their_own_reasons(clock, shop, member):
+    clock.advance(LATER)
+    assert {event_type: reasons(shop, member, event_type) for event_type in REASONS} == {
+        event_type: [reason] for event_type, reason in REASONS.items()
+    }
+
+
+def test_a_tier_changes_because_points_became_available_and_because_points_expired(clock, shop, member):
+    tiers = TierSchedule.new(shop, Gold=25)
+    clock.advance(LATER)
+    assert tiers.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Basic")]
+    assert reasons(shop, member, SET) == [AVAILABLE, EXPIRED]
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("request", "Points were moved by request."),
+        ("event", f"{AVAILABLE} {EXPIRED}"),
+        ("evaluation of tiers", f"{AVAILABLE} {EXPIRED}"),
+    ],
+)
+def test_the_reason_of_a_tier_names_what_was_due_unless_a_request_moved_points(shop, member, make_due, way, reason):
+    TierSchedule.new(shop, Gold=15)
+    make_due()
+    if way == "request":
+        shop.give(member, 1)
+    elif way == "event":
+        shop.track_one(event(member))
+    else:
+        evaluate_tiers(shop)
+    assert reasons(shop, member, SET) == [reason]
+
+
+def test_an_expired_tier_has_its_own_reason_when_a_request_moves_points_of_another_account(
+    clock, shop, points, make_due
+):
+    tiers, other, member = TierSchedule.new(shop, Gold=15), Points.new(clock.organization), shop.member()
+    tiers.set(member, "Gold", expiresAt="2026-03-15T09:00:00Z")
+    make_due()
+    shop.give(member, 1, ledgerAccountId=other.account_id)
+    assert tiers.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Basic")]
+    assert reasons(shop, member, SET)[-1] == "The tier had expired."
+
+
+def test_a_tier_that_depends_on_changed_settings_was_evaluated_again(shop, points):
+    member = shop.member()
+    shop.give(member, 20)
+    TierSchedule.new(shop, Gold=15)
+    evaluate_tiers(shop, START)
+    assert reasons(shop, member, SET) == ["The tier was evaluated again."]
