@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from domain.orders import TRANSITIONS
 from persistence.tables import metadata
@@ -127,6 +128,28 @@ def test_the_page_about_the_architecture_has_every_table() -> None:
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| [^|]+ \| (.+) \| `persistence/tables/.+ \|$", page, re.M)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(metadata.tables)
+
+
+def test_the_page_about_limits_has_the_maximum_sizes_of_batches() -> None:
+    page = (DOCS / "limits.md").read_text(encoding="utf-8")
+    events = re.search(
+        r"^- \*\*Events of a call:\*\* (\d+) of `trackEvents`, (\d+) of `trackEventsAsync`\.", page, re.M
+    )
+    documents = re.search(r"^- \*\*Documents of a call\*\* of `batchUpsertDocuments`: (\d+)\.", page, re.M)
+    assert events is not None
+    assert documents is not None
+    assert [int(number) for number in (*events.groups(), *documents.groups())] == [
+        _max_items("events", "TrackRequest", "events"),
+        _max_items("events", "TrackAsyncRequest", "events"),
+        _max_items("content", "ContentDocumentBatch", "documents"),
+    ]
+
+
+def _max_items(component: str, schema: str, field: str) -> int:
+    """The maximum size of a list in a request, as the OpenAPI documents have it."""
+    document = yaml.safe_load((ROOT / "openapi" / "components" / f"{component}.yaml").read_text(encoding="utf-8"))
+    max_items: int = document["schemas"][schema]["properties"][field]["maxItems"]
+    return max_items
 
 
 def test_the_drawing_of_an_order_has_all_transitions_and_no_others() -> None:
