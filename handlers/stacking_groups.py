@@ -7,7 +7,7 @@ from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.stacking_groups import STACKING_GROUP
-from handlers.services.stacking_groups import StackingGroupProperties, refuse_worthless_actions
+from handlers.services.stacking_groups import StackingGroupProperties, refuse_unfit_actions
 from persistence.campaigns import STACKING_GROUPS
 
 _AUDITED = Audited("stacking-group", "stacking_group_id", STACKING_GROUP)
@@ -34,5 +34,5 @@ def update_stacking_group(
     call: Call, stacking_group: StackingGroup, body: Merged[StackingGroupProperties]
 ) -> StackingGroup:
     """Change a stacking group; all processes use the change from their next event on."""
-    refuse_worthless_actions(call, stacking_group, body)
+    refuse_unfit_actions(call, stacking_group, body)
     return STACKING_GROUPS.store(call.db, stacking_group, values_of(body), call.now)

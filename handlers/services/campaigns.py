@@ -144,7 +144,7 @@ def validated_action(call: Call, campaign: Campaign, body: ActionProperties, bef
         _refuse_unknown_records(call, configuration, effect)
         _refuse_untracked_expiry(configuration, campaign, effect)
     if group is not None:
-        stacking_groups.refuse_without_worth(call, campaign, group, effects, "/stackingGroupKey")
+        stacking_groups.refuse_unfit_action(call, campaign, group, effects, "/stackingGroupKey")
     return body
 
 

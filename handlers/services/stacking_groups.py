@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from domain.campaigns.compiled import CompiledEffect, compile_action
 from domain.campaigns.effects import ASSIGN_COUPON, DISCOUNT, MINT_POINTS
 from domain.campaigns.records import Action, Campaign, StackingGroup, UnknownStackingGroup
-from domain.campaigns.stacking import BEST, MAX_ACTIONS, PER_ORDER, WORST
+from domain.campaigns.stacking import BEST, MAX_ACTIONS, PER_ITEM, PER_ORDER, WORST
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.services import references
@@ -48,39 +48,43 @@ def group_of(call: Call, key: str | None, exclusive_group: str | None, before: A
     return group
 
 
-def refuse_worthless_actions(call: Call, group: StackingGroup, body: StackingGroupProperties) -> None:
-    """Refuse a new mode or scope of the group in which its actions could not be compared."""
+def refuse_unfit_actions(call: Call, group: StackingGroup, body: StackingGroupProperties) -> None:
+    """Refuse a new mode or scope of the group that does not fit one of its actions."""
     if (body.mode, body.scope) == (group.mode, group.scope):
         return
     organization_id = call.organization.organization_id
     for action in ACTIONS.find_all(call.db, organization_id, stacking_group_key=group.stacking_group_key):
         campaign, compiled = CAMPAIGNS.find(call.db, organization_id, action.campaign_id), compile_action(action)
         if campaign is not None and compiled.fault is None:
-            refuse_without_worth(call, campaign, body, compiled.effects, "/mode")
+            refuse_unfit_action(call, campaign, body, compiled.effects)
 
 
-def refuse_without_worth(
+def refuse_unfit_action(
     call: Call,
     campaign: Campaign,
     group: StackingGroup | StackingGroupProperties,
     effects: Collection[CompiledEffect],
-    pointer: str,
+    pointer: str | None = None,
 ) -> None:
-    """Refuse an action that cannot compete in a group; `pointer` is the field to blame.
+    """Refuse an action that does not fit the mode or scope of a group.
 
-    Actions compete by the money that they give, or, if they do so for each item, by their discounts.
+    Actions compete by the money that they give. In a group for single items, whatever its mode, each needs a discount.
+    `pointer` is the field to blame, by default the mode or scope of the group.
     """
-    if group.mode in (BEST, WORST) and group.scope == PER_ORDER:
+    if group.scope == PER_ITEM:
+        if not any(effect.effect.effect_id == DISCOUNT for effect in effects):
+            pointer = pointer or "/scope"
+            detail = f"{pointer[1:]} lets actions apply to single items, and an action has no discount"
+            raise InvalidRequest([FieldFault(detail, pointer=pointer)])
+    elif group.mode in (BEST, WORST):
         configuration = configuration_of(call.db, call.organization)
         if not any(_may_have_worth(call, configuration, campaign, effect) for effect in effects):
+            pointer = pointer or "/mode"
             detail = (
                 f"{pointer[1:]} lets actions compete by the money that they give, and an action gives none: "
                 "it needs a discount, points of an account with a fiatPerPoint, or a coupon of a book with a faceValue"
             )
             raise InvalidRequest([FieldFault(detail, pointer=pointer)])
-    elif group.mode in (BEST, WORST) and not any(effect.effect.effect_id == DISCOUNT for effect in effects):
-        detail = f"{pointer[1:]} lets actions compete by the discounts of items, and an action has no discount"
-        raise InvalidRequest([FieldFault(detail, pointer=pointer)])
 
 
 def _may_have_worth(call: Call, configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> bool:

@@ -132,10 +132,38 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
             response = administration.post(actions, running(*effects, stackingGroupKey=group(mode)), expect=expect)
             assert expect == 201 or faults(response) == ["/stackingGroupKey"]
         administration.post(actions, running(*effects, stackingGroupKey=group("first")))
-    # A group of items compares discounts; a mint has none.
-    by_item = group("best", scope="item")
-    administration.post(actions, running(mint(5, ledgerAccountKey=worth), stackingGroupKey=by_item), expect=400)
-    administration.post(actions, running(mint(5, ledgerAccountKey=worth), percent_off(5), stackingGroupKey=by_item))
+
+
+@pytest.mark.parametrize("mode", ["first", "best", "worst", "all"])
+def test_actions_of_a_group_for_items_need_a_discount(shop, administration, actions, group, mode):
+    worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
+    points, by_item = mint(5, ledgerAccountKey=worth), {"stackingGroupKey": group(mode, scope="item")}
+    for effects in ([points], []):
+        problem = administration.post(actions, running(*effects, **by_item), expect=400)
+        assert (faults(problem), problem["detail"]) == (
+            ["/stackingGroupKey"],
+            "stackingGroupKey lets actions apply to single items, and an action has no discount.",
+        )
+    administration.post(actions, running(points, percent_off(5), **by_item))
+    outside = administration.post(actions, running(points))["action"]
+    path = f"{actions}/{outside['actionId']}"
+    assert faults(administration.put(path, running(points, **by_item), expect=400)) == ["/stackingGroupKey"]
+    administration.put(path, running(percent_off(5), **by_item))
+    # The action is in the group, and cannot lose its discount.
+    assert faults(administration.put(path, running(points, **by_item), expect=400)) == ["/stackingGroupKey"]
+
+
+@pytest.mark.parametrize("mode", ["first", "best", "worst", "all"])
+def test_a_group_with_an_action_without_a_discount_cannot_be_for_items(shop, administration, actions, group, mode):
+    worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
+    in_group = {"stackingGroupKey": group("all", externalKey="group")}
+    action = administration.post(actions, running(mint(5, ledgerAccountKey=worth), **in_group))["action"]
+    [stacking_group] = administration.get("/stacking-groups", externalKey="group")["results"]
+    path, body = f"/stacking-groups/{stacking_group['stackingGroupId']}", {"name": "G", "mode": mode, "scope": "item"}
+    assert faults(administration.put(path, body, expect=400)) == ["/scope"]
+    assert administration.get(path)["stackingGroup"]["scope"] == "order"
+    administration.put(f"{actions}/{action['actionId']}", running(percent_off(5), **in_group))
+    assert administration.put(path, body)["stackingGroup"]["scope"] == "item"
 
 
 def test_an_action_without_a_worth_cannot_join_later_nor_stay_in_a_group_that_compares(administration, actions, group):
