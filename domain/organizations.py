@@ -19,7 +19,8 @@ class Organization:
     """A tenant; `timezone` is used for everything without a time zone of its own, `currency` for orders without one.
 
     `late_event_tiers` decides by which tiers late events are evaluated, see `domain.tier_history`.
-    `configuration_version` rises with every change that the evaluation of events depends on.
+    `configuration_version` rises with every change that the evaluation of events depends on, and with every change of
+    the status of a coupon book.
     """
 
     organization_id: int

@@ -52,7 +52,8 @@ def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookPro
     return _notify_triggers(call, BOOKS.store(call.db, book, values, call.now), UPDATED)
 
 
-@operation("updateCouponBookStatus", answer=_BOOK_RESPONSE, audit=_AUDITED_CHANGE)
+# `changes_configuration` makes processes forget the cached content of members, which depends on the status.
+@operation("updateCouponBookStatus", answer=_BOOK_RESPONSE, audit=_AUDITED_CHANGE, changes_configuration=True)
 def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) -> CouponBook:
     """Publish, withdraw or archive a book; archiving is final."""
     book = BOOKS.lock(call.db, book)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, any_, cast, exists, false, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, any_, cast, exists, func, literal, or_, select
 
 from domain.content.collections import ContentCollection
 from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument, locales_for
@@ -81,7 +81,7 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
         _is_open(viewer),
     ]
     if viewer.book_keys is not None:
-        conditions.append(documents.c.coupon_book_key.in_(list(viewer.book_keys)) if viewer.book_keys else false())
+        conditions.append(documents.c.coupon_book_key.in_(list(viewer.book_keys)))
     return conditions
 
 

@@ -257,6 +257,19 @@ def test_all_processes_show_changed_content_at_once(shop, organization, monkeypa
     assert shown_after(change) == [2, 2]
 
 
+def test_content_is_shown_by_the_changed_status_of_its_coupon_book_at_once(organization, clock):
+    organization.member("ana")
+    content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
+    book = books.make("A-1", type="list", publishingStatus="draft")
+    document = content.put({"couponBookKey": book["couponBookKey"]})
+    # Each response is cached, so that the next one would be the same until 15 minutes have passed.
+    assert shown_keys(content) == []
+    books.set_status(book, "published")
+    assert shown_keys(content) == [document["documentKey"]]
+    books.set_status(book, "archived")
+    assert shown_keys(content) == []
+
+
 def test_responses_are_cached_for_15_minutes(shop, clock):
     path = "/members/ana/content/collections/drinks/documents"
 
