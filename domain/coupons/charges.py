@@ -1,7 +1,7 @@
 """Points of coupons: the price of an assignment or a use is charged, and returned when it is reverted."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -10,8 +10,7 @@ from domain.coupons.books import CouponBook
 from domain.ledger.postings import Details, Posting, Stored
 from domain.ledger.records import BURN, REVERTED, LedgerAccount
 from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction
-from domain.ledger.session import LedgerSession
-from domain.problems import InvalidRequest
+from domain.ledger.session import LedgerSession, check_amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +80,14 @@ class PointsCharge:
         account = self.account_of(book)
         if account is None:
             raise UnknownLedgerAccount(f"The ledger account of the coupon book {book.name} does not exist.")
+        if details.points_override is not None:
+            # The session would refuse the number as the field `amount`.
+            check_amount(account, abs(amount), "pointsOverride")
         position, posting_details = self._next_position(), self._posting_details(details, usage_key)
-        try:
-            if amount > 0:
-                self._session.burn(account, wallet_id, amount, posting_details)
-            else:
-                self._session.mint(account, wallet_id, -amount, posting_details)
-        except InvalidRequest as invalid:
-            pointer = "/amount" if details.points_override is None else "/pointsOverride"
-            raise InvalidRequest([replace(fault, pointer=pointer) for fault in invalid.faults]) from invalid
+        if amount > 0:
+            self._session.burn(account, wallet_id, amount, posting_details)
+        else:
+            self._session.mint(account, wallet_id, -amount, posting_details)
         return self._transaction_id(position)
 
     def reverse(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:

@@ -107,12 +107,22 @@ def test_an_override_burns_or_mints_instead_of_the_price():
 
 
 def test_an_override_with_too_many_digits_is_refused_at_its_field():
+    detail = "pointsOverride has more than the 0 fraction digits of this account."
+    for points in ("1.5", "-0.5"):
+        with pytest.raises(InvalidRequest) as caught:
+            Shop().pay(5, points_override=Decimal(points))
+        assert [(fault.detail, fault.pointer) for fault in caught.value.faults] == [(detail, "/pointsOverride")]
+
+
+def test_points_above_the_maximum_are_refused_at_the_field_with_the_number():
     with pytest.raises(InvalidRequest) as caught:
-        Shop().pay(5, points_override=Decimal("1.5"))
-    assert [fault.pointer for fault in caught.value.faults] == ["/pointsOverride"]
+        Shop().pay(5, points_override=Decimal(10**14))
+    [fault] = caught.value.faults
+    assert (fault.detail.split(" is ")[0], fault.pointer) == ("pointsOverride", "/pointsOverride")
     with pytest.raises(InvalidRequest) as caught:
         Shop().pay(10**14)
-    assert [fault.pointer for fault in caught.value.faults] == ["/amount"]
+    [fault] = caught.value.faults
+    assert (fault.detail.split(" is ")[0], fault.pointer) == ("amount", "/amount")
 
 
 def test_a_price_that_the_member_cannot_pay_is_refused():
