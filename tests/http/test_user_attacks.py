@@ -235,7 +235,13 @@ class TestUsingAnOldToken:
     def test_a_token_ends_when_the_password_is_reset(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
         users.surface.put(f"/users/{lead['userId']}/password", {"password": "rain-and-espresso-42"}, expect=204)
-        surface.get("/members", expect=401)
+        assert surface.get("/members", expect=401)["detail"] == (
+            "The password of the user was changed after this access token was issued. Request a new token."
+        )
+        users.surface.put(f"/users/{lead['userId']}", {"organizations": [], "active": False})
+        assert surface.get("/members", expect=401)["detail"] == (
+            "The user of this access token is no longer active in the organization."
+        )
 
 
 class TestRemovingTheLastAdministrator:

@@ -16,6 +16,7 @@ from persistence.organizations import CurrentRights
 from persistence.records import Addresses
 
 _FORMER_USER = "The user of this access token is no longer active in the organization."
+_FORMER_PASSWORD = "The password of the user was changed after this access token was issued. Request a new token."
 
 
 def permitted_callers(
@@ -141,12 +142,11 @@ def caller_by_now(caller: Caller, rights: CurrentRights) -> Caller:
     """The caller limited to the present permissions of its user.
 
     Deactivation, removal and every lost permission have effect from this request on. Raises Unauthorized for a user who
-    no longer belongs to the organization, and for a revoked token.
+    no longer belongs to the organization, and for a token that is older than the user's password.
     """
-    is_ended = not caller.is_external and caller.token_generation != rights.token_generation
-    if not rights.is_active or is_ended:
-        raise Unauthorized(_FORMER_USER)
     current = caller.limited_to(rights.grant)
-    if not rights.is_member and not current.is_system_admin:
+    if not rights.is_active or not (rights.is_member or current.is_system_admin):
         raise Unauthorized(_FORMER_USER)
+    if not caller.is_external and caller.token_generation != rights.token_generation:
+        raise Unauthorized(_FORMER_PASSWORD)
     return current
