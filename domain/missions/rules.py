@@ -190,7 +190,8 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:
         yield "/validTo", "validTo is before validFrom"
     if body["min_spend_value"] is not None and not has_items:
-        yield "/minSpendValue", f"minSpendValue cannot be used with the event type {event_type}, which has no items"
+        detail = f"minSpendValue cannot be used with the event type {event_type}, which has no amount of money"
+        yield "/minSpendValue", detail
     if body["currency"] is not None and not has_items:
         yield "/currency", f"currency cannot be used with the event type {event_type}, which has no amount of money"
     for name, pointer in (("matcher_id", "/matcherId"), ("inline_matcher", INLINE_MATCHER)):

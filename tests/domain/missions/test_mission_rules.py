@@ -266,6 +266,15 @@ def test_a_count_that_cannot_be_compiled_is_a_fault_of_the_mission():
     assert (working.count is not None, working.fault) == (True, None)
 
 
+def test_only_events_with_an_amount_of_money_can_have_a_minimum():
+    record = mission(event_type="member-created", min_spend_value=Decimal(1))
+    [fault] = faults_of({name: getattr(record, name) for name in record.__slots__})
+    assert fault.pointer == "/minSpendValue"
+    assert fault.detail == (
+        "minSpendValue cannot be used with the event type member-created, which has no amount of money."
+    )
+
+
 def test_faults_name_the_contradictory_fields():
     record = mission(badge_matcher=conditions(("gold", ">", 0)), matcher_id=3, period_limit=1, ledger_id=1)
     conflicts = faults_of({name: getattr(record, name) for name in record.__slots__})
