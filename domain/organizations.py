@@ -1,6 +1,6 @@
 """Organizations: the tenants, each with a default ledger and loyalty program."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
@@ -82,6 +82,13 @@ class OrganizationDetails(Organization):
         return TestClock(
             self.clock_now, self.clock_target, self.clock_started_at, self.clock_steps or 0, self.clock_error
         )
+
+
+def locale_faults(default_locale: str, locales: Collection[str]) -> list[FieldFault]:
+    """The fault of a default locale that is none of the organization's locales, if it lists any."""
+    if not locales or default_locale in locales:
+        return []
+    return [FieldFault(f"defaultLocale is {default_locale}, which is not one of the locales", pointer="/defaultLocale")]
 
 
 MAX_LOCATION_CODE = 100

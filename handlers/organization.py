@@ -1,8 +1,11 @@
 """The organization itself (administration, "Organization, tiers, programs" 1)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from domain.calendar import zone_faults
 from domain.ledger.notices import complete_notices
-from domain.organizations import OrganizationDetails, location_faults
+from domain.organizations import OrganizationDetails, locale_faults, location_faults
 from domain.problems import InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -27,18 +30,28 @@ def get_organization(call: Call) -> OrganizationDetails:
 )
 def update_organization(call: Call, body: Changes[OrganizationProperties]) -> OrganizationDetails:
     """Change the organization's properties."""
-    faults = zone_faults(body.fields.get("timezone")) + location_faults(body.fields.get("location_timezones", {}))
-    if faults:
-        raise InvalidRequest(faults)
     organization_id = call.organization.organization_id
+    before = organizations.find_details(call.db, organization_id)
+    _refuse_faults(body.fields, before)
     references.refuse_unknown(call, loyalty_program=body.fields.get("default_loyalty_program_id"))
-    call.audit.keep_before(organizations.find_details(call.db, organization_id))
+    call.audit.keep_before(before)
     former_id = call.organization.default_loyalty_program_id
     default_id = body.fields.get("default_loyalty_program_id", former_id)
     if default_id != former_id:
         _audit_default_program(call, former_id, default_id)
     values = complete_notices(body.fields)
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **values)
+
+
+def _refuse_faults(fields: Mapping[str, Any], before: OrganizationDetails) -> None:
+    """Refuse zones that do not exist, and a default locale outside the new or kept locales; raises InvalidRequest."""
+    faults = [
+        *zone_faults(fields.get("timezone")),
+        *location_faults(fields.get("location_timezones", {})),
+        *locale_faults(fields["default_locale"], fields.get("locales", before.locales)),
+    ]
+    if faults:
+        raise InvalidRequest(faults)
 
 
 def _audit_default_program(call: Call, former_id: int | None, default_id: int | None) -> None:

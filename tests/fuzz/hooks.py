@@ -390,6 +390,8 @@ def _organization(body: Body, path: Body) -> None:
     _zone(body)
     if body.get("locationTimezones"):
         body["locationTimezones"] = {"centre": "America/Buenos_Aires"}
+    # The default locale has to be one of the locales, of those that the organization has if none are sent.
+    body["locales"] = [*body.get("locales", [])[:99], body["defaultLocale"]]
     _real(body, "defaultLoyaltyProgramId", WORLD.ids["loyaltyProgramId"])
 
 

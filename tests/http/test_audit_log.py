@@ -186,7 +186,7 @@ def test_a_record_that_is_no_longer_the_default_has_an_entry(organization):
     club = surface.post("/loyalty-programs", {**settings, "setAsDefault": True})["loyaltyProgram"]
     other_id = str(club["loyaltyProgramId"])
     assert marks("setAsDefault") == {other_id: True, program_id: False}
-    defaults = {"defaultLocale": "es", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
+    defaults = {"defaultLocale": "en", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
     surface.put("", defaults, expect=200)
     assert marks("setAsDefault") == {other_id: False, program_id: True}
     # A new default account, and the former one again.

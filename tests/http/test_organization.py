@@ -45,7 +45,7 @@ def test_an_update_changes_every_property(organization):
         "description": "Coffee bars in three towns.",
         "pictureUrl": "https://cornercoffee.example/logo.png",
         "defaultLoyaltyProgramId": program["loyaltyProgramId"],
-        "defaultLocale": "es",
+        "defaultLocale": "es-AR",
         "locales": ["en", "es-AR"],
         "timezone": "Europe/Madrid",
         "currency": "EUR",
@@ -67,7 +67,7 @@ def test_an_update_keeps_missing_fields_and_removes_fields_that_are_null(organiz
             "description": "Forgotten",
             "pictureUrl": "https://x.example",
             "defaultLocale": "es",
-            "locales": ["es"],
+            "locales": ["es", "en"],
             "customAttributes": {"a": 1},
         },
     )
@@ -83,6 +83,21 @@ def test_an_update_must_contain_a_default_locale(organization):
     faults = organization.administration.put("", {"name": ""}, expect=400)["errors"]
     assert {fault.get("pointer") for fault in faults} >= {"/name"}
     assert any("defaultLocale" in fault["detail"] or fault.get("pointer") == "/defaultLocale" for fault in faults)
+
+
+def test_the_default_locale_must_be_one_of_the_new_or_kept_locales(organization):
+    administration = organization.administration
+    for body in ({"defaultLocale": "fr"}, {"defaultLocale": "en", "locales": ["fr"]}):
+        [fault] = administration.put("", {**body, "name": "Changed"}, expect=400)["errors"]
+        detail = f"defaultLocale is {body['defaultLocale']}, which is not one of the locales."
+        assert fault == {"detail": detail, "pointer": "/defaultLocale"}
+    record = administration.get("")["organization"]
+    assert (record["name"], record["defaultLocale"], record["locales"]) == ("Corner Coffee", "en", ["en"])
+    administration.put("", {"defaultLocale": "fr", "locales": ["en", "fr"]})
+    assert administration.put("", {"defaultLocale": "en"})["organization"]["locales"] == ["en", "fr"]
+    # Without locales any default locale is allowed.
+    record = administration.put("", {"defaultLocale": "de", "locales": []})["organization"]
+    assert (record["defaultLocale"], record["locales"]) == ("de", [])
 
 
 def test_the_default_program_must_belong_to_the_organization(organization, other_organization):
