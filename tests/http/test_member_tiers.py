@@ -397,3 +397,15 @@ def test_an_inactive_program_moves_no_tiers(shop, tiers, member):
     shop.administration.put(f"/loyalty-programs/{tiers.program['loyaltyProgramId']}", {**body, "active": True})
     shop.give(member, 1)
     assert tiers.of(member) == "Gold"
+
+
+def test_an_inactive_program_gives_its_default_tier_to_new_members_and_other_tiers_on_request(shop, tiers):
+    body = {name: tiers.program[name] for name in ("ledgerId", "description", "defaultTierId")}
+    path = f"/loyalty-programs/{tiers.program['loyaltyProgramId']}"
+    shop.administration.put(path, {**body, "setAsDefault": True, "active": False})
+    member = shop.member()
+    assert tiers.of(member) == "Basic"
+    tiers.set(member, "Gold")
+    assert tiers.of(member) == "Gold"
+    record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
+    assert tiers.program["loyaltyProgramKey"] not in [status["loyaltyProgramKey"] for status in record["tierStatus"]]
