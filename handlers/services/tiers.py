@@ -57,7 +57,9 @@ def set_tier(
         hold = None
         if tier is not None:
             hold = TierHold(tier.loyalty_tier_id, setting.expires_at, setting.tier_hold or FIXED)
-        previous_tier_id, new_tier_id = unit.tiers.assign(member.member_id, program, tier, hold)
+        previous_tier_id, new_tier_id = unit.tiers.assign(
+            member.member_id, program, tier, hold, external_id=setting.external_id, tags=setting.tags
+        )
         values = {
             "member_id": member.member_id,
             "loyalty_program_id": program.loyalty_program_id,

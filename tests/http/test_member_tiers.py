@@ -8,7 +8,7 @@ import pytest
 
 from handlers.services.tiers import evaluate_next
 from persistence import organizations, transactions
-from tests.builders.campaigns import mint
+from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, key, running
@@ -95,8 +95,26 @@ def test_every_field_of_the_request_is_stored(shop, tiers, member):
     )
     [tier_event] = [event for event in shop.events(member) if event["eventType"] == SET]
     assert tier_event["reason"] == "Old programme"
+    assert (tier_event["externalId"], tier_event["tags"]) == ("ticket-7", ["a", "b"])
     [row] = [row for row in shop.rows("events") if row.event_type == SET]
     assert (row.payload["isManual"], row.payload["expiresAt"]) == (True, FUTURE)
+
+
+def test_only_the_event_of_the_tier_has_the_external_id_and_the_tags_of_the_request(shop, tiers, member):
+    both = {"externalId": "ticket-7", "tags": ["a"]}
+    shop.campaign(running(mint(5), rule='event.tags == ["a"]'), eventType=SET)
+    shop.campaign(running(effect("notify", name="moved")), eventType="ledger-transaction-created")
+    tiers.set(member, "Gold", **both)
+    tiers.set(member, **both)
+    assert shop.balance(member) == 2 * 5
+    records = shop.events(member)
+    assert len(records) == 2 * 2
+    for record in records:
+        is_tier_event = record["eventType"] == SET
+        assert (record["externalId"], record["tags"]) == (("ticket-7", ["a"]) if is_tier_event else (None, []))
+    # Without an event, nothing shows them.
+    tiers.set(member, **both)
+    assert len(tiers.moves(member)) == 2
 
 
 def test_campaigns_see_the_new_tier_when_they_evaluate_that_it_was_set(shop, tiers, member):

@@ -55,7 +55,8 @@ class DerivedEvent:
     """An event about a member that the server itself reports.
 
     `happened_at` is when it happened, None for now. `key` becomes its systemUniqueKey, so that it is not reported
-    twice; None for a new key. `reason` is None if it is that of the unit of work.
+    twice; None for a new key. `reason` is None if it is that of the unit of work. `external_id` and `tags` are those of
+    the request that caused it.
     """
 
     member_id: int
@@ -64,6 +65,8 @@ class DerivedEvent:
     happened_at: datetime | None = None
     key: str | None = None
     reason: str | None = None
+    external_id: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 def tier_event(

@@ -267,9 +267,11 @@ def _derived_event(
         system_unique_key=derived.key or f"{derived.event_type}-{key}",
         event_type=derived.event_type,
         member_id=derived.member_id,
+        external_id=derived.external_id,
         reason=reason,
         payload=derived.payload,
         external_event_date=derived.happened_at or (None if cause is None else cause.stored_date(unit.now)),
+        tags=derived.tags or None,
     )
     return TrackedEvent(
         position=-1,

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -44,12 +45,19 @@ class TierWork:
         self._next_id = self._id_source()
 
     def assign(
-        self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, hold: TierHold | None
+        self,
+        member_id: int,
+        program: LoyaltyProgram,
+        tier: LoyaltyTier | None,
+        hold: TierHold | None,
+        *,
+        external_id: str | None = None,
+        tags: Sequence[str] = (),
     ) -> tuple[int | None, int | None]:
         """Set a member's tier by a hold; without a tier, let it depend on the points again.
 
         Returns the ids of the tiers before and after, None for no tier. No event reports a tier that depends on points
-        and stays the same.
+        and stays the same. The event has `external_id` and `tags`.
         """
         unit, program_id = self._unit, program.loyalty_program_id
         keys = dict(unit.configuration.tier_keys)
@@ -64,7 +72,8 @@ class TierWork:
             # The tiers of an inactive program do not depend on points.
             new_tier = None if program.default_tier_id is None else HeldTier(program.default_tier_id)
         used_schedule = schedule or without_points(program_id, program.loyalty_program_key)
-        return _tier_id(self._put(member_id, used_schedule, new_tier, keys)), _tier_id(new_tier)
+        previous_tier = self._put(member_id, used_schedule, new_tier, keys, external_id, tags)
+        return _tier_id(previous_tier), _tier_id(new_tier)
 
     def hold(self, member_id: int, tier: ConfiguredTier, hold: TierHold) -> HeldTier | None:
         """Set a member's tier by a hold; return the previous tier, None for no tier."""
@@ -109,7 +118,13 @@ class TierWork:
         self._log.add(self._tracking(event, tier, params).after(before))
 
     def _put(
-        self, member_id: int, schedule: TierSchedule, new_tier: HeldTier | None, keys: Mapping[int, str]
+        self,
+        member_id: int,
+        schedule: TierSchedule,
+        new_tier: HeldTier | None,
+        keys: Mapping[int, str],
+        external_id: str | None = None,
+        tags: Sequence[str] = (),
     ) -> HeldTier | None:
         """Set a member's tier; report it unless it depends on points and stays the same. Return the previous tier."""
         member_program = member_id, schedule.loyalty_program_id
@@ -119,7 +134,7 @@ class TierWork:
         is_manual, expires_at = (False, None) if new_tier is None else (new_tier.is_manual, new_tier.expires_at)
         if is_manual or after != before:
             event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=expires_at)
-            self._tier_events.append(event)
+            self._tier_events.append(replace(event, external_id=external_id, tags=tuple(tags)))
         return previous_tier
 
     def _tier_of_effect(self, params: Mapping[str, Any]) -> ConfiguredTier:
