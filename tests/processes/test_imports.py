@@ -291,6 +291,10 @@ def test_exports_equal_the_imported_files_even_if_workers_were_killed(engine, ho
             row_count = 0
             for row in csv.DictReader(lines):
                 expected_fields = make(int(row["loyaltyMemberId"].removeprefix("member-")))
+                if row.get("amount") == "0":
+                    # The points that count for tiers have rows of their own.
+                    assert row["qualifyingAmount"] == expected_fields["amount"]
+                    continue
                 assert {name: row[name] for name in expected_fields} == expected_fields
                 row_count += 1
             assert row_count == MANY_ROWS
