@@ -102,15 +102,6 @@ def test_a_repeated_event_returns_its_result_after_the_type_has_changed(shop, me
     shop.track_one(event(member, api_code, payload={"value": 7}))
 
 
-def test_a_custom_type_cannot_have_the_schema_type_builtin(shop):
-    api_code = kind(shop, "custom")
-    body = {"name": "Cup", "apiCode": api_code, "schemaType": "builtin"}
-    for problem in (
-        shop.integration.post("/custom-event-types", {**body, "apiCode": "other"}, expect=400),
-        shop.administration.post("/custom-event-types", {**body, "apiCode": "other"}, expect=400),
-        shop.integration.patch(f"/custom-event-types/{api_code}", {"schemaType": "builtin"}, expect=400),
-        shop.administration.put(f"/custom-event-types/{api_code}", body, expect=400),
-    ):
-        assert [error["pointer"] for error in problem["errors"]] == ["/schemaType"]
+def test_built_in_types_have_the_schema_type_builtin(shop):
     built_in = [result for result in shop.integration.get("/event-types")["results"] if not result["isCustomType"]]
     assert {event_type["schemaType"] for event_type in built_in} == {"builtin"}
