@@ -1,4 +1,4 @@
-"""Events on the wire: tracked events, their results, and stored events."""
+"""Events on the wire: tracked events, their results, and stored events (integration 2.7)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

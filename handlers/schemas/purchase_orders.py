@@ -1,4 +1,4 @@
-"""Purchase orders on the wire."""
+"""Purchase orders on the wire (administration "Purchase orders")."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -42,7 +42,7 @@ from persistence.members import MEMBERS
 def create_payment_intents(
     calls: Sequence[Call], intents: Sequence[PaymentIntent]
 ) -> list[PaymentOutcome | Refusal | NotBatchable]:
-    """Track the payment of each call and return its results.
+    """Track the payment of each call and return its results (integration 2.9 and 4.7).
 
     The refusal of a payment is UnknownOrganization, PaymentExists, UnknownMember, MemberNotCreated, AmbiguousMember or
     MemberInactive. Among several calls, a call is NotBatchable if its member is not found by the `loyaltyMemberId`, or

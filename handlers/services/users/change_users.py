@@ -1,4 +1,4 @@
-"""Creating, changing and removing one user."""
+"""Creating, changing and removing one user (administration "Users" 2 to 5)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
