@@ -79,12 +79,18 @@ def refuse_start(moment: datetime, newest: datetime | None) -> None:
         )
 
 
-def refuse_target(clock: TestClock, to: datetime) -> None:
-    """Refuse an advance that goes back or too far, or that has another target than the one under way."""
-    if clock.target is not None and to != clock.target:
+def refuse_during_advance(clock: TestClock) -> None:
+    """Raise TestClockAdvancing during an advance, also if the clock shows the target and work is still due."""
+    if clock.target is not None:
         raise TestClockAdvancing(
             f"The advance to {instant_text(clock.target)} is not finished. Repeat it until the clock is ready."
         )
+
+
+def refuse_target(clock: TestClock, to: datetime) -> None:
+    """Refuse an advance that goes back or too far, or that has another target than the one under way."""
+    if to != clock.target:
+        refuse_during_advance(clock)
     if to < clock.now:
         raise TestClockBackwards(f"The clock shows {instant_text(clock.now)}, which is after {instant_text(to)}.")
     if to - clock.now > LONGEST_ADVANCE:

@@ -362,6 +362,14 @@ class TestAdvancing:
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
         assert a_year.balance(wallet) == 0
 
+    def test_a_clock_is_not_removed_while_work_of_its_target_is_due(self, api, clock, monkeypatch):
+        begin_advance(clock, monkeypatch, "2026-03-02T09:00:00Z")
+        of_organization = (clock.organization.id,)
+        with api.engine.begin() as db:
+            shows_target = "UPDATE organizations SET clock_now = clock_target WHERE organization_id = %s"
+            db.exec_driver_sql(shows_target, of_organization)
+        assert problem(clock.remove(expect=409)) == "test-clock-advancing"
+
     def test_changes_are_refused_and_reads_allowed_during_an_advance(self, clock, shop, monkeypatch):
         member = shop.member()
         state = begin_advance(clock, monkeypatch, "2026-03-02T09:00:00Z")

@@ -24,6 +24,7 @@ from domain.test_clocks import (
     TestClockExists,
     TestClockInUse,
     TestClockMissing,
+    refuse_during_advance,
     refuse_moment,
     refuse_start,
     refuse_target,
@@ -106,8 +107,7 @@ def remove_clock(call: Call) -> ClockChange:
     """
     organization = _take_clock(call)
     clock = clock_of(organization)
-    # An advance to a later moment has another target than the present moment, and is refused.
-    refuse_target(clock, clock.now)
+    refuse_during_advance(clock)
     if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
         raise TestClockInUse(
             "A record is dated later than the real time. Empty the organization: this also removes the clock."
