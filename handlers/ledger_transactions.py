@@ -33,7 +33,7 @@ from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.movements import Movement
 from handlers.services.ledger.post_transactions import mint_and_answer, post_and_answer
 from handlers.services.ledger.settle_pending import capture, release
-from persistence import consumed_lots, ledger, ledger_transactions, posting
+from persistence import consumed_lots, ledger, ledger_transactions
 from persistence.paging import Page, Paged
 
 # query parameter -> (name of the filter, function that reads the value)
@@ -186,16 +186,19 @@ def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[
     outcomes = post_and_answer([call] * len(movements), movements)
     rows = [outcome if isinstance(outcome, list) else [] for outcome in outcomes]
     refused_reverts = {m.reverts for m, item_rows in zip(movements, rows, strict=True) if m.reverts and not item_rows}
-    reverted_transactions = posting.find_stored(call.db, organization_id, refused_reverts)
-
-    def account_id_of(item: Movement, item_rows: Sequence[TransactionRow]) -> int:
-        if item_rows:
-            return item_rows[0].ledger_account_id
-        transaction = reverted_transactions.get(item.reverts or 0)
-        # The revert of an unknown transaction has no account: no account has the id 0.
-        return transaction.ledger_account_id if transaction else item.ledger_account_id or 0
-
-    account_ids = [account_id_of(item, item_rows) for item, item_rows in zip(movements, rows, strict=True)]
+    reverted_transactions = (
+        ledger_transactions.TRANSACTIONS.find_all(call.db, organization_id, ledger_transaction_id=refused_reverts)
+        if refused_reverts
+        else []
+    )
+    accounts_of_reverted = {t.ledger_transaction_id: t.ledger_account_id for t in reverted_transactions}
+    # The revert of an unknown transaction has no account: no account has the id 0.
+    account_ids = [
+        item_rows[0].ledger_account_id
+        if item_rows
+        else accounts_of_reverted.get(item.reverts or 0) or item.ledger_account_id or 0
+        for item, item_rows in zip(movements, rows, strict=True)
+    ]
     keys = ledger.keys_of_accounts(call.db, organization_id, set(account_ids))
     return [
         Processed(
