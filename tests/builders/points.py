@@ -31,6 +31,13 @@ class Points:
         body = {"name": "Stars", **SETTINGS, **settings}
         return cls(organization, organization.administration.post(path, body)["ledgerAccount"])
 
+    @classmethod
+    def default(cls, organization: Organization) -> Points:
+        """The default account, if the default ledger has no other account."""
+        path = f"/ledgers/{organization.created.ledger_id}/accounts"
+        [account] = organization.administration.get(path)["results"]
+        return cls(organization, account)
+
     @property
     def ledger_path(self) -> str:
         return f"/ledgers/{self.organization.created.ledger_id}"

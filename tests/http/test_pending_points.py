@@ -25,10 +25,7 @@ def shop(clock):
 @pytest.fixture
 def points(clock):
     """The default account."""
-    created = clock.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts"
-    [account] = clock.organization.administration.get(path)["results"]
-    return Points(clock.organization, account)
+    return Points.default(clock.organization)
 
 
 def mint(shop, member, amount, expect=200, **more):

@@ -22,9 +22,7 @@ def shop(clock):
 @pytest.fixture
 def points(clock):
     """The default account."""
-    created = clock.organization.created
-    [account] = clock.organization.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
-    return Points(clock.organization, account)
+    return Points.default(clock.organization)
 
 
 def mint(shop, member, amount, expect=200, **more):

@@ -33,10 +33,8 @@ def shop(clock):
 @pytest.fixture
 def points(clock):
     """The default account, whose points expire."""
-    created = clock.organization.created
-    [account] = clock.organization.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
-    points = Points(clock.organization, account)
-    body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled", "alias")}
+    points = Points.default(clock.organization)
+    body = {name: points.account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled", "alias")}
     clock.organization.administration.put(points.path, {**body, "isDefaultAccount": True, "expiresInMonths": 1})
     return points
 
