@@ -140,7 +140,7 @@ class CouponState(UndoableState):
             self.member_coupons.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
-        """Add loaded lots that may be used or reverted, except those present already."""
+        """Add loaded lots that may be used or reverted, except lots that the state has."""
         for lot in lots:
             if lot.coupon_lot_id not in self.lots:
                 self.lots[lot.coupon_lot_id] = lot

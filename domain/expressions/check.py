@@ -298,8 +298,8 @@ class _Checker:
             self.fault(part, "the number is too large", "argument")
 
     def unknown_function(self, node: FunctionCall) -> Type:
-        name, method = node.function, node.target is not None
         """Add a fault that suggests a similar name, or to call a method instead of a function, or vice versa."""
+        name, method = node.function, node.target is not None
         all_functions = {**FUNCTIONS, **self.environment.functions}
         same_form, other_form = (METHODS, FUNCTIONS) if method else (all_functions, METHODS)
         kind = "method" if method else "function"
