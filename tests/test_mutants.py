@@ -1,4 +1,4 @@
-"""The list of equivalent mutants describes the code as it is."""
+"""The list of equivalent mutants describes the current code."""
 
 from pathlib import Path
 

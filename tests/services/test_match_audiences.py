@@ -47,12 +47,10 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
     ]
     for key in keys:
         shop.campaign(running(mint(1)), audienceKeys=[key])
-    of_one, of_all = (tracking(shop, among, effects_of_each=3) for among in (members[:1], members * 8))
-    assert len(of_one) == len(of_all)
-    assert [sum("audience_members" in statement for statement in statements) for statements in (of_one, of_all)] == [
-        1,
-        1,
-    ]
+    one_member, all_members = (tracking(shop, among, effects_of_each=3) for among in (members[:1], members * 8))
+    assert len(one_member) == len(all_members)
+    counts = [sum("audience_members" in statement for statement in run) for run in (one_member, all_members)]
+    assert counts == [1, 1]
 
 
 @pytest.mark.parametrize(
