@@ -199,13 +199,17 @@ class TierHold:
 
 @dataclass(frozen=True, slots=True)
 class TierMove:
-    """A member's change of tier in a program; None is no tier."""
+    """A member's change of tier in a program, from the tier with the id `before` to `tier`; None is no tier."""
 
     member_id: int
     schedule: TierSchedule
     before: int | None
-    after: int | None
-    expires_at: datetime | None = None
+    tier: HeldTier | None
+
+    @property
+    def after(self) -> int | None:
+        """The id of the new tier."""
+        return None if self.tier is None else self.tier.loyalty_tier_id
 
 
 class TierAssignments:
@@ -267,11 +271,11 @@ class TierAssignments:
                 continue
             before = None if tier is None else tier.loyalty_tier_id
             new_tier = schedule.place_of(points, self.at, None if tier is None else tier.floor)
-            after, expires_at = (None, None) if new_tier is None else (new_tier.loyalty_tier_id, new_tier.expires_at)
             if has_lapsed or tier != new_tier:
                 self.put(member_program, new_tier)
-            if before != after:
-                moves.append(TierMove(member_id, schedule, before, after, expires_at))
+            move = TierMove(member_id, schedule, before, new_tier)
+            if before != move.after:
+                moves.append(move)
         return moves
 
 

@@ -12,7 +12,7 @@ from domain.coupons.usages import CouponUsage
 from domain.ledger.availability import NOT_CONFIRMED
 from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
-from domain.tiers import TierSchedule
+from domain.tiers import HeldTier, TierSchedule
 from handlers.messages.badges import TRACKING
 from handlers.messages.base import Shape
 from handlers.messages.json_text import exact_number
@@ -22,15 +22,13 @@ def tier_payload(
     schedule: TierSchedule,
     tier_keys: Mapping[int, str],
     before: int | None,
-    after: int | None,
-    *,
-    is_manual: bool = False,
-    expires_at: datetime | None = None,
+    tier: HeldTier | None,
 ) -> dict[str, Any]:
-    """The payload of `member-tier-set`, and of `member-tier-removed` if `after` is None.
+    """The payload of `member-tier-set`, and of `member-tier-removed` if the new `tier` is None.
 
-    `before` and `after` are the ids of the member's tiers, None for no tier.
+    `before` is the id of the member's previous tier, None for no tier.
     """
+    after, expires_at = (None, None) if tier is None else (tier.loyalty_tier_id, tier.expires_at)
     return {
         "loyaltyProgramId": schedule.loyalty_program_id,
         "loyaltyProgramKey": schedule.loyalty_program_key,
@@ -38,7 +36,7 @@ def tier_payload(
         "loyaltyTierKey": None if after is None else tier_keys.get(after),
         "previousLoyaltyTierId": before,
         "previousLoyaltyTierKey": None if before is None else tier_keys.get(before),
-        "isManual": is_manual,
+        "isManual": tier is not None and tier.is_manual,
         "expiresAt": None if expires_at is None else instant_text(expires_at),
     }
 

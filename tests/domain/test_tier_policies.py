@@ -282,10 +282,10 @@ def test_a_member_moves_when_points_leave_the_period():
     assignments = TierAssignments((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
     [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, lambda _: points)
     until = datetime(2026, 6, 1, tzinfo=UTC)
-    assert (move.after, move.expires_at) == (GOLD, until)
+    assert move.tier == HeldTier(GOLD, expires_at=until)
     later_assignments = TierAssignments((program,), dict(assignments.changed), until)
     [move] = later_assignments.move_by_points(MEMBER, (), lambda _: points)
-    assert (move.before, move.after, move.expires_at) == (GOLD, BASIC, None)
+    assert (move.before, move.tier) == (GOLD, HeldTier(BASIC))
 
 
 class TestStatus:

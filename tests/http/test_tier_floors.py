@@ -55,6 +55,22 @@ def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
     assert program.moves("ana") == [("member-tier-set", "Basic", "Silver"), ("member-tier-set", "Silver", "Gold")]
 
 
+def test_the_event_about_a_fall_to_the_floor_is_manual(shop):
+    program = TierSchedule.new(shop, {"basis": "balance"}, Silver=500, Gold=1000)
+    member = shop.member(loyaltyMemberId="ana")
+    program.set(member, "Silver", tierHold="floor")
+    shop.give(member, 1000)
+    shop.give(member, 900, "burn")
+    assert status(shop) == ("Silver", "floor", True, "Gold", 900)
+    rows = shop.rows("events", "event_type, payload", "loyalty_event_id")
+    payloads = [row.payload for row in rows if row.event_type == "member-tier-set"]
+    assert [(program.name(payload["loyaltyTierId"]), payload["isManual"]) for payload in payloads] == [
+        ("Silver", True),
+        ("Gold", False),
+        ("Silver", True),
+    ]
+
+
 def test_at_the_end_of_a_floor_the_points_decide(shop, imports, program, monkeypatch):
     imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Gold,{END}\n")
     shop.give("ana", 700)

@@ -146,17 +146,9 @@ class _Change:
 
     def event(self, keys: Mapping[int, str]) -> DerivedEvent:
         """The event of the change; `keys` has the key of each tier by its id."""
-        tier, held_tier = self.tier_row.tier, self.held_tier
+        tier = self.tier_row.tier
         schedule = self.tier_row.schedule or without_points(tier.loyalty_program_id, tier.loyalty_program_key)
-        return tier_event(
-            self.member_id,
-            schedule,
-            keys,
-            self.before_tier_id,
-            held_tier.loyalty_tier_id,
-            is_manual=held_tier.is_manual,
-            expires_at=held_tier.expires_at,
-        )
+        return tier_event(self.member_id, schedule, keys, self.before_tier_id, self.held_tier)
 
 
 def _report(unit: UnitOfWork, changes: Iterable[_Change]) -> None:

@@ -23,7 +23,7 @@ from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.tier_policies import TierPoints
-from domain.tiers import TierSchedule
+from domain.tiers import HeldTier, TierSchedule
 from handlers.messages.derived_events import (
     SettledMint,
     available_payload,
@@ -74,17 +74,14 @@ def tier_event(
     schedule: TierSchedule,
     keys: Mapping[int, str],
     before: int | None,
-    after: int | None,
-    *,
-    is_manual: bool = False,
-    expires_at: datetime | None = None,
+    tier: HeldTier | None,
 ) -> DerivedEvent:
-    """The event of a member whose tier changed; `keys` has the keys of tiers by id.
+    """The event of a member whose tier changed to `tier`; `keys` has the keys of tiers by id.
 
-    `before` and `after` are the ids of the previous and the new tier, None for no tier in the program.
+    `before` is the id of the previous tier. None is no tier in the program.
     """
-    payload = tier_payload(schedule, keys, before, after, is_manual=is_manual, expires_at=expires_at)
-    return DerivedEvent(member_id, TIER_REMOVED if after is None else TIER_SET, payload)
+    payload = tier_payload(schedule, keys, before, tier)
+    return DerivedEvent(member_id, TIER_REMOVED if tier is None else TIER_SET, payload)
 
 
 class LedgerEvents:
@@ -244,7 +241,7 @@ class LedgerEvents:
                 reason = _TIER_EXPIRED
             elif schedule.ledger_account_id not in caused_accounts:
                 reason = _reason_of_tier(due, wallet_id, schedule.ledger_account_id)
-            event = tier_event(member_id, schedule, keys, move.before, move.after, expires_at=move.expires_at)
+            event = tier_event(member_id, schedule, keys, move.before, move.tier)
             events.append(replace(event, reason=reason))
         return events
 

@@ -131,9 +131,8 @@ class TierWork:
         previous_tier = self._assignments.stored_tier(member_program)
         self._assignments.put(member_program, new_tier)
         before, after = _tier_id(previous_tier), _tier_id(new_tier)
-        is_manual, expires_at = (False, None) if new_tier is None else (new_tier.is_manual, new_tier.expires_at)
-        if is_manual or after != before:
-            event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=expires_at)
+        if after != before or (new_tier is not None and new_tier.is_manual):
+            event = tier_event(member_id, schedule, keys, before, new_tier)
             self._tier_events.append(replace(event, external_id=external_id, tags=tuple(tags)))
         return previous_tier
 
@@ -200,9 +199,7 @@ class TierWork:
             return
         keys = configuration.tier_keys
         for move in self._assignments.move_by_points(member.member_id, accounts, points):
-            self._tier_events.append(
-                tier_event(member.member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
-            )
+            self._tier_events.append(tier_event(member.member_id, move.schedule, keys, move.before, move.tier))
 
     def _id_source(self) -> Callable[[], int]:
         """A function that returns the id of a new tracking; a dry run reserves no ids."""
