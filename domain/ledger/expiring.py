@@ -38,7 +38,10 @@ class ExpiringPoints:
 
 
 def expiring_points(amounts: Mapping[datetime, Decimal], now: datetime, zone: tzinfo) -> ExpiringPoints:
-    """The expiring points of a balance; `amounts` are by their moments of expiry after `now`, months are of `zone`."""
+    """The expiring points of a balance; `amounts` has the amounts that expire after `now`, by moment.
+
+    Months are those of `zone`. Points that expire when a month begins count for the month before.
+    """
     by_month: dict[str, Decimal] = {}
     for moment, amount in amounts.items():
         month = _month(local_time(moment - _INSTANT, zone).date())

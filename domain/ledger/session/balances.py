@@ -56,13 +56,16 @@ class Balances(UndoableState, ABC):
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
         self._issued = dict(issued)
-        self._settled: dict[int, int] = {}
+        # By transaction: its new status, if this unit of work captured or reverted it.
+        self._new_statuses: dict[int, int] = {}
         # By transaction: amounts that partial reverts reverted or released, and missing amounts of mints.
         self._reverted_amounts: dict[int, Decimal] = {}
         self._released: dict[int, Decimal] = {}
         self._fiat_returned: dict[int, Decimal] = {}
         self._missing: dict[int, Decimal] = {}
+        # By mint: the mint, and its last revert that left a missing amount.
         self._short_reverts: dict[int, tuple[Stored, Posting]] = {}
+        # By lot: amounts that this unit of work burned because they had expired.
         self._expired: dict[int, Decimal] = {}
         # By transaction: amounts of lots that this unit of work created, without an id yet, and that had expired.
         self._expired_on_arrival: dict[int, Decimal] = {}
@@ -87,7 +90,7 @@ class Balances(UndoableState, ABC):
     @property
     def changes_stored(self) -> bool:
         """True if this unit of work has changed transactions that were stored before."""
-        return bool(self._settled or self._released or self._missing or self._unearned or self._confirmed)
+        return bool(self._new_statuses or self._released or self._missing or self._unearned or self._confirmed)
 
     def changed_holdings(self) -> list[tuple[Pair, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""
@@ -126,14 +129,18 @@ class Balances(UndoableState, ABC):
         """Revert the expiries of an idle balance that an activity at a moment would have prevented."""
 
     def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> None:
-        """Record a mint or burn as an activity; if it counts as none, only arriving points restart the idle period."""
+        """Record a movement as an activity; if it counts as none, keep or restart the idle period."""
         if details.counts_as_activity and activity in _activities_of(account, self.zone):
             self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
         else:
-            self._restart_idle_period(account, wallet_id)
+            self._keep_or_restart_idle_period(account, wallet_id)
 
-    def _restart_idle_period(self, account: LedgerAccount, wallet_id: int) -> None:
-        """Restart the idle period when points arrive in a wallet that was inactive or whose idle balance expired."""
+    def _keep_or_restart_idle_period(self, account: LedgerAccount, wallet_id: int) -> None:
+        """Restart the idle period of a balance if it has ended; a movement that is no activity does not prolong it.
+
+        If no activity is recorded, the idle period began with the last transaction. Record this begin, since the
+        movement becomes the last transaction. Without an earlier transaction, the idle period begins now.
+        """
         pair = (wallet_id, account.ledger_account_id)
         balance, end = self.holding(*pair), self._end_of_idle(account, wallet_id)
         has_ended = end is not None and end <= self.at

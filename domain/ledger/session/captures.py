@@ -56,7 +56,7 @@ class CaptureSession(Returns):
         entries, moves = self._settle(transaction, account, amount, kept_uses, released, expiry)
         if transaction.from_wallet_id is not None:
             self._add_fiat(account, transaction.from_wallet_id, fiat_value)
-        self.put(self._settled, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
+        self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
         capture = Capture(
             stored=transaction,
             account=account,
@@ -105,7 +105,7 @@ class CaptureSession(Returns):
         expiry = transaction.pending_expires_at or policy_expiry
         entries, moves = self._settle(transaction, account, amount, (), (), expiry)
         self._date_last_transaction(wallet_id, account, max(moment, before or moment))
-        self.put(self._settled, transaction.ledger_transaction_id, SETTLED)
+        self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED)
         capture = self._add_step(
             Capture(
                 stored=transaction,
@@ -199,4 +199,4 @@ class CaptureSession(Returns):
 
     def status_of(self, transaction: Stored) -> int:
         """The present status of a stored transaction."""
-        return self._settled.get(transaction.ledger_transaction_id, transaction.status)
+        return self._new_statuses.get(transaction.ledger_transaction_id, transaction.status)

@@ -71,7 +71,7 @@ class MissingAmounts(Movements):
     @property
     def unearned(self) -> Mapping[int, Decimal]:
         """The changed amounts of unreverted mints that do not count as earned, by transaction."""
-        return {i: amount for i, amount in self._unearned.items() if self._settled.get(i) != REVERTED}
+        return {i: amount for i, amount in self._unearned.items() if self._new_statuses.get(i) != REVERTED}
 
     def given_of(self, transaction: Stored) -> Decimal:
         """The original amount of a transaction, including the part that has expired."""

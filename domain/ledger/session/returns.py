@@ -133,7 +133,7 @@ class Returns(MissingAmounts):
         for expiry in self._idle_expiries.get((wallet_id, account.ledger_account_id), ()):
             moment = expiry.external_event_date or self.at
             is_in_time = happened_at < moment and self.at - moment <= latest
-            if is_in_time and self._settled.get(expiry.ledger_transaction_id) != REVERTED:
+            if is_in_time and self._new_statuses.get(expiry.ledger_transaction_id) != REVERTED:
                 self._revert_expiry(account, wallet_id, expiry)
 
     def _revert_expiry(self, account: LedgerAccount, wallet_id: int, expiry: Stored) -> None:
@@ -158,7 +158,7 @@ class Returns(MissingAmounts):
             lot_moves=self._restored(account, expiry, expiry.amount, to_lots, revives=False),
             burned=-expiry.amount,
         )
-        self.put(self._settled, expiry.ledger_transaction_id, REVERTED)
+        self.put(self._new_statuses, expiry.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         self._settle_returned_points(
             account, expiry, expiry.amount, returned_by(posting), available_before, key, posting

@@ -131,7 +131,7 @@ class LedgerSession(ConfirmationSession):
         counting its points as earned.
         """
         remaining = self.unreverted_of(transaction)
-        self.put(self._settled, transaction.ledger_transaction_id, REVERTED)
+        self.put(self._new_statuses, transaction.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         if is_mint:
             self._note_missing(transaction, posting, remaining - posting.amount)
