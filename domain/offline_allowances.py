@@ -104,7 +104,7 @@ def refuse_zero(amount: Decimal) -> None:
         raise InvalidRequest([FieldFault("amount is not more than 0", pointer="/amount")])
 
 
-def refuse_redemption(status: str, key: str) -> None:
+def refuse_unless_open(status: str, key: str) -> None:
     """Raise OfflineAllowanceRedeemed or OfflineAllowanceClosed for an allowance that is not open."""
     if status == REDEEMED:
         raise OfflineAllowanceRedeemed(f"The offline allowance {key} has been redeemed.")

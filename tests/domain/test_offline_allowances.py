@@ -16,7 +16,7 @@ from domain.offline_allowances import (
     OfflineAllowanceRedeemed,
     complete_policy,
     ends_of,
-    refuse_redemption,
+    refuse_unless_open,
     status_of,
 )
 from domain.problems import InvalidRequest
@@ -50,13 +50,13 @@ def test_the_hold_and_the_time_decide_the_status(status, is_captured, end, now, 
     assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == allowance_status
 
 
-def test_only_an_open_allowance_is_redeemed():
-    refuse_redemption("open", "k")
+def test_only_an_open_allowance_can_be_redeemed_or_cancelled():
+    refuse_unless_open("open", "k")
     with pytest.raises(OfflineAllowanceRedeemed):
-        refuse_redemption("redeemed", "k")
+        refuse_unless_open("redeemed", "k")
     for status in ("cancelled", "expired"):
         with pytest.raises(OfflineAllowanceClosed):
-            refuse_redemption(status, "k")
+            refuse_unless_open(status, "k")
 
 
 def test_an_allowance_lasts_as_long_as_requested_or_as_the_account_allows():

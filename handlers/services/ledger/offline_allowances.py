@@ -21,7 +21,7 @@ from domain.offline_allowances import (
     OfflineAllowanceInvalid,
     OfflineAllowanceLimit,
     ends_of,
-    refuse_redemption,
+    refuse_unless_open,
     refuse_zero,
     status_of,
 )
@@ -182,7 +182,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
             refuse_reuse(request.system_unique_key, earlier.redemption_digest, digest)
             return _redeemed(call, earlier)
         refuse_zero(request.amount)
-        refuse_redemption(before.status, allowance.offline_allowance_key)
+        refuse_unless_open(before.status, allowance.offline_allowance_key)
         if request.external_event_date > allowance.expires_at:
             detail = "externalEventDate is after the end of the offline allowance"
             raise InvalidRequest([FieldFault(detail, pointer="/externalEventDate")])
@@ -250,7 +250,7 @@ def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
     with _open_allowance(call, allowance) as (unit, current, before):
         if before.status == CANCELLED:
             return before
-        refuse_redemption(before.status, allowance.offline_allowance_key)
+        refuse_unless_open(before.status, allowance.offline_allowance_key)
         unit.ledger.revert(*find_transaction(unit, allowance), Details(call.new_key(), description=_HOLD))
     # Only `updatedAt` changes: the status follows from the hold.
     cancelled = _views(call, [ALLOWANCES.store(call.db, current, {}, call.now)])[0]
