@@ -104,11 +104,11 @@ def exposition() -> bytes:
 def queue_exposition(figures: QueueFigures) -> bytes:
     """The figures of the queue of events, which are the same in every process, in the text format of Prometheus."""
     return _gauges(
-        ("loyalty_queue_events", "Queued events that wait for evaluation, of all organizations.", figures.waiting),
-        ("loyalty_queue_oldest_seconds", "How long the oldest of them has waited.", figures.oldest_seconds),
+        ("loyalty_queue_events", "Queued events of all organizations that wait for evaluation.", figures.waiting),
+        ("loyalty_queue_oldest_seconds", "Seconds that the oldest queued event has waited.", figures.oldest_seconds),
         (
             "loyalty_queue_retries",
-            "Those of them that have failed before and wait to be tried again.",
+            "Queued events that have failed before and wait for another attempt.",
             figures.retrying,
         ),
         ("loyalty_queue_dead_letters", "Dead letters of all organizations.", figures.dead),
@@ -119,8 +119,16 @@ def delivery_exposition(figures: DeliveryFigures) -> bytes:
     """The figures of the deliveries that wait to be sent to receivers, in the text format of Prometheus."""
     return _gauges(
         ("loyalty_webhook_deliveries", "Messages that wait to be sent for active triggers.", figures.pending),
-        ("loyalty_webhook_overdue_seconds", "How long the one due longest has been due.", figures.overdue_seconds),
-        ("loyalty_webhook_retries", "Those of them that have failed before.", figures.retrying),
+        (
+            "loyalty_webhook_overdue_seconds",
+            "Seconds for which the longest overdue message has been due.",
+            figures.overdue_seconds,
+        ),
+        (
+            "loyalty_webhook_retries",
+            "Messages that wait to be sent for active triggers and have failed at least once.",
+            figures.retrying,
+        ),
     )
 
 
