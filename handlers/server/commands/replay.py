@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 @click.option("--token", help="An access token of that organization; by default one is created in the database.")
 @json_option
 def replay(file: Path, base_url: str | None, organization: int | None, token: str | None, as_json: bool) -> None:
-    """Try a program on the purchases of a file.
+    """Try a loyalty program on the purchases of a file.
 
     Turns past sales into points on a running server: to load it with data that looks real, to compare campaigns on the
     purchases of a past year, or to see how fast your machine is; `make demo` replays a public data set. It is no way

@@ -26,7 +26,7 @@ _NAME = "Coffee Shop"
 )
 @json_option
 def sample(name: str, organization: str | None, as_json: bool) -> None:
-    """Fill a test organization with a program and members.
+    """Fill a test organization with sample records.
 
     Prints which records were made, and the commands or addresses that show them. The only SAMPLE is `coffee-shop`.
     """
