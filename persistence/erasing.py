@@ -133,13 +133,13 @@ _OWN_RECORDS = (
     """,
 )
 
-# Members referred by the member's codes, and records with the codes: enrolments, orders, events, messages.
-_CODES = """
+# Members referred by the member's referral codes, and records with these codes: enrolments, orders, events, messages.
+_REFERRAL_CODES = """
 SELECT c.referral_code_id, c.code FROM referral_programs p
 JOIN referral_codes c USING (organization_id, referral_program_id)
 WHERE p.organization_id = :o AND c.member_id = :m ORDER BY 1
 """
-_USES_OF_CODES = (
+_USES_OF_REFERRAL_CODES = (
     f"""
     UPDATE referral_logs l SET {_emptied(referral_logs, "l")}
     FROM events e WHERE e.organization_id = :o AND e.member_id = :m
@@ -151,24 +151,24 @@ _USES_OF_CODES = (
         AND l.organization_id = c.organization_id AND l.referral_code_id = c.referral_code_id
     """,
 )
-# The events and members of records that contain a code.
-_WITH_CODE = """
+# The events and members of records that contain a referral code.
+_WITH_REFERRAL_CODE = """
 SELECT l.loyalty_event_id, l.referred_member_id FROM referral_logs l
 WHERE l.organization_id = :o AND l.referral_code_id = :code_id
 UNION SELECT p.loyalty_event_id, p.member_id FROM purchase_orders p
 WHERE p.organization_id = :o AND p.referral_code = :code
 UNION SELECT NULL, m.member_id FROM members m WHERE m.organization_id = :o AND m.referral_code = :code
 """
-_RENAME_CODE = (
+_RENAME_REFERRAL_CODE = (
     f"""
     UPDATE events e SET payload = CAST(replace(CAST(e.payload AS text), :quoted, :quoted_new) AS json),
         result = CAST(replace(CAST(e.result AS text), :quoted, :quoted_new) AS json)
-    FROM ({_WITH_CODE}) named
+    FROM ({_WITH_REFERRAL_CODE}) named
     WHERE e.organization_id = :o AND e.loyalty_event_id = named.loyalty_event_id
     """,
     f"""
     UPDATE trigger_deliveries d SET payload = CAST(replace(CAST(d.payload AS text), :quoted, :quoted_new) AS json)
-    FROM (SELECT DISTINCT member_id FROM ({_WITH_CODE}) AS named(loyalty_event_id, member_id)) named
+    FROM (SELECT DISTINCT member_id FROM ({_WITH_REFERRAL_CODE}) AS named(loyalty_event_id, member_id)) named
     WHERE d.organization_id = :o AND d.member_id = named.member_id AND strpos(CAST(d.payload AS text), :quoted) > 0
     """,
     "UPDATE purchase_orders SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
@@ -178,9 +178,9 @@ _RENAME_CODE = (
 
 # Entries of the audit log stay, with their actor and time, but lose the changes and the reason. Entries about erasings
 # contain nothing personal.
-_EMPTY_ENTRIES_WITH_CODE = f"""
+_EMPTY_ENTRIES_WITH_REFERRAL_CODE = f"""
 UPDATE audit_log a SET changes = NULL, salt = NULL, reason = NULL
-FROM (SELECT DISTINCT member_id FROM ({_WITH_CODE}) AS named(loyalty_event_id, member_id)) named
+FROM (SELECT DISTINCT member_id FROM ({_WITH_REFERRAL_CODE}) AS named(loyalty_event_id, member_id)) named
 WHERE a.organization_id = :o AND a.member_ids @> ARRAY[named.member_id] AND a.salt IS NOT NULL
     AND a.operation_id <> 'eraseMember' AND strpos(CAST(a.changes AS text), :quoted) > 0
 RETURNING a.audit_log_id
@@ -216,12 +216,12 @@ def lock(db: Connection, member: Member) -> Member:
 def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> tuple[Member, list[int]]:
     """Erase a locked member; returns the erased member, and the ids of the audit log entries that were emptied."""
     parameters = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
-    codes = [(row[0], row[1]) for row in db.execute(text(_CODES), parameters)]
-    for statement in _USES_OF_CODES:
-        db.execute(text(statement), {**parameters, "codes": [code_id for code_id, _ in codes]})
+    referral_codes = [(row[0], row[1]) for row in db.execute(text(_REFERRAL_CODES), parameters)]
+    for statement in _USES_OF_REFERRAL_CODES:
+        db.execute(text(statement), {**parameters, "codes": [code_id for code_id, _ in referral_codes]})
     emptied_ids: set[int] = set()
-    for code_id, code in codes:
-        emptied_ids.update(_rename_code(db, member.organization_id, code_id, code))
+    for code_id, code in referral_codes:
+        emptied_ids.update(_rename_referral_code(db, member.organization_id, code_id, code))
     for statement in _OWN_RECORDS:
         db.execute(text(statement), parameters)
     emptied_ids.update(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
@@ -229,7 +229,7 @@ def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> tupl
     return erased, sorted(emptied_ids)
 
 
-def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:
+def _rename_referral_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:
     """Replace a referral code by a meaningless one in all records; returns the ids of the emptied audit log entries."""
     new = f"erased-{code_id}"
     parameters = {
@@ -240,7 +240,7 @@ def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) 
         "quoted": as_json(code),
         "quoted_new": as_json(new),
     }
-    emptied_ids = list(db.execute(text(_EMPTY_ENTRIES_WITH_CODE), parameters).scalars())
-    for statement in _RENAME_CODE:
+    emptied_ids = list(db.execute(text(_EMPTY_ENTRIES_WITH_REFERRAL_CODE), parameters).scalars())
+    for statement in _RENAME_REFERRAL_CODE:
         db.execute(text(statement), parameters)
     return emptied_ids

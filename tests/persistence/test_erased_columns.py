@@ -115,9 +115,14 @@ def erased_columns(statements: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield from ((table, name) for name in re.findall(r"(?:^|,)\s*(\w+) = ", changes))
 
 
-# _RENAME_CODE also changes records of other members; only the member's own codes count as erased here.
-OWN_STATEMENTS = (*erasing._OWN_RECORDS, *erasing._USES_OF_CODES, erasing._EMPTY_ENTRIES, erasing._ERASE_MEMBER)
-CODES = {pair for pair in erased_columns(erasing._RENAME_CODE) if pair[0] == "referral_codes"}
+# _RENAME_REFERRAL_CODE also changes records of other members; only the member's own codes count as erased here.
+OWN_STATEMENTS = (
+    *erasing._OWN_RECORDS,
+    *erasing._USES_OF_REFERRAL_CODES,
+    erasing._EMPTY_ENTRIES,
+    erasing._ERASE_MEMBER,
+)
+CODES = {pair for pair in erased_columns(erasing._RENAME_REFERRAL_CODE) if pair[0] == "referral_codes"}
 ERASED = set(erased_columns(OWN_STATEMENTS)) | CODES
 
 
