@@ -8,7 +8,10 @@ from sqlalchemy import ColumnElement, Connection, and_, cast, exists, func, or_,
 from domain.calendar import instant_of
 
 Filter = Callable[[Any], Any]
-"""Returns the condition for the value of a query parameter, which has the type of its document; None: no condition."""
+"""Returns the condition for a value of a query parameter, or None for no condition.
+
+The value has the type that the OpenAPI document defines for the parameter.
+"""
 
 # Parameters that choose the part of a list that a response shows, and do not filter the list.
 _OF_PAGES = frozenset({"page", "limit", "order", "cursor", "include"})

@@ -155,9 +155,9 @@ def has_waiting(db: Connection, organization_id: int) -> bool:
 def claim_members(
     db: Connection, organization_id: int, after: int, limit: int, *, is_patient: bool = True
 ) -> list[int]:
-    """Claim the lines of the next members after an id whose heads are due and unclaimed; returns the members' ids.
+    """Claim at most `limit` lines with a due and unclaimed head, of members with an id above `after`.
 
-    Unless `is_patient`, heads that wait for their next attempt are due as well.
+    Returns the ids of these members. Unless `is_patient`, heads that wait for their next attempt are due as well.
     """
     parameters = {"organization_id": organization_id, "after": after, "limit": limit, "is_patient": is_patient}
     return list(db.exec_driver_sql(_CLAIM_HEADS, parameters).scalars())

@@ -63,5 +63,5 @@ def _from_ps(pid: int) -> tuple[str, str]:
         ["ps", "-ww", "-o", "stat=", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, cwd="/"
     )
     state, _, arguments = process.stdout.strip().partition(" ")
-    # ps separates the arguments by spaces; restore the zero bytes of the arguments that matter.
-    return state, f"{arguments.strip()} ".replace("postgres -D ", "postgres\0-D\0").rstrip() + "\0"
+    # ps separates arguments by spaces, and paths may contain spaces: restore only the zero bytes for `is_server_of`.
+    return state, arguments.strip().replace("postgres -D ", "postgres\0-D\0") + "\0"

@@ -17,11 +17,16 @@ FROM referral_logs l WHERE {OF.format("l")} AND l.referrer_member_id = l.referre
 """
 
 
-def _over_limit(limit: str, keys: str, name: str) -> str:
-    """SQL that finds where more uses have the same `keys` than the program allowed at the last of these uses."""
+def _over_limit(limit: str, keys: str, subject: str) -> str:
+    """SQL that finds the keys with more uses than the limit of their program.
+
+    `keys` are columns of the uses, separated by commas, `limit` is an SQL expression on the program `p`, and `subject`
+    is the text about the keys, with a `%s` for each. Uses that all came before the program's last change, or within
+    `SINCE` after it, are left out: they may have followed another limit.
+    """
     of_uses = ", ".join(f"u.{key}" for key in keys.split(", "))
     return f"""
-SELECT u.organization_id, format('referral program %s, {name}: has %s uses of at most %s', u.referral_program_id,
+SELECT u.organization_id, format('referral program %s, {subject}: has %s uses of at most %s', u.referral_program_id,
     {of_uses}, u.number, {limit})
 FROM (
     SELECT organization_id, referral_program_id, {keys}, count(*) AS number, max(created_at) AS last_at

@@ -30,9 +30,10 @@ class Discounts(NamedTuple):
     used: Decimal
 
 
-# a: assigned, b: used, c: discounted, d: used without a reported discount; see `persistence.tables.reports`.
-_COLUMNS = """b.coupon_book_id, CAST(b.coupon_book_key AS text), b.name, b.type, coalesce(f.a, 0), coalesce(f.b, 0),
-    coalesce(f.c, 0)"""
+# The amounts of the figures `f` of a book; see `persistence.tables.reports`.
+_ASSIGNED, _USED, _DISCOUNTED, _USED_WITHOUT_DISCOUNT = "f.a", "f.b", "f.c", "f.d"
+_COLUMNS = f"""b.coupon_book_id, CAST(b.coupon_book_key AS text), b.name, b.type, coalesce({_ASSIGNED}, 0),
+    coalesce({_USED}, 0), coalesce({_DISCOUNTED}, 0)"""
 
 
 _BOOK_OF = "JOIN coupon_books b ON b.organization_id = :organization_id AND b.coupon_book_id = f.subject"
@@ -43,11 +44,11 @@ def find_top(
 ) -> list[BookFigures]:
     """The books with the most assignments, or with `by_usage` the most uses; books with neither are left out."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
-    order = "f.b DESC, f.a DESC" if by_usage else "f.a DESC, f.b DESC"
+    order = f"{_USED} DESC, {_ASSIGNED} DESC" if by_usage else f"{_ASSIGNED} DESC, {_USED} DESC"
     rows = query.rows(
         db,
         f"SELECT {_COLUMNS} FROM ({by_subject(query, begin, end)}) AS f {_BOOK_OF}"
-        f" WHERE f.a <> 0 OR f.b <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.value(limit)}",
+        f" WHERE {_ASSIGNED} <> 0 OR {_USED} <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.value(limit)}",
     )
     return [BookFigures(*row) for row in rows]
 
@@ -63,7 +64,7 @@ def find_by_tag(
         f"SELECT {_COLUMNS} FROM coupon_books b"
         f" LEFT JOIN ({by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
         f" WHERE b.organization_id = :organization_id{with_tag}"
-        f" ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, b.coupon_book_id LIMIT {MAX_BOOKS}",
+        f" ORDER BY coalesce({_USED}, 0) DESC, coalesce({_ASSIGNED}, 0) DESC, b.coupon_book_id LIMIT {MAX_BOOKS}",
     )
     return [BookFigures(*row) for row in rows]
 
@@ -80,8 +81,8 @@ def find_discounts(
     of_type = "" if discount_type is None else f" AND b.discount_type = {query.value(discount_type)}"
     [row] = query.rows(
         db,
-        "SELECT coalesce(sum(f.a * coalesce(b.discount_amount, 0)), 0),"
-        " coalesce(sum(f.c + f.d * coalesce(b.discount_amount, 0)), 0)"
+        f"SELECT coalesce(sum({_ASSIGNED} * coalesce(b.discount_amount, 0)), 0),"
+        f" coalesce(sum({_DISCOUNTED} + {_USED_WITHOUT_DISCOUNT} * coalesce(b.discount_amount, 0)), 0)"
         f" FROM ({by_subject(query, begin, end)}) AS f {_BOOK_OF} WHERE true{of_type}",
     )
     return Discounts(*row)
