@@ -53,7 +53,7 @@ def _apply_grants(
 
     def prepare(unit: UnitOfWork) -> None:
         # One statement reserves all ids, another one finds the results of earlier requests with the same keys.
-        unit.badges.expect(len(grants))
+        unit.badges.expect_changes(len(grants))
         unit.badges.load_trackings(keys)
 
     changes = [change_of(call, badge_grant) for call, badge_grant in zip(calls, grants, strict=True)]

@@ -165,7 +165,7 @@ class _Requests:
         counts = {book_id: sum([command.count for command in commands]) for book_id, commands in by_book.items()}
         loader = unit.coupons.loader
         loader.load(sorted(by_book.keys() - loader.state.books.keys()))
-        loader.expect(count, counts, usage_ids)
+        loader.expect_usages(count, counts, usage_ids)
         # The order of `persistence.locks`: codes before books, each by id.
         for book_id, commands in sorted(by_book.items()):
             codes = {code for command in commands for code in command.codes}

@@ -63,7 +63,8 @@ class _Batch:
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
         stored_usages, usage_ids = look_up_and_reserve(self._unit, keys, len(items))
         self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored_usages)
-        self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
+        # Reserve the ids of all usages and codes together.
+        self._coupons.loader.expect_usages(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
         return [self._assign_item(item, _member_of(item, members_of_items)) for item in items]
 
     def _assign_item(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:

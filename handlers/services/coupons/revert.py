@@ -54,7 +54,7 @@ def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> l
         ids = {request.usage.coupon_usage_id for request in requests}
         organization_id = calls[0].organization.organization_id
         unit.coupons.prepare_reverts(USAGES.find_all(calls[0].db, organization_id, coupon_usage_id=ids))
-        unit.coupons.loader.expect(len(ids))
+        unit.coupons.loader.expect_usages(len(ids))
 
     def change_of(call: Call, request: UsageToRevert) -> RequestedChange[CouponUsage]:
         return RequestedChange(
@@ -80,7 +80,7 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
             raise NothingToRevert("The member has no use of this code left to revert.")
         remaining = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
         coupons.prepare_reverts(uses)
-        coupons.loader.expect(len(uses))
+        coupons.loader.expect_usages(len(uses))
         outcomes = []
         for usage in uses:
             try:

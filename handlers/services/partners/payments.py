@@ -191,7 +191,7 @@ def _find_or_enrol(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Paymen
 
 
 def _find(call: Call, intent: PaymentIntent) -> Member | None:
-    """The member with the `loyaltyMemberId`, or with this text as government id, or with the id in `memberInfo`."""
+    """The member with the `loyaltyMemberId`, or else this text as government id, or else the `new_member_id`."""
     organization_id = call.organization.organization_id
     existing = MEMBERS.find_all(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id, intent.new_member_id}

@@ -93,7 +93,7 @@ class DryRun:
         external_ids = [] if self._tracked.order is None else [self._tracked.order["externalId"]]
         orders = OrderWork(execution, external_ids, repeat(0), repeat(0))
         expired = self.unit.open_for_events([self._tracked], orders)
-        # None means that all missions are loaded, not only the missions that the event can move.
+        # None means that all missions are loaded, not only those whose progress the event may change.
         self.unit.event_types = None
         evaluate_derived(self.unit, expired)
 

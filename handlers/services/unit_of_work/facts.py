@@ -100,7 +100,7 @@ def _basket(
 ) -> Basket | None:
     """The basket that discounts are taken off: a new one for an order or payment, else that of the event's cause.
 
-    None if the cause has none, or has one of another member.
+    None if the cause has none, or has one of another member. An event without a cause begins with no basket.
     """
     if spend is not None:
         unit.basket = Basket(member_id, spend, currency, () if order is None else order["items"])

@@ -204,7 +204,7 @@ def _store_memberships(
     memberships = {}
     for item in items:
         before = by_organization.get(item.organization_id)
-        inline_before = Grant(frozenset(), False) if before is None else before.inline
+        inline_before = Grant(frozenset()) if before is None else before.inline
         inline = _changed_inline(inline_before, item)
         require_grantable(caller_grant, before, inline)
         is_active = True if before is None else before.active

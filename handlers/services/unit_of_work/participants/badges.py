@@ -37,9 +37,10 @@ class BadgeWork:
         self._organization_id = unit.organization_id
         self._badges = {badge.badge_id: badge for badge in unit.configuration.badges.values()}
         self._loaded_balances: BadgeBalances | None = None
+        # The balances of a member who is not stored, see `assume`.
         self._assumed_balances: Mapping[tuple[int, int], int] = {}
         self._has_loaded_revertible = False
-        self._expected_changes = _FIRST_IDS
+        self._ids_to_reserve = _FIRST_IDS
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
         """The variable `badges`: the member's balance of every badge, by its key."""
@@ -55,9 +56,9 @@ class BadgeWork:
             trackings = TRACKINGS.find_all(self._unit.db, self._organization_id, system_unique_key=system_unique_keys)
             self._balances.register(trackings)
 
-    def expect(self, count: int) -> None:
+    def expect_changes(self, count: int) -> None:
         """Prepare for `count` changes, so that one statement reserves their ids."""
-        self._expected_changes = max(count, _FIRST_IDS)
+        self._ids_to_reserve = max(count, _FIRST_IDS)
 
     def assign(self, grant: BadgeGrant) -> BadgeTracking:
         """Assign a badge to a member by `BadgeBalances.assign`; first call `load_trackings` with the grant's key."""
@@ -127,7 +128,7 @@ class BadgeWork:
         if self._unit.is_dry_run:
             ids = count(_FIRST_DRY_RUN_ID)
             return lambda: (next(ids), new_key())
-        allocator = IdAllocator(self._unit.db, "badge_trackings", self._expected_changes)
+        allocator = IdAllocator(self._unit.db, "badge_trackings", self._ids_to_reserve)
         return lambda: (allocator.take(), new_key())
 
     def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:

@@ -46,14 +46,16 @@ class CouponLoader:
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}
 
-    def expect(self, usages_: int, codes: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()) -> None:
-        """Prepare for this many usages and transactions, and new codes by book id, so that few statements reserve ids.
+    def expect_usages(
+        self, count: int, codes: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()
+    ) -> None:
+        """Prepare for `count` usages and transactions, so that few statements reserve their ids.
 
-        `reserved_ids` are ids for usages that are already reserved.
+        `codes` has the number of new codes by book id; `reserved_ids` are ids for usages that are already reserved.
         """
-        self.usage_ids.expect(usages_)
+        self.usage_ids.expect(count)
         self.usage_ids.add_reserved(reserved_ids)
-        self._unit.transaction_allocator.expect(usages_)
+        self._unit.transaction_allocator.expect(count)
         if codes:
             self._expected_codes.update(codes)
             self._coupon_ids.expect(sum(codes.values()))

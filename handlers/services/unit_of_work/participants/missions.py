@@ -55,10 +55,10 @@ class _Payment:
 
 
 class MissionWork:
-    """The missions of one unit of work; only missions that the unit can move are loaded."""
+    """The missions of one unit of work; only missions whose progress it may change or read are loaded."""
 
     def __init__(self, unit: UnitOfWork) -> None:
-        """Load the missions that the unit may move: at most three statements, none if there are no such missions."""
+        """Load the progress in these missions: at most three statements, none if there are no such missions."""
         self._unit = unit
         self._configuration = unit.configuration
         # The trackings that may be reversed, by the event that counted.
@@ -98,9 +98,10 @@ class MissionWork:
         return self._state.remaining_count(member_id, compiled.mission, self._unit.now)
 
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
-        """Count an event of an active member in all missions that count it. Returns True if one of them moved.
+        """Count an event of an active member in all missions that count it.
 
-        The expressions and the conditions on items of all missions share one budget and the `deadline`.
+        Returns True if the progress in one of them changed. The expressions and the conditions on items of all missions
+        share one budget and the `deadline`.
         """
         if not event.is_active:
             return False
@@ -317,7 +318,7 @@ class MissionWork:
 
 
 def _missions_of(unit: UnitOfWork) -> set[int]:
-    """The ids of the missions that the unit can move, or whose progress an expression may read."""
+    """The ids of the missions whose progress the unit may change, or an expression may read."""
     configuration = unit.configuration
     # None for a request, which may cause events of any type.
     if unit.event_types is None or configuration.speaks_of_missions:

@@ -64,14 +64,17 @@ class PaymentWork(Participant):
             self._orders_to_store |= captured_payments
 
     def _is_repeated(self, tracked: TrackedEvent, order: Order, tender: Payment) -> bool:
-        """True if a later event of the order names a payment that the order has already captured."""
+        """True if a later event of the order names a payment that the order has already captured.
+
+        `tender` is the order's entry about the payment.
+        """
         payment = self._payments.get(tender["pointsPaymentKey"])
         if payment is None or tracked.order_status == CREATED or payment.order_external_id != order.external_id:
             return False
         return self._unit.ledger.status_of(self._transactions[payment.ledger_transaction_id]) == SETTLED
 
     def _capture(self, tracked: TrackedEvent, order: Order, tender: Payment) -> PointsPayment:
-        """Check one payment of an order, capture it unless the mode is `authorize`, and return it."""
+        """Check the payment of one `tender` of an order, capture it unless the mode is `authorize`, and return it."""
         key = tender["pointsPaymentKey"]
         payment = self._payments.get(key)
         if payment is None or payment.member_id != tracked.member.member_id:
