@@ -106,7 +106,7 @@ declare_get("getCouponCode", "coupon", wrapped("couponCode", COUPON))
 @operation(
     "updateCouponCode",
     answer=_BOOK_RESPONSE,
-    # Only locks the coupon: the result is the book, so that the handler adds the entry about the coupon itself.
+    # Serializes changes of the coupon, but adds no entry: the result is the book. The handler adds the coupon's entry.
     audit=Audited("coupon", "coupon_id", COUPON).changing("coupon", records=lambda book: ()),
 )
 def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CodeChange) -> CouponBook:

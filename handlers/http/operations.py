@@ -51,7 +51,7 @@ Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
 _log = logging.getLogger("loyalty.batches")
 
 _CLIENT_CLOSED_REQUEST = 499
-# A file may take so many times as long to arrive as any other request takes in all.
+# How many times as long as any other request the upload of a file may take.
 _UPLOAD_TIMES = 10
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
@@ -323,7 +323,10 @@ def _organization_of(exchange: Exchange) -> Hashable:
 
 
 async def _ended(work: Future[Any], seconds: float) -> None:
-    """Wait until the work of a thread has ended, at most so long; `asyncio.wait` does it by four futures."""
+    """Wait until the work of a thread has ended, but at most `seconds`.
+
+    Cheaper than `asyncio.wrap_future` and `asyncio.wait`, which create a future each.
+    """
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
 

@@ -173,7 +173,7 @@ class WaitingCall(Generic[Result]):
 
 WaitingCalls = TypeVar("WaitingCalls", bound="WaitingCall[Any]")
 
-# Does something after so many seconds.
+# Calls a function after a number of seconds.
 Later = Callable[[float, Callable[[], None]], Any]
 
 
