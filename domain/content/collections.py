@@ -109,7 +109,7 @@ def slug_of(name: str, existing_slugs: Collection[str]) -> str:
 
 
 def check_collection(values: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for collection fields that documents could not satisfy."""
+    """Raise InvalidRequest for a slug that is a UUID or reserved, and for empty or too long names in `facetFields`."""
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     for field in values.get("facet_fields") or ():
         if not 0 < len(field) <= LONGEST_FIELD_NAME:

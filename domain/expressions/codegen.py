@@ -95,6 +95,7 @@ class _Generator:
         self.analysis = analysis
         self.environment = environment
         self.constants: dict[str, Any] = {}
+        # The names of the constants, by the `id` of their value.
         self.names: dict[int, str] = {}
 
     def constant(self, value: Any) -> ast.expr:

@@ -23,7 +23,10 @@ from domain.expressions.tree import (
 from domain.expressions.types import STRING, TIMESTAMP, ListOf, ObjectOf
 
 Scope = Mapping[str, str]
-"""The variables of the macros around a node, with their names in sentences; the innermost has none: it is omitted."""
+"""The variables of the macros around a node, each with its text in sentences.
+
+The text is the name, or "" for the variable of the innermost macro, which sentences omit.
+"""
 
 _SIGNS = {
     "==": "{0} is {1}",
