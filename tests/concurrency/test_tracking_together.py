@@ -102,8 +102,9 @@ def test_events_stop_exactly_at_a_limit_and_cancellations_release_it(shop):
         partial(shop.integration.post, f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         for result in undone
     ]
-    again = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
-    answers = together([*cancels, *again])[len(cancels) :]
+    # More events than the 5 that the cancellations allow again.
+    later_calls = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
+    answers = together([*cancels, *later_calls])[len(cancels) :]
     later_executed = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
     # Events before a cancellation were over the limit; events after all cancellations can use the remaining limit.
     assert len(later_executed) <= len(undone)

@@ -44,7 +44,7 @@ def test_there_is_a_channel_for_each_type_of_trigger():
     assert {"event.evaluated", "event.cancelled", "campaign.notification"} <= set(channels[WEB_HOOK]["messages"])
 
 
-def test_its_schemas_are_schemas_of_the_openapi_document():
+def test_the_schemas_are_schemas_of_the_openapi_document():
     schemas = openapi.bundle("administration")["components"]["schemas"]
     shared = asyncapi.document()["components"]["schemas"]
     assert shared["TrackResult"]["required"] == schemas["TrackResult"]["required"]

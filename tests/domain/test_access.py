@@ -38,7 +38,9 @@ def test_an_administrator_who_requests_roles_is_no_administrator():
 
 def test_an_administrator_may_request_to_stay_one():
     assert narrow_grant(ADMINISTRATOR, {ADMIN}) == ADMINISTRATOR
-    assert narrow_grant(OPERATOR, {ADMIN, "users:read"}) == Grant(frozenset({"users:read"}), True, True)
+    assert narrow_grant(OPERATOR, {ADMIN, "users:read"}) == Grant(
+        frozenset({"users:read"}), is_admin=True, is_system_admin=True
+    )
 
 
 def test_a_grant_has_scopes():

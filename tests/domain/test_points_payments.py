@@ -60,7 +60,7 @@ def hold(status, is_captured=False, amount=1000, fiat=10, returned_points=0, fia
     return HoldState(status, is_captured, NOW, *numbers, None)
 
 
-def test_points_are_converted_to_a_value_and_a_value_to_points():
+def test_points_are_converted_to_a_value_rounded_down_and_a_value_to_points_rounded_up():
     assert pay(policy(), points=2500) == (2500, 25)
     assert pay(policy(per_unit=3), points=10) == (10, Decimal("3.33"))
     assert pay(policy(per_unit=3), value="3.33") == (10, Decimal("3.33"))

@@ -80,6 +80,7 @@ def test_an_audience_is_stored_with_all_its_fields(organization, administration,
     regulars = audience(**FULL, organizationId=organization.id)
     assert regulars == {**FULL, **generated_fields(regulars)}
     assert regulars["organizationId"] == organization.id
+    # The key is a UUID in canonical form.
     assert regulars["audienceKey"] == str(uuid.UUID(regulars["audienceKey"]))
     assert regulars["version"] == 1
     assert regulars["createdAt"] == regulars["updatedAt"]

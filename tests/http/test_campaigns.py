@@ -125,6 +125,7 @@ def test_a_campaign_is_stored_with_all_its_fields(shop, administration):
     campaign = administration.post("/campaigns", body)["campaign"]
     assert campaign == {**body, **generated_fields(campaign)}
     assert campaign["organizationId"] == shop.organization.id
+    # The key is a UUID in canonical form.
     assert campaign["campaignKey"] == str(uuid.UUID(campaign["campaignKey"]))
     assert campaign["createdAt"] == campaign["updatedAt"]
     assert administration.get(f"/campaigns/{campaign['campaignId']}") == {"campaign": campaign}

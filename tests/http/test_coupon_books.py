@@ -133,6 +133,7 @@ def test_a_minimal_book_has_default_values(books, organization):
     program = {} if books.is_administration else {"loyaltyProgramKey": None}
     assert book == {**REQUIRED_FIELDS, **DEFAULTS, **program, **generated_fields(book)}
     assert book["organizationId"] == organization.id
+    # The key is a UUID in canonical form.
     assert book["couponBookKey"] == str(uuid.UUID(book["couponBookKey"]))
     assert book["createdAt"] == book["updatedAt"]
     assert books.get(book) == book

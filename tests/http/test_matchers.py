@@ -57,6 +57,7 @@ def server_fields(record):
 def test_a_matcher_is_stored_with_every_field(organization, administration, hot_drinks):
     assert hot_drinks == {**BODY, **server_fields(hot_drinks)}
     assert hot_drinks["organizationId"] == organization.id
+    # The key is a UUID in canonical form.
     assert hot_drinks["matcherKey"] == str(uuid.UUID(hot_drinks["matcherKey"]))
     assert hot_drinks["createdAt"] == hot_drinks["updatedAt"]
     assert administration.get(f"/matchers/{hot_drinks['matcherId']}") == {"matcher": hot_drinks}

@@ -64,6 +64,7 @@ def test_a_program_is_stored_with_every_field(shop, administration):
     counts = {"referredCount": 0, "totalCodes": 0, "totalLogs": 0}
     assert program == {**body, **counts, **{name: program[name] for name in STAMPS}}
     assert program["organizationId"] == shop.organization.id
+    # The key is a UUID in canonical form.
     assert program["referralProgramKey"] == str(uuid.UUID(program["referralProgramKey"]))
     assert program["createdAt"] == program["updatedAt"]
     path = f"/referral-programs/{program['referralProgramId']}"

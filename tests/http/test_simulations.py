@@ -36,15 +36,18 @@ def a_hundred_from_fifty(shop):
 
 
 def simulate(shop, total=None, *, expect=200, api=None, **body):
-    """Simulate an order of a total, or `body`; return the simulation, or the problem if `expect` is not 200."""
+    """Simulate an order of a total, or `body`, for a newcomer unless `body` names a member.
+
+    Returns the simulation, or the problem if `expect` is not 200.
+    """
     if total is not None:
         body["order"] = {"total": Decimal(total), **body.get("order", {})}
     response = (api or shop.integration).post("/simulations", body, expect=expect)
     return response["simulation"] if expect == 200 else response
 
 
-def points(simulation):
-    """(available points, discarded points) of each account."""
+def available_and_discarded(simulation):
+    """The available points and the discarded points of each account."""
     return [(account["available"], account["discarded"]) for account in simulation["earn"]["accounts"]]
 
 
@@ -92,7 +95,7 @@ def test_the_missing_amount_is_the_smallest_that_suffices(
     shop, a_point_a_euro, a_hundred_from_fifty, total, available, missing_amounts
 ):
     simulation = simulate(shop, total)
-    assert points(simulation) == [(available, 0)]
+    assert available_and_discarded(simulation) == [(available, 0)]
     assert [amount for _, _, amount in shortfalls(simulation)] == missing_amounts
 
 
@@ -113,7 +116,7 @@ def test_a_tier_that_the_order_reaches_gives_its_rewards(shop, a_point_a_euro, i
         who = {"as": {"tierKeys": [keys["Silver"]], "balances": {account: 980}}}
     simulation = simulate(shop, 37, **who)
     # 37 for the order and 50 for the tier.
-    assert points(simulation) == [(87, 0)]
+    assert available_and_discarded(simulation) == [(87, 0)]
     [change] = simulation["earn"]["tiers"]
     assert (change["before"], change["after"]) == (keys["Silver"], keys["Gold"])
     [black] = simulation["next"]
@@ -136,17 +139,18 @@ def test_a_monthly_limit_leaves_a_part_and_the_rest_is_discarded(shop):
     member = shop.member()
     shop.track_one(order(member, 480))
     for _ in range(2):
-        assert points(simulate(shop, "37.60", loyaltyMemberId=member)) == [(20, 17)]
+        assert available_and_discarded(simulate(shop, "37.60", loyaltyMemberId=member)) == [(20, 17)]
     # A hypothetical member has used nothing of the limit.
-    assert points(simulate(shop, "37.60")) == [(37, 0)]
+    assert available_and_discarded(simulate(shop, "37.60")) == [(37, 0)]
 
 
 def test_a_limit_of_the_campaign_also_holds_for_newcomers(shop):
     limit = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, limitRules=[limit])
-    assert points(simulate(shop, 30)) == [(30, 0)]
+    # Without a member in the request, a newcomer is simulated.
+    assert available_and_discarded(simulate(shop, 30)) == [(30, 0)]
     shop.track_one(order(shop.member(), 10))
-    assert points(simulate(shop, 30)) == [(0, 30)]
+    assert available_and_discarded(simulate(shop, 30)) == [(0, 30)]
 
 
 def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
@@ -180,9 +184,9 @@ def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
 def test_a_simulation_evaluates_the_campaigns_of_its_moment(shop, a_point_a_euro):
     hours = {"schedule": [{"day": day, "from": "15:00", "to": "17:00"} for day in range(1, 8)]}
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, timezone="Europe/Madrid", dayOfWeekSchedule=hours)
-    assert points(simulate(shop, "37.60", at="2030-03-06T15:30:00+01:00")) == [(74, 0)]
+    assert available_and_discarded(simulate(shop, "37.60", at="2030-03-06T15:30:00+01:00")) == [(74, 0)]
     simulation = simulate(shop, "37.60", at="2030-03-06T17:00:00+01:00")
-    assert (points(simulation), simulation["at"]) == ([(37, 0)], "2030-03-06T16:00:00Z")
+    assert (available_and_discarded(simulation), simulation["at"]) == ([(37, 0)], "2030-03-06T16:00:00Z")
 
 
 def test_presented_codes_are_reported_with_discount_and_reasons(shop, books):
@@ -229,7 +233,7 @@ def test_a_member_token_simulates_this_member_only_and_sees_no_rules(api, shop, 
     for other in ({"loyaltyMemberId": ben}, {}, {"as": {}}):
         assert simulate(shop, 10, api=member_surface, expect=403, **other)["type"] == "/problems/forbidden"
     simulation = simulate(shop, 10, api=member_surface, loyaltyMemberId=ana)
-    assert (points(simulation), simulation["errors"], simulation["explain"]) == ([(10, 0)], [], [])
+    assert (available_and_discarded(simulation), simulation["errors"], simulation["explain"]) == ([(10, 0)], [], [])
     assert len(simulate(shop, 10, loyaltyMemberId=ana)["errors"]) == 1
     problem = simulate(shop, 10, api=member_surface, expect=400, loyaltyMemberId=ana, include=["explain"])
     assert [fault["pointer"] for fault in problem["errors"]] == ["/include"]
@@ -240,8 +244,8 @@ def test_an_assumed_person_is_simulated_and_not_stored(shop, a_point_a_euro):
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
     before = shop.rows("members", "count(*)")
     simulation = simulate(shop, 10, **{"as": {"tierKeys": [gold]}})
-    assert (points(simulation), simulation["earn"]["tiers"]) == ([(17, 0)], [])
-    assert points(simulate(shop, 10)) == [(10, 0)]
+    assert (available_and_discarded(simulation), simulation["earn"]["tiers"]) == ([(17, 0)], [])
+    assert available_and_discarded(simulate(shop, 10)) == [(10, 0)]
     assert shop.rows("members", "count(*)") == before
 
 
@@ -250,8 +254,8 @@ def test_assumed_tiers_hold_at_any_event_date(shop):
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
     dated = {"order": {"externalEventDate": "2026-01-05T12:00:00Z"}}
     for at in (None, "2026-01-05T12:00:00Z"):
-        assert points(simulate(shop, 10, **dated, at=at, **{"as": {"tierKeys": [gold]}})) == [(7, 0)]
-        assert points(simulate(shop, 10, **dated, at=at)) == []
+        assert available_and_discarded(simulate(shop, 10, **dated, at=at, **{"as": {"tierKeys": [gold]}})) == [(7, 0)]
+        assert available_and_discarded(simulate(shop, 10, **dated, at=at)) == []
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
@@ -262,7 +266,7 @@ def test_the_first_and_the_last_moment_can_be_simulated(shop, a_point_a_euro, mo
     create_mission(shop, eventType=ORDER_CREATED, repetitionPeriod="weekly", periodLimit=2)
     for person in ({}, {"tierKeys": [gold]}, {"balances": {account: 995}}):
         simulation = simulate(shop, 10, at=moment, **{"as": person})
-        assert (points(simulation), simulation["at"]) == ([(10, 0)], moment)
+        assert (available_and_discarded(simulation), simulation["at"]) == ([(10, 0)], moment)
 
 
 def test_rules_see_everything_that_is_assumed(shop):
@@ -288,11 +292,12 @@ def test_rules_see_everything_that_is_assumed(shop):
         "customAttributes": {"colour": "red"},
     }
     points_by_name = {
-        name: points(simulate(shop, event={"eventType": GENERIC}, **{"as": {name: person[name]}})) for name in person
+        name: available_and_discarded(simulate(shop, event={"eventType": GENERIC}, **{"as": {name: person[name]}}))
+        for name in person
     }
     assert points_by_name == {name: [(2**exponent, 0)] for exponent, name in enumerate(person)}
-    assert points(simulate(shop, event={"eventType": GENERIC}, **{"as": person})) == [(63, 0)]
-    assert points(simulate(shop, event={"eventType": GENERIC})) == []
+    assert available_and_discarded(simulate(shop, event={"eventType": GENERIC}, **{"as": person})) == [(63, 0)]
+    assert available_and_discarded(simulate(shop, event={"eventType": GENERIC})) == []
 
 
 @pytest.mark.parametrize(
@@ -393,8 +398,8 @@ class TestNext:
         simulation = simulate(shop, "37.60")
         assert [amount for _, _, amount in shortfalls(simulation)] == missing_amounts
         for amount in missing_amounts:
-            assert points(simulate(shop, Decimal("37.60") + amount)) == [(1, 0)]
-            assert points(simulate(shop, Decimal("37.59") + amount)) == []
+            assert available_and_discarded(simulate(shop, Decimal("37.60") + amount)) == [(1, 0)]
+            assert available_and_discarded(simulate(shop, Decimal("37.59") + amount)) == []
 
     def test_the_missing_amount_satisfies_the_minimum_spend_and_the_rule(self, shop):
         shop.campaign(
@@ -471,7 +476,7 @@ def test_only_the_requested_parts_are_returned(shop, books, a_point_a_euro, a_hu
 
 def test_only_the_named_campaigns_are_evaluated(shop, a_point_a_euro, a_hundred_from_fifty):
     only = simulate(shop, 60, campaignKeys=[a_hundred_from_fifty["campaignKey"]])
-    assert points(only) == [(100, 0)]
+    assert available_and_discarded(only) == [(100, 0)]
     unknown = simulate(shop, 60, expect=404, campaignKeys=["0b6c7d1e-9a5f-4f0d-8a3b-2c1d0e9f8a7b"])
     assert unknown["type"] == "/problems/unknown-campaign"
 

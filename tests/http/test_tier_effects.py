@@ -99,11 +99,15 @@ def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, schedule, membe
     assert [row[2] for row in stored_tiers(shop)] == [schedule.id("Basic")]
 
 
+def save_action(shop, *, expect=201, **keys):
+    """Save an action that sets a tier by these keys in a new campaign; return the response."""
+    path = f"/campaigns/{shop.campaign()['campaignId']}/actions"
+    return shop.administration.post(path, running(effect("set-tier", **keys)), expect=expect)
+
+
 def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, schedule, other_organization):
     foreign = TierSchedule.new(Shop(other_organization), Gold=500)
     program, tier = schedule.program["loyaltyProgramKey"], schedule.key("Gold")
-    campaign = shop.campaign()
-    path = f"/campaigns/{campaign['campaignId']}/actions"
     for keys, problem in (
         ({"loyaltyProgramKey": UNKNOWN, "loyaltyTierKey": tier}, "unknown-loyalty-program"),
         ({"loyaltyProgramKey": "main", "loyaltyTierKey": tier}, "unknown-loyalty-program"),
@@ -114,12 +118,17 @@ def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, sched
         ({"loyaltyProgramKey": program, "loyaltyTierKey": foreign.key("Gold")}, "unknown-tier"),
         ({"loyaltyProgramKey": ("=", "event.tags[0]"), "loyaltyTierKey": UNKNOWN}, "unknown-tier"),
     ):
-        response = shop.administration.post(path, running(effect("set-tier", **keys)), expect=404)
-        assert response["type"] == f"/problems/{problem}"
-    upper_case_keys = {"loyaltyProgramKey": program.upper(), "loyaltyTierKey": tier.upper()}
-    shop.administration.post(path, running(effect("set-tier", **upper_case_keys)))
-    incomplete = effect("set-tier", loyaltyTierKey=tier)
-    assert shop.administration.post(path, running(incomplete), expect=400)["type"] == "/problems/invalid-request"
+        assert save_action(shop, expect=404, **keys)["type"] == f"/problems/{problem}"
+
+
+def test_an_action_can_be_saved_with_keys_in_upper_case(shop, schedule):
+    program, tier = schedule.program["loyaltyProgramKey"], schedule.key("Gold")
+    save_action(shop, loyaltyProgramKey=program.upper(), loyaltyTierKey=tier.upper())
+
+
+def test_an_action_without_the_key_of_the_program_is_refused(shop, schedule):
+    response = save_action(shop, expect=400, loyaltyTierKey=schedule.key("Gold"))
+    assert response["type"] == "/problems/invalid-request"
 
 
 def test_an_unknown_computed_key_or_a_past_expiry_fails_the_effect(shop, schedule, member):

@@ -102,6 +102,7 @@ def test_a_ledger_returns_the_lots_of_every_account(organization, points):
     moons.move(wallet, None, 2, captureMethod="manual")
     wallets = points.admin.get(f"{points.ledger_path}/wallets/{wallet}", include="lots")["wallets"]
     by_name = {w["ledgerAccountName"]: listed(w["lots"]) for w in wallets}
+    # "Points" is the default account of the organization, "Stars" the account of the fixture.
     assert by_name == {"Points": [], "Stars": [(soon, 5, 0)], "Moons": [(soon, 4, 2)]}
     assert "lots" not in points.admin.get(f"{points.ledger_path}/wallets/{wallet}")["wallets"][0]
 

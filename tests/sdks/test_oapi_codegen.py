@@ -1,3 +1,5 @@
+"""The Go clients of oapi-codegen: they make the calls of the journey, and keep all 20 digits of a decimal."""
+
 from __future__ import annotations
 
 import shutil
@@ -27,7 +29,7 @@ output-options: {{skip-prune: true, nullable-type: true}}
 
 
 @pytest.mark.sdks
-def test_its_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     go = shutil.which("go")
     if go is None:
         pytest.skip("needs Go")

@@ -1,4 +1,4 @@
-"""The clients of openapi-generator for eight languages; a test needs the toolchain of its language."""
+"""The clients of openapi-generator for eight languages make the calls of the journey, if the toolchain is installed."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _jars(name: str, jars: Sequence[str]) -> str:
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
-def test_its_python_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_python_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     for surface in SURFACES:
         package = f"loyalty_{surface}_client"
         _generate(running, tmp_path, "python", surface, "--additional-properties", f"packageName={package}")
@@ -120,7 +120,7 @@ def test_its_python_clients_make_the_journey(running: Running, tmp_path: Path) -
     assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_its_typescript_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_typescript_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     node = npm.node()
     if node is None:
         pytest.skip("needs Node")
@@ -136,7 +136,7 @@ def test_its_typescript_clients_make_the_journey(running: Running, tmp_path: Pat
     assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_its_go_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_go_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     go = _program("go")
     for surface in SURFACES:
         properties = f"packageName={surface},withGoMod=false,enumClassPrefix=true"
@@ -152,7 +152,7 @@ def test_its_go_clients_make_the_journey(running: Running, tmp_path: Path) -> No
     assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_its_java_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_java_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     javac, java = _program("javac"), _program("java")
     for surface in SURFACES:
         packages = f"apiPackage=loyalty.{surface}.api,modelPackage=loyalty.{surface}.model"
@@ -169,7 +169,7 @@ def test_its_java_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(decimal=TWENTY_DIGITS)
 
 
-def test_its_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     java = _program("java")
     for surface in SURFACES:
         properties = f"packageName=loyalty.{surface},serializationLibrary=jackson"
@@ -185,7 +185,7 @@ def test_its_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -
     assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(decimal=TWENTY_DIGITS)
 
 
-def test_its_php_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_php_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     php = _program("php")
     if not GUZZLE.exists():
         pytest.skip("needs php-guzzlehttp-guzzle")
@@ -202,7 +202,7 @@ def test_its_php_clients_make_the_journey(running: Running, tmp_path: Path) -> N
     assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_its_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     cargo = _program("cargo")
     for surface in SURFACES:
         # With chrono, moments of a query are sent in a form of its own.
@@ -216,7 +216,7 @@ def test_its_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_its_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     ruby = _program("ruby")
     if subprocess.run([ruby, "-e", "require 'typhoeus'"], capture_output=True, check=False).returncode:
         pytest.skip("needs the gem typhoeus")

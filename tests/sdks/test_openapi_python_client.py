@@ -1,3 +1,5 @@
+"""The clients of openapi-python-client: they make the calls of the journey, with decimals as floats."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -24,13 +26,13 @@ def clients(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_its_clients_make_the_journey(running: Running, clients: Path) -> None:
+def test_the_clients_make_the_journey(running: Running, clients: Path) -> None:
     saw = running.journey(python(JOURNEY), cwd=clients, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(clients))
     assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 @pytest.mark.sdks
-def test_its_clients_and_the_journey_are_typed(clients: Path) -> None:
+def test_the_clients_and_the_journey_are_typed(clients: Path) -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("needs mypy")
     packages = [f"loyalty_{surface}_client" for surface in SURFACES]

@@ -1,3 +1,5 @@
+"""The types of openapi-typescript: openapi-fetch makes the calls of the journey, with decimals as floats."""
+
 from __future__ import annotations
 
 import shutil
@@ -13,7 +15,7 @@ STRICT = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAcces
 TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom", "--outDir", "out")
 
 
-def test_its_types_and_openapi_fetch_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_client_makes_the_journey(running: Running, tmp_path: Path) -> None:
     node = npm.node()
     if node is None:
         pytest.skip("needs Node")

@@ -82,6 +82,7 @@ def test_every_field_of_the_request_is_stored(shop, member, action):
 def test_a_request_of_only_an_amount_uses_the_default_account_and_a_generated_key(shop, member):
     transaction = shop.give(member, 5)
     assert transaction["ledgerAccountId"] == shop.organization.created.ledger_account_id
+    # The key is a UUID in canonical form.
     assert transaction["systemUniqueKey"] == str(uuid.UUID(transaction["systemUniqueKey"]))
     again = shop.give(member, 5)
     assert again["ledgerTransactionId"] != transaction["ledgerTransactionId"]
