@@ -54,7 +54,7 @@ class _Writer:
 
     def write(self, node: Node, required_parens: int) -> dict[str, Any]:
         """Write the node; `required_parens`, 0 or 1, is the number of its parentheses that its place requires."""
-        result = self.members(node)
+        result = self.fields(node)
         if node.parens > required_parens:
             result["parens"] = node.parens - required_parens
         if isinstance(self.annotate, Analysis):
@@ -63,7 +63,11 @@ class _Writer:
             result["at"] = [node.start, node.end]
         return result
 
-    def members(self, node: Node) -> dict[str, Any]:
+    def fields(self, node: Node) -> dict[str, Any]:
+        """The kind and the fields of the node.
+
+        `_NODES` has the fields in the order in which `slots` yields their nodes, so each takes the next written nodes.
+        """
         if isinstance(node, Constant):
             return _constant(node)
         written_parts = (self.write(part, int(level(part) < required_level)) for part, required_level in slots(node))
@@ -137,17 +141,17 @@ class _Reader:
             _refuse(f"the tree is nested more than {MAX_DEPTH} deep or has more than {MAX_NODES} nodes", "limit")
         if not isinstance(value, Mapping):
             _refuse(f"{path or 'the tree'} is not an object")
-        members = {key: member for key, member in value.items() if key not in ("at", "parens")}
-        kind = members.pop("kind", None)
+        fields = {name: content for name, content in value.items() if name not in ("at", "parens")}
+        kind = fields.pop("kind", None)
         if not isinstance(kind, str) or kind not in _NODES:
             _refuse(f"{path}/kind is not one of {', '.join(_NODES)}")
         if kind == "constant":
-            node = self.constant(members, path)
+            node = self.constant(fields, path)
         else:
-            members.pop("type", None)
-            node = self.node(kind, members, path, depth)
-        if members:
-            _refuse(f"{path}/{str(next(iter(members)))[:40]} is not a member of {kind}")
+            fields.pop("type", None)
+            node = self.node(kind, fields, path, depth)
+        if fields:
+            _refuse(f"{path}/{str(next(iter(fields)))[:40]} is not a field of {kind}")
         return _with_parens(node, self.count(value.get("parens", 0), f"{path}/parens"))
 
     def count(self, value: object, path: str) -> int:
@@ -176,18 +180,18 @@ class _Reader:
             entries.append((key, self.read(entry["value"], f"{path}/{i}/value", depth)))
         return tuple(entries)
 
-    def constant(self, members: dict[Any, Any], path: str) -> Node:
-        kind, value = self.text(members.pop("type", None), f"{path}/type"), members.pop("value", None)
+    def constant(self, fields: dict[Any, Any], path: str) -> Node:
+        kind, value = self.text(fields.pop("type", None), f"{path}/type"), fields.pop("value", None)
         value = _VALUES.get(kind, _refuse_type)(value, path)
-        text = self.text(members.pop("text"), f"{path}/text") if "text" in members else spell(value)
+        text = self.text(fields.pop("text"), f"{path}/text") if "text" in fields else spell(value)
         return Constant(type=kind, value=value, text=text)
 
-    def node(self, kind: str, members: dict[Any, Any], path: str, depth: int) -> Node:
+    def node(self, kind: str, fields: dict[Any, Any], path: str, depth: int) -> Node:
         node_class, readers = _NODES[kind]
         values = {
-            name: read(self, members.pop(name, None), f"{path}/{name}", depth + 1)
+            name: read(self, fields.pop(name, None), f"{path}/{name}", depth + 1)
             for name, read in readers.items()
-            if name in members or (kind, name) not in _OPTIONAL
+            if name in fields or (kind, name) not in _OPTIONAL
         }
         node = node_class(**values)
         if isinstance(node, Macro) and node.function not in MACROS:
@@ -197,7 +201,7 @@ class _Reader:
         return node
 
 
-# The class of each kind of node, and how its members are read. Members with nodes are in the order of the text.
+# The class of each kind of node, and how its fields are read. Fields with nodes are in the order of the text.
 _NODES: Mapping[str, tuple[type[Node], Mapping[str, Callable[..., Any]]]] = {
     "constant": (Constant, {}),
     "identifier": (Identifier, {"name": _Reader.text}),

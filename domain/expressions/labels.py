@@ -208,7 +208,7 @@ class _Labeller:
         return self.phrase(node, scope)
 
     def phrase(self, node: FunctionCall, scope: Scope) -> str:
-        """The template of a function or operator, filled with the operands; a call if it has none."""
+        """The template of a function or operator, filled with the operands; without a template, the call as a text."""
         name, values = node.function, self.operands(node, scope)
         if is_operator(node):
             compares_times = name in _TIMES and self.analysis.type_of(node.args[0]) == TIMESTAMP

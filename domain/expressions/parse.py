@@ -81,9 +81,9 @@ def _end(part: Any) -> int:
     return int(part.end_pos or 0) if isinstance(part, Token) else int(part.end)
 
 
-def _node(kind: type[Node], children: list[Any], **members: Any) -> Node:
+def _node(kind: type[Node], children: list[Any], **fields: Any) -> Node:
     """Create a node that spans its `children`; refuse it if it is nested too deep."""
-    node = kind(start=_start(children[0]), end=_end(children[-1]), **members)
+    node = kind(start=_start(children[0]), end=_end(children[-1]), **fields)
     depth = 1 + max((part.depth for part in parts(node)), default=0)
     if depth > MAX_DEPTH:
         _refuse(f"the expression is nested more than {MAX_DEPTH} deep", node.start, node.end, "limit")

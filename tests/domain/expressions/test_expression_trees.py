@@ -46,7 +46,7 @@ def test_all_nodes_are_in_the_order_of_the_text():
     assert text[nodes[0].start : nodes[0].end] == text
 
 
-def test_a_tree_has_a_kind_and_members_for_each_node():
+def test_a_tree_has_a_kind_and_fields_for_each_node():
     assert to_tree(parse("order.total >= 50.5 && !(x in ['a'])")) == {
         "kind": "call",
         "function": "&&",
@@ -201,7 +201,7 @@ def test_hostile_trees_are_refused(tree):
         ({"kind": "call", "function": "f", "args": 7}, "/args is not a list"),
         ({"kind": "list", "items": [7]}, "/items/0 is not an object"),
         ({"kind": "identifier", "name": 5}, "/name is not a text of at most 4000 characters"),
-        ({"kind": "identifier", "name": "a", "extra": 1}, "/extra is not a member of identifier"),
+        ({"kind": "identifier", "name": "a", "extra": 1}, "/extra is not a field of identifier"),
         ({"kind": "identifier", "name": "a", "parens": -1}, "/parens is not a whole number from 0 to 4000"),
         ({"kind": "constant", "type": "int", "value": 1.5}, "/value is not an integer of 64 bits"),
         ({"kind": "constant", "type": "decimal", "value": "NaN"}, "/value is not a decimal written as a text"),
@@ -283,10 +283,10 @@ def test_a_tree_has_at_most_4000_nodes():
     assert message(4_001) == TOO_LARGE
 
 
-def test_a_long_member_is_reported_with_its_first_40_characters():
+def test_a_long_field_name_is_reported_with_its_first_40_characters():
     with pytest.raises(ExpressionError) as caught:
         from_tree({**NAME, "m" * 50: 1})
-    assert [fault.message for fault in caught.value.faults] == [f"/{'m' * 40} is not a member of identifier"]
+    assert [fault.message for fault in caught.value.faults] == [f"/{'m' * 40} is not a field of identifier"]
 
 
 @pytest.mark.parametrize(
