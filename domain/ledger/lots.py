@@ -93,8 +93,8 @@ class RestoreLots:
     """The uses of a reverted transaction go back to their lots (`returned`), or become uses of the revert (`spent`).
 
     `spent` uses repay debt or become new lots. A new lot of `extra` returns what the reverted transaction took from an
-    overdraft. `unexpires`: the reverted transaction is an expiry. If a transaction is reverted in part, `lowers` is its
-    id, and `kept` are its remaining uses of these lots.
+    overdraft. `unexpires`: the reverted transaction is an expiry. If a transaction is reverted in part, its id is
+    `partly_reverted_id`, and `kept` are its remaining uses.
     """
 
     wallet_id: int
@@ -104,7 +104,7 @@ class RestoreLots:
     extra: Decimal = ZERO
     expires_at: datetime | None = None
     unexpires: bool = False
-    lowers: int | None = None
+    partly_reverted_id: int | None = None
     kept: tuple[LotUse, ...] = ()
 
 
@@ -255,8 +255,8 @@ class Allocator:
             self._change_remaining(use.ledger_lot_id, use.amount)
         for use in move.spent:
             self._add_use(ledger_transaction_id, use)
-        if move.lowers is not None:
-            self._lower_uses(move.lowers, (*move.returned, *move.spent), move.kept)
+        if move.partly_reverted_id is not None:
+            self._lower_uses(move.partly_reverted_id, (*move.returned, *move.spent), move.kept)
         if move.extra:
             lot = NewLot(move.wallet_id, move.ledger_account_id, move.extra, move.expires_at)
             self._add_lot(ledger_transaction_id, lot)

@@ -53,7 +53,9 @@ class CaptureSession(Returns):
         expiry = transaction.pending_expires_at or self._expiry_of_mint(
             account, transaction.credited_wallet_id, transaction.external_event_date or self.at
         )
-        entries, moves = self._settle(transaction, account, amount, kept_uses, released, expiry)
+        entries, moves = self._settle(
+            transaction, account, amount, kept_uses=kept_uses, released=released, expiry=expiry
+        )
         if transaction.from_wallet_id is not None:
             self._add_fiat(account, transaction.from_wallet_id, fiat_value)
         self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
@@ -103,7 +105,7 @@ class CaptureSession(Returns):
         transaction = replace(transaction, available_at=moment)
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or policy_expiry
-        entries, moves = self._settle(transaction, account, amount, (), (), expiry)
+        entries, moves = self._settle(transaction, account, amount, kept_uses=(), released=(), expiry=expiry)
         self._date_last_transaction(wallet_id, account, max(moment, before or moment))
         self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED)
         capture = self._add_step(
@@ -162,10 +164,10 @@ class CaptureSession(Returns):
                     transaction.ledger_transaction_id,
                     transaction.from_wallet_id,
                     account.ledger_account_id,
-                    kept_uses,
-                    released,
-                    transaction.to_wallet_id,
-                    to_lots,
+                    kept=kept_uses,
+                    released=released,
+                    to_wallet_id=transaction.to_wallet_id,
+                    to_lots=to_lots,
                 )
             )
         return entries if amount else (), tuple(moves)

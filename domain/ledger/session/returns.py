@@ -30,23 +30,33 @@ class Returns(MissingAmounts):
             return ()
         pair = (transaction.debited_wallet_id, account.ledger_account_id)
         uses = self._uses_left(transaction)
-        kept_uses, uses = split_uses(uses, max(ZERO, _total(uses) - amount))
-        used_amount = _total(uses)
-        spent_uses, returned_uses = split_uses(uses, max(ZERO, used_amount - to_lots))
+        # After a partial revert, the debit keeps its first uses.
+        kept_uses, reverted_uses = split_uses(uses, max(ZERO, _total(uses) - amount))
+        used_amount = _total(reverted_uses)
+        # Of the reverted uses, the first ones repay debt, and the last ones return to their lots.
+        repaying_uses, returned_uses = split_uses(reverted_uses, max(ZERO, used_amount - to_lots))
         revived: tuple[LotUse, ...] = ()
         if revives and account.restored_expiry_days:
             revived = tuple(use for use in returned_uses if self._has_ended(account, pair[0], use))
             returned_uses = tuple(use for use in returned_uses if use not in revived)
-        extra, expiry = max(ZERO, to_lots - used_amount), self._expiry_of_mint(account, pair[0], self.at)
-        lowers = transaction.ledger_transaction_id if kept_uses else None
         moves: tuple[LotMove, ...] = (
             RestoreLots(
-                *pair, returned_uses, (*spent_uses, *revived), extra, expiry, transaction.is_expiry, lowers, kept_uses
+                *pair,
+                returned=returned_uses,
+                spent=(*repaying_uses, *revived),
+                # What the debit took from an overdraft has no lot to return to.
+                extra=max(ZERO, to_lots - used_amount),
+                expires_at=self._expiry_of_mint(account, pair[0], self.at),
+                unexpires=transaction.is_expiry,
+                partly_reverted_id=transaction.ledger_transaction_id if kept_uses else None,
+                kept=kept_uses,
             ),
         )
         if revived:
             end = add_days(self.at, account.restored_expiry_days, account.expiry_calendar(self.zone).zone)
-            moves += tuple(NewLot(*pair, use.amount, end, end, use.ledger_lot_id) for use in revived)
+            moves += tuple(
+                NewLot(*pair, use.amount, expires_at=end, kept_until=end, replaces=use.ledger_lot_id) for use in revived
+            )
         return moves
 
     def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:

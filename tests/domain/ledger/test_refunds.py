@@ -51,10 +51,10 @@ def refund(ledger, payment, amount, fiat, key="k"):
 
 
 def restored_amounts(step):
-    """The amounts that return to each lot, and the id of the burn whose uses they lower, None for its last refund."""
+    """The amounts that return to each lot, and the id of the partly reverted burn, None for its last refund."""
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
-    return {use.ledger_lot_id: use.amount for use in move.returned}, move.lowers
+    return {use.ledger_lot_id: use.amount for use in move.returned}, move.partly_reverted_id
 
 
 def test_a_refund_returns_the_points_worth_its_money():
