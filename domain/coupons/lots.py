@@ -76,10 +76,11 @@ class CouponLot:
         return after._within_its_value(self.remaining_value)
 
     def after_reverted_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
-        """The lot after the reversal of a use of `amount`; for a value coupon, `discounted` goes back to the value.
+        """The lot after the reversal of a use of `amount`.
 
-        If the assignment was reversed before, the part of it that is still owed is removed from the lot now, as far as
-        this reversal makes it unused.
+        For a value coupon, `discounted` goes back to the value, and determines how many coupons become unused. If the
+        assignment was reversed before, the part of it that is still owed is removed from the lot now, as far as this
+        reversal makes it unused.
         """
         remaining = None
         if self.value is not None and self.remaining_value is not None and discounted is not None:

@@ -226,7 +226,10 @@ IdleTime = tuple[datetime, datetime]
 
 
 class _IdleBalances:
-    """Finds out when balances had expired by inactivity, while waiting points become available in the same balances."""
+    """Expires balances by inactivity, in the right order with waiting points that become available in these balances.
+
+    An idle time is from the expiry of a balance until points arrived in it again, or until now.
+    """
 
     def __init__(self, session: LedgerSession) -> None:
         self._session = session

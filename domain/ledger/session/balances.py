@@ -129,7 +129,7 @@ class Balances(UndoableState, ABC):
         """Revert the expiries of an idle balance that an activity at a moment would have prevented."""
 
     def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> None:
-        """Record a movement as an activity; if it counts as none, keep or restart the idle period."""
+        """Record a movement as an activity; if it is none, restart the idle period if it has ended, else keep it."""
         if details.counts_as_activity and activity in _activities_of(account, self.zone):
             self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
         else:

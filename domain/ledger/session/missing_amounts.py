@@ -91,10 +91,11 @@ class MissingAmounts(Movements):
         return [part for part in parts if part.part_of is step]
 
     def _settle_qualifying(self, transaction: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
-        """Count the captured share of a mint's qualifying points as earned; return the mint's new qualifying points.
+        """Count the qualifying points of the captured `amount` of a mint as earned; return the mint's new ones.
 
-        These belong to the captured and the released amount, as if a mint of both had been reverted in part. None for
-        a mint whose amount qualifies.
+        The mint keeps the qualifying points of the captured amount, and of the amount that partial reverts took off
+        while the mint was pending; the latter points are recorded as not earned. The qualifying points do not change if
+        nothing is captured, or if they are None because the whole amount qualifies.
         """
         if transaction.qualifying is None or not amount:
             return transaction.qualifying

@@ -75,6 +75,7 @@ def test_expired_points_of_a_mint_are_unearned_though_nothing_is_taken():
 def test_a_partial_revert_of_a_pending_mint_lowers_its_amount():
     ledger, mint = session(ana=amounts(pending_credit=10)), stored_transaction(MINT, PENDING, amount=10)
     part = ledger.reverse_part(mint, POINTS, Decimal(4), KEY)
+    # A pending mint has added nothing to the balance, so the entry is 0: only the pending credit falls, to 6.
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
     assert ledger.released_amounts == {STORED_ID: 4}
     assert (ledger.amount_of(mint), ledger.given_of(mint)) == (6, 10)
