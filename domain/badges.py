@@ -160,10 +160,13 @@ class BadgeBalances:
         self._at = at
         self._new_id_and_key = new_id_and_key
         self._inactive = frozenset(inactive)
+        # Stored and new trackings, by id.
         self._trackings: dict[int, BadgeTracking] = {}
         self._ids_by_key: ResultsByKey[int] = ResultsByKey()
-        self._new_ids: list[int] = []
+        # The trackings that `take_new_trackings` returns next.
         self._new_trackings: list[BadgeTracking] = []
+        # The changes that are not stored yet: new trackings, changed balances, and changed stored trackings.
+        self._new_ids: list[int] = []
         self._changed_places: set[Place] = set()
         self._changed_ids: set[int] = set()
 

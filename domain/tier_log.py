@@ -80,7 +80,9 @@ class TierLog:
     """The tier trackings of the members and programs that one unit of work changes."""
 
     def __init__(self) -> None:
+        # Stored and new trackings, by id.
         self._trackings: dict[int, TierTracking] = {}
+        # The changes that are not stored yet: new trackings, and changed stored trackings.
         self._new_ids: list[int] = []
         self._changed_ids: set[int] = set()
 

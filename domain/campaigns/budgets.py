@@ -27,9 +27,11 @@ class LimitBudget:
     def __init__(self, event: EventFacts, counters: Counters) -> None:
         self._event = event
         self._counters = counters
+        # By campaign: results of the methods below, which are computed once.
         self._events_within_cooldown: dict[int, datetime | None] = {}
         self._limits: dict[int, EventLimits] = {}
         self._exhausted_before: dict[int, EventLimit | None] = {}
+        # The campaigns with limits, and those with a cooldown, that have counted the event.
         self._counted_campaign_ids: set[int] = set()
         self._applied_campaign_ids: list[int] = []
         self.alerts: list[Alert] = []

@@ -80,11 +80,15 @@ class MissionProgressState:
     ) -> None:
         self._progress = dict(progress_of_members)
         self._achieved = dict(achieved)
+        # The changes that are not stored yet: `drain` returns them, and begins again without changes.
         self._changed_missions: set[MemberMission] = set()
         self._trackings: list[MissionTracking] = []
+        # By the id of a reversed tracking: the id of the event that reversed it.
         self._reversal_event_ids: dict[int, int] = {}
-        self._reversed_ids: set[int] = set()
+        # Missions of members with a reversed achievement.
         self._reversed_achievements: set[MemberMission] = set()
+        # All trackings that this unit of work has reversed; `drain` keeps them.
+        self._reversed_tracking_ids: set[int] = set()
 
     def assume(self, member_id: int, mission: Mission, progress: Progress) -> None:
         """Use this progress for a member who is not stored."""
@@ -151,7 +155,7 @@ class MissionProgressState:
         self._progress[member_mission] = replace(before, progress=after)
         self._changed_missions.add(member_mission)
         self._reversal_event_ids[tracking.mission_tracking_id] = by_event_id
-        self._reversed_ids.add(tracking.mission_tracking_id)
+        self._reversed_tracking_ids.add(tracking.mission_tracking_id)
         if tracking.achieved:
             self._reversed_achievements.add(member_mission)
             self._count_period(mission, tracking.member_id, tracking.happened_at, -tracking.achieved)
@@ -159,7 +163,7 @@ class MissionProgressState:
 
     def is_reversed(self, tracking: MissionTracking) -> bool:
         """True if the tracking was reversed in this unit of work."""
-        return tracking.mission_tracking_id in self._reversed_ids
+        return tracking.mission_tracking_id in self._reversed_tracking_ids
 
     def store_answer(self, answer: Mapping[str, Any]) -> None:
         """Store the response to the request that caused the last count."""
