@@ -119,11 +119,7 @@ def _ports(value: str) -> str:
 def _setting(
     parse: Callable[[str], Any], default: Any, meaning: str, *, documented_default: str = "", secret: bool = False
 ) -> Any:
-    metadata = {
-        "parse": parse,
-        "help": meaning,
-        "documented_default": documented_default or str(default),
-    }
+    metadata = {"parse": parse, "help": meaning, "documented_default": documented_default or str(default)}
     return field(default=default, repr=not secret, metadata=metadata)
 
 
@@ -190,8 +186,12 @@ class Settings:
     rate_per_address: str = _setting(
         _rate, "off", "Maximum rate of calls from one IP address, such as `600/minute`; `off` means no limit."
     )
-    rate_per_token: str = _setting(_rate, "off", "Maximum rate of calls with one access token or API key.")
-    rate_per_client: str = _setting(_rate, "off", "Maximum rate of calls of one client, with all its access tokens.")
+    rate_per_token: str = _setting(
+        _rate, "off", "Maximum rate of calls with one access token or API key, such as `600/minute`."
+    )
+    rate_per_client: str = _setting(
+        _rate, "off", "Maximum rate of calls of one client, with all its access tokens, such as `600/minute`."
+    )
     wrong_secrets_per_client: str = _setting(
         _rate,
         "10/minute",

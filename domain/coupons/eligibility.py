@@ -132,7 +132,9 @@ def _not_published(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> st
 
 def _not_yet_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     start = book.valid_from_date
-    return f"The coupon book is valid from {instant_text(start)}." if start is not None and facts.at < start else None
+    if start is None or facts.at >= start:
+        return None
+    return f"The coupon book is not valid before {instant_text(start)}."
 
 
 def _no_longer_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

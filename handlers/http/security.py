@@ -118,7 +118,7 @@ class KeyHandler:
             except Unauthorized as refusal:
                 raise CredentialsProblem(refusal, KEY_CHALLENGE) from None
             if caller.partner is None or caller.partner.partner != partner:
-                raise CredentialsProblem(Forbidden("The API key is of another partner."), KEY_CHALLENGE)
+                raise CredentialsProblem(Forbidden("The API key belongs to another partner."), KEY_CHALLENGE)
             exchange.caller = caller
             return {"sub": caller.subject}
 

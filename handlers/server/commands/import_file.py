@@ -41,7 +41,10 @@ _NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 @organization_by_name
 @click.option("--kind", type=click.Choice(list(ROLE_OF_KIND)), default="members", show_default=True)
 @click.option(
-    "--format", "file_format", type=click.Choice(["csv", "ndjson"]), help="By the name of the file, else csv."
+    "--format",
+    "file_format",
+    type=click.Choice(["csv", "ndjson"]),
+    help="The format; by default by the ending of the file's name, else csv.",
 )
 @click.option("--mode", type=click.Choice(["create", "upsert"]), default="create", show_default=True)
 @click.option("--dry-run", is_flag=True, help="Check the rows and change nothing.")
