@@ -34,8 +34,9 @@ def track_result(
     event: IncomingEvent,
     key: str | None,
     status: str,
-    evaluation: Evaluation | None,
-    error: Refusal | None,
+    *,
+    evaluation: Evaluation | None = None,
+    error: Refusal | None = None,
     missions: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The result of one event, which is returned now, and again for the same `systemUniqueKey`.
@@ -70,7 +71,7 @@ def completed_result(result: Mapping[str, Any]) -> dict[str, Any]:
 def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:
     """The result of a stored event, without any effects; `error` is the problem of a failed event."""
     incoming = IncomingEvent(event.system_unique_key, event.event_type)
-    result = track_result(incoming, event.loyalty_event_key, status, None, None)
+    result = track_result(incoming, event.loyalty_event_key, status)
     return result if error is None else {**result, "error": dict(error)}
 
 

@@ -41,7 +41,7 @@ def cancel_event(
     orders, reversible = OrderWork(call, () if order_id is None else [order_id]), Reversals(call, [event_id])
     evaluate_derived(unit, unit.open_for_events([record], orders, reversible))
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
-    answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
+    answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
     cancelled_order = None if order_id is None else orders.cancelled(order_id, event_id)
     if cancelled_order is not None and cancelled_order[0].payments:
         order_with_refunds, refunds = unit.payments.refund(record, cancelled_order[0])

@@ -235,7 +235,7 @@ def _digest_of(event: IncomingEvent, member: Member, sponsor: Member | None, uni
 
 
 def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:
-    return Result(track_result(event, None, FAILURE, None, refusal), refusal)
+    return Result(track_result(event, None, FAILURE, error=refusal), refusal)
 
 
 def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:

@@ -43,7 +43,7 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
         if is_new:
             event.loyalty_event_id, event.key = place, call.new_key()
         event.is_evaluated = False
-        answer = track_result(event.event, event.key, PENDING, None, None)
+        answer = track_result(event.event, event.key, PENDING)
         results[event.position] = Result(answer)
         (new if is_new else stored_before).append(event_row(event, PENDING, answer, call.now))
         line = {"loyalty_event_id": event.loyalty_event_id, "member_id": event.member.member_id, "place": place}

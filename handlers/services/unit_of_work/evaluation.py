@@ -168,12 +168,12 @@ def _result(
     refusal: Refusal | None,
     reverted_events: Sequence[RevertedEvent],
 ) -> dict[str, Any]:
-    """The result of an event that is returned and stored, with the event's outcomes in missions and referrals."""
+    """The returned and stored result of an event, with the event's outcomes in missions and referrals."""
     status = SUCCESS if refusal is None else FAILURE
     key = None if unit.is_dry_run else tracked.key
     moves = unit.missions.take_moves() if unit.uses("missions") else ()
     missions = [mission_outcome(move, unit.is_dry_run) for move in moves] if moves else ()
-    result = track_result(tracked.event, key, status, evaluation, refusal, missions)
+    result = track_result(tracked.event, key, status, evaluation=evaluation, error=refusal, missions=missions)
     if unit.uses("referrals"):
         result["referrals"] = referral_results(unit.referrals.take_outcomes(), unit.is_dry_run)
     if reverted_events:
@@ -368,7 +368,7 @@ def _reevaluations(
 
 def fail_event(unit: UnitOfWork, tracked: TrackedEvent, refusal: Refusal) -> Result:
     """Store the failure of an event that was valid when it was queued, but can no longer be evaluated."""
-    result = track_result(tracked.event, tracked.key, FAILURE, None, refusal)
+    result = track_result(tracked.event, tracked.key, FAILURE, error=refusal)
     unit.event_rows.expect_stored([tracked])
     unit.event_rows.add(tracked, FAILURE, result)
     return Result(result, refusal)
