@@ -81,7 +81,7 @@ class Reversals:
         self._families = {root: [event.loyalty_event_id for event in family] for root, family in families.items()}
         self._events = {event.loyalty_event_id: event for family in families.values() for event in family}
         self._transactions = reversals.find_active_transactions(db, organization_id, self._events) if families else {}
-        self._reversed_ids: set[int] = set()
+        self._reversed_event_ids: set[int] = set()
 
     def __bool__(self) -> bool:
         return bool(self._families)
@@ -216,7 +216,7 @@ class Reversals:
         self._events[event.loyalty_event_id] = replace(
             event, limit_counters=tuple(recorded_counts), reversal_loyalty_event_id=reversal_event_id
         )
-        self._reversed_ids.add(event.loyalty_event_id)
+        self._reversed_event_ids.add(event.loyalty_event_id)
         return tuple(counts)
 
     def _decimals(self, event: LoyaltyEvent, counter: Mapping[str, Any], session: LedgerSession) -> int:
@@ -234,7 +234,7 @@ class Reversals:
     def flush(self, at: datetime) -> None:
         """Store the reversed events; the unit flushes the ledger and the counters."""
         reversals.write_events(
-            self._db, self._organization_id, [self._events[event_id] for event_id in self._reversed_ids], at
+            self._db, self._organization_id, [self._events[event_id] for event_id in self._reversed_event_ids], at
         )
 
 

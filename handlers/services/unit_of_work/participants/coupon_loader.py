@@ -43,7 +43,8 @@ class CouponLoader:
             for table in ("coupon_usages", "coupon_locks", "coupons")
         ]
         self._locked_book_ids: set[int] = set()
-        self._by_key: dict[str, int] = {}
+        self._book_ids_by_key: dict[str, int] = {}
+        # By book: the number of codes that `more` provides next.
         self._expected_codes: dict[int, int] = {}
 
     def expect_usages(
@@ -63,10 +64,10 @@ class CouponLoader:
     def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
         """A book by its key or id, loaded with the members' coupons when first used; raises UnknownCouponBook."""
         lower_key = (key or "").lower()
-        book_id = self._by_key.get(lower_key, coupon_book_id)
+        book_id = self._book_ids_by_key.get(lower_key, coupon_book_id)
         if book_id not in self.state.books:
             self.load(() if coupon_book_id is None else [coupon_book_id], [lower_key] if is_key(lower_key) else ())
-            book_id = self._by_key.get(lower_key, coupon_book_id)
+            book_id = self._book_ids_by_key.get(lower_key, coupon_book_id)
         if book_id not in self.state.books:
             raise UnknownCouponBook(f"There is no coupon book {key or coupon_book_id}.")
         return self.state.books[book_id or 0]
@@ -87,7 +88,7 @@ class CouponLoader:
         since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
         for book in books:
             state.put_book(book)
-            self._by_key[book.coupon_book_key] = book.coupon_book_id
+            self._book_ids_by_key[book.coupon_book_key] = book.coupon_book_id
         assigned: dict[Place, Decimal] = {}
         if personal:
             assigned = holdings.assigned_of_books(self._db, organization_id, members, personal)

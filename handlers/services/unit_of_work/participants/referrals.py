@@ -128,8 +128,8 @@ class ReferralWork(Participant):
         self._state: ReferralUsageState = referral_uses.load_state(
             unit.db, unit.organization_id, code_ids, unit.members
         )
-        # The id of the reversing event, by the id of the log.
-        self._reversed: dict[int, int] = {}
+        # By the id of a reversed log: the id of the event that reversed it.
+        self._reversal_event_ids: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
     def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
@@ -251,7 +251,7 @@ class ReferralWork(Participant):
         parts = []
         for log in self._logs.pop(event_id, ()):
             self._state.reverse(log)
-            self._reversed[log.referral_log_id] = reversal.loyalty_event_id
+            self._reversal_event_ids[log.referral_log_id] = reversal.loyalty_event_id
             parts.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
         return parts
 
@@ -262,6 +262,6 @@ class ReferralWork(Participant):
         changes = Counter(use.code.referral_code_id for use in additions)
         changes.subtract(log.referral_code_id for log in removed_logs)
         referral_uses.add_logs(db, additions, now)
-        referral_uses.reverse_logs(db, organization_id, self._reversed, now)
+        referral_uses.reverse_logs(db, organization_id, self._reversal_event_ids, now)
         referral_uses.count_usages(db, organization_id, changes, now)
-        self._state.added_logs, self._state.removed_logs, self._reversed = [], [], {}
+        self._state.added_logs, self._state.removed_logs, self._reversal_event_ids = [], [], {}
