@@ -103,7 +103,7 @@ def _settle_default_program(call: Call, program: LoyaltyProgram, set_as_default:
     former_id = call.organization.default_loyalty_program_id
     if not set_as_default:
         return former_id
-    # The former default program, if it is another one, loses its mark.
+    # The audit log records that the former default program, if it is another one, is not the default any more.
     if former_id not in (None, program.loyalty_program_id):
         call.audit.add_mark("loyalty-program", former_id, "setAsDefault", is_set=False)
     organization = organizations.change_organization(

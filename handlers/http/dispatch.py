@@ -80,8 +80,8 @@ class Dispatcher:
         """Run requests of one operation and organization, in most cases one request, in one database transaction.
 
         Returns the outcome of each request: a response, a refusal, or NotBatchable if it has to be run individually.
-        Raises the refusal of a single request, and what concerns all requests: NotBatchable, a Refusal, or a database
-        error if further attempts cannot help.
+        If there is only one request, its refusal is raised, so that nothing is committed. Also raises what concerns all
+        requests: NotBatchable, a Refusal, or a database error if further attempts cannot help.
         """
         route = self._routes[requests[0].surface, requests[0].operation_id]
         if self._replica is not None and _may_read_replica(route):
@@ -89,12 +89,14 @@ class Dispatcher:
             metrics.count_replica_read("primary" if outcomes is None else "replica")
             if outcomes is not None:
                 return outcomes
+        # Operations with a hook have no batch handler, so there is only one request.
         hook_result = None
         if route.operation.before_transaction is not None:
             hook_result = self._run_hook(route.operation.before_transaction, route.operation, requests[0])
         run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
         outcomes = run(engine, partial(self._run_batch, route=route, requests=requests, hook_result=hook_result))
         if route.operation.after_transaction is not None:
+            # The response of the hook replaces the response of the handler.
             return [route.operation.after_transaction(self._engine, self._settings, requests[0])]
         return outcomes
 
@@ -127,7 +129,10 @@ class Dispatcher:
         hook_result: Any = None,
         admission: _Admission | None = None,
     ) -> Sequence[Answer | Exception]:
-        """Run requests in an open transaction; raises the refusal of a single request, so that nothing is committed."""
+        """Run requests in an open transaction.
+
+        If there is only one request, its refusal is raised, so that nothing is committed.
+        """
         if len(requests) > 1 and not route.reads:
             # If one call needs a lock that another transaction holds, it delays the other calls of the batch only for
             # this time.
@@ -204,7 +209,7 @@ class Dispatcher:
             if waits and not replication.has_reached(db, position, REPLICA_WAIT_SECONDS):
                 self._replica_behind_until = time.monotonic() + REPLICA_BEHIND_SECONDS
                 return None
-            return self._run_batch(db, route, requests, None, admission)
+            return self._run_batch(db, route, requests, admission=admission)
 
         admission, position = transactions.read(self._reading, ask_primary)
         try:

@@ -192,7 +192,7 @@ class _Kind(Generic[WaitingCalls]):
 
 
 class CallBatches(Generic[WaitingCalls]):
-    """The batches of calls, by kind; `run` runs one of at most `most` calls, and returns the outcome of each call.
+    """The batches of calls, by kind; `run` runs a batch of at most `most` calls and returns the outcome of each call.
 
     An outcome is a result, an error, or NotBatchable: that call is run again, in a batch of its own. Calls that have
     waited `PATIENCE_SECONDS` for a batch overtake it.

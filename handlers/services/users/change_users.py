@@ -166,6 +166,7 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
     with administering(call, organization_ids) as caller_grant:
         user = lock_user(call, user)
         require_rank(caller_grant, user.grant)
+        # Complete the changes again from the locked record: another call may have changed the user meanwhile.
         update = changes.of(user)
         _change_common_fields(call, caller_grant, user, update)
         _store_memberships(call, caller_grant, user, items, update.active)
