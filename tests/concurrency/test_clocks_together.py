@@ -197,7 +197,7 @@ def test_only_one_of_many_calls_starts_the_clock(busy_api, monkeypatch):
     assert lost_races == []
 
 
-def test_a_clock_begins_after_a_member_that_is_being_enrolled(busy_api, monkeypatch):
+def test_the_start_of_a_clock_waits_for_an_enrolment_and_sees_its_member(busy_api, monkeypatch):
     clock = Clock(busy_api.organization(environment="test"))
     member_is_written, go = threading.Event(), threading.Event()
     enrol_members = enrol.enrol_members
@@ -212,6 +212,7 @@ def test_a_clock_begins_after_a_member_that_is_being_enrolled(busy_api, monkeypa
     with ThreadPoolExecutor() as pool:
         member = pool.submit(clock.organization.member)
         assert member_is_written.wait(10)
+        # If the start did not wait, it would not see the member, which is newer than START but not committed yet.
         refusal = pool.submit(clock.start, expect=409, startsAt=START.isoformat())
         time.sleep(0.2)
         go.set()

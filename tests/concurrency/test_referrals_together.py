@@ -119,6 +119,8 @@ def test_updates_of_members_and_of_their_referrers_at_the_same_time_never_fail(s
     for _ in range(5):
         chain.append(shop.member(referralCode=friends.code(chain[-1])))
     last_code = friends.code(chain[-1])
+    # An update uses the code with which the member enrolled. Each event locks its member and the referrer: the member
+    # before in the chain, and for the first member the last one. So the locks form a ring.
     calls = [
         call
         for number in range(3)
@@ -129,4 +131,5 @@ def test_updates_of_members_and_of_their_referrers_at_the_same_time_never_fail(s
         )
     ]
     together(calls)
+    # No limit is reached, so each call is one referral.
     assert friends.record()["totalLogs"] == len(calls)

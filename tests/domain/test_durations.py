@@ -41,6 +41,7 @@ def test_other_texts_are_no_durations(text):
         # Clocks go forward on 29 March: 14 days are an hour less than 336 hours.
         ("P14D", "2026-03-20T09:00:00Z", "2026-04-03T08:00:00Z"),
         ("PT336H", "2026-03-20T09:00:00Z", "2026-04-03T09:00:00Z"),
+        # From 31 August to the last day of February, at midnight.
         ("P6M", "2025-08-30T22:00:00Z", "2026-02-27T23:00:00Z"),
         ("P1MT1H", "2026-01-31T12:00:00Z", "2026-02-28T13:00:00Z"),
         # 02:30 occurs twice on 25 October: these begin at the second one.

@@ -136,6 +136,7 @@ def test_concurrent_calls_requeue_a_dead_event_once(shop, cure):
     assert dead_letters(shop)["totalCount"] == 0
     drain(shop)
     assert outcome(shop, dead_event)["event"]["status"] == "success"
+    # One point for each event; the second event was evaluated when the first one had become a dead letter.
     assert shop.balance(member) == 2
     assert waiting(shop) == 0
 

@@ -261,6 +261,7 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
 
 def test_a_worker_writes_no_trace_of_the_erased_member(api):
     organization = api.organization()
+    # `live` also leaves a queued event and a dead letter of Ana.
     history = live(organization)
     organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)
     drain(Shop(organization))

@@ -465,6 +465,7 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     assert len(lines.encode()) == export["bytes"]
     table = "".join(jobs.part(path, number, "text/csv").text for number in (1, 2, 3))
     rows = list(csv.DictReader(io.StringIO(table, newline="")))
+    # An apostrophe is put before a text that spreadsheets would take for a formula.
     assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in member_names]
     assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-export-part"
     assert jobs.run(after=export["lastId"])[1]["rows"] == 0

@@ -347,7 +347,7 @@ class TestPrepared:
         assert messages[-1].startswith("DISCARD PLANS; EXECUTE")
 
     def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, monkeypatch):
-        # Plans are to be discarded with the next statement, but no VACUUM may share its message.
+        # Each statement discards plans, but PostgreSQL refuses a VACUUM that is sent together with another statement.
         monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 0.0)
         read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         read_autocommit(engine, lambda db: db.execute(text("VACUUM seen")))
