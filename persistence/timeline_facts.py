@@ -197,8 +197,7 @@ def find_facts(db: Connection, member: Member, facts_name: str, ids: Collection[
 
 # The transactions of events, with the keys from which their source can be found.
 _TRANSACTIONS_OF_EVENTS = text("""
-SELECT t.ledger_transaction_id, t.loyalty_event_id, t.system_unique_key, e.loyalty_event_key
-FROM ledger_transactions t JOIN events e USING (organization_id, loyalty_event_id)
+SELECT t.ledger_transaction_id, t.loyalty_event_id, t.system_unique_key FROM ledger_transactions t
 WHERE t.organization_id = :o AND t.loyalty_event_id = ANY(:ids)
 ORDER BY t.ledger_transaction_id
 """)
@@ -219,7 +218,7 @@ SELECT m.mission_key, m.name FROM missions m WHERE m.organization_id = :o AND m.
 
 
 def transactions_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[AnyRow]:
-    """All transactions of these events: rows of the id, the event's id, the systemUniqueKey and the event's key."""
+    """All transactions of these events: rows of the id, the event's id and the systemUniqueKey."""
     return list(db.execute(_TRANSACTIONS_OF_EVENTS, {"o": organization_id, "ids": list(event_ids)}).all())
 
 

@@ -130,6 +130,7 @@ class EventFacts:
     """Facts about an event; `at` is the moment when it happened, used for windows and periods.
 
     `tier_keys` are the member's tiers at the moment `tiers_as_of`, or the present tiers if it is None.
+    The keys of the event's ledger transactions begin with `transaction_prefix`.
     `location_zone` is the event location's own time zone, used for days and hours; None if it has none.
     `order_external_id` names the order of the event, or of the event that caused it.
     Effects give nothing to a member or a sponsor who is not active, and take nothing from them. Discounts are taken off
@@ -140,6 +141,7 @@ class EventFacts:
     event_type: str
     loyalty_event_id: int
     key: str
+    transaction_prefix: str
     at: datetime
     external_event_date: datetime | None
     member_id: int

@@ -221,7 +221,7 @@ class PointEffects:
         # A sponsor must not see the member's event details; erasing the member would not remove them there.
         is_own = params["recipient"] != SPONSOR
         return Details(
-            system_unique_key=f"{self._event.key}:{self.transaction_count}",
+            system_unique_key=f"{self._event.transaction_prefix}:{self.transaction_count}",
             external_event_date=self._event.external_event_date,
             external_id=self._event.external_id if is_own else None,
             description=params["description"] or (self._event.description if is_own else None),
@@ -239,10 +239,10 @@ _EXECUTORS: Mapping[str, Callable[[PointEffects, CompiledCampaign, LedgerAccount
 POINT_EFFECTS = _EXECUTORS.keys()
 
 
-def transaction_number(event_key: str, system_unique_key: str) -> int | None:
-    """The number of a transaction that an effect of the event posted, from its key; None for other transactions."""
-    before, _, number = system_unique_key.rpartition(":")
-    return int(number) if before == event_key and number.isdecimal() else None
+def transaction_number(system_unique_key: str) -> int | None:
+    """The number of an event's transaction that an effect posted, from its key; None for the event's other ones."""
+    _, colon, number = system_unique_key.rpartition(":")
+    return int(number) if colon and number.isdecimal() else None
 
 
 def _availability(params: Mapping[str, Any]) -> Availability | None:

@@ -187,29 +187,27 @@ _MISSION_PREFIX, _REFERRAL_PREFIX, _COUPON_USAGE_PREFIX = "mission-", "referral-
 
 
 def sources_of_event(
-    loyalty_event_key: str,
     transactions: Sequence[tuple[int, str]],
     effects: Sequence[Mapping[str, Any]] | None,
     missions: Sequence[Mapping[str, Any]] | None,
 ) -> dict[int, Source]:
     """The sources of the transactions of one event, given as (id, systemUniqueKey), by id.
 
-    A transaction's key shows what posted it: `<key of the event>:3` is the effect at position 3 of the event,
-    `<key of the event>:mission-0` the first reward of a mission, and so on. Their names are in the stored outcomes of
-    the event, `effects` and `missions`, which are None once they are removed: the sources then have no names. A
-    mission is named by its key.
+    A transaction's key shows what posted it: `<prefix>:3` is the effect at position 3 of the event,
+    `<prefix>:mission-0` the first reward of a mission, and so on. Their names are in the stored outcomes of the event,
+    `effects` and `missions`, which are None once they are removed: the sources then have no names. A mission is named
+    by its key.
     """
     sources: dict[int, Source] = {}
     ids_by_effect: dict[int, int] = {}
     ids_by_reward: dict[int, int] = {}
     for transaction_id, key in transactions:
-        suffix = key.removeprefix(f"{loyalty_event_key}:")
-        is_of_event = suffix != key
-        if is_of_event and suffix.isdecimal():
+        _, colon, suffix = key.rpartition(":")
+        if colon and suffix.isdecimal():
             ids_by_effect[int(suffix)] = transaction_id
-        elif is_of_event and suffix.startswith(_MISSION_PREFIX):
+        elif colon and suffix.startswith(_MISSION_PREFIX):
             ids_by_reward[int(suffix.removeprefix(_MISSION_PREFIX))] = transaction_id
-        elif is_of_event and suffix.startswith(_REFERRAL_PREFIX):
+        elif colon and suffix.startswith(_REFERRAL_PREFIX):
             sources[transaction_id] = Source(BY_REFERRAL)
         elif key.startswith(_COUPON_USAGE_PREFIX):
             sources[transaction_id] = Source(BY_COUPON)

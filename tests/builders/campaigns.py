@@ -206,6 +206,7 @@ def facts(total: Any = None, **values: Any) -> EventFacts:
         "event_type": EVENT_TYPE,
         "loyalty_event_id": 1,
         "key": "event",
+        "transaction_prefix": "event",
         "at": NOON,
         "external_event_date": None,
         "member_id": MEMBER_ID,

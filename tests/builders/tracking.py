@@ -104,6 +104,13 @@ class Shop:
         response = self.administration.post(path, {"amount": amount, **body}, expect=200)
         return response["ledgerTransactions"][0]
 
+    def use_transaction_keys(self, member: str, loyalty_event_key: str) -> int:
+        """Mint a point for each of the keys that transactions of the event could have; return the number of points."""
+        names = [*range(4), *(f"{name}-{number}" for name in ("undo", "mission") for number in range(3))]
+        for name in names:
+            self.give(member, 1, systemUniqueKey=f"{loyalty_event_key}:{name}")
+        return len(names)
+
     def balance(self, member: str, ledger_account_id: int | None = None) -> Any:
         """The member's balance in an account, by default the default account."""
         account_id = ledger_account_id or self.organization.created.ledger_account_id

@@ -57,6 +57,19 @@ def test_a_captured_event_is_evaluated_once(shop, member):
     shop.check_ledger()
 
 
+def test_transactions_have_other_keys_than_requests_that_used_the_key_of_the_event(shop, member):
+    shop.campaign(running(mint(7), mint(2)), eventType=GENERIC)
+    key = capture(shop, event(member))
+    points = shop.use_transaction_keys(member, key)
+    assert [effect["status"] for effect in evaluate(shop, key)["result"]["effects"]] == ["executed", "executed"]
+    assert shop.balance(member) == points + 7 + 2
+    rows = shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
+    assert [row["points"]["source"] for row in rows] == ["campaign"] * 2 + ["request"] * points
+    shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
+    assert shop.balance(member) == points
+    shop.check_ledger()
+
+
 def test_concurrent_calls_evaluate_an_event_once(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     key = capture(shop, event(member))

@@ -181,6 +181,32 @@ def test_an_event_that_failed_before_its_order_was_created_can_be_queued_again(s
     assert waiting(shop) == 0
 
 
+def test_transactions_have_other_keys_than_requests_that_used_the_key_of_a_queued_event(shop):
+    shop.campaign(running(mint(7)), eventType="member-purchase-order-created")
+    member = shop.member()
+    receipts = send(shop, order(member, 10, external_id="o-1"))
+    points = shop.use_transaction_keys(member, receipts[0]["loyaltyEventKey"])
+    drain(shop)
+    assert shop.balance(member) == points + 7
+    receipts += send(shop, order(member, None, "cancelled", "o-1"))
+    points += shop.use_transaction_keys(member, receipts[1]["loyaltyEventKey"])
+    drain(shop)
+    assert [outcome(shop, receipt)["event"]["status"] for receipt in receipts] == ["success", "success"]
+    assert shop.balance(member) == points
+    shop.check_ledger()
+
+
+def test_transactions_have_other_keys_than_requests_that_used_the_key_of_an_early_event(shop):
+    shop.campaign(running(mint(7)), eventType="member-purchase-order-confirmed")
+    member = shop.member()
+    confirmation = order(member, None, "confirmed", "o-1")
+    [early] = shop.track(confirmation)
+    points = shop.use_transaction_keys(member, early["loyaltyEventKey"])
+    shop.track_one(order(member, 10, external_id="o-1"))
+    assert shop.track_one(confirmation)["loyaltyEventKey"] == early["loyaltyEventKey"]
+    assert shop.balance(member) == points + 7
+
+
 def test_an_event_that_is_refused_is_not_retried(shop):
     member = shop.member()
     [receipt] = send(shop, order(member, None, "confirmed", "no-such-order"))

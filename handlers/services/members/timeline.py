@@ -129,13 +129,11 @@ def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFa
     if events:
         results = timeline_facts.results_of_events(db, organization_id, events)
         transactions: dict[int, list[tuple[int, str]]] = {}
-        keys = {}
-        for row_id, event_id, key, event_key in timeline_facts.transactions_of_events(db, organization_id, events):
+        for row_id, event_id, key in timeline_facts.transactions_of_events(db, organization_id, events):
             transactions.setdefault(event_id, []).append((row_id, key))
-            keys[event_id] = str(event_key)
         for event_id, event_transactions in transactions.items():
             effects, missions = results[event_id]
-            sources_of_transactions = sources_of_event(keys[event_id], event_transactions, effects, missions)
+            sources_of_transactions = sources_of_event(event_transactions, effects, missions)
             sources |= {row_id: source for row_id, source in sources_of_transactions.items() if row_id in points}
         sources |= {row_id: Source(BY_EXPIRY) for row_id, fact in points.items() if fact.is_expiry}
     return _name_sources(db, organization_id, points, sources)

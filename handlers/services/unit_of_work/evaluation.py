@@ -128,6 +128,9 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     refusal: Refusal | None = None
     reverted_events: list[RevertedEvent] = []
     refunds: Sequence[TenderRefund] = ()
+    if tracked.tracked_at is not None:
+        # Its key was returned before, so that requests may have used keys that begin with it.
+        tracked.new_prefix = unit.new_key()
     if tracked.cause_id is None:
         # A derived event of a request, of depth 1, counts as a caused event itself.
         unit.caused_count, unit.basket = tracked.depth, None
@@ -330,7 +333,7 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithIt
         reevaluations = _reevaluations(unit, order, map(reversals.event, unreversed), _deadline(unit, tracked))
     reversal = Reversal(
         tracked.loyalty_event_id,
-        tracked.key,
+        tracked.transaction_prefix,
         extent,
         external_event_date=tracked.stored_date(unit.now),
         reevaluations=reevaluations,

@@ -43,7 +43,6 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
     audiences = unit.audiences[member.member_id] if configuration.audiences else ()
     audience_keys = [audience.audience_key for audience in audiences]
     balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
-    speaks_of_missions = configuration.speaks_of_missions
     own_orders = orders_of_sponsor = NO_ORDERS
     if configuration.reads_orders:
         own_orders = orders_before(unit, member, tracked.at, record)
@@ -62,7 +61,7 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
         "balances": balances,
         "balancesAfter": dict(balances),
         "badges": unit.badges.variables(member.member_id) if configuration.badges else {},
-        "missions": unit.missions.variables(member.member_id) if speaks_of_missions else {},
+        "missions": unit.missions.variables(member.member_id) if configuration.speaks_of_missions else {},
         "audiences": audience_keys,
         "tiers": sorted(tier_keys),
         "now": unit.now,
@@ -71,6 +70,7 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
         event_type=event.event_type,
         loyalty_event_id=tracked.loyalty_event_id,
         key=tracked.key,
+        transaction_prefix=tracked.transaction_prefix,
         at=tracked.at,
         external_event_date=tracked.stored_date(unit.now),
         member_id=member.member_id,

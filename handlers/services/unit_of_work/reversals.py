@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """A reversal of events by another event, which has this id and key.
+    """A reversal of events by another event, which has this id; the keys of its transactions have the prefix.
 
     A partial reversal of an event that is in `reevaluations`, by its id, reverses as much as the re-evaluation defines
     instead of the share of `extent`.
     """
 
     loyalty_event_id: int
-    key: str
+    transaction_prefix: str
     extent: Extent = WHOLE
     allow_overdraft: bool = False
     description: str | None = None
@@ -166,7 +166,7 @@ class Reversals:
                 continue
             account, number = session.accounts[transaction.ledger_account_id], next(key_numbers)
             details = Details(
-                system_unique_key=f"{reversal.key}:undo-{number}",
+                system_unique_key=f"{reversal.transaction_prefix}:undo-{number}",
                 description=reversal.description,
                 external_event_date=reversal.external_event_date,
                 loyalty_event_id=reversal.loyalty_event_id,
@@ -181,7 +181,7 @@ class Reversals:
                     if part.reverts is not None:
                         reverted_transactions.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
-                number_of_transaction = transaction_number(event.loyalty_event_key, key)
+                number_of_transaction = transaction_number(key)
                 extent, qualifying_extent = reevaluation.extents_of(number_of_transaction, reversal.extent)
                 total = extent.of(session.reversible_of(transaction), account.decimals)
                 unearned = qualifying_extent.of(session.qualifying_of(transaction), account.decimals)

@@ -38,6 +38,7 @@ class TrackedEvent:
     events that are about no order. The events that it causes share its `order_external_id`. `cause_id` is the id of the
     event that caused it. `depth` is 0 for a tracked event, and counts the steps from a tracked event or a request to a
     derived one. `digest` is the digest of its request; derived events have none, so that no request can be the same.
+    The keys of the event's ledger transactions begin with `transaction_prefix`.
     """
 
     position: int
@@ -55,6 +56,7 @@ class TrackedEvent:
     tracked_at: datetime | None = None
     evaluated_at: datetime | None = None
     order_external_id: str | None = None
+    new_prefix: str | None = None
     happened_at: datetime | None = field(init=False)
     order_status: str | None = field(init=False)
     order: Mapping[str, Any] | None = field(init=False)
@@ -65,6 +67,11 @@ class TrackedEvent:
         self.order = None if self.order_status is None else (self.event.payload or {}).get("order")
         if self.order is not None:
             self.order_external_id = self.order["externalId"]
+
+    @property
+    def transaction_prefix(self) -> str:
+        """The key of the event, or `new_prefix`, a new key, if clients may know the key of the event already."""
+        return self.new_prefix or self.key
 
     def stored_date(self, now: datetime) -> datetime | None:
         """The event's moment that is stored with its effects; None if that is `now`, when they are created."""

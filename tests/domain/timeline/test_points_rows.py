@@ -202,11 +202,11 @@ def test_the_key_of_a_transaction_names_its_source():
         (11, "e-7:mission-0"),
         (12, "e-7:referral-4"),
         (13, "coupon-usage-5"),
-        (14, "e-8:0"),
+        (14, "e-8:undo-1"),
         (15, "e-7:something"),
     ]
     missions = [mission("coffees", ("badge", "executed"), ("points", "executed"))]
-    assert sources_of_event("e-7", transactions, [effect()], missions) == {
+    assert sources_of_event(transactions, [effect()], missions) == {
         10: SPRING,
         11: Source("mission", "coffees"),
         12: Source("referral"),
@@ -224,7 +224,7 @@ def test_effects_that_posted_nothing_have_no_transaction():
         effect(status="authorized", campaign="D", campaign_id=6),
     ]
     # Positions count all effects, also effects without a posting; as texts, 10 sorts before 2.
-    sources = sources_of_event("e", [(1, "e:10"), (2, "e:2")], effects, None)
+    sources = sources_of_event([(1, "e:10"), (2, "e:2")], effects, None)
     assert sources == {2: Source("campaign", "C", 5), 1: Source("campaign", "D", 6)}
 
 
@@ -233,18 +233,18 @@ def test_rewards_that_gave_no_points_have_no_transaction():
         mission("a", ("points", "failed"), ("coupon", "executed")),
         mission("b", ("points", "executed"), ("points", "executed")),
     ]
-    sources = sources_of_event("e", [(1, "e:mission-3"), (2, "e:mission-1")], None, missions)
+    sources = sources_of_event([(1, "e:mission-3"), (2, "e:mission-1")], None, missions)
     assert sources == {2: Source("mission", "b"), 1: Source("mission", "b")}
 
 
 def test_sources_have_no_names_after_the_stored_outcomes_were_released():
     transactions = [(1, "e:0"), (2, "e:1"), (3, "e:mission-0")]
-    assert sources_of_event("e", transactions, None, None) == {
+    assert sources_of_event(transactions, None, None) == {
         1: Source("campaign"),
         2: Source("campaign"),
         3: Source("mission"),
     }
-    assert sources_of_event("e", transactions[:2], [effect()], None)[1] == Source("campaign")
+    assert sources_of_event(transactions[:2], [effect()], None)[1] == Source("campaign")
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ class MissionWork:
             loyalty_event_id=event.loyalty_event_id,
         )
         texts = event.external_event_date, event.external_id, event.description
-        return _Payment(cause, event.key, *texts, event.occasion, event.order_external_id)
+        return _Payment(cause, event.transaction_prefix, *texts, event.occasion, event.order_external_id)
 
 
 def _missions_of(unit: UnitOfWork) -> set[int]:

@@ -124,7 +124,7 @@ class PaymentWork(Participant):
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
         return Details(
-            f"{tracked.key}:refund-{key}",
+            f"{tracked.transaction_prefix}:refund-{key}",
             description=_DESCRIPTION,
             external_event_date=tracked.stored_date(self._unit.now),
             loyalty_event_id=tracked.loyalty_event_id,

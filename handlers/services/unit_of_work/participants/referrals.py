@@ -231,7 +231,7 @@ class ReferralWork(Participant):
         # The referrer must not see texts about the referred member, which also could not be erased with that member.
         is_own = member_id == facts.member_id
         details = Details(
-            system_unique_key=f"{facts.key}:referral-{reward.recipient}",
+            system_unique_key=f"{facts.transaction_prefix}:referral-{reward.recipient}",
             external_event_date=facts.external_event_date,
             external_id=facts.external_id if is_own else None,
             description=(facts.description if is_own else None) or ready_program.program.name,
