@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text, update
 
 from domain.partners import LAST_USE_INTERVAL, PartnerApiKey
-from persistence.connections import Prepared, query
+from persistence.connections import Prepared, defer, query
 from persistence.filters import is_same, is_true
 from persistence.records import Records
 from persistence.rows import as_json
@@ -31,6 +31,8 @@ ORDER BY x.payment_id
 ON CONFLICT (organization_id, payment_id) DO NOTHING
 RETURNING payment_id
 """)
+
+_RELEASE = Prepared("DELETE FROM partner_payments WHERE organization_id = %s AND payment_id = ANY(%s)")
 
 # All transactions lock in one order, so that none deadlock.
 _LOCK_CUSTOMERS = text(
@@ -94,3 +96,9 @@ def claim_payments(db: Connection, organization_id: int, claims: Sequence[Paymen
     """
     rows = [claim._asdict() for claim in claims]
     return {row[0] for row in query(db, _CLAIM, (organization_id, at, as_json(rows)))} if rows else set()
+
+
+def release_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> None:
+    """Release the claimed ids of payments whose events have failed."""
+    if payment_ids:
+        defer(db, _RELEASE, (organization_id, list(payment_ids)))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.partners import PAYMENT, Partner, fresh
-from tests.builders.queue import drain, send
+from tests.builders.queue import drain, outcome, send
 from tests.builders.tracking import Shop, event, running
 from tests.concurrency.together import together
 
@@ -67,6 +67,20 @@ def test_captured_and_queued_payments_claim_their_id_and_dry_runs_do_not(shop, m
     assert receipt["outcome"] == "queued"
     # 10 for the captured payment and 10 for the queued one.
     assert shop.balance(member) == 20
+
+
+def test_a_queued_payment_that_fails_releases_its_id(shop, member):
+    payment_ids = fresh(), fresh()
+    receipts = send(shop, *(payment_event(member, payment_id) for payment_id in payment_ids))
+    shop.integration.patch(f"/members/{member}", {"active": False})
+    drain(shop)
+    for receipt in receipts:
+        assert outcome(shop, receipt)["result"]["error"]["type"] == "/problems/member-inactive"
+    shop.integration.patch(f"/members/{member}", {"active": True})
+    shop.track_one(payment_event(member, payment_ids[0]))
+    Partner.of(shop).pay(member, 5, paymentId=payment_ids[1])
+    assert shop.balance(member) == 10 + 5
+    assert shop.expect_refusal(payment_event(member, payment_ids[0])) == EXISTS
 
 
 def test_concurrent_payments_with_one_id_count_once(shop):

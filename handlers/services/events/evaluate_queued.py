@@ -11,6 +11,7 @@ from domain.events import EVALUATION_FAILED, FAILURE, NOT_EVALUATED, PENDING, RU
 from domain.expressions import Deadline
 from domain.members import Member
 from domain.organizations import Organization
+from domain.partners import payment_id_of
 from domain.problems import Refusal
 from domain.queue import QueuedEvent, problem_of
 from handlers.call import Execution
@@ -21,7 +22,7 @@ from handlers.services.unit_of_work.evaluation import fail_event
 from handlers.services.unit_of_work.tracked import Result, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
-from persistence import queue
+from persistence import partners, queue
 from persistence.events import EVENTS
 from persistence.members import MEMBERS
 
@@ -32,7 +33,7 @@ STEP_SECONDS = 1.0
 
 
 def evaluate_claimed(db: Connection, organization: Organization, queued: Sequence[QueuedEvent], now: datetime) -> None:
-    """Evaluate claimed events, take them out of the queue, and notify the triggers.
+    """Evaluate claimed events, take them out of the queue, and notify the triggers; failed payments release their ids.
 
     They are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
     the remaining events stay in the queue.
@@ -43,6 +44,8 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
     results = _evaluate(unit, stored_events)
     evaluated = [(stored_events[position], result) for position, result in sorted(results.items())]
     queue.remove(db, organization_id, [event.loyalty_event_id for event, _ in evaluated])
+    failed_payments = [payment_id_of(incoming_of(event)) for event, result in evaluated if result.refusal is not None]
+    partners.release_payments(db, organization_id, [payment_id for payment_id in failed_payments if payment_id])
     messages = [
         AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.answer)
         for event, result in evaluated
