@@ -11,7 +11,7 @@ from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.audiences import AUDIENCE, AudienceProperties, ListChange
-from handlers.services.audiences import change_list, refuse_without_list
+from handlers.services.audiences import change_lists, refuse_without_list
 from handlers.services.organizations.reset import refuse_other_organization
 from handlers.services.references import unknown_member
 from persistence import audiences
@@ -76,7 +76,8 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
     unknown_ids = audiences.find_unknown_members(call.db, audience.organization_id, new_ids)
     if unknown_ids:
         raise unknown_member(min(unknown_ids))
-    return change_list(call, audience, new_ids, removed_ids)
+    [changed_audience] = change_lists(call, [(audience, new_ids, removed_ids)])
+    return changed_audience
 
 
 def _contradictions(removed_ids: Sequence[int], new_ids: Collection[int]) -> list[FieldFault]:

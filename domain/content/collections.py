@@ -26,7 +26,7 @@ _TYPES = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOL
 class ContentCollection:
     """A stored collection; `language` is the text search configuration for documents of the default locale.
 
-    `content_version` rises with every change of its documents.
+    `content_version` rises with every change of its documents, and of the list of an audience.
     """
 
     organization_id: int

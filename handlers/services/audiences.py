@@ -1,11 +1,12 @@
 """Changes the lists of audiences."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from domain.audiences import LIST_MATCHER, Audience, NotAListAudience
 from handlers.call import Call
 from persistence import audiences
 from persistence.audiences import AUDIENCES
+from persistence.content import collections
 
 
 def refuse_without_list(audience: Audience) -> None:
@@ -16,18 +17,34 @@ def refuse_without_list(audience: Audience) -> None:
         )
 
 
-def change_list(call: Call, audience: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
-    """Add and remove members of the list; skips members who are already on it, or not on it. Returns the audience."""
-    before = AUDIENCES.lock(call.db, audience)
-    added_count = audiences.add_members(call.db, audience, add, call.now)
-    removed_count = audiences.remove_members(call.db, audience, remove)
+def change_lists(call: Call, changes: Iterable[tuple[Audience, Collection[int], Collection[int]]]) -> list[Audience]:
+    """Change lists: each change has the audience, the ids of the members to be added, and of those to be removed.
+
+    Skips members who are already on the list, or not on it. Returns the audiences.
+    """
+    changed_audiences, has_changes = [], False
+    for audience, new_ids, removed_ids in changes:
+        before = AUDIENCES.lock(call.db, audience)
+        after = _change_list(call, before, new_ids, removed_ids)
+        changed_audiences.append(after)
+        has_changes = has_changes or after is not before
+    if has_changes:
+        # After all audiences are locked, so that no two transactions wait for each other.
+        collections.raise_content_versions(call.db, call.organization.organization_id)
+    return changed_audiences
+
+
+def _change_list(call: Call, before: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
+    """Add and remove members of the list of a locked audience. Returns the audience."""
+    added_count = audiences.add_members(call.db, before, add, call.now)
+    removed_count = audiences.remove_members(call.db, before, remove)
     if not added_count and not removed_count:
         return before
     count = (before.member_count or 0) + added_count - removed_count
     call.audit.add(
         "audience",
-        audience.audience_id,
+        before.audience_id,
         before={"memberCount": before.member_count},
         after={"memberCount": count, "add": sorted(add), "remove": sorted(remove)},
     )
-    return audiences.store_audience(call.db, audience, {"member_count": count, "refreshed_at": call.now}, call.now)
+    return audiences.store_audience(call.db, before, {"member_count": count, "refreshed_at": call.now}, call.now)

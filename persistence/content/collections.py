@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, select
 
 from domain.content.collections import ContentCollection, is_uuid
+from persistence.connections import defer
 from persistence.filters import has_all
 from persistence.records import Records
 from persistence.rows import change
@@ -16,6 +17,16 @@ COLLECTIONS = Records(
     locks_references=True,
 )
 SLUG_CONSTRAINT = "uq_content_collections_organization_id_slug"
+
+# All transactions lock in one order, so that none deadlock.
+_RAISE_VERSIONS = """
+UPDATE content_collections c SET content_version = c.content_version + 1
+FROM (
+    SELECT content_collection_id FROM content_collections
+    WHERE organization_id = %(organization_id)s ORDER BY content_collection_id FOR NO KEY UPDATE
+) l
+WHERE c.organization_id = %(organization_id)s AND c.content_collection_id = l.content_collection_id
+"""
 
 
 def find(db: Connection, organization_id: int, key_or_slug: str) -> ContentCollection | None:
@@ -31,6 +42,11 @@ def raise_content_version(db: Connection, collection: ContentCollection) -> Cont
         "content_collection_id": collection.content_collection_id,
     }
     return change(db, table, ContentCollection, address, {"content_version": table.c.content_version + 1})
+
+
+def raise_content_versions(db: Connection, organization_id: int) -> None:
+    """Raise the content versions of all collections, as `raise_content_version` does."""
+    defer(db, _RAISE_VERSIONS, {"organization_id": organization_id})
 
 
 def slugs_like(db: Connection, organization_id: int, slug: str) -> set[str]:

@@ -12,6 +12,7 @@ from handlers.services.content import member_documents
 from handlers.services.content.member_documents import AnswerCache
 from tests.builders.content import Content, document_key, item
 from tests.builders.coupons import CouponBooks
+from tests.builders.imports import Imports
 from tests.builders.statements import count
 
 NOW = datetime(2026, 3, 27, 12, 0, tzinfo=UTC)  # a Friday
@@ -255,6 +256,14 @@ def test_all_processes_show_changed_content_at_once(shop, organization, monkeypa
     inactive = {**body, "active": False}
     change = lambda: organization.administration.put(f"/audiences/{audience['audienceId']}", inactive)  # noqa: E731
     assert shown_after(change) == [2, 2]
+    listed = organization.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
+    assert shown_after(lambda: shop.put({}, audienceKeys=[listed["audienceKey"]])) == [2, 2]
+    member_id = organization.integration.get("/members/ana")["loyaltyMember"]["memberId"]
+    path = f"/audiences/{listed['audienceId']}/members"
+    assert shown_after(lambda: organization.administration.patch(path, {"add": [member_id]})) == [3, 3]
+    assert shown_after(lambda: organization.administration.patch(path, {"remove": [member_id]})) == [2, 2]
+    rows = f"audience,loyaltyMemberId\n{listed['audienceKey']},ana\n"
+    assert shown_after(lambda: Imports(organization).run(rows, kind="audience-members")) == [3, 3]
 
 
 def test_content_is_shown_by_the_changed_status_of_its_coupon_book_at_once(organization, clock):
