@@ -50,6 +50,7 @@ _FINISHED_COLUMNS = (
     "limit_discarded_total_amount",
     "limit_counters",
     "cooldown_campaign_ids",
+    "grants",
     "result",
     "evaluated_at",
     "updated_at",

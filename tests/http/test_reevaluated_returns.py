@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.builders.campaigns import effect, mint
+from tests.builders.queue import drain, send
 from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
 AT_LEAST_100 = "order.total >= 100"
@@ -64,6 +65,22 @@ def test_all_points_remain_while_the_rule_is_true_for_the_remaining_order(shop, 
     give_back(shop, ana, {"total": 20})
     assert shop.balance(ana) == 500
     give_back(shop, ana, {"total": Decimal("0.01")})
+    assert shop.balance(ana) == 0
+
+
+@pytest.mark.parametrize("way", ["captured", "queued"])
+def test_events_that_are_evaluated_later_are_evaluated_again(shop, ana, way):
+    campaign(shop, running(mint(500), rule=AT_LEAST_100))
+    creation = order(ana, 120, external_id="o-1")
+    if way == "captured":
+        key = shop.track_one(creation, executionMode="captureOnly")["loyaltyEventKey"]
+        shop.administration.post(f"/events/{key}/evaluate", expect=200)
+    else:
+        send(shop, creation)
+        drain(shop)
+    shop.track_one(order(ana, None, "confirmed", "o-1"))
+    assert shop.balance(ana) == 500
+    give_back(shop, ana, {"total": 80})
     assert shop.balance(ana) == 0
 
 
