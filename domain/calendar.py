@@ -137,7 +137,7 @@ def add_days(moment: datetime, days: int, zone: tzinfo) -> datetime:
     if days == 0:
         return _in_utc(moment)
     try:
-        return (moment.astimezone(zone) + timedelta(days=days)).astimezone(UTC)
+        return (local_time(moment, zone) + timedelta(days=days)).astimezone(UTC)
     except OverflowError:
         return LAST_MOMENT
 

@@ -208,6 +208,11 @@ def test_months_and_days_keep_the_time_of_day_where_clocks_change():
     assert add_days(before, 1, MADRID) == datetime(2026, 3, 29, 10, tzinfo=UTC)
     assert add_months(before, 1, MADRID) == datetime(2026, 4, 28, 10, tzinfo=UTC)
     assert add_days(datetime.max.replace(tzinfo=UTC), 1, MADRID) == datetime.max.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati", "Europe/Madrid"])
+def test_the_first_day_of_the_calendar_has_a_next_day_in_every_zone(zone):
+    assert add_days(datetime(1, 1, 1, tzinfo=UTC), 1, ZoneInfo(zone)) == datetime(1, 1, 2, tzinfo=UTC)
     with pytest.raises(ValueError, match="year"):
         add_months(datetime(1, 1, 1, tzinfo=UTC), -1, UTC)
 
