@@ -149,6 +149,24 @@ def test_a_repeated_event_has_the_same_receipt_and_is_queued_once(shop):
     assert len(shop.events(member)) == 1
 
 
+def test_the_single_call_returns_the_effects_of_a_queued_event_after_its_evaluation(shop):
+    shop.campaign(running(mint(7)), eventType=GENERIC)
+    queued_event = event(shop.member())
+    send(shop, queued_event)
+    loyalty_member_id = queued_event["loyaltyMemberId"]
+    member_id = shop.integration.get(f"/members/{loyalty_member_id}")["loyaltyMember"]["memberId"]
+    more = {name: value for name, value in queued_event.items() if name != "loyaltyMemberId"}
+    request = {"organizationId": shop.organization.id, "memberId": member_id, **more}
+    response = shop.administration.post("/events/track", request, expect=200)
+    assert response == {"systemUniqueKey": queued_event["systemUniqueKey"], "effects": []}
+    [listed] = shop.events(loyalty_member_id)
+    assert listed["status"] == "pending"
+    drain(shop)
+    response = shop.administration.post("/events/track", request, expect=200)
+    assert [effect["status"] for effect in response["effects"]] == ["executed"]
+    assert shop.balance(loyalty_member_id) == 7
+
+
 def test_an_event_that_was_tracked_synchronously_is_not_queued(shop):
     repeated_event = event(shop.member())
     tracked = shop.track_one(repeated_event)
