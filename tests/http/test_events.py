@@ -80,7 +80,12 @@ def test_an_event_is_stored_with_all_its_fields(shop, member):
     assert (answer["executionMode"], answer["dryRun"]) == ("full", False)
     [result] = answer["results"]
     event_key = str(uuid.UUID(result["loyaltyEventKey"]))
-    assert result == {**RESULT, "systemUniqueKey": tracked["systemUniqueKey"], "loyaltyEventKey": event_key}
+    assert result == {
+        **RESULT,
+        "systemUniqueKey": tracked["systemUniqueKey"],
+        "loyaltyEventKey": event_key,
+        "tiersAsOf": "2026-03-02T08:15:00.250000Z",
+    }
     outcome = shop.integration.get(f"/events/{event_key}")
     assert outcome["result"] == result
     event_record = outcome["event"]

@@ -112,6 +112,12 @@ def test_late_events_see_the_present_tiers_if_the_organization_is_set_so(shop, s
     assert balance_of_stars(shop, member, stars) == 2 * 50
 
 
+def test_a_late_event_that_no_rule_considers_shows_the_moment_of_its_tiers_like_a_dry_run(shop, member):
+    late = event(member, externalEventDate="2026-03-01T18:00:00Z")
+    moments = [shop.track_one(late, executionMode=mode)["tiersAsOf"] for mode in ("dryRun", "full")]
+    assert moments == ["2026-03-01T18:00:00Z"] * 2
+
+
 def test_captured_and_queued_late_events_depend_on_the_tiers_of_their_date(shop, clock, stars, member):
     late = [order(member, 50, externalEventDate="2026-03-01T18:00:00Z") for _ in range(2)]
     [captured] = shop.track(late[0], executionMode="captureOnly")

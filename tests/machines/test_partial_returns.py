@@ -23,7 +23,7 @@ class History:
         for status in ("created", "confirmed"):
             shop.track_one(order(self.member, TOTAL, status, self.member))
         self.balance = TOTAL
-        self.returned = self.taken = 0
+        self.returned_total = self.taken_points = 0
         # The unreverted burns: transaction id and amount. The older ones were made before the last return that found
         # too few points.
         self.older_burns: list[tuple[int, int]] = []
@@ -32,21 +32,21 @@ class History:
     @property
     def missing_points(self) -> int:
         """The points of returned goods that have not been taken back."""
-        return self.returned - self.taken
+        return self.returned_total - self.taken_points
 
     def take(self, limit: int) -> None:
         """Take the missing points, at most `limit`."""
         amount = min(self.missing_points, limit)
         self.balance -= amount
-        self.taken += amount
+        self.taken_points += amount
 
     def return_part(self) -> None:
         """Return goods, but not the last piece, so that the order stays open."""
         worth = self.chance.randint(1, 20)
-        if self.returned + worth >= TOTAL:
+        if self.returned_total + worth >= TOTAL:
             return
         self.shop.track_one(order(self.member, worth, "partially-returned", self.member))
-        self.returned += worth
+        self.returned_total += worth
         self.take(self.balance)
         if self.missing_points:
             self.older_burns += self.newer_burns

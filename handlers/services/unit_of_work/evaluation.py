@@ -46,7 +46,7 @@ from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
-from handlers.services.unit_of_work.facts import facts_of
+from handlers.services.unit_of_work.facts import facts_of, tiers_as_of_event
 from handlers.services.unit_of_work.orders import PAID_BY, extent_of
 from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, incoming_of, tracked_event_of
@@ -140,12 +140,8 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         if order is not None and unit.orders is not None:
             order, refunds, reverted_events = _settle_order(unit, tracked, order)
             unit.orders.keep(order)
-        if unit.is_open and tracked.is_evaluated:
-            if unit.awaited_types or unit.ledger.new_waiting_mints:
-                unit.confirm_mints(tracked)
-            if tracked.event.event_type in unit.configuration.activity_types:
-                unit.ledger.note_event(tracked.member.wallet_id, tracked.event.event_type, tracked.at)
-            evaluation = _evaluate(unit, tracked, order)
+        if tracked.is_evaluated:
+            evaluation = _evaluate(unit, tracked, order) if unit.is_open else _no_effects(unit, tracked)
     except Refusal as error:
         refusal = error
     result = _result(unit, tracked, evaluation, refusal, reverted_events)
@@ -185,15 +181,22 @@ def _result(
 
 
 def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
-    """Evaluate one event in missions, campaigns and referral programs, if any of them considers its type."""
+    """Evaluate one event in missions, campaigns and referral programs, if any of them considers its type.
+
+    First the event makes the points available that wait for it, and counts as an activity in its accounts.
+    """
     configuration, event_type = unit.configuration, tracked.event.event_type
+    if unit.awaited_types or unit.ledger.new_waiting_mints:
+        unit.confirm_mints(tracked)
+    if event_type in configuration.activity_types:
+        unit.ledger.note_event(tracked.member.wallet_id, event_type, tracked.at)
     # A dry run explains every campaign, even an inactive one.
     plan = unit.complete_plan if unit.is_dry_run else unit.plans.of(event_type)
     is_rewarded = unit.mode in (FULL, DRY_RUN)
     moves_missions = is_rewarded and event_type in configuration.missions_by_type
     is_referral = is_rewarded and event_type in configuration.referral_programs.types
     if not (plan.campaigns or moves_missions or is_referral):
-        return Evaluation()
+        return _no_effects(unit, tracked)
     errors_of_missions: Sequence[RuleError] = ()
     facts, deadline = facts_of(unit, tracked, order), _deadline(unit, tracked)
     if moves_missions:
@@ -210,6 +213,11 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if is_referral:
         unit.referrals.handle(facts, tracked.event, None if order is None else order[0])
     return evaluation
+
+
+def _no_effects(unit: UnitOfWork, tracked: TrackedEvent) -> Evaluation:
+    """The evaluation of an event whose type nothing considers."""
+    return Evaluation(tiers_as_of=tiers_as_of_event(unit, tracked))
 
 
 def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:

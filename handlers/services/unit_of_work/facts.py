@@ -38,8 +38,8 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
     location_code = None if record is None else record.location_code
     configuration, event, member = unit.configuration, tracked.event, tracked.member
     payment = payment_variable(event.payload, unit.organization.currency)
-    tier_ids, tiers_as_of = _tiers_of(unit, tracked)
-    tier_keys = tier_keys_of(unit, tier_ids)
+    tiers_as_of = tiers_as_of_event(unit, tracked)
+    tier_keys = tier_keys_of(unit, _tiers_of(unit, member, tiers_as_of))
     audiences = unit.audiences[member.member_id] if configuration.audiences else ()
     audience_keys = [audience.audience_key for audience in audiences]
     balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
@@ -108,15 +108,18 @@ def _basket(
     return basket if basket is not None and basket.member_id == member_id else None
 
 
-def _tiers_of(unit: UnitOfWork, tracked: TrackedEvent) -> tuple[list[int], datetime | None]:
-    """The tiers that apply to an event; for a late event also the moment at which the member had them, else None.
+def tiers_as_of_event(unit: UnitOfWork, tracked: TrackedEvent) -> datetime | None:
+    """The moment whose tiers apply to a late event; None if the present tiers apply.
 
     A derived event reports what happens at the evaluation, such as a new tier: the present tiers apply.
     """
     is_by_date = unit.organization.late_event_tiers == EVENT_DATE and not tracked.depth
-    if is_by_date and is_late(tracked.at, unit.now):
-        return _tiers_at(unit, tracked.member, tracked.at), tracked.at
-    return present_tiers(unit, tracked.member), None
+    return tracked.at if is_by_date and is_late(tracked.at, unit.now) else None
+
+
+def _tiers_of(unit: UnitOfWork, member: Member, as_of: datetime | None) -> list[int]:
+    """The ids of the member's tiers at a moment, or the present ones if it is None."""
+    return present_tiers(unit, member) if as_of is None else _tiers_at(unit, member, as_of)
 
 
 def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[str]:
@@ -124,7 +127,7 @@ def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[st
     member = next((member for member in unit.members.values() if member.wallet_id == wallet_id), None)
     if member is None:
         return frozenset()
-    return tier_keys_of(unit, _tiers_at(unit, member, at) if is_late(at, unit.now) else present_tiers(unit, member))
+    return tier_keys_of(unit, _tiers_of(unit, member, at if is_late(at, unit.now) else None))
 
 
 def tier_keys_of(unit: UnitOfWork, tier_ids: Iterable[int]) -> frozenset[str]:
