@@ -392,6 +392,16 @@ def test_the_same_key_with_other_content_is_refused_and_changes_nothing(shop, me
     assert shop.track_one(one)["loyaltyEventKey"]
 
 
+@pytest.mark.parametrize("empty", [{"tags": []}, {"payload": {}}])
+def test_an_empty_field_has_the_same_content_as_no_field(shop, member, empty):
+    shop.campaign(running(mint(5)))
+    for first, second in ((event(member), empty), (event(member, **empty), {})):
+        again = {**{name: value for name, value in first.items() if name not in empty}, **second}
+        assert shop.track_one(first) == shop.track_one(again)
+    assert shop.balance(member) == 10
+    assert len(shop.events(member)) == 2
+
+
 def test_a_key_repeated_in_one_batch_has_effects_once(shop, member):
     shop.campaign(running(mint(5)))
     one, second = event(member), event(member)

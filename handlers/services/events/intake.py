@@ -217,7 +217,10 @@ class Intake:
 
 
 def _digest_of(event: IncomingEvent, member: Member, sponsor: Member | None, unit: UnitOfWork) -> bytes:
-    """The digest of an event in a request: two requests with the same digest are the same request."""
+    """The digest of an event in a request: two requests with the same digest are the same request.
+
+    An empty payload and empty tags have the same digest as none, since they are stored and evaluated as the same.
+    """
     return digest_of(
         (
             member.member_id,
@@ -225,9 +228,9 @@ def _digest_of(event: IncomingEvent, member: Member, sponsor: Member | None, uni
             event.event_type,
             event.external_id,
             event.description,
-            event.payload,
+            event.payload or None,
             event.external_event_date,
-            event.tags,
+            event.tags or None,
             unit.mode,
             unit.campaign_keys,
         )
