@@ -197,6 +197,24 @@ def test_operations_on_an_erased_member_are_refused(erased_history):
     assert result["error"]["type"] == "/problems/member-erased"
 
 
+def test_reverts_for_an_erased_member_are_refused(organization):
+    member = organization.member("ana")
+    badge = organization.integration.post("/badges", {"name": "Lark", "maxAmount": 9, "active": True})["badge"]
+    path = f"/members/ana/badges/{badge['badgeKey']}/assign"
+    tracking = organization.integration.post(path, {}, expect=200)["badgeTracking"]
+    tracked = Shop(organization).track_one({**event("member-generic-event"), "loyaltyMemberId": "ana"})
+    erased = organization.administration.delete(f"/members/{member['memberId']}", expect=200)["loyalMember"]
+    for path in (
+        f"/events/{tracked['loyaltyEventKey']}/cancel",
+        f"/members/{erased['loyaltyMemberId']}/badge-trackings/{tracking['badgeTrackingKey']}/revert",
+    ):
+        problem = organization.integration.post(path, expect=409)
+        assert (problem["type"], problem["detail"]) == (
+            "/problems/member-erased",
+            f"The member {member['memberId']} was erased.",
+        )
+
+
 def test_a_repeated_event_of_an_erased_member_is_refused(erased_history):
     organization, history = erased_history
     again = {**history["event"], "loyaltyMemberId": history["answer"]["loyaltyMemberId"]}

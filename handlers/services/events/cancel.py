@@ -3,7 +3,7 @@
 from typing import Any
 
 from domain.events import SUCCESS, EventNotCaptured, IncomingEvent, LoyaltyEvent
-from domain.members import Member
+from domain.members import Member, refuse_erased
 from domain.orders import CONFIRMED, CREATED, OrderWithItems
 from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
@@ -27,7 +27,7 @@ def cancel_event(
 ) -> list[RevertedEvent]:
     """Reverse the event and the events that it caused. Returns the reversed parts of each event.
 
-    Raises EventCancelled, EventNotCancellable, or a refusal of the ledger.
+    Raises EventCancelled, EventNotCancellable, MemberErased, or a refusal of the ledger.
     """
     organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
     unit = UnitOfWork(call)
@@ -47,6 +47,8 @@ def cancel_event(
         order_with_refunds, refunds = unit.payments.refund(record, cancelled_order[0])
         cancelled_order, answer["refunds"] = (order_with_refunds, cancelled_order[1]), list(map(TENDER_REFUND, refunds))
     reverted_events = reversible.reverse([event_id], reversal, unit)
+    for part in reverted_events:
+        refuse_erased(members[part.event.member_id])
     if cancelled_order is not None:
         orders.keep(cancelled_order)
     answer["reverted"] = [reverted_event(part) for part in reverted_events]
