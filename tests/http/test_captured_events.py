@@ -131,7 +131,28 @@ def test_a_cancelled_or_returned_order_earns_nothing_more(shop, member, status):
         shop.track_one(order(member, None, "confirmed", "order-1"))
     shop.track_one(order(member, 10 if status == "partially-returned" else None, status, "order-1"))
     # A cancellation or full return of the order also cancels its creation; a partial return does not.
-    assert refusal(shop, key) == ("event-not-captured" if status == "partially-returned" else "event-cancelled")
+    slug, detail = {
+        "partially-returned": (
+            "event-not-captured",
+            "The event cannot be evaluated, because its order order-1 is partially-returned.",
+        ),
+    }.get(status, ("event-cancelled", f"The event {key} was cancelled, or its order was undone."))
+    problem = evaluate(shop, key, 409)
+    assert (problem["type"], problem["detail"]) == (f"/problems/{slug}", detail)
+    assert shop.balance(member) == 0
+
+
+def test_an_order_that_an_import_cancelled_earns_nothing_more(shop, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    key = capture(shop, order(member, 40, external_id="order-1"))
+    row = {**order(member, None, "cancelled", "order-1"), "externalEventDate": JANUARY}
+    job = Imports(shop.organization).run(json.dumps(row), kind="events", file_format="ndjson")
+    assert counts(job) == ("done", 1, 1, 0)
+    problem = evaluate(shop, key, 409)
+    assert (problem["type"], problem["detail"]) == (
+        "/problems/event-cancelled",
+        "The event cannot be evaluated, because its order order-1 is cancelled.",
+    )
     assert shop.balance(member) == 0
 
 

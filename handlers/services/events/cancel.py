@@ -4,7 +4,7 @@ from typing import Any
 
 from domain.events import SUCCESS, EventNotCaptured, IncomingEvent, LoyaltyEvent
 from domain.members import Member, refuse_erased
-from domain.orders import CONFIRMED, CREATED, OrderWithItems
+from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, OrderWithItems
 from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
 from handlers.messages.events import TENDER_REFUND, track_result
@@ -102,13 +102,17 @@ class CapturedOrders(OrderWork):
     """The orders of captured events: the events changed them when they were captured, and do not change them again."""
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
-        """The unchanged order of an event; raises EventNotCaptured if the order was undone or returned since."""
+        """The unchanged order of an event.
+
+        If the order was returned in part since, raises EventNotCaptured; if it was undone, raises EventCancelled.
+        """
         if tracked.order is None:
             return None
         order = self._orders[tracked.order["externalId"]]
         if tracked.order_status in _ACTIVE_STATUSES and order[0].status not in _ACTIVE_STATUSES:
             stored_order = order[0]
-            raise EventNotCaptured(
+            refusal = EventNotCaptured if stored_order.status == PARTIALLY_RETURNED else EventCancelled
+            raise refusal(
                 f"The event cannot be evaluated, because its order {stored_order.external_id} is {stored_order.status}."
             )
         return order
@@ -119,7 +123,7 @@ class CapturedOrders(OrderWork):
 
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:
     if event.reversal_loyalty_event_id is not None:
-        raise EventCancelled(f"The event {event.loyalty_event_key} is cancelled.")
+        raise EventCancelled(f"The event {event.loyalty_event_key} was cancelled, or its order was undone.")
     if not event.is_captured_only:
         state = f"is {event.status}" if event.reason is None else "was emitted by the server itself"
         raise EventNotCaptured(
