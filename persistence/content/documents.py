@@ -91,9 +91,9 @@ def series_of(collection: ContentCollection, locale: str, status: str, field: st
 
 
 def find_key(db: Connection, collection: ContentCollection, slug: str, locale: str | None) -> str | None:
-    """The key of the oldest document whose version for the locale has the slug; None if no version has it.
+    """The key of the document of the oldest version for the locale that has the slug; None if no version has it.
 
-    If the slug is only in other locales, or the locale is None, it is the key of the oldest document with the slug.
+    If only versions for other locales have the slug, or the locale is None, it is the key of the oldest of all of them.
     """
     statement = select(table.c.document_key).where(*within(collection), table.c.slug == slug)
     if locale is not None:

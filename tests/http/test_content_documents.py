@@ -93,6 +93,19 @@ def test_a_slug_of_several_documents_identifies_the_oldest(drinks):
     drinks.integration.put(f"{drinks.documents}/nobody/locales/es", body, expect=404)
 
 
+def test_a_slug_of_several_documents_identifies_the_oldest_version_not_the_oldest_document(drinks):
+    drinks.put({}, key=KEY)
+    younger = drinks.put({}, slug="same")
+    # The older document has the slug only in a version that was written later.
+    drinks.put({}, key=KEY, locale="es", slug="same")
+    path = f"{drinks.documents}/same"
+    assert drinks.integration.get(f"{path}/locales")["locales"] == [""]
+    french = drinks.integration.put(f"{path}/locales/fr", {"attrs": {}, "status": "draft"})["document"]
+    assert french["documentKey"] == younger["documentKey"]
+    spanish = drinks.integration.put(f"{path}/locales/es", {"attrs": {}, "status": "draft"})["document"]
+    assert spanish["documentKey"] == KEY
+
+
 def test_a_slug_identifies_the_document_that_has_it_in_the_requested_locale(drinks):
     get, path = drinks.integration.get, f"{drinks.documents}/offers"
     spanish = drinks.put({"of": "es"}, locale="es", slug="offers")
