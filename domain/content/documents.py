@@ -20,7 +20,10 @@ BOOK_FIELD = "couponBookKey"
 
 
 def locales_for(locale: str) -> list[str]:
-    """The locales to be shown for a locale, the best first: `es-AR`, `es`, the default one (RFC 4647, 3.4)."""
+    """The locales to be shown for a locale, the best first: `es-AR`, `es`, the default one (RFC 4647, 3.4).
+
+    Unlike in the RFC, case matters: versions are looked up by their exact locale.
+    """
     locales = []
     while locale:
         locales.append(locale)
