@@ -5,12 +5,12 @@ Facets and ranges are sent by parameters named after fields, such as `facet.colo
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from domain.content.collections import BOOLEAN, NUMBER, ContentCollection
 from domain.content.documents import PUBLISHED
 from domain.content.searching import Search, SearchReader
+from domain.content.values import number_of, number_text
 from domain.scalars import split_list
 from handlers.messages.content import COLLECTION_NAME
 from handlers.messages.json_text import exact_number
@@ -107,14 +107,14 @@ def search_answer(collection: ContentCollection, query: Mapping[str, Any], page:
 
 
 def _typed(field_type: str | None, counts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
-    """Values of a field with their counts, in the type of the field; a value of another type stays a text."""
+    """Values of a field with their counts, in the type of the field; a value of another type stays a text.
+
+    So does a text that is not the canonical text of its number, since it would not be found by this number.
+    """
     for value, count in counts:
         if field_type == BOOLEAN and value in ("true", "false"):
             yield json.loads(value), count
-        elif field_type == NUMBER:
-            try:
-                yield exact_number(Decimal(value)), count
-            except ArithmeticError:
-                yield value, count
+        elif field_type == NUMBER and (number := number_of(value)) is not None and number_text(number) == value:
+            yield exact_number(number), count
         else:
             yield value, count

@@ -312,6 +312,17 @@ def test_faults_of_searches_name_their_parameter(organization, query, parameter)
     assert [error["parameter"] for error in problem["errors"]] == [parameter]
 
 
+def test_a_value_of_another_type_is_a_text_in_the_facets(organization):
+    content = Content.of(organization, facetFields={"size": {"type": "number"}, "vegan": {"type": "boolean"}})
+    for size, vegan in ((2, True), ("NaN", "yes"), ("1.50", 1), ("big", "true"), ("1_000", None)):
+        content.put({"size": size, "vegan": vegan})
+    facets = content.search()["facets"]
+    counts = {facet["value"]: facet["count"] for facet in facets["size"]}
+    assert counts == {2: 1, "NaN": 1, "1.50": 1, "big": 1, "1_000": 1}
+    assert [(facet["value"], facet["count"]) for facet in facets["vegan"]] == [(True, 2), ("1", 1), ("yes", 1)]
+    content.search(expect=400, **{"facet.vegan": "yes"})
+
+
 def test_every_facet_value_can_be_used_as_a_filter(organization):
     content = Content.of(organization, facetFields={"city": {}})
     cities = ["Paris", "Paris, Texas", "Texas", "", "a=b", "\\", "x,\\,y"]
