@@ -113,7 +113,7 @@ def _is_absolute_url(value: Any) -> bool:
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", is_number),
     "string": ("a string", lambda value: isinstance(value, str)),
-    "url": ("an absolute URL", _is_absolute_url),
+    "url": ("an absolute URL with a host", _is_absolute_url),
 }
 
 
