@@ -17,6 +17,8 @@ from tests.builders.statements import count
 
 NOW = datetime(2026, 3, 27, 12, 0, tzinfo=UTC)  # a Friday
 
+LOST_MEMBER = "The member of this access token is no longer active in the organization, or has a new loyaltyMemberId."
+
 
 class Clock(datetime):
     moment = NOW
@@ -353,9 +355,19 @@ def test_an_inactive_member_is_shown_no_content(organization, shop_in_real_time)
     token = organization.member_token("ana")
     path = "/members/ana/content/collections/drinks/documents"
     organization.integration.patch("/members/ana", {"active": False})
-    organization.integration.with_token(token).get(path, expect=401)
+    problem = organization.integration.with_token(token).get(path, expect=401)
+    assert problem["detail"] == LOST_MEMBER
     problem = organization.integration.get(path, expect=403)
     assert problem["type"] == "/problems/forbidden"
+
+
+def test_a_token_for_a_member_ends_when_the_member_gets_another_id(organization, shop_in_real_time):
+    token = organization.member_token("ana")
+    organization.integration.patch("/members/ana", {"loyaltyMemberId": "anna"})
+    path = "/members/anna/content/collections/drinks/documents"
+    problem = organization.integration.with_token(token).get(path, expect=401)
+    assert problem["detail"] == LOST_MEMBER
+    assert organization.integration.with_token(organization.member_token("anna")).get(path)["totalCount"] == 0
 
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_documents(api, organization, clock):

@@ -117,7 +117,9 @@ def _refuse_other_members(
     member = MEMBERS.find_by(db, organization_id, loyalty_member_id=loyalty_member_id)
     is_own = caller.subject.startswith(MEMBER_SUBJECT)
     if member is None or not member.active or (is_own and caller.subject != f"{MEMBER_SUBJECT}{member.member_id}"):
-        raise Unauthorized("The member of this access token is no longer active in the organization.")
+        raise Unauthorized(
+            "The member of this access token is no longer active in the organization, or has a new loyaltyMemberId."
+        )
     if request.path.get("loyaltyMemberId", loyalty_member_id) != loyalty_member_id:
         raise Forbidden("The access token is another member's.")
 
