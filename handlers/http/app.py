@@ -28,6 +28,7 @@ from handlers.http.routing import Routing, SurfaceResolver
 from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import FairThreads, Threads
 from handlers.http.throttle import Throttle
+from handlers.http.token_threads import PASSWORD_THREADS, SECRET_THREADS, TokenThreads
 from handlers.http.tracing import Traced
 from handlers.http.wsgi import OneHopWsgi
 from handlers.messages.validation import Schemas
@@ -43,11 +44,9 @@ Figures = TypeVar("Figures")
 BASE_PATH = "/v2"
 # Health checks and pages have their own threads: they respond while all other threads wait for the database.
 _PAGE_THREADS = 2
-# Checks of passwords are slow on purpose: requests for access tokens only delay each other.
-TOKEN_THREADS = 1
 # Dry runs explain every campaign to people, which takes long: they only delay each other.
 DRY_RUN_THREADS = 1
-EXTRA_THREADS = TOKEN_THREADS + DRY_RUN_THREADS
+EXTRA_THREADS = SECRET_THREADS + PASSWORD_THREADS + DRY_RUN_THREADS
 
 
 def create_app(settings: Settings, engine: Engine) -> ASGIApp:
@@ -129,7 +128,7 @@ def build_app(
     It reads the settings of threads, sizes, times and rates, and `validate_responses`.
     """
     workers, page_threads = FairThreads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
-    token_threads = Threads(TOKEN_THREADS, "token")
+    token_threads = TokenThreads()
     dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
     throttle = Throttle(settings)
     flask_pages = OneHopWsgi(pages(documents, BASE_PATH, site or Site()).wsgi_app, page_threads)
@@ -138,7 +137,7 @@ def build_app(
             flask_pages,
             dispatch,
             workers.of,
-            token_pool=token_threads,
+            token_pool=token_threads.of,
             dry_run_pool=dry_run_threads.of,
             throttle=throttle,
             max_body_bytes=settings.max_body_bytes,
@@ -170,7 +169,7 @@ def build_app(
     return Traced(envelope) if tracing.is_on() else envelope
 
 
-def _closing(*pools: FairThreads | Threads) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+def _closing(*pools: FairThreads | Threads | TokenThreads) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     """The lifespan of an application at whose end its threads finish their work."""
 
     @asynccontextmanager

@@ -159,7 +159,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         dispatch: Dispatch,
         pool: Callable[[Hashable], Share],
         *,
-        token_pool: Callable[[], Executor],
+        token_pool: Callable[[Exchange, bytes], Executor],
         dry_run_pool: Callable[[Hashable], Executor],
         throttle: Throttle,
         max_body_bytes: int,
@@ -255,8 +255,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
     def _submit(self, call: HttpCall) -> None:
         """Have a call run by a thread, in a batch with others of its kind if some are waiting."""
         plan, organization = call.plan, _organization_of(call.exchange)
-        if plan.makes_tokens:
-            self._batches.submit_alone(call, self._token_pool())
+        if plan.makes_tokens and isinstance(call.raw, bytes):
+            self._batches.submit_alone(call, self._token_pool(call.exchange, call.raw))
             return
         if plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
             # Any other request that holds the mark is served all the same, if not as soon.

@@ -60,7 +60,10 @@ class _Work:
 
 
 class FairThreads:
-    """At most `count` threads; `of(organization)` is the executor of an organization's work."""
+    """At most `count` threads; `of(organization)` is the executor of an organization's work.
+
+    The threads can also be shared by other things than organizations, such as clients.
+    """
 
     def __init__(self, count: int, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._count = count
@@ -88,7 +91,8 @@ class FairThreads:
         with self._lock:
             if self._is_closing:
                 raise RuntimeError("the threads are ending")
-            if organization is not None:
+            # One thread has no shares, and its keys may be as many as the clients who ask for tokens.
+            if organization is not None and self._count > 1:
                 self._called[organization] = self._clock()
                 self._called.move_to_end(organization)
             self._waiting.setdefault(organization, deque()).append(work)

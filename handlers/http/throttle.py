@@ -2,9 +2,10 @@
 
 import ipaddress
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from typing import Any
 
 from domain.problems import TooManyRequests
 from handlers import metrics
@@ -79,7 +80,7 @@ class Throttle:
 
         def guarded(requests: Sequence[Request]) -> Sequence[Answer | Exception]:
             [request] = requests
-            client_id = _client_id(request)
+            client_id = client_id_of(request.headers, request.body)
             keys = (
                 (f"wrong {request.address} {client_id}", self._wrong_per_client),
                 (f"wrong {request.address}", self._wrong_per_address),
@@ -137,10 +138,10 @@ def _credentials(caller: Caller) -> str:
     return f"{caller.is_external} {caller.subject} {caller.token_id}"
 
 
-def _client_id(request: Request) -> str:
+def client_id_of(headers: Mapping[str, str], form: Any) -> str:
     """The client id of a token request, however it is encoded, in a form for keys and logs; empty if unreadable."""
-    client_id = request.body.get("client_id", "") if isinstance(request.body, dict) else ""
+    client_id = form.get("client_id", "") if isinstance(form, dict) else ""
     with suppress(ValueError):
-        basic = decode_basic_credentials(request.headers.get("authorization", ""))
+        basic = decode_basic_credentials(headers.get("authorization", ""))
         client_id = client_id if basic is None else basic[0]
     return ascii(client_id[:_MAX_CLIENT_ID_LENGTH])

@@ -40,13 +40,18 @@ def hash_password(password: str) -> str:
     return _HASHER.hash(password)
 
 
+def is_generated(password: str) -> bool:
+    """True if the text has the form of a secret that the server created, whose check is fast."""
+    return password.startswith(SECRET_PREFIX)
+
+
 def is_right(stored_hash: str | None, password: str) -> bool:
     """True if `password` matches `stored_hash`.
 
     `stored_hash` is None for an unknown user; the check takes as long as for a wrong password. A text with the prefix
     of secrets is never compared with a password, since the time would reveal that the client is a person.
     """
-    if password.startswith(SECRET_PREFIX):
+    if is_generated(password):
         expected_hash = stored_hash if stored_hash is not None and stored_hash.startswith(_FAST) else hash_secret("")
         return hmac.compare_digest(expected_hash, hash_secret(password))
     if stored_hash is None or stored_hash.startswith(_FAST):
@@ -66,7 +71,7 @@ def password_fault(password: str, about: Iterable[str | None] = ()) -> str | Non
     """
     if not SHORTEST <= len(password) <= LONGEST:
         return f"has not {SHORTEST} to {LONGEST} characters"
-    if password.startswith(SECRET_PREFIX):
+    if is_generated(password):
         return f"begins with {SECRET_PREFIX}, as only secrets that the server made do"
     from zxcvbn import zxcvbn
 

@@ -78,6 +78,15 @@ def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
         return refusal
 
 
+def hashes_password(headers: Mapping[str, str], body: TokenRequest) -> bool:
+    """True if `check_credentials` has to hash a password for this request, which is slow."""
+    try:
+        _, secret = _credentials(headers, body)
+    except TokenRefused:
+        return False
+    return body.new_password is not None or not passwords.is_generated(secret)
+
+
 def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
     """Issue a token with all permissions of the user, or with the permissions in `scope`. Raises TokenRefused."""
     user = _find_user_again(call, sign_in)

@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 
 from domain.access import INTEGRATION_ROLES
 from handlers import metrics
-from handlers.http.app import TOKEN_THREADS
+from handlers.http.token_threads import PASSWORD_THREADS
 from handlers.services import passwords
 from persistence import organizations, transactions
 from persistence.tables.organizations import organization_users, users
@@ -264,8 +264,8 @@ def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(a
     for _ in range(3):
         ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
     assert len(notes) == 3
-    assert {(name.partition("_")[0], connections) for name, connections in notes} == {("token", 0)}
-    assert TOKEN_THREADS <= 2
+    assert {(name.partition("_")[0], connections) for name, connections in notes} == {("password", 0)}
+    assert PASSWORD_THREADS <= 2
 
 
 def test_generated_secrets_are_not_verified_the_slow_way(watched_hasher, ask, credentials):
