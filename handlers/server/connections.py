@@ -43,7 +43,11 @@ def connection_limit(limit: int) -> int:
 
 
 class Connection(ASGIProtocol):  # type: ignore[misc]
-    """One connection; it is silent until the head of a request is complete."""
+    """One connection; it is silent while no complete request has arrived.
+
+    It has been silent since the last response or since it was opened, and after the head of a request, since the last
+    byte of the body.
+    """
 
     worker: LimitedWorker
     _time_limit: TimerHandle | None = None
@@ -60,6 +64,8 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         """Receive bytes of a request."""
         self._has_received_bytes = True
         super().data_received(data)
+        if self._body_receiver is not None and self in self.worker.silent:
+            self._restart_silence()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove a closed connection from the silent ones, and cancel its time limit."""
@@ -73,14 +79,23 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self._close_transport()
 
     def close_silently(self) -> None:
-        """Close a connection that has no request in progress."""
+        """Close a connection that has no request, or one whose body is missing."""
         self.worker.silent.pop(self, None)
         self._close_transport()
 
     def _on_headers_complete(self) -> Any:
-        self.worker.silent.pop(self, None)
+        # Requests without a body are complete in the same call of the parser.
+        self._restart_silence()
         self._arm(self.worker.request_seconds + READING_SECONDS, self._abort)
         return super()._on_headers_complete()
+
+    def _on_message_complete(self) -> None:
+        self.worker.silent.pop(self, None)
+        super()._on_message_complete()
+
+    def _restart_silence(self) -> None:
+        self.worker.silent.pop(self, None)
+        self.worker.silent[self] = None
 
     def _arm_keepalive_timer(self) -> None:
         # Called when a response has been sent; gunicorn's timer limits the wait for the next request.
@@ -131,7 +146,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.connection_limit = connection_limit(self.cfg.worker_connections)
         self.request_seconds: float = self.cfg.timeout
         self.is_ending = False
-        # The connections without a request, the one that has been silent longest first.
+        # The connections without a complete request, the one that has been silent longest first.
         self.silent: dict[Connection, None] = {}
         self._closed_count = 0
         self._reported_at = 0.0

@@ -165,3 +165,57 @@ async def responses_around_the_end() -> tuple[bytes, bytes]:
     writer.close()
     server.close()
     return responses[0], responses[1]
+
+
+def test_connections_whose_bodies_do_not_arrive_are_closed_for_others():
+    assert asyncio.run(end_of_connections_with_late_bodies()) == {
+        "a": b"ok",
+        "b": b"",
+        "c": b"",
+        "d": b"ok",
+        "e": b"ok",
+    }
+
+
+async def end_of_connections_with_late_bodies() -> dict[str, bytes]:
+    """The last bytes that the server sends to five connections, of which it may have three at once.
+
+    a, b and c send parts of their bodies, a more of it later. d and e send whole requests, and a the rest at the end.
+    """
+    config = Config()
+    worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
+    worker.loop = asyncio.get_running_loop()
+    worker.connection_limit = 3
+    received = asyncio.Queue()
+
+    async def answer(scope, receive, send):
+        while (message := await receive()).get("more_body"):
+            received.put_nowait(message["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    worker.asgi = answer
+    server = await worker.loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
+    clients = {}
+
+    async def connect_and_send(name: str, data: bytes) -> None:
+        clients[name] = await asyncio.open_connection(*server.sockets[0].getsockname())
+        clients[name][1].write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 3\r\n\r\n" + data)
+
+    for name in ("a", "b", "c"):
+        await connect_and_send(name, b"1")
+        assert await received.get() == b"1"
+    clients["a"][1].write(b"2")
+    assert await received.get() == b"2"
+    ends = {}
+    for name in ("d", "e"):
+        await connect_and_send(name, b"123")
+        ends[name] = (await clients[name][0].readuntil(b"\r\n\r\nok"))[-2:]
+    clients["a"][1].write(b"3")
+    ends["a"] = (await clients["a"][0].readuntil(b"\r\n\r\nok"))[-2:]
+    for name in ("b", "c"):
+        ends[name] = await clients[name][0].read()
+    for _, writer in clients.values():
+        writer.close()
+    server.close()
+    return ends
