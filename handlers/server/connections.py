@@ -78,15 +78,16 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self._send_error_response(503, "The server has too many connections. Try again.")
         self._close_transport()
 
-    def close_silently(self) -> None:
-        """Close a connection that has no request, or one whose body is missing."""
+    def abort(self) -> None:
+        """Close the connection at once, without bytes that the client has not read yet."""
         self.worker.silent.pop(self, None)
-        self._close_transport()
+        if self.transport is not None:
+            self.transport.abort()
 
     def _on_headers_complete(self) -> Any:
         # Requests without a body are complete in the same call of the parser.
         self._restart_silence()
-        self._arm(self.worker.request_seconds + READING_SECONDS, self._abort)
+        self._arm(self.worker.request_seconds + READING_SECONDS, self.abort)
         return super()._on_headers_complete()
 
     def _on_message_complete(self) -> None:
@@ -113,11 +114,13 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         """Close the connection, after a response if a part of a request has arrived."""
         if self._has_received_bytes:
             self._send_error_response(408, f"The request's head did not arrive within {HEAD_SECONDS:.0f} seconds.")
-        self.close_silently()
+        self._close_transport()
 
-    def _abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
+    def _close_transport(self) -> None:
+        if not self._closed:
+            # The transport waits until the client has read everything.
+            self._arm(READING_SECONDS, self.abort)
+        super()._close_transport()
 
     def _arm(self, seconds: float, then: Any) -> None:
         """Call `then` after some seconds, unless the limit is disarmed or armed again."""
@@ -174,7 +177,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         if longest is newest:
             newest.refuse()
         else:
-            longest.close_silently()
+            longest.abort()
         self._closed_count += 1
         self._report()
 

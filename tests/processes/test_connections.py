@@ -6,7 +6,8 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from gunicorn.config import Config
@@ -219,3 +220,69 @@ async def end_of_connections_with_late_bodies() -> dict[str, bytes]:
         writer.close()
     server.close()
     return ends
+
+
+def test_a_connection_whose_client_does_not_read_is_closed_for_others():
+    assert asyncio.run(bytes_after_another_connection()) < UNREAD_BYTES
+
+
+UNREAD_BYTES = 60_000
+
+
+async def bytes_after_another_connection() -> int:
+    """The bytes of a response that a client gets if another client takes the only connection before it reads them."""
+    async with small_server(UNREAD_BYTES) as (worker, connect):
+        worker.connection_limit = 1
+        idle = await connect()
+        await worker.responses.get()
+        while not worker.silent:
+            await asyncio.sleep(0)
+        # The response is partly unsent, so without an abort, closing the connection would wait for the client.
+        assert await read_all(await connect(), UNREAD_BYTES) == UNREAD_BYTES
+        return await read_all(idle, UNREAD_BYTES)
+
+
+@asynccontextmanager
+async def small_server(size: int) -> AsyncIterator[tuple[LimitedWorker, Callable[[], Awaitable[socket.socket]]]]:
+    """A worker that sends bodies of `size` bytes with small buffers, and a function that sends it a request.
+
+    `responses` of the worker gets an item for each response, in the iteration of the event loop that writes it.
+    """
+    config = Config()
+    worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
+    worker.loop = loop = asyncio.get_running_loop()
+    worker.responses = asyncio.Queue()
+
+    async def answer(scope, receive, send):
+        length = str(size).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+        worker.responses.put_nowait(size)
+        await send({"type": "http.response.body", "body": b"a" * size})
+
+    worker.asgi = answer
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    server = await loop.create_server(lambda: Connection(worker), sock=listener)
+    clients = []
+
+    async def connect() -> socket.socket:
+        clients.append(socket.socket())
+        clients[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        clients[-1].setblocking(False)
+        await loop.sock_connect(clients[-1], listener.getsockname())
+        await loop.sock_sendall(clients[-1], b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        return clients[-1]
+
+    yield worker, connect
+    for client in clients:
+        client.close()
+    server.close()
+
+
+async def read_all(client: socket.socket, size: int) -> int:
+    """Read a body of `size` bytes; return how many bytes have arrived until then or until the connection ended."""
+    loop, received = asyncio.get_running_loop(), b""
+    with suppress(ConnectionResetError):
+        while len(received.partition(b"\r\n\r\n")[2]) < size and (part := await loop.sock_recv(client, 4096)):
+            received += part
+    return len(received.partition(b"\r\n\r\n")[2])
