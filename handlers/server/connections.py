@@ -1,9 +1,10 @@
 """Limits of connections: gunicorn's ASGI worker, with limits for clients that connect and stay silent.
 
 gunicorn waits forever for the first request of a connection, and accepts connections until no descriptor is left. Here
-requests and the reading of responses have time limits, and a process that has its maximum number of connections closes
-the one that has been silent longest to accept a new one. gunicorn also closes connections as soon as a signal ends the
-worker. Here the responses announce the end first.
+requests and the reading of responses have time limits. A process that has its maximum number of connections closes the
+one that has been silent longest to accept a new one. If it has too many unsent bytes of responses, it closes the
+connections whose clients have read nothing for the longest time. gunicorn also closes connections as soon as a signal
+ends the worker. Here the responses announce the end first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from handlers.http.problems import MEDIA_TYPE, problem_body
 HEAD_SECONDS = 10.0
 # The time for a client to read the response, in addition to the deadline of the request.
 READING_SECONDS = 60.0
+# The bytes of responses that a process keeps for clients that have not read them yet. They take twice as much memory.
+MAX_UNSENT_BYTES = 64 * 1024**2
 # Descriptors for other things: database, logs, metrics. And asyncio accepts a hundred connections at once before one of
 # them can be closed, and closes them in its next iteration, after it has accepted another hundred.
 _RESERVED_DESCRIPTORS = 400
@@ -71,7 +74,24 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         """Remove a closed connection from the silent ones, and cancel its time limit."""
         self._disarm()
         self.worker.silent.pop(self, None)
+        self.worker.unread.pop(self, None)
         super().connection_lost(exc)
+        # End the wait of an unsent response, which keeps its memory until gunicorn cancels it some seconds later.
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        """Have the response wait for its client, and close other connections if too many bytes are unsent."""
+        super().pause_writing()
+        self.worker.limit_unsent_bytes(self)
+
+    def resume_writing(self) -> None:
+        """Continue with the response after its client has read nearly everything."""
+        self.worker.unread.pop(self, None)
+        super().resume_writing()
+
+    def unsent_bytes(self) -> int:
+        """The number of bytes of responses that wait for the client."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def refuse(self) -> None:
         """Respond that there are too many connections, and close the connection."""
@@ -151,7 +171,12 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.is_ending = False
         # The connections without a complete request, the one that has been silent longest first.
         self.silent: dict[Connection, None] = {}
+        # The connections whose responses wait for their clients, the one that has read nothing for the longest time
+        # first, with the unsent bytes when they were last counted.
+        self.unread: dict[Connection, int] = {}
+        self.max_unsent_bytes = MAX_UNSENT_BYTES
         self._closed_count = 0
+        self._unread_count = 0
         self._reported_at = 0.0
 
     def init_process(self) -> None:
@@ -181,13 +206,37 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self._closed_count += 1
         self._report()
 
+    def limit_unsent_bytes(self, newest: Connection) -> None:
+        """Add the newest connection whose response waits; if there are too many unsent bytes, close other ones."""
+        for connection, unsent_bytes in [*self.unread.items()]:
+            if connection.unsent_bytes() < unsent_bytes:
+                # The client has read since then.
+                del self.unread[connection]
+                self.unread[connection] = connection.unsent_bytes()
+        self.unread[newest] = newest.unsent_bytes()
+        excess = sum(self.unread.values()) - self.max_unsent_bytes
+        while excess > 0 and len(self.unread) > 1:
+            longest = next(iter(self.unread))
+            excess -= self.unread.pop(longest)
+            longest.abort()
+            self._unread_count += 1
+            self._report()
+
     def _report(self) -> None:
-        """Log the number of closed connections, at most once a minute."""
+        """Log the numbers of closed connections, at most once a minute."""
         now = time.monotonic()
-        if now - self._reported_at >= _REPORT_SECONDS:
+        if now - self._reported_at < _REPORT_SECONDS:
+            return
+        if self._closed_count:
             _log.warning(
                 "%d connections were closed to accept others: %d are open, the maximum of a process",
                 self._closed_count,
                 self.connection_limit,
             )
-            self._closed_count, self._reported_at = 0, now
+        if self._unread_count:
+            _log.warning(
+                "%d connections were closed whose clients did not read: a process keeps at most %d unsent bytes",
+                self._unread_count,
+                self.max_unsent_bytes,
+            )
+        self._closed_count, self._unread_count, self._reported_at = 0, 0, now

@@ -242,6 +242,34 @@ async def bytes_after_another_connection() -> int:
         return await read_all(idle, UNREAD_BYTES)
 
 
+def test_the_connections_that_read_nothing_for_longest_are_closed_if_too_many_bytes_are_unsent():
+    numbers = asyncio.run(bytes_of_three_large_responses())
+    assert numbers["a"] == numbers["c"] == LARGE_BYTES
+    assert numbers["b"] < LARGE_BYTES / 2
+
+
+LARGE_BYTES = 200_000
+
+
+async def bytes_of_three_large_responses() -> dict[str, int]:
+    """The bytes that clients get from a server that keeps the unsent bytes of two and a quarter responses.
+
+    a and b get responses and do not read them. Then a reads a quarter, and c gets a response.
+    """
+    async with small_server(LARGE_BYTES) as (worker, connect):
+        worker.max_unsent_bytes = 9 * LARGE_BYTES // 4
+        clients = {}
+        for name in ("a", "b"):
+            clients[name] = await connect()
+            await worker.responses.get()
+        bytes_of_a = await read_all(clients["a"], LARGE_BYTES // 4)
+        clients["c"] = await connect()
+        await worker.responses.get()
+        numbers = {name: await read_all(clients[name], LARGE_BYTES) for name in ("b", "c")}
+        numbers["a"] = bytes_of_a + await read_all(clients["a"], LARGE_BYTES - bytes_of_a)
+        return numbers
+
+
 @asynccontextmanager
 async def small_server(size: int) -> AsyncIterator[tuple[LimitedWorker, Callable[[], Awaitable[socket.socket]]]]:
     """A worker that sends bodies of `size` bytes with small buffers, and a function that sends it a request.
@@ -257,7 +285,7 @@ async def small_server(size: int) -> AsyncIterator[tuple[LimitedWorker, Callable
         length = str(size).encode()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
         worker.responses.put_nowait(size)
-        await send({"type": "http.response.body", "body": b"a" * size})
+        await send({"type": "http.response.body", "body": b"@" * size})
 
     worker.asgi = answer
     listener = socket.create_server(("127.0.0.1", 0))
@@ -283,6 +311,6 @@ async def read_all(client: socket.socket, size: int) -> int:
     """Read a body of `size` bytes; return how many bytes have arrived until then or until the connection ended."""
     loop, received = asyncio.get_running_loop(), b""
     with suppress(ConnectionResetError):
-        while len(received.partition(b"\r\n\r\n")[2]) < size and (part := await loop.sock_recv(client, 4096)):
+        while received.count(b"@") < size and (part := await loop.sock_recv(client, 4096)):
             received += part
-    return len(received.partition(b"\r\n\r\n")[2])
+    return received.count(b"@")
