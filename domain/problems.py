@@ -126,7 +126,7 @@ class TooBusy(Refusal, title="The server is too busy now"):
 
 
 class DeadlineExceeded(Refusal, title="The request took too long"):
-    """The request exceeded the time limit and was ended."""
+    """The request exceeded a time limit and was ended."""
 
     kind = "unavailable"
 

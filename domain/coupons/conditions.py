@@ -6,18 +6,20 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.context import member_variable
-from domain.campaigns.references import reads_orders
-from domain.campaigns.variables import MEMBER, TEXTS
+from domain.campaigns.variables import MEMBER, ORDER_FIELDS, TEXTS
 from domain.expression_faults import invalid_expression
 from domain.expressions import (
     BOOL,
     DECIMAL,
     TIMESTAMP,
+    Budget,
+    Deadline,
     Environment,
     EvaluationError,
     ExpressionError,
     MapOf,
     Program,
+    TimeExceeded,
     compile_expression,
     from_tree,
     parse,
@@ -66,19 +68,28 @@ def check_condition(condition: Mapping[str, Any]) -> None:
         raise invalid_expression(error, f"/condition/{form}") from error
 
 
-def holds(condition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
-    """True if a stored condition holds; one that cannot be evaluated, such as for a missing attribute, does not."""
+def holds(condition: Mapping[str, Any], context: Mapping[str, Any], deadline: Deadline | None = None) -> bool:
+    """True if a stored condition holds; one that cannot be evaluated, such as for a missing attribute, does not.
+
+    Raises TimeExceeded if the deadline passes before the condition is evaluated.
+    """
     if not condition:
         return True
+    # Compiling takes time, too.
+    if deadline is not None and deadline.has_passed():
+        raise TimeExceeded
     try:
-        return _program_of(condition).run(context) is True
+        return _program_of(condition).run(context, Budget(deadline=deadline)) is True
+    except TimeExceeded:
+        raise
     except EvaluationError:
         return False
 
 
-def condition_reads_orders(condition: Mapping[str, Any]) -> bool:
-    """True if a stored condition depends on earlier orders of the member."""
-    return reads_orders(_program_of(condition))
+def condition_may_read_orders(condition: Mapping[str, Any]) -> bool:
+    """False if a stored condition does not depend on earlier orders of the member; found without compiling it."""
+    text = repr(condition)
+    return any(field in text for field in ORDER_FIELDS)
 
 
 def context_of(

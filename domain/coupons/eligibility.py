@@ -31,6 +31,7 @@ from domain.coupons.refusals import (
     TierNotEligible,
     UsageLimitReached,
 )
+from domain.expressions import Deadline
 from domain.hours import Occasion, hours_of, local_clock
 from domain.ledger.refusals import InsufficientBalance
 from domain.members import MemberInactive
@@ -73,7 +74,8 @@ class Attempt:
     """A requested operation: an assignment of `amount`, a use with or without a discount, or both.
 
     `order_total` is the total of the order that the coupon is for, None if it is not known. `occasion` is when the
-    event happened that causes the operation, None for a request: it decides about days and hours.
+    event happened that causes the operation, None for a request: it decides about days and hours. `deadline` limits the
+    evaluation of the book's condition.
     """
 
     purpose: frozenset[str]
@@ -81,12 +83,16 @@ class Attempt:
     amount_discounted: Decimal | None = None
     order_total: Decimal | None = None
     occasion: Occasion | None = None
+    deadline: Deadline | None = None
 
 
 def exclusions(
     book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
 ) -> Iterator[Conflict]:
-    """All reasons for refusal, in the order of the rules; rules whose refusal is in `without` are not checked."""
+    """All reasons for refusal, in the order of the rules; rules whose refusal is in `without` are not checked.
+
+    Raises TimeExceeded if the deadline of the attempt passes before the book's condition is evaluated.
+    """
     for purposes, refusal, rule in _RULES:
         if purposes & attempt.purpose and refusal not in without:
             why = rule(book, facts, attempt)
@@ -102,15 +108,36 @@ def refuse_excluded(
         raise refusal
 
 
-def exclusions_of_list(book: CouponBook, facts: MemberFacts, order_total: Decimal | None = None) -> list[Conflict]:
+def exclusions_of_list(
+    book: CouponBook,
+    facts: MemberFacts,
+    order_total: Decimal | None = None,
+    *,
+    deadline: Deadline | None = None,
+    without: Collection[type[Conflict]] = (),
+) -> list[Conflict]:
     """Reasons that keep a book out of a member's list: everything that prevents using it now, for an order if known.
 
-    A member without unused coupons would be assigned one first. Known stock counts in any case.
+    A member without unused coupons would be assigned one first. Known stock counts in any case. Rules whose refusal is
+    in `without` are not checked. Raises TimeExceeded if the deadline passes before the condition is evaluated.
     """
-    attempt = Attempt(USE if facts.unused >= ONE else ASSIGN_AND_USE, order_total=order_total)
-    reasons = list(exclusions(book, facts, attempt, {OutOfStock}))
+    purpose = USE if facts.unused >= ONE else ASSIGN_AND_USE
+    attempt = Attempt(purpose, order_total=order_total, deadline=deadline)
+    reasons = list(exclusions(book, facts, attempt, {OutOfStock, *without}))
     shortage = _stock(book, facts, attempt)
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
+
+
+def is_usable(
+    book: CouponBook, facts: MemberFacts, order_total: Decimal | None = None, *, deadline: Deadline | None = None
+) -> bool:
+    """True if `exclusions_of_list` has no reasons; evaluates the condition only if all other rules permit a use.
+
+    Raises TimeExceeded if the deadline passes before the condition is evaluated.
+    """
+    return not exclusions_of_list(book, facts, order_total, without={ConditionNotMet}) and holds(
+        book.condition, facts.context, deadline
+    )
 
 
 _Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
@@ -184,7 +211,8 @@ def _audience(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | N
 
 
 def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    return None if holds(book.condition, facts.context) else "The condition of the coupon book does not hold."
+    is_met = holds(book.condition, facts.context, attempt.deadline)
+    return None if is_met else "The condition of the coupon book does not hold."
 
 
 def _order_total(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

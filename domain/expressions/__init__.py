@@ -7,7 +7,7 @@ failing evaluation `EvaluationError`. The language is described in docs/expressi
 
 from domain.expressions.check import Analysis, check
 from domain.expressions.environment import Environment, Functions, HostFunction
-from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError, Fault
+from domain.expressions.errors import CostExceeded, EvaluationError, ExpressionError, Fault, TimeExceeded
 from domain.expressions.explain import CharacterBudget, Trace, explain, reason
 from domain.expressions.jsontree import from_tree, to_tree
 from domain.expressions.labels import label
@@ -61,6 +61,7 @@ __all__ = [
     "Node",
     "ObjectOf",
     "Program",
+    "TimeExceeded",
     "Trace",
     "Type",
     "TypeValue",

@@ -29,6 +29,7 @@ GROUP BY h.organization_id, h.member_id, h.coupon_book_id
 _OFFERED_BOOKS = f"""
 SELECT coupon_book_id FROM coupon_books WHERE organization_id = %s AND publishing_status = '{PUBLISHED}'
     AND (valid_from_date IS NULL OR valid_from_date <= %s) AND (valid_to_date IS NULL OR valid_to_date >= %s)
+ORDER BY ranking_index NULLS LAST, coupon_book_id LIMIT %s
 """
 
 _BOOKS_WITH_FREE_CODES = """
@@ -77,9 +78,9 @@ def find_candidates(
     )
 
 
-def find_offered(db: Connection, organization_id: int, now: datetime) -> list[int]:
-    """The ids of the books that are published and within their dates at `now`."""
-    return [row[0] for row in query(db, _OFFERED_BOOKS, (organization_id, now, now))]
+def find_offered(db: Connection, organization_id: int, now: datetime, limit: int) -> list[int]:
+    """The ids of the books that are published and within their dates at `now`: the first ones by `rankingIndex`."""
+    return [row[0] for row in query(db, _OFFERED_BOOKS, (organization_id, now, now, limit))]
 
 
 def _is_for(column: Any, keys: Collection[str]) -> Any:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import ClassVar
 
 import pytest
 
+from handlers.services.simulations import coupons as simulated_coupons
 from handlers.services.simulations import rewards
+from handlers.services.unit_of_work import evaluation
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import badge_of
@@ -498,6 +501,79 @@ def test_usable_books_come_first_and_then_books_of_a_lower_ranking_index(shop, b
         ("empty", False),
     ]
     assert [reason["code"] for reason in redemptions[-1]["exclusionReasons"]] == ["coupon-out-of-stock"]
+
+
+class TestTimeOfConditions:
+    """The conditions of coupon books share a time limit; a book is left out if there is no time for its condition."""
+
+    CONDITION: ClassVar = {"condition": {"expression": "true"}}
+
+    @pytest.fixture
+    def no_time(self, monkeypatch):
+        monkeypatch.setattr(evaluation, "_event_seconds", 0.0)
+
+    @pytest.fixture
+    def make_book(self, shop, books):
+        points = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.created.ledger_account_key}}
+
+        def make(name, **fields):
+            more = points if "usageRequiredPoints" in fields else {}
+            books.make(type="codeless", name=name, **fields, **more)
+
+        return make
+
+    def names(self, simulation):
+        return [book["name"] for book in simulation["redeem"]]
+
+    def test_all_conditions_are_evaluated_in_time(self, shop, make_book):
+        make_book("free", **self.CONDITION)
+        make_book("for points", usageRequiredPoints=5, **self.CONDITION)
+        simulation = simulate(shop, 10)
+        assert (self.names(simulation), simulation["redeemComplete"]) == (["free", "for points"], True)
+        assert (shortfalls(simulation), simulation["nextComplete"]) == ([("for points", "points", 5)], True)
+
+    def test_books_without_a_condition_are_returned_when_the_time_is_used_up(self, shop, make_book, no_time):
+        make_book("free")
+        make_book("for points", usageRequiredPoints=5)
+        make_book("free for some", **self.CONDITION)
+        make_book("for points for some", usageRequiredPoints=5, **self.CONDITION)
+        simulation = simulate(shop, 10)
+        assert (self.names(simulation), simulation["redeemComplete"]) == (["free", "for points"], False)
+        assert (shortfalls(simulation), simulation["nextComplete"]) == ([("for points", "points", 5)], False)
+
+    def test_no_condition_is_evaluated_once_all_redemptions_are_found(self, shop, make_book, no_time, monkeypatch):
+        monkeypatch.setattr(simulated_coupons, "MAX_REDEMPTIONS", 1)
+        make_book("1", rankingIndex=1)
+        make_book("2", rankingIndex=2, **self.CONDITION)
+        simulation = simulate(shop, 10, include=["redeem"])
+        assert (self.names(simulation), simulation["redeemComplete"]) == (["1"], True)
+
+    def test_no_condition_is_evaluated_once_the_nearest_rewards_are_found(self, shop, make_book, no_time, monkeypatch):
+        monkeypatch.setattr(rewards, "MAX_REWARDS", 1)
+        make_book("5", usageRequiredPoints=5)
+        make_book("6", usageRequiredPoints=6, **self.CONDITION)
+        simulation = simulate(shop, payment={"total": 10}, include=["next"])
+        assert (shortfalls(simulation), simulation["nextComplete"]) == ([("5", "points", 5)], True)
+
+    def test_a_presented_code_whose_books_take_too_long_is_not_usable(self, shop, books, no_time):
+        books.make("TEN", type="single", **self.CONDITION)
+        [ten, none] = simulate(shop, 10, couponCodes=["TEN", "NONE"])["coupons"]
+        assert (ten["usable"], ten["couponBookKey"]) == (False, None)
+        assert [reason["code"] for reason in ten["exclusionReasons"]] == ["deadline-exceeded"]
+        assert [reason["code"] for reason in none["exclusionReasons"]] == ["unknown-coupon"]
+
+
+def test_a_limited_number_of_books_is_considered(shop, books, monkeypatch):
+    monkeypatch.setattr(simulated_coupons, "MAX_OFFERS", 2)
+    books.make(type="codeless", name="2")
+    books.make(type="codeless", name="1", rankingIndex=9)
+    simulation = simulate(shop, 10)
+    assert [book["name"] for book in simulation["redeem"]] == ["1", "2"]
+    assert (simulation["redeemComplete"], simulation["nextComplete"]) == (True, True)
+    books.make(type="codeless", name="0", rankingIndex=1)
+    simulation = simulate(shop, 10)
+    assert [book["name"] for book in simulation["redeem"]] == ["0", "1"]
+    assert (simulation["redeemComplete"], simulation["nextComplete"]) == (False, False)
 
 
 def test_what_cannot_be_simulated_is_refused(shop):

@@ -1,25 +1,27 @@
 """The coupon books of a member: the books that the member could use now, or all with their exclusions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import LIST, CouponBook, stock_left
-from domain.coupons.conditions import condition_reads_orders, context_of
-from domain.coupons.eligibility import MemberFacts, exclusions_of_list
+from domain.coupons.conditions import condition_may_read_orders, context_of
+from domain.coupons.eligibility import MemberFacts, exclusions_of_list, is_usable
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import period_starts
 from domain.coupons.state import UsageTotals
 from domain.coupons.usages import CouponUsage
+from domain.expressions import TimeExceeded
 from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.orders import NO_ORDERS
-from domain.problems import Conflict
+from domain.problems import Conflict, DeadlineExceeded
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.view import current_tiers
+from handlers.services.unit_of_work.evaluation import call_deadline
 from persistence import badges, ledger_wallets, orders
 from persistence.coupons import books, holdings, member_books, usages
 from persistence.coupons.member_books import Amounts
@@ -55,12 +57,13 @@ def member_books_page(
 
     With `explain` all matching books are included, with their exclusions. If `in_stock` is True, an empty stock is an
     exclusion, too; if it is False, which only works without `explain`, only books with an empty stock are included.
+    Raises DeadlineExceeded if the conditions of the books take more time than the expressions of a call may.
     """
     organization_id = call.organization.organization_id
     view = _MemberView(call, member)
     if explain:
         matching = books.find_page(call.db, organization_id, query, *conditions)
-        visible = view.books(matching.results, with_stock_only=in_stock is True)
+        visible = view.books(matching.results, with_stock_only=in_stock is True, explain=True)
         return matching.showing(visible)
     candidates = member_books.find_candidates(
         call.db,
@@ -73,7 +76,7 @@ def member_books_page(
     )
     if in_stock is False:
         candidates = view.out_of_stock(candidates)
-    eligible = [book for book in view.books(candidates, with_stock_only=in_stock is True) if book.is_eligible]
+    eligible = view.books(candidates, with_stock_only=in_stock is True, explain=False)
     page = Page.of(query)
     start = page.page * page.limit
     return Paged(len(eligible), page.page, page.limit, eligible[start : start + page.limit])
@@ -102,13 +105,21 @@ class _MemberView:
         audiences = audiences_by_member[member.member_id]
         self.audience_keys = frozenset(audience.audience_key for audience in audiences)
 
-    def books(self, books: Sequence[CouponBook], *, with_stock_only: bool) -> list[MemberBook]:
-        """The books for the member, in a fixed number of statements.
+    def books(self, books: Sequence[CouponBook], *, with_stock_only: bool, explain: bool) -> list[MemberBook]:
+        """The books that the member could use now, or with `explain` all; in a fixed number of statements.
 
-        If `with_stock_only`, an empty stock is an exclusion.
+        If `with_stock_only`, an empty stock is an exclusion. Raises DeadlineExceeded.
         """
         if not books:
             return []
+        try:
+            return list(self._books(books, with_stock_only, explain))
+        except TimeExceeded:
+            detail = "The conditions of the coupon books take too much time. Filter the list or simplify them."
+            raise DeadlineExceeded(detail) from None
+
+    def _books(self, books: Sequence[CouponBook], with_stock_only: bool, explain: bool) -> Iterator[MemberBook]:
+        """The books as `books` returns them; raises TimeExceeded."""
         call, member = self._call, self._member
         ids = [book.coupon_book_id for book in books]
         amounts = member_books.amounts_of(call.db, member, ids, call.now)
@@ -127,7 +138,7 @@ class _MemberView:
         conditions = [book.condition for book in books if book.condition]
         context = self._context(wallets, conditions) if conditions else {}
         available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in wallets}
-        visible = []
+        deadline = call_deadline()
         for book in books:
             totals = totals_of_books.get((member.member_id, book.coupon_book_id), _NO_TOTALS)
             amounts_of_book = amounts.get(book.coupon_book_id, _NONE)
@@ -147,8 +158,10 @@ class _MemberView:
                 discounted_in_period=totals.discounted,
                 points=available.get(account_key, Decimal(0)),
             )
-            visible.append(MemberBook(book, amounts_of_book, tuple(exclusions_of_list(book, facts))))
-        return visible
+            if explain:
+                yield MemberBook(book, amounts_of_book, tuple(exclusions_of_list(book, facts, deadline=deadline)))
+            elif is_usable(book, facts, deadline=deadline):
+                yield MemberBook(book, amounts_of_book, ())
 
     def out_of_stock(self, books: Sequence[CouponBook]) -> list[CouponBook]:
         """The books that have nothing left to assign."""
@@ -195,7 +208,7 @@ class _MemberView:
     def _context(self, wallets: Sequence[WalletView], conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """The variables of the conditions of books."""
         call, member, earlier_orders = self._call, self._member, NO_ORDERS
-        if any(map(condition_reads_orders, conditions)):
+        if any(map(condition_may_read_orders, conditions)):
             history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
             earlier_orders = history.before(member.member_id, call.now)
         current = {view.ledger_account_id: view.current_balance for view in wallets}

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCoupon, stock_left
 from domain.coupons.commands import Use
+from domain.coupons.conditions import holds
 from domain.coupons.discounts import discount_of
 from domain.coupons.eligibility import (
     ASSIGN_AND_USE,
@@ -16,20 +17,26 @@ from domain.coupons.eligibility import (
     MemberFacts,
     exclusions,
     exclusions_of_list,
+    is_usable,
     points_needed,
 )
 from domain.coupons.lots import LotRange
-from domain.coupons.refusals import OrderTotalTooLow
+from domain.coupons.refusals import ConditionNotMet, OrderTotalTooLow
+from domain.expressions import Deadline, TimeExceeded
 from domain.ledger.refusals import InsufficientBalance
-from domain.problems import Refusal
+from domain.problems import DeadlineExceeded, Refusal
 from handlers.services.simulations.dry_run import DryRun
 from handlers.services.simulations.results import Exclusion, PresentedCode, Redemption
+from handlers.services.unit_of_work.evaluation import event_deadline
 from persistence.coupons import member_books
 from persistence.coupons.codes import COUPONS
 from persistence.coupons.member_books import Amounts
 
 MAX_REDEMPTIONS = 50
 """The maximum number of books that a simulation returns."""
+
+MAX_OFFERS = 1000
+"""The maximum number of books that a simulation considers."""
 
 ONE, _ZERO = Decimal(1), Decimal(0)
 
@@ -42,10 +49,17 @@ class Offer:
     facts: MemberFacts
     order_total: Decimal | None
 
-    @property
-    def exclusions(self) -> Sequence[Refusal]:
-        """The refusals that keep the member from redeeming the book now."""
-        return exclusions_of_list(self.book, self.facts, self.order_total)
+    def exclusions(self, deadline: Deadline) -> Sequence[Refusal]:
+        """The refusals that keep the member from redeeming the book now; raises TimeExceeded."""
+        return exclusions_of_list(self.book, self.facts, self.order_total, deadline=deadline)
+
+    def is_usable(self, deadline: Deadline) -> bool:
+        """True if nothing keeps the member from redeeming the book now; raises TimeExceeded."""
+        return is_usable(self.book, self.facts, self.order_total, deadline=deadline)
+
+    def meets_condition(self, deadline: Deadline) -> bool:
+        """True if the condition of the book holds; raises TimeExceeded."""
+        return holds(self.book.condition, self.facts.context, deadline)
 
     @property
     def cost(self) -> Decimal | None:
@@ -54,45 +68,56 @@ class Offer:
 
     @property
     def missing_points(self) -> Decimal | None:
-        """The points that the member lacks for the cost, if that is the only exclusion; None if it is not."""
-        reasons, cost = self.exclusions, self.cost
+        """The points that the member lacks for the cost, if that is the only exclusion; None if it is not.
+
+        The condition of the book, which takes longest, is not checked: `meets_condition` does so.
+        """
+        reasons = exclusions_of_list(self.book, self.facts, self.order_total, without={ConditionNotMet})
+        cost = self.cost
         is_only_reason = [*map(type, reasons)] == [InsufficientBalance]
         return cost - self.facts.points if is_only_reason and cost is not None else None
 
 
-def offers_of(run: DryRun) -> list[Offer]:
-    """The published books within their dates, with the facts of the member at this point of the run."""
+def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
+    """The published books within their dates, by `rankingIndex`, with the facts of the member at this point of the run.
+
+    At most MAX_OFFERS; also returns True if these are all.
+    """
     unit, member = run.unit, run.member
-    ids = member_books.find_offered(unit.db, unit.organization_id, unit.now)
+    ids = member_books.find_offered(unit.db, unit.organization_id, unit.now, MAX_OFFERS + 1)
     if not ids:
-        return []
+        return [], True
+    has_all, ids = len(ids) <= MAX_OFFERS, ids[:MAX_OFFERS]
     coupons = unit.coupons
     coupons.loader.load(sorted(set(ids) - coupons.loader.state.books.keys()))
     amounts = member_books.amounts_of(unit.db, member, ids, unit.now)
     books = [coupons.loader.state.books[book_id] for book_id in ids if book_id in coupons.loader.state.books]
     lists = [book.coupon_book_id for book in books if book.type == LIST]
     free = member_books.books_with_free_codes(unit.db, unit.organization_id, lists, unit.now) if lists else frozenset()
-    return [
+    offers = [
         Offer(
             book,
             # `facts` knows neither the unused coupons of the member nor the free codes of a list; both are read above.
             replace(
-                coupons.facts(member, book),
+                facts,
                 unused=amounts.get(book.coupon_book_id, Amounts()).unused,
                 stock_left=stock_left(book, int(book.coupon_book_id in free)),
             ),
             run.scenario.total,
         )
-        for book in books
+        for book, facts in zip(books, coupons.facts(member, books), strict=True)
     ]
+    return offers, has_all
 
 
-def offers_after(run: DryRun, offers: Iterable[Offer]) -> list[Offer]:
+def offers_after(run: DryRun, offers: Sequence[Offer]) -> list[Offer]:
     """The offers at this later point of the run, with the coupons that it has assigned since."""
-    work, later_offers = run.unit.coupons, []
-    for offer in offers:
-        book, before = work.loader.state.books[offer.book.coupon_book_id], offer.facts
-        facts = work.facts(run.member, book)
+    later_offers: list[Offer] = []
+    if not offers:
+        return later_offers
+    books = [run.unit.coupons.loader.state.books[offer.book.coupon_book_id] for offer in offers]
+    for offer, book, facts in zip(offers, books, run.unit.coupons.facts(run.member, books), strict=True):
+        before = offer.facts
         unused = before.unused + facts.assigned - before.assigned
         # The free codes of a list are not counted again.
         stock = before.stock_left if book.type == LIST else facts.stock_left
@@ -100,44 +125,83 @@ def offers_after(run: DryRun, offers: Iterable[Offer]) -> list[Offer]:
     return later_offers
 
 
-def redemptions(before: Sequence[Offer], after: Sequence[Offer]) -> list[Redemption]:
-    """The offers before the event as redemptions, usable ones first; the points after it decide what is affordable."""
-    assessed = [(offer, offer.exclusions, later.facts.points) for offer, later in zip(before, after, strict=True)]
-    assessed.sort(key=lambda offer_and_reasons: (bool(offer_and_reasons[1]), *_rank(offer_and_reasons[0].book)))
-    return [_redemption(offer, reasons, points) for offer, reasons, points in assessed[:MAX_REDEMPTIONS]]
+def redemptions(
+    before: Sequence[Offer], after: Sequence[Offer], *, has_all_offers: bool
+) -> tuple[list[Redemption], bool]:
+    """The offers before the event as redemptions, usable ones first; the points after it decide what is affordable.
+
+    Offers whose condition cannot be evaluated within the time of an event are left out. Also returns True if these are
+    the first MAX_REDEMPTIONS of all offers, False if some may have been left out.
+    """
+    deadline, is_complete = event_deadline(), True
+    usable: list[Redemption] = []
+    unusable: list[Redemption] = []
+    for offer, later in zip(before, after, strict=True):
+        try:
+            if offer.is_usable(deadline):
+                usable.append(_redemption(offer, (), later.facts.points))
+            elif len(unusable) < MAX_REDEMPTIONS:
+                unusable.append(_redemption(offer, offer.exclusions(deadline), later.facts.points))
+        except TimeExceeded:
+            is_complete = False
+        if len(usable) == MAX_REDEMPTIONS:
+            break
+    else:
+        is_complete = is_complete and has_all_offers
+    return [*usable, *unusable][:MAX_REDEMPTIONS], is_complete
 
 
 def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
-    """Find for each code whether and how it could be used for the order, before the event has any effect."""
+    """Find for each code whether and how it could be used for the order, before the event has any effect.
+
+    A code is not usable if loading its books and evaluating their conditions takes more than the time of an event.
+    """
+    deadline = event_deadline()
     coupons = COUPONS.find_all(run.unit.db, run.unit.organization_id, code=set(codes)) if codes else []
     by_code: dict[str, list[Coupon]] = {}
     for coupon in sorted(coupons, key=lambda coupon: coupon.coupon_id):
         by_code.setdefault(coupon.code or "", []).append(coupon)
     loader = run.unit.coupons.loader
     for book_id in sorted({coupon.coupon_book_id for coupon in coupons}):
+        if deadline.has_passed():
+            # None of the codes is looked at below.
+            break
         coupon_ids = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
         loader.load_by_code(loader.book(coupon_book_id=book_id), (), coupon_ids)
-    return [_presented(run, code, by_code.get(code, ())) for code in codes]
+    return [_presented(run, code, by_code.get(code, ()), deadline) for code in codes]
 
 
-def _presented(run: DryRun, code: str, coupons: Sequence[Coupon]) -> PresentedCode:
+def _presented(run: DryRun, code: str, coupons: Sequence[Coupon], deadline: Deadline) -> PresentedCode:
     """The first usable coupon with the code, which several books may have; the first one if none is usable."""
-    if not coupons:
-        unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
-        return PresentedCode(code, None, False, None, _exclusions([unknown]), None)
-    presented = [_presented_coupon(run, code, coupon) for coupon in coupons]
-    return next((coupon for coupon in presented if coupon.usable), presented[0])
+    first: PresentedCode | None = None
+    try:
+        for coupon in coupons:
+            if deadline.has_passed():
+                raise TimeExceeded
+            presented = _presented_coupon(run, code, coupon, deadline)
+            if presented.usable:
+                return presented
+            first = first or presented
+    except TimeExceeded:
+        too_long = DeadlineExceeded("The coupon books of the codes take too much time. Present fewer codes.")
+        return PresentedCode(code, None, False, None, _exclusions([too_long]), None)
+    if first is not None:
+        return first
+    unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
+    return PresentedCode(code, None, False, None, _exclusions([unknown]), None)
 
 
-def _presented_coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
-    """The code with the discount of its coupon, and the exclusions of a use by the member."""
+def _presented_coupon(run: DryRun, code: str, coupon: Coupon, deadline: Deadline) -> PresentedCode:
+    """The code with the discount of its coupon, and the exclusions of a use by the member; raises TimeExceeded."""
     work, member, total = run.unit.coupons, run.member, run.scenario.total
     book = work.loader.state.books[coupon.coupon_book_id]
     unexpired_lots = LotRange(book.coupon_book_id, coupon.coupon_id, with_expired=False)
     lot = work.loader.state.next_lot(member.member_id, unexpired_lots, 1)
     discount = discount_of(book, total, None if lot is None else lot.remaining_value)
-    attempt = Attempt(ASSIGN_AND_USE if lot is None else USE, amount_discounted=discount, order_total=total)
-    reasons: list[Refusal] = list(exclusions(book, work.facts(member, book), attempt))
+    purpose = ASSIGN_AND_USE if lot is None else USE
+    attempt = Attempt(purpose, amount_discounted=discount, order_total=total, deadline=deadline)
+    [facts] = work.facts(member, [book])
+    reasons: list[Refusal] = list(exclusions(book, facts, attempt))
     # `exclusions` does not check who has the code, and whether it has expired: trying the use does.
     command = Use(coupon=coupon, amount_discounted=discount, auto_assign=True)
     refusal = work.try_use(member.member_id, book, command)
@@ -163,12 +227,6 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
         discount=None if remaining_value_unknown else discount_of(book, offer.order_total),
         exclusion_reasons=_exclusions(reasons),
     )
-
-
-def _rank(book: CouponBook) -> tuple[bool, Decimal, int]:
-    """The sort key of books: by `rankingIndex`, books without one last, then by id."""
-    rank = book.ranking_index
-    return rank is None, rank or _ZERO, book.coupon_book_id
 
 
 def _exclusions(reasons: Iterable[Refusal]) -> list[Exclusion]:

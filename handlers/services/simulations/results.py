@@ -137,12 +137,16 @@ class NextReward:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The result of a simulation at a moment; `next_complete` is False if the search for rewards was cut short."""
+    """The result of a simulation at a moment.
+
+    `redeem_complete` and `next_complete` are False if the search for coupon books, or for rewards, was cut short.
+    """
 
     at: datetime
     earn: Earnings | None = field(metadata={"omit_none": True})
     coupons: Sequence[PresentedCode]
     redeem: Sequence[Redemption]
+    redeem_complete: bool
     next: Sequence[NextReward]
     next_complete: bool
     explain: Sequence[Mapping[str, Any]]

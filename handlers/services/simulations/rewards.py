@@ -13,7 +13,7 @@ from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.effects import ASSIGN_BADGE, ASSIGN_COUPON, MINT_POINTS, SET_TIER
 from domain.campaigns.outcomes import EVALUATED, PARTIAL
 from domain.campaigns.thresholds import TotalThreshold, only_false_threshold, thresholds_of
-from domain.expressions import Deadline
+from domain.expressions import Deadline, TimeExceeded
 from domain.missions.rules import CompiledMission
 from handlers.call import Execution
 from handlers.messages.json_text import to_json_value
@@ -32,6 +32,7 @@ from handlers.services.simulations.results import (
     Missing,
     NextReward,
 )
+from handlers.services.unit_of_work.evaluation import event_deadline
 
 MAX_REWARDS = 10
 """The maximum number of rewards that a simulation returns."""
@@ -55,19 +56,20 @@ class _Candidate:
 def next_rewards(
     execution: Execution, run: DryRun, answer: Mapping[str, Any], offers: Sequence[Offer]
 ) -> tuple[list[NextReward], bool]:
-    """The nearest rewards, and True if no candidate was left out because of the limits of trials.
+    """The nearest rewards, and True if none was left out because of the limits of trials and conditions.
 
     `answer` is the result of the event, `offers` are the coupon books after it.
     """
-    campaigns, is_complete = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, answer))
+    campaigns, tried_all = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, answer))
+    books, checked_all = _books_in_reach(offers)
     rewards_by_kind: list[Iterable[NextReward]] = [
         campaigns,
         _tiers_in_reach(run),
         _missions_in_reach(run),
-        _books_in_reach(offers),
+        books,
     ]
     rewards = [reward for kind in rewards_by_kind for reward in sorted(kind, key=lambda reward: reward.missing.amount)]
-    return rewards[:MAX_REWARDS], is_complete
+    return rewards[:MAX_REWARDS], tried_all and checked_all
 
 
 class _CampaignTrials:
@@ -202,13 +204,26 @@ def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
         yield _gift(ASSIGN_COUPON, couponBookKey=mission.coupon_book_key, amount=Decimal(1))
 
 
-def _books_in_reach(offers: Iterable[Offer]) -> Iterator[NextReward]:
-    """The coupon books for which the member lacks only points."""
-    for offer in offers:
-        missing_points, book = offer.missing_points, offer.book
-        if missing_points is not None:
+def _books_in_reach(offers: Iterable[Offer]) -> tuple[list[NextReward], bool]:
+    """The coupon books for which the member lacks only points, nearest ones first, at most MAX_REWARDS.
+
+    Also returns False if the time for conditions was used up before all books were checked.
+    """
+    deadline = event_deadline()
+    shortfalls = [(points, offer) for offer in offers if (points := offer.missing_points) is not None]
+    rewards: list[NextReward] = []
+    for missing_points, offer in sorted(shortfalls, key=lambda shortfall: shortfall[0]):
+        if len(rewards) == MAX_REWARDS:
+            break
+        try:
+            is_in_reach = offer.meets_condition(deadline)
+        except TimeExceeded:
+            return rewards, False
+        if is_in_reach:
+            book, shortfall = offer.book, Missing(POINTS, missing_points)
             gift = _gift(ASSIGN_COUPON, couponBookKey=book.coupon_book_key, amount=Decimal(1))
-            yield NextReward(COUPON_BOOK, book.coupon_book_key, book.name, Missing(POINTS, missing_points), [gift])
+            rewards.append(NextReward(COUPON_BOOK, book.coupon_book_key, book.name, shortfall, [gift]))
+    return rewards, True
 
 
 def _gift(effect_id: str, **params: Any) -> Gift:

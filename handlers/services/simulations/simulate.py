@@ -34,21 +34,27 @@ def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) 
     """
     execution = call if request.at is None else replace(call, now=request.at)
     run = DryRun(execution, request.scenario, tracing=NEXT in request.include)
-    offers = offers_of(run) if request.include & {REDEEM, NEXT} else []
+    offers, has_all_offers = offers_of(run) if request.include & {REDEEM, NEXT} else ([], True)
     coupons = presented_codes(run, request.coupon_codes)
     reader = EarningsReader(run)
     outcomes = run.evaluate()
     later_offers = offers_after(run, offers)
     earnings = reader.read(outcomes, run.holdings())
     answer = outcomes[0].answer
-    rewards, is_complete = next_rewards(execution, run, answer, later_offers) if NEXT in request.include else ([], True)
+    rewards, next_complete = (
+        next_rewards(execution, run, answer, later_offers) if NEXT in request.include else ([], True)
+    )
+    redeemable, redeem_complete = (
+        redemptions(offers, later_offers, has_all_offers=has_all_offers) if REDEEM in request.include else ([], True)
+    )
     return Simulation(
         at=execution.now,
         earn=earnings if EARN in request.include else None,
         coupons=coupons,
-        redeem=redemptions(offers, later_offers) if REDEEM in request.include else [],
+        redeem=redeemable,
+        redeem_complete=redeem_complete,
         next=rewards,
-        next_complete=is_complete,
+        next_complete=next_complete and has_all_offers,
         # Only the search for rewards needs the traces.
         explain=[{**part, "trace": {}} for part in answer["explain"]] if EXPLAIN in request.include else [],
         errors=[error for outcome in outcomes for error in outcome.answer["errors"]] if with_errors else [],

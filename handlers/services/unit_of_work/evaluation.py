@@ -220,21 +220,31 @@ def _no_effects(unit: UnitOfWork, tracked: TrackedEvent) -> Evaluation:
     return Evaluation(tiers_as_of=tiers_as_of_event(unit, tracked))
 
 
+def event_deadline() -> Deadline:
+    """A new deadline for the expressions of one event, in CPU time of this thread."""
+    return Deadline(_event_seconds, time.thread_time)
+
+
+def call_deadline() -> Deadline:
+    """A new deadline for all expressions of one call, in CPU time of this thread."""
+    return Deadline(_call_seconds, time.thread_time)
+
+
 def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
     """The deadline of an event's expressions, in CPU time of this thread: the event's own, or its call's if earlier.
 
     The time of a call begins with its first event, so that no other call of the batch uses any of it. All events of a
     dry run share the time of one event, as people wait for it. The worker has no limit for calls: no caller waits.
     """
-    event_deadline = Deadline(_event_seconds, time.thread_time)
+    of_event = event_deadline()
     execution = unit.execution
     if not execution.is_awaited:
-        return event_deadline
-    call_deadline = execution.deadlines.get(tracked.origin)
-    if call_deadline is None:
-        call_deadline = event_deadline if unit.is_dry_run else Deadline(_call_seconds, time.thread_time)
-        execution.deadlines[tracked.origin] = call_deadline
-    return event_deadline.earlier(call_deadline)
+        return of_event
+    of_call = execution.deadlines.get(tracked.origin)
+    if of_call is None:
+        of_call = of_event if unit.is_dry_run else call_deadline()
+        execution.deadlines[tracked.origin] = of_call
+    return of_event.earlier(of_call)
 
 
 def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:

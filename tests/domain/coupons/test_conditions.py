@@ -6,7 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from domain.coupons.conditions import check_condition, condition_reads_orders, context_of, holds
+from domain.coupons import conditions
+from domain.coupons.conditions import check_condition, condition_may_read_orders, context_of, holds
+from domain.expressions import Deadline, TimeExceeded
 from domain.members import Member
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import NOON
@@ -70,6 +72,32 @@ def test_a_condition_may_be_a_tree():
     assert not holds({"node": tree}, CONTEXT)
 
 
-def test_a_condition_may_read_earlier_orders():
-    assert condition_reads_orders({"expression": "member.orderCount > 2"})
-    assert not condition_reads_orders({"expression": "balances.points > 2"})
+def test_whether_a_condition_reads_earlier_orders_is_found_without_compiling_it(monkeypatch):
+    compiled_conditions = []
+    monkeypatch.setattr(conditions, "_program_of", compiled_conditions.append)
+    field = {"kind": "identifier", "name": "member"}
+    assert condition_may_read_orders({"expression": "member.orderCount > 2"})
+    assert condition_may_read_orders({"node": {"kind": "select", "operand": field, "field": "lastOrderAt"}})
+    assert not condition_may_read_orders({"expression": "balances.points > 2"})
+    assert compiled_conditions == []
+
+
+def test_after_the_deadline_a_condition_is_neither_compiled_nor_evaluated(monkeypatch):
+    seconds = 0.0
+    deadline = Deadline(1, lambda: seconds)
+    condition = {"expression": "balances.points == 50"}
+    assert holds(condition, CONTEXT, deadline)
+    seconds = 1.0
+    monkeypatch.setattr(conditions, "_program_of", None)
+    with pytest.raises(TimeExceeded):
+        holds(condition, CONTEXT, deadline)
+    assert holds({}, CONTEXT, deadline)
+
+
+def test_the_deadline_ends_the_evaluation_of_a_condition():
+    numbers = list(range(200))
+    readings = iter([0.0, 0.0, 1.0])
+    # The clock is read when the deadline is set, before the evaluation, and during it.
+    deadline = Deadline(1, lambda: next(readings))
+    with pytest.raises(TimeExceeded):
+        holds({"expression": f"{numbers}.all(n, {numbers}.exists(m, m == n))"}, CONTEXT, deadline)

@@ -19,9 +19,11 @@ from domain.coupons.eligibility import (
     MemberFacts,
     exclusions,
     exclusions_of_list,
+    is_usable,
     refuse_excluded,
 )
 from domain.coupons.refusals import DiscountTooHigh, OutOfStock, TierNotEligible
+from domain.expressions import Deadline, TimeExceeded
 from tests.builders.coupon_values import coupon_book
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
@@ -277,6 +279,30 @@ def test_a_list_of_books_excludes_a_member_who_can_neither_be_assigned_nor_use_a
         "insufficient-balance",
     ]
     assert of_list(points=Decimal(5), unused=Decimal(1), stock_left=Decimal(0)) == [OutOfStock.slug]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"valid_from_date": NOW + MOMENT},
+        {"audience_keys": ["vip"]},
+        {"tier_keys": ["gold"]},
+        {"max_usages_per_period": 0, "usage_period_type": "daily"},
+        {"usage_required_points": Decimal(1)},
+    ],
+)
+def test_the_condition_of_a_book_is_evaluated_only_if_all_other_rules_permit_a_use(fields):
+    passed_deadline = Deadline(0, lambda: 0.0)
+    condition = {"expression": "true"}
+    assert not is_usable(coupon_book(condition=condition, **fields), facts(), deadline=passed_deadline)
+    assert not is_usable(coupon_book(condition=condition), facts(stock_left=Decimal(0)), deadline=passed_deadline)
+    with pytest.raises(TimeExceeded):
+        is_usable(coupon_book(condition=condition), facts(), deadline=passed_deadline)
+
+
+def test_the_condition_of_a_book_decides_if_all_other_rules_permit_a_use():
+    assert is_usable(coupon_book(condition={"expression": "true"}), facts())
+    assert not is_usable(coupon_book(condition={"expression": "false"}), facts())
 
 
 def test_the_stock_depends_on_the_type_of_the_book():

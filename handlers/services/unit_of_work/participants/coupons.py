@@ -14,7 +14,7 @@ from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.commands import Assignment, Lock, Use
-from domain.coupons.conditions import condition_reads_orders, context_of
+from domain.coupons.conditions import condition_may_read_orders, context_of
 from domain.coupons.eligibility import MemberFacts
 from domain.coupons.locks import CouponLock
 from domain.coupons.service import CouponService
@@ -139,15 +139,20 @@ class CouponWork:
         """The book's coupon with this code, if it is loaded; raises UnknownCoupon."""
         return self.loader.state.by_code(book, code)
 
-    def facts(self, member: Member, book: CouponBook) -> MemberFacts:
-        """The facts of a member that decide about a loaded book, except how many unused coupons the member has."""
-        unit, totals = self._unit, self.loader.state.totals(member.member_id, book.coupon_book_id)
+    def facts(self, member: Member, books: Sequence[CouponBook]) -> list[MemberFacts]:
+        """The facts of a member that decide about loaded books, except how many unused coupons the member has."""
+        facts = _facts_of(self._unit, member, *books)
+        return [self._with_amounts(facts, member, book) for book in books]
+
+    def _with_amounts(self, facts: MemberFacts, member: Member, book: CouponBook) -> MemberFacts:
+        """The facts with the amounts of one book."""
+        totals = self.loader.state.totals(member.member_id, book.coupon_book_id)
         account = self._charge.account_of(book)
         points = Decimal(0)
         if account is not None:
-            points = unit.ledger.holding(member.wallet_id, account.ledger_account_id).available
+            points = self._unit.ledger.holding(member.wallet_id, account.ledger_account_id).available
         return replace(
-            _facts_of(unit, member, book),
+            facts,
             stock_left=self.loader.state.stock_left(book),
             assigned=totals.assigned,
             used_in_period=totals.used,
@@ -262,11 +267,13 @@ class CouponWork:
             transactions.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
 
 
-def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:
-    """The facts of a member that decide about a book, except those about coupons; looks up only what the book needs."""
-    tiers = tier_keys_of(unit, present_tiers(unit, member)) if book.tier_keys or book.condition else frozenset()
-    audiences: frozenset[str] = frozenset()
-    if book.audience_keys or book.condition:
+def _facts_of(unit: UnitOfWork, member: Member, *books: CouponBook) -> MemberFacts:
+    """The facts of a member that decide about books, except those about coupons; looks up only what the books need."""
+    conditions = [book.condition for book in books if book.condition]
+    tiers = audiences = frozenset[str]()
+    if conditions or any(book.tier_keys for book in books):
+        tiers = tier_keys_of(unit, present_tiers(unit, member))
+    if conditions or any(book.audience_keys for book in books):
         audiences = frozenset(audience.audience_key for audience in unit.audiences[member.member_id])
     return MemberFacts(
         at=unit.now,
@@ -274,14 +281,19 @@ def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts
         is_active=member.active,
         tier_keys=tiers,
         audience_keys=audiences,
-        context=_context(unit, member, book, tiers, audiences) if book.condition else {},
+        context=_context(unit, member, conditions, tiers, audiences) if conditions else {},
     )
 
 
 def _context(
-    unit: UnitOfWork, member: Member, book: CouponBook, tiers: frozenset[str], audiences: frozenset[str]
+    unit: UnitOfWork,
+    member: Member,
+    conditions: Iterable[Mapping[str, Any]],
+    tiers: frozenset[str],
+    audiences: frozenset[str],
 ) -> Mapping[str, Any]:
-    """The variables of the condition of a book."""
+    """The variables of the conditions of books."""
+    reads_orders = any(map(condition_may_read_orders, conditions))
     return context_of(
         member,
         balances=balances_by_name(unit.ledger, member.wallet_id, unit.configuration.accounts.values()),
@@ -289,7 +301,7 @@ def _context(
         audience_keys=audiences,
         tier_keys=tiers,
         now=unit.now,
-        orders=orders_before(unit, member, unit.now) if condition_reads_orders(book.condition) else NO_ORDERS,
+        orders=orders_before(unit, member, unit.now) if reads_orders else NO_ORDERS,
     )
 
 
