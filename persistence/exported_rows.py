@@ -330,3 +330,5 @@ def next_rows(db: Connection, kind: str, export_range: ExportRange, after: int, 
 def begin_snapshot(db: Connection) -> None:
     """Let all queries of this transaction see the records as of the first one; to be called before it."""
     db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    # Between two steps of an export, the exports of other organizations are written.
+    db.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout TO '10min'")

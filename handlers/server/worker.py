@@ -15,7 +15,7 @@ from handlers import tracing
 from handlers.server.garbage import collect_rarely
 from handlers.server.jobs import add_jobs, run_due_job
 from handlers.services.events.drain_queue import Drain
-from handlers.services.exports.write import ExportWriter
+from handlers.services.exports.write import MAX_OPEN_EXPORTS, ExportWriter
 from handlers.services.imports.work import Importer
 from handlers.services.ledger.extend_expiry import extend_running
 from handlers.services.organizations.test_clock import advance_clocks
@@ -60,8 +60,8 @@ class Worker:
         limit_evaluation(settings)
         self._engine = create_engine(
             settings.database_url,
-            # One connection for each loop, one for the snapshot of an export, one to begin a step of an import.
-            threads=len(_LOOPS) + 2,
+            # One connection for each loop, one for the snapshot of each export, one to begin a step of an import.
+            threads=len(_LOOPS) + MAX_OPEN_EXPORTS + 1,
             statement_timeout_ms=settings.statement_timeout_ms,
             lock_timeout_ms=settings.lock_timeout_ms,
             application_name="loyalty-worker",

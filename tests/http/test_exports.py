@@ -556,11 +556,59 @@ def test_the_export_of_an_organization_does_not_wait_for_all_exports_of_another_
     assert Jobs(other_organization).get(second_export)["status"] == "done"
 
 
-def test_a_stopping_worker_returns_its_export_to_the_queue(jobs, organization):
+@pytest.fixture
+def one_row_at_a_time(monkeypatch):
+    """Each step of a writer reads one row."""
+    monkeypatch.setattr(write, "STEP_SECONDS", 0)
+    monkeypatch.setattr(write, "ROWS_BETWEEN_CHECKS", 1)
+
+
+def test_a_small_export_does_not_wait_for_the_end_of_a_large_one(
+    jobs, organization, other_organization, one_row_at_a_time
+):
+    jobs.write()
+    other_jobs = Jobs(other_organization)
+    for name in ("ana", "ben", "cora", "dan", "eva"):
+        organization.member(name)
+    large = jobs.begin()
+    assert jobs.writer.step()
+    next_large, small = jobs.begin(), other_jobs.begin()
+    # A member who joins later is not in the snapshot.
+    organization.member("fay")
+    while other_jobs.get(small)["status"] != "done":
+        assert jobs.writer.step()
+    # An organization has one export at a time.
+    assert [jobs.get(path)["status"] for path in (large, next_large)] == ["running", "queued"]
+    jobs.write()
+    assert [jobs.get(path)["rows"] for path in (large, next_large)] == [5, 6]
+    assert [row["loyaltyMemberId"] for row in jobs.part(large).json["results"]] == ["ana", "ben", "cora", "dan", "eva"]
+
+
+def test_the_number_of_exports_that_are_written_alternately_is_limited(
+    jobs, organization, other_organization, one_row_at_a_time, monkeypatch
+):
+    jobs.write()
+    monkeypatch.setattr(write, "MAX_OPEN_EXPORTS", 1)
+    other_jobs = Jobs(other_organization)
     organization.member("ana")
-    path = jobs.begin()
-    while jobs.get(path)["status"] == "queued" and ExportWriter(organization.api.engine, stopping=lambda: True).step():
-        pass
+    first, second = jobs.begin(), other_jobs.begin()
+    while jobs.get(first)["status"] != "done":
+        assert other_jobs.get(second)["status"] == "queued"
+        assert jobs.writer.step()
+    jobs.write()
+    assert other_jobs.get(second)["status"] == "done"
+
+
+def test_a_stopping_worker_returns_its_exports_to_the_queue(jobs, organization, one_row_at_a_time):
+    for name in ("ana", "ben"):
+        organization.member(name)
+    path, is_stopping = jobs.begin(), False
+    writer = ExportWriter(organization.api.engine, stopping=lambda: is_stopping)
+    while jobs.get(path)["status"] == "queued":
+        assert writer.step()
+    assert jobs.get(path)["status"] == "running"
+    is_stopping = True
+    assert not writer.step()
     assert jobs.get(path)["status"] == "queued"
     # A worker that does not stop writes it.
     jobs.write()

@@ -1,17 +1,20 @@
 """Writes exports: all rows of one snapshot of the database, stored part by part.
 
-If a worker dies, another worker writes its export again from the beginning, with a new snapshot.
+Exports of several organizations are written alternately, so that a large one does not keep the others waiting. If a
+worker dies, another worker writes its exports again from the beginning, with new snapshots.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine
 
 from domain.exports import ABANDONED_AFTER, DONE, FAILED, QUEUED, RUNNING, ExportJob
 from handlers.services.exports.rows import ROWS, ExportedRow, json_line
-from handlers.services.turns import Turns
+from handlers.services.turns import Address, Turns
 from persistence import exported_rows, exports, organizations, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
@@ -19,65 +22,125 @@ from persistence.transactions import is_unavailable
 
 # A part ends with the row that reaches one of these limits, so that it can be read and sent as a whole.
 ROWS_IN_PART, CHARACTERS_IN_PART = 10_000, 2_000_000
+# After this time, which is checked after this number of rows, it is the turn of another organization.
+STEP_SECONDS, ROWS_BETWEEN_CHECKS = 1.0, 100
+MAX_OPEN_EXPORTS = 3
+"""The maximum number of exports that a worker writes alternately; each has a connection with its snapshot."""
 
 _log = logging.getLogger("loyalty.exports")
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The content of a part as lines of JSON, with the number of its rows and the id of the last one."""
+
+    content: str
+    rows: int
+    last_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenExport:
+    """An export that this worker writes: the connection with its snapshot, and the parts that are not stored yet.
+
+    A None among the parts is a place at which another export can be written first.
+    """
+
+    job: ExportJob
+    db: Connection
+    parts: Iterator[_Part | None]
+
+
 class ExportWriter:
-    """Writes exports, one after the other; `stopping` returns True once the worker is to end."""
+    """Writes exports, at most one of each organization at once; `stopping` returns True once the worker is to end."""
 
     def __init__(self, engine: Engine, stopping: Callable[[], bool]) -> None:
         self._engine = engine
         self._stopping = stopping
         self._turns = Turns()
+        self._open_exports: dict[Address, _OpenExport] = {}
 
     def step(self) -> bool:
-        """Write an export of the organization served longest ago; False if no export waits, or the worker is to end."""
-        job = transactions.run(self._engine, self._claim)
-        if job is None:
-            return False
-        try:
-            return self._write(job)
-        except Exception as error:
-            if is_unavailable(error):
-                raise
-            _log.exception("the export %s failed", job.export_id)
-            self._run_if_mine(job, lambda db, current: EXPORTS.end(db, current, FAILED, datetime.now(UTC)))
-            return True
+        """Write the next rows of an export, of the organization served longest ago.
 
-    def _claim(self, db: Connection) -> ExportJob | None:
-        """Claim an export of the organization served longest ago; None if no export waits."""
+        Returns False if no export waits, or the worker is to end.
+        """
+        job = None if self._stopping() else transactions.run(self._engine, self._next_job)
+        if job is not None:
+            try:
+                self._write(job)
+            except Exception as error:
+                self._close(job)
+                if is_unavailable(error):
+                    raise
+                _log.exception("the export %s failed", job.export_id)
+                self._run_if_mine(job, lambda db, current: EXPORTS.end(db, current, FAILED, datetime.now(UTC)))
+        if self._stopping():
+            self._return_to_queue()
+            return False
+        return job is not None
+
+    def _next_job(self, db: Connection) -> ExportJob | None:
+        """Return the job of an open export, or claim a waiting one, of the organization served longest ago.
+
+        Returns None if no export waits.
+        """
         now = datetime.now(UTC)
-        for address in self._turns.sort(EXPORTS.find_waiting(db, abandoned=now - ABANDONED_AFTER)):
-            job = exports.claim(db, *address, now)
+        waiting = EXPORTS.find_waiting(db, abandoned=now - ABANDONED_AFTER)
+        busy_organizations = {organization_id for organization_id, _ in self._open_exports}
+        for address in self._turns.sort([*self._open_exports, *waiting]):
+            job = None
+            if address in self._open_exports:
+                job = self._open_exports[address].job
+            elif len(self._open_exports) < MAX_OPEN_EXPORTS and address[0] not in busy_organizations:
+                job = exports.claim(db, *address, now)
             if job is not None:
                 self._turns.note(job.organization_id)
                 return job
         return None
 
-    def _write(self, job: ExportJob) -> bool:
-        """Write an export; False if the worker is to end before it is done."""
-        with self._engine.connect() as db:
-            exported_rows.begin_snapshot(db)
-            now = organizations.find_time(db, job.organization_id)
-            export_range = ExportRange(job.organization_id, job.after, job.updated_from, job.filters, now)
-            for content, rows, last_id in _parts(ROWS[job.kind](db, export_range)):
-                if self._stopping():
-                    # Another worker continues it.
-                    self._run_if_mine(
-                        job, lambda db, current: EXPORTS.store(db, current, {"status": QUEUED}, datetime.now(UTC))
-                    )
-                    return False
-                if not self._add_part(job, content, rows, last_id):
-                    return True
+    def _write(self, job: ExportJob) -> None:
+        """Write rows of an export until the time of the step is over or the export is done."""
+        end = time.monotonic() + STEP_SECONDS
+        for part in self._open(job).parts:
+            if part is not None and not self._add_part(job, part):
+                self._close(job)
+                return
+            if time.monotonic() >= end or self._stopping():
+                # Shows other workers that the export is not abandoned.
+                self._run_if_mine(job, lambda db, current: EXPORTS.store(db, current, {}, datetime.now(UTC)))
+                return
+        self._close(job)
         self._run_if_mine(job, _finish)
-        return True
 
-    def _add_part(self, job: ExportJob, content: str, rows: int, last_id: int) -> bool:
+    def _open(self, job: ExportJob) -> _OpenExport:
+        """The open export of the job; opened if the job was claimed just now."""
+        address = _address(job)
+        if address not in self._open_exports:
+            db = self._engine.connect()
+            self._open_exports[address] = _OpenExport(job, db, _parts(_rows_of(db, job)))
+        return self._open_exports[address]
+
+    def _close(self, job: ExportJob) -> None:
+        """End the snapshot of an export, if it is open."""
+        open_export = self._open_exports.pop(_address(job), None)
+        if open_export is not None:
+            open_export.db.close()
+
+    def _return_to_queue(self) -> None:
+        """Let another worker write the open exports."""
+        for open_export in list(self._open_exports.values()):
+            self._close(open_export.job)
+            self._run_if_mine(
+                open_export.job,
+                lambda db, current: EXPORTS.store(db, current, {"status": QUEUED}, datetime.now(UTC)),
+            )
+
+    def _add_part(self, job: ExportJob, part: _Part) -> bool:
         """Store a part; False, without storing it, if another attempt has begun or the export was cancelled."""
 
         def add(db: Connection) -> bool:
-            return exports.add_part(db, job, content, rows, last_id, datetime.now(UTC))
+            return exports.add_part(db, job, part.content, part.rows, part.last_id, datetime.now(UTC))
 
         return transactions.run(self._engine, add)
 
@@ -98,16 +161,30 @@ def _finish(db: Connection, job: ExportJob) -> None:
     _log.info("the export %s is done: %s rows in %s parts", job.export_id, job.rows, job.parts)
 
 
-def _parts(rows: Iterator[ExportedRow]) -> Iterator[tuple[str, int, int]]:
-    """The content of each part as lines of JSON, with the number of its rows and the id of the last one."""
+def _address(job: ExportJob) -> Address:
+    return job.organization_id, job.export_id
+
+
+def _rows_of(db: Connection, job: ExportJob) -> Iterator[ExportedRow]:
+    """The rows of an export, in a snapshot that begins with the first row."""
+    exported_rows.begin_snapshot(db)
+    now = organizations.find_time(db, job.organization_id)
+    export_range = ExportRange(job.organization_id, job.after, job.updated_from, job.filters, now)
+    yield from ROWS[job.kind](db, export_range)
+
+
+def _parts(rows: Iterator[ExportedRow]) -> Iterator[_Part | None]:
+    """The parts of the rows; None after every ROWS_BETWEEN_CHECKS rows."""
     lines: list[str] = []
     characters, last_id = 0, 0
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         line = json_line(row)
         lines.append(line)
         characters, last_id = characters + len(line), row.row_id
         if len(lines) >= ROWS_IN_PART or characters >= CHARACTERS_IN_PART:
-            yield "".join(lines), len(lines), last_id
+            yield _Part("".join(lines), len(lines), last_id)
             lines, characters = [], 0
+        if number % ROWS_BETWEEN_CHECKS == 0:
+            yield None
     if lines:
-        yield "".join(lines), len(lines), last_id
+        yield _Part("".join(lines), len(lines), last_id)
