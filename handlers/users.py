@@ -45,15 +45,19 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
 
 
 def _hash_password(context: RequestContext) -> str | None:
-    """Hash the password of a request; None if it has none. Refuses a password that is too weak."""
+    """Hash the password of a request; None if it has none. Refuses a weak password of a new user."""
     body: NewUser | PasswordReset = context.body
     if body.password is None:
         return None
-    names = (body.name, body.email, body.user_name) if isinstance(body, NewUser) else ()
-    fault = passwords.password_fault(body.password, names)
+    if isinstance(body, NewUser):
+        _refuse_weak_password(body.password, body)
+    return passwords.hash_password(body.password)
+
+
+def _refuse_weak_password(password: str, user: passwords.HasKnownTexts) -> None:
+    fault = passwords.password_fault(password, user)
     if fault is not None:
         raise InvalidRequest([FieldFault(f"password {fault}", pointer="/password")])
-    return passwords.hash_password(body.password)
 
 
 @operation("createUser", answer=created_user, before_transaction=_hash_password, audit="user")
@@ -108,6 +112,7 @@ def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> Sho
 @operation("resetUserPassword", before_transaction=_hash_password, audit="user")
 def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result: str) -> None:
     """Replace the password of a user; that of a person is temporary unless `permanent` is true."""
+    _refuse_weak_password(body.password, user)
     change_users.reset_password(call, user, body.permanent, hook_result)
 
 

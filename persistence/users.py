@@ -82,6 +82,7 @@ class Credentials:
     user_id: int
     auth_client_id: str
     name: str
+    nickname: str | None
     email: str | None
     user_name: str | None
     password_hash: str | None

@@ -6,9 +6,10 @@ choose are stored by argon2id, which is slow on purpose and runs outside of data
 
 import hashlib
 import hmac
+import re
 import secrets
-from collections.abc import Iterable
 from functools import cache
+from typing import Protocol
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -21,8 +22,33 @@ _FAST = "sha256:"
 _MIN_SCORE = 3
 # The time of the estimate grows with the square of the length, so only these first characters are estimated.
 _ESTIMATED_LENGTH = 40
+_SEPARATORS = re.compile(r"[\W_]+")
 
 _HASHER = PasswordHasher()
+
+
+class HasKnownTexts(Protocol):
+    """A user with the texts that others know about the user; they make a password easier to guess."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    @property
+    def nickname(self) -> str | None:
+        """The nickname."""
+
+    @property
+    def user_name(self) -> str | None:
+        """The user name."""
+
+    @property
+    def email(self) -> str | None:
+        """The email address."""
+
+    @property
+    def auth_client_id(self) -> str:
+        """The client id."""
 
 
 def new_secret() -> str:
@@ -64,23 +90,30 @@ def is_outdated(stored_hash: str) -> bool:
     return not stored_hash.startswith(_FAST) and _HASHER.check_needs_rehash(stored_hash)
 
 
-def password_fault(password: str, about: Iterable[str | None] = ()) -> str | None:
-    """The fault of a password that a person chose, as the end of a sentence; None if it is strong enough.
-
-    `about` are texts that others know about the user, such as the name: they make a password easier to guess.
-    """
+def password_fault(password: str, user: HasKnownTexts) -> str | None:
+    """The fault of a password that a person chose, as the end of a sentence; None if it is strong enough for `user`."""
     if not SHORTEST <= len(password) <= LONGEST:
         return f"has not {SHORTEST} to {LONGEST} characters"
     if is_generated(password):
         return f"begins with {SECRET_PREFIX}, as only secrets that the server made do"
     from zxcvbn import zxcvbn
 
-    known_words = [word for text in about if text for word in (text[:100], *text[:100].replace("@", " ").split())]
-    estimate = zxcvbn(password[:_ESTIMATED_LENGTH], user_inputs=known_words)
+    estimate = zxcvbn(password[:_ESTIMATED_LENGTH], user_inputs=_known_words(user))
     if estimate["score"] < _MIN_SCORE:
         hint = estimate["feedback"]["warning"].rstrip(".")
         return "is too easy to guess" + (f": {hint[0].lower()}{hint[1:]}" if hint else "")
     return None
+
+
+def _known_words(user: HasKnownTexts) -> list[str]:
+    """The texts that others know about a user, cut like the estimated password, and the words in them."""
+    texts = (user.name, user.nickname, user.user_name, user.email, user.auth_client_id)
+    return [
+        word
+        for text in texts
+        if text
+        for word in (text[:_ESTIMATED_LENGTH], *filter(None, _SEPARATORS.split(text[:100])))
+    ]
 
 
 def _verified(stored_hash: str, password: str) -> bool:

@@ -145,7 +145,7 @@ def _check_new_password(user: Credentials, secret: str, new_password: str) -> No
     """Refuse a new password of an API user, and one that is weak or the current one; raises TokenRefused."""
     if user.is_api_user:
         raise TokenRefused(400, "invalid_request", "The secret of an API user is changed by resetUserPassword.")
-    fault = passwords.password_fault(new_password, (user.name, user.email, user.user_name, user.auth_client_id))
+    fault = passwords.password_fault(new_password, user)
     if new_password == secret:
         fault = "is the present password"
     if fault is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta
 
 import jwt
@@ -348,6 +349,25 @@ class TestPasswords:
         users.sign_in(ana, new_password=PASSWORD, scope="admin", expect=400)
         # The temporary password of the first request is still valid.
         users.sign_in(ana, new_password=PASSWORD)
+
+    @pytest.mark.parametrize("field", ["name", "nickname", "userName", "email", "authClientId"])
+    def test_a_password_made_of_a_text_of_the_user_is_refused(self, users, field):
+        text = f"zblorth.{uuid.uuid4().hex[:6]}@kvwmtr.example"
+        fields = {"email": address(), field: text}
+        new_user = user_body(password=text, **fields)
+        assert users.surface.post("/users", new_user, expect=400)["detail"].startswith("password is too easy to guess")
+        ana = users.create(password=PASSWORD, **fields)
+        reset = {"password": text, "permanent": True}
+        problem = users.surface.put(f"/users/{ana['userId']}/password", reset, expect=400)
+        assert problem["detail"].startswith("password is too easy to guess")
+        refusal = users.sign_in(ana, new_password=text, expect=400).json
+        assert refusal["error_description"].startswith("The new_password is too easy to guess")
+        users.sign_in(ana)
+
+    def test_words_of_the_known_texts_do_not_make_a_password(self, users):
+        new_user = user_body(nickname="zblorth.kvwmtr", password="KvwmtrZblorth")
+        problem = users.surface.post("/users", new_user, expect=400)
+        assert problem["detail"].startswith("password is too easy to guess")
 
     def test_a_password_is_reset_by_setting_another_one(self, users):
         ana, till = users.person(roles=["members:read"]), users.create()
