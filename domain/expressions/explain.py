@@ -20,9 +20,9 @@ from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLite
 from domain.expressions.types import Type
 
 Trace = dict[str, Any]
-"""JSON: `expression`, `labelledExpression`, `at`, `value` or `error` {code, message, at}, and where there are any
-`operator` (the sign or macro), `children` (the parts that were evaluated) and `elements` (the first ten passes of a
-macro, each with its `element`)."""
+"""JSON in which numbers may be Decimal: `expression`, `labelledExpression`, `at`, `value` or `error` {code, message,
+at}, and where there are any `operator` (the sign or macro), `children` (the parts that were evaluated) and `elements`
+(the first ten passes of a macro, each with its `element`)."""
 
 MAX_CHARACTERS = 250_000
 """Maximum number of characters of all explanations of an event; then parts are omitted, and values shown as "…"."""
@@ -166,15 +166,13 @@ class _Explainer(Interpreter):
 
 
 def shorten(value: Any, characters: CharacterBudget | None = None, depth: int = 0) -> Any:
-    """A value as JSON of bounded size: decimals, times and durations as texts, long lists and texts cut with "…"."""
+    """A value of bounded size: times and durations as texts, decimals unchanged, long lists and texts cut with "…"."""
     characters = characters or CharacterBudget()
     if characters.remaining <= 0:
         return "…"
     characters.take(min(len(value), _SHOWN_TEXT) if isinstance(value, str) else _CHARACTERS_OF_OTHER_VALUE)
     if isinstance(value, str):
         return value if len(value) <= _SHOWN_TEXT else value[:_SHOWN_TEXT] + "…"
-    if isinstance(value, Decimal):
-        return DECIMALS.to_sci_string(value)
     if isinstance(value, datetime):
         return timestamp_to_text(value) if value.tzinfo else value.isoformat()
     if isinstance(value, timedelta):
@@ -190,7 +188,7 @@ def shorten(value: Any, characters: CharacterBudget | None = None, depth: int = 
         pairs = list(islice(value.items(), _SHOWN_ITEMS))
         fields = {str(key)[:_SHOWN_TEXT]: shorten(item, characters, depth + 1) for key, item in pairs}
         return fields if len(value) <= _SHOWN_ITEMS else fields | {"…": "…"}
-    return value if value is None or isinstance(value, bool) else _shorten_other(value)
+    return value if value is None or isinstance(value, bool | Decimal) else _shorten_other(value)
 
 
 def _shorten_other(value: Any) -> Any:
@@ -259,7 +257,7 @@ def _in_words(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, list | dict) or value == "…":
         return None
-    text = str(value)
+    text = DECIMALS.to_sci_string(value) if isinstance(value, Decimal) else str(value)
     if len(text) > _SENTENCE_TEXT:
         return text[:_SENTENCE_TEXT] + "…"
     return text or '""'

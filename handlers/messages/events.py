@@ -143,7 +143,7 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
         "actionId": None if explanation.action is None else explanation.action.action_id,
         "actionName": None if explanation.action is None else explanation.action.name,
         "applied": explanation.applied,
-        "trace": explanation.trace or {},
+        "trace": to_json_value(explanation.trace or {}),
     }
     if explanation.reason is not None:
         start, end = explanation.reason.at or (None, None)

@@ -543,7 +543,7 @@ def test_a_dry_run_explains_every_campaign_and_action(shop, member):
     assert big["actionId"] == matching["actions"][0]["actionId"]
     assert (big["reason"]["start"], big["reason"]["end"]) == (0, len("order.total >= 20"))
     assert big["reason"]["label"] == "not true: order total is at least 20 (it is 4.50)"
-    assert big["reason"]["actual"][0]["value"] == "4.50"
+    assert big["reason"]["actual"][0]["value"] == Decimal("4.5")
     assert big["trace"]["value"] is False
     assert explain[matching["campaignId"], "Small"]["applied"] is True
     assert explain[matching["campaignId"], None]["applied"] is True

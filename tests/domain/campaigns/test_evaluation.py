@@ -227,7 +227,7 @@ def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
     assert reason.code == "CONDITION_FALSE"
     assert rule[slice(*reason.at)] == "order.total < 5"
     assert reason.label == "not true: order total is less than 5 (it is 7)"
-    assert reason.actual[0]["value"] == "7"
+    assert reason.actual[0]["value"] == 7
     assert evaluation.explanations[1].trace["value"] is False
 
 

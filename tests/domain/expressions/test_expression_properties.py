@@ -315,7 +315,7 @@ def test_an_explanation_agrees_with_the_run(text, context):
     if check(node, ENVIRONMENT).faults:
         return
     trace = explain(node, ENVIRONMENT, context, FUNCTIONS)
-    json.dumps(trace, allow_nan=False)
+    json.dumps(trace, allow_nan=False, default=Decimal.__str__)
     why = reason(trace)
     try:
         value = Program(check(node, ENVIRONMENT), ENVIRONMENT, None).run(context, functions=FUNCTIONS)
