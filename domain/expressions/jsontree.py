@@ -23,6 +23,7 @@ from domain.expressions.check import Analysis
 from domain.expressions.errors import ExpressionError, Fault
 from domain.expressions.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
 from domain.expressions.literals import spell
+from domain.expressions.numbers import is_decimal_text
 from domain.expressions.parse import parse
 from domain.expressions.program import to_text
 from domain.expressions.tree import (
@@ -255,7 +256,7 @@ def _int(value: object, path: str) -> int:
 
 
 def _decimal(value: object, path: str) -> Decimal:
-    if isinstance(value, str) and len(value) <= 100:
+    if isinstance(value, str) and is_decimal_text(value):
         try:
             value = Decimal(value)
         except InvalidOperation:

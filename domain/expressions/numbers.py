@@ -4,6 +4,7 @@ Nothing here uses the decimal context of the thread: every operation goes throug
 """
 
 import decimal
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +22,7 @@ _MAX_PLAIN_EXPONENT = 40
 # Maximum lengths of texts that are converted, so that a conversion costs little. They leave space for leading zeros.
 _MAX_INT_DIGITS = 40
 _MAX_DECIMAL_TEXT = 100
+_DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def int64(value: int) -> int:
@@ -62,7 +64,7 @@ def modulo(left: Decimal | int, right: Decimal | int) -> Decimal:
 
 def exact(value: Decimal | int | str) -> Decimal:
     """The value as a decimal; refuses anything but a finite number."""
-    result = DECIMALS.create_decimal(value.strip() if isinstance(value, str) else value)
+    result = DECIMALS.create_decimal(value)
     if not result.is_finite():
         raise EvaluationError("invalid", "not a finite number")
     return result
@@ -115,9 +117,14 @@ def int_from_text(text: str) -> int:
     return int64(int(text))
 
 
+def is_decimal_text(text: str) -> bool:
+    """True for a number in ASCII digits, such as `-1.50` or `1e3`, without blanks and of at most 100 characters."""
+    return len(text) <= _MAX_DECIMAL_TEXT and _DECIMAL_TEXT.fullmatch(text) is not None
+
+
 def decimal_from_text(text: str) -> Decimal:
     """The decimal in a text; raises EvaluationError if it is not a finite number."""
-    if len(text) > _MAX_DECIMAL_TEXT or not text.isascii() or "_" in text:
+    if not is_decimal_text(text):
         raise EvaluationError("invalid", "the text is not a number")
     try:
         return exact(text)

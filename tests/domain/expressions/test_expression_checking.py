@@ -117,6 +117,8 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("duration('1d')", [("'1d'", 'a duration is written like "36h", "1h30m" or "90s"')]),
         ("duration('1ns')", [("'1ns'", "a duration has no parts smaller than a microsecond")]),
         ("decimal('1,5')", [("'1,5'", "the text is not a number")]),
+        ("decimal(' 1')", [("' 1'", "the text is not a number")]),
+        ("decimal('Infinity')", [("'Infinity'", "the text is not a number")]),
         ("int('1.5')", [("'1.5'", "the text is not an integer")]),
         ("bool('yes')", [("'yes'", 'the text is not "true" or "false"')]),
         ("round(1.5, 99)", [("99", "round() takes -34 to 34 digits")]),

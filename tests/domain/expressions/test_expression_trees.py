@@ -324,7 +324,7 @@ def test_a_decimal_may_have_100_characters():
     assert from_tree({"kind": "constant", "type": "decimal", "value": "1.5".zfill(100)}).value == Decimal("1.5")
 
 
-@pytest.mark.parametrize("value", ["ten", "1,5", "", "1" * 101])
+@pytest.mark.parametrize("value", ["ten", "1,5", "", "1_0", "٤", " 1", "1\n", "1" * 101])
 def test_a_decimal_that_is_not_the_text_of_a_number_is_refused(value):
     with pytest.raises(ExpressionError) as caught:
         from_tree({"kind": "constant", "type": "decimal", "value": value})
