@@ -148,7 +148,7 @@ def _bool_from_text(text: str) -> bool:
     try:
         return _TRUTH[text]
     except KeyError:
-        raise EvaluationError("invalid", 'the text is not "true" or "false"') from None
+        raise EvaluationError("invalid", f"the text is not one of {', '.join(_TRUTH)}") from None
 
 
 def _require_value(value: Any) -> Any:
