@@ -64,7 +64,7 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
     assert supply(points) == Decimal("250.5")
     problem = points.revert(row["ledgerTransactionId"], expect=409)
     assert problem["type"] == "/problems/not-revertible"
-    assert problem["detail"].endswith(" cannot be reverted: it moves no points.")
+    assert problem["detail"].endswith(" cannot be reverted: it records a change of the account.")
     assert points.rows(include="lots")[0]["lots"] == {"count": 0, "consumed": []}
     assert points.verify() == []
 

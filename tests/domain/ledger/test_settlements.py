@@ -279,7 +279,7 @@ def test_a_reverted_mint_takes_from_its_own_lots_first():
     [
         (stored_transaction(REVERT, from_wallet_id=ANA), "is a revert"),
         (stored_transaction(BURN, is_expiry=True), "is an expiry"),
-        (stored_transaction(BURN, from_wallet_id=None), "moves no points"),
+        (stored_transaction(BURN, from_wallet_id=None), "records a change of the account"),
     ],
 )
 def test_a_transaction_that_cannot_be_reverted_is_refused(transaction, why):
