@@ -193,9 +193,9 @@ def report_range(
 
 
 def days_of(report_range: ReportRange) -> list[Day]:
-    """The days of a range, in order; raises InvalidRequest for more than `MOST_DAYS` of them."""
+    """The days of a range, in order; raises InvalidRequest for a range that is longer than `MOST_DAYS` whole days."""
     if (report_range.end - report_range.begin).days > MOST_DAYS:
-        fault = f"sinceFrom is more than {MOST_DAYS:,} days before sinceTo, and a series has at most so many"
+        fault = f"sinceFrom is {MOST_DAYS + 1:,} days or more before sinceTo; request a shorter range"
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
     days: list[Day] = []
     begin = report_range.begin

@@ -129,13 +129,14 @@ def test_the_last_day_of_the_calendar_is_a_day():
     assert first[0].begin == datetime.min.replace(tzinfo=UTC)
 
 
-def test_a_series_has_at_most_3660_days():
+def test_a_series_covers_less_than_3661_times_24_hours():
     begin = utc(2016, 1, 1)
     assert len(days_of(ReportRange(begin, begin + timedelta(days=3_660)))) == 3_660
+    assert len(days_of(ReportRange(begin, begin + timedelta(days=3_660, hours=23)))) == 3_661
     with pytest.raises(InvalidRequest) as caught:
         days_of(ReportRange(begin, begin + timedelta(days=3_661)))
     assert [(fault.parameter, fault.detail) for fault in caught.value.faults] == [
-        ("sinceFrom", "sinceFrom is more than 3,660 days before sinceTo, and a series has at most so many.")
+        ("sinceFrom", "sinceFrom is 3,661 days or more before sinceTo; request a shorter range.")
     ]
 
 
