@@ -186,6 +186,7 @@ ENVIRONMENT = Environment(
         "now": TIMESTAMP,
     },
     labels={
+        "orderAfter": "order after discounts",
         "balances": "balance of",
         "balancesAfter": "balance so far of",
         "badges": "badges of",

@@ -99,7 +99,9 @@ _METHODS = {
     "startOf": ("the start of the {1} of {0}", "the start of the {1} of {0} in {2}"),
     "endOf": ("the end of the {1} of {0}", "the end of the {1} of {0} in {2}"),
 }
+_LEAST_AND_GREATEST = {"min": "the least of ", "max": "the greatest of "}
 _FUNCTIONS_OF_UNITS = frozenset({"startOf", "endOf"})
+_ARITHMETIC = frozenset("+-*/%")
 _NEGATED = {
     "contains": "{0} does not contain {1}",
     "startsWith": "{0} does not start with {1}",
@@ -166,27 +168,51 @@ class _Labeller:
         word = kind.fields[node.field].label if isinstance(kind, ObjectOf) and node.field in kind.fields else node.field
         if isinstance(target, Identifier) and scope.get(target.name) == "":
             return word
-        return f"{self.operand(target, scope)} {word}".strip()
+        return f"{self.operand(target, scope, is_followed=True)} {word}".strip()
 
-    def operand(self, node: Node, scope: Scope) -> str:
-        """A part within a phrase: in parentheses if it is an operation, except a subscript."""
+    def operand(self, node: Node, scope: Scope, *, is_followed: bool = False) -> str:
+        """A part within a phrase: in parentheses if it is an operation, except a subscript.
+
+        A part that `is_followed` by words of the phrase is also in parentheses if people would take them for its own.
+        """
         text = self.text(node, scope)
-        return f"({text})" if is_operator(node) and node.function != "[]" else text  # type: ignore[attr-defined]
+        is_operation = isinstance(node, FunctionCall) and is_operator(node) and node.function != "[]"
+        return f"({text})" if is_operation or (is_followed and self.is_open(node)) else text
+
+    def is_open(self, node: Node) -> bool:
+        """True if a function, macro or element ends with an operand: what follows could be taken for a part of that."""
+        if isinstance(node, Macro):
+            return node.function == "map"
+        if not isinstance(node, FunctionCall):
+            return False
+        if is_operator(node):
+            return node.function == "[]" and self.is_element(node)
+        if node.function == "dyn" and node.target is None and node.args:
+            return self.is_open(node.args[0])
+        return not _is_moment(node) and self.template(node).endswith("}")
+
+    def is_element(self, node: FunctionCall) -> bool:
+        """True for an element of a list at a constant place."""
+        values, index = node.args
+        return isinstance(index, Constant) and isinstance(self.analysis.type_of(values), ListOf)
 
     def operands(self, node: FunctionCall, scope: Scope) -> list[str]:
-        """The parts of a call, each in parentheses where the tree needs them."""
+        """The parts of a call, each in parentheses where the tree needs them or people would misread the phrase."""
         if not is_operator(node):
-            return [self.operand(part, scope) for part in parts(node)]
+            template = self.template(node)
+            is_list = node.target is None and node.function in _LEAST_AND_GREATEST
+            return [
+                self.operand(part, scope, is_followed=is_list or not template.endswith(f"{{{i}}}"))
+                for i, part in enumerate(parts(node))
+            ]
         # People would misread "a or b and c": chains inside chains are always in parentheses.
-        chained = node.function in CHAINS
-        return [
-            self.nested(part, level(part) < least or (chained and _is_chain(part)), scope)
-            for part, least in slots(node)
-        ]
-
-    def nested(self, node: Node, enclosed: bool, scope: Scope) -> str:
-        text = self.text(node, scope)
-        return f"({text})" if enclosed and is_operator(node) else text
+        chained, is_arithmetic = node.function in CHAINS, node.function in _ARITHMETIC
+        result = []
+        for part, least in slots(node):
+            enclosed = is_operator(part) and (level(part) < least or (chained and _is_chain(part)))
+            text = self.text(part, scope)
+            result.append(f"({text})" if enclosed or (is_arithmetic and self.is_open(part)) else text)
+        return result
 
     def call(self, node: FunctionCall, scope: Scope) -> str:
         name, args = node.function, node.args
@@ -208,30 +234,32 @@ class _Labeller:
         return self.phrase(node, scope)
 
     def phrase(self, node: FunctionCall, scope: Scope) -> str:
-        """The template of a function or operator, filled with the operands; without a template, the call as a text."""
+        """The template of a function or operator, filled with the operands."""
         name, values = node.function, self.operands(node, scope)
         if is_operator(node):
             compares_times = name in _TIMES and self.analysis.type_of(node.args[0]) == TIMESTAMP
             return (_TIMES if compares_times else _SIGNS)[name].format(*values)
-        if node.target is None and name in ("timestamp", "duration") and isinstance(node.args[0], Constant):
-            return str(node.args[0].value)
-        if node.target is None and name in ("min", "max"):
-            return f"the {'least' if name == 'min' else 'greatest'} of {' and '.join(values)}"
-        if name == "size" and len(values) == 1 and self.analysis.type_of(next(parts(node))) == STRING:
-            return f"length of {values[0]}"
-        host = self.environment.functions.get(name) if node.target is None else None
-        if host is not None:
-            return host.label.format(*values) if host.label else f"{name}({', '.join(values)})"
+        if _is_moment(node):
+            return str(node.args[0].value)  # type: ignore[attr-defined]
         if node.target is not None and name in _FUNCTIONS_OF_UNITS and isinstance(node.args[0], Constant):
             values[1] = str(node.args[0].value)
-        argument_count = len(node.args)
-        templates = (_METHODS if node.target is not None else _CALLS).get(name, ())
+        return self.template(node).format(*values)
+
+    def template(self, node: FunctionCall) -> str:
+        """The template of a function with a place for each operand; a call for a function without words."""
+        name, places = node.function, [f"{{{i}}}" for i, _ in enumerate(parts(node))]
+        if node.target is None and name in _LEAST_AND_GREATEST:
+            return _LEAST_AND_GREATEST[name] + " and ".join(places)
+        if name == "size" and len(places) == 1 and self.analysis.type_of(next(parts(node))) == STRING:
+            return "length of {0}"
+        host = self.environment.functions.get(name) if node.target is None else None
+        templates = (_METHODS if node.target is not None else _CALLS).get(name, ()) if host is None else (host.label,)
         for template in templates:
             # The template for this number of operands has a place for the last operand, and none for a further one.
-            if f"{{{len(values) - 1}}}" in template and f"{{{len(values)}}}" not in template:
-                return template.format(*values)
-        arguments = ", ".join(values[-argument_count:] if argument_count else [])
-        return f"{values[0]}.{name}({arguments})" if node.target is not None else f"{name}({arguments})"
+            if places and places[-1] in template and f"{{{len(places)}}}" not in template:
+                return template
+        arguments = ", ".join(places if node.target is None else places[1:])
+        return f"{name}({arguments})" if node.target is None else f"{{0}}.{name}({arguments})"
 
     def equality(self, node: FunctionCall, scope: Scope) -> str:
         left, right = node.args
@@ -263,11 +291,11 @@ class _Labeller:
 
     def element(self, node: FunctionCall, scope: Scope) -> str:
         values, index = node.args
-        text = self.operand(values, scope)
+        if self.is_element(node) and isinstance(index, Constant) and not isinstance(index.value, str):
+            return f"element {index.value} of {self.operand(values, scope)}, counted from 0"
+        text = self.operand(values, scope, is_followed=True)
         if isinstance(index, Constant) and isinstance(index.value, str):
             return f"{text} {index.value}"
-        if isinstance(index, Constant) and isinstance(self.analysis.type_of(values), ListOf):
-            return f"element {index.value} of {text}, counted from 0"
         return f"{text} [{self.text(index, scope)}]"
 
     def macro(self, node: Macro, scope: Scope) -> str:
@@ -289,6 +317,12 @@ class _Labeller:
 
 def _is_chain(node: Node) -> bool:
     return isinstance(node, FunctionCall) and node.target is None and node.function in CHAINS
+
+
+def _is_moment(node: FunctionCall) -> bool:
+    """True for a time or duration that is written as a constant, such as `duration("1h")`."""
+    is_conversion = node.target is None and node.function in ("timestamp", "duration")
+    return is_conversion and bool(node.args) and isinstance(node.args[0], Constant)
 
 
 def _dotted(node: Node) -> str:

@@ -49,7 +49,7 @@ from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNC
         ),
         (
             "round(order.items.filter(i, i.gift).map(i, i.total).sum() * 0.05, 2)",
-            "(sum of total of each of order items with (gift) × 0.05) rounded to 2 decimals",
+            "((sum of total of each of order items with (gift)) × 0.05) rounded to 2 decimals",
         ),
         ("(order.total + 1) * 2", "(order total + 1) × 2"),
         ("now - age < now", "the current time − age is before the current time"),
@@ -59,10 +59,23 @@ from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNC
         ('balances["points"] >= 100', "balance of points is at least 100"),
         ("count > 1 ? 5 : 10", "5 if count is more than 1, otherwise 10"),
         ("max(count, 3)", "the greatest of count and 3"),
+        ("min(order.total, 50) * 2", "(the least of order total and 50) × 2"),
+        ("-max(order.total, 5) - 3", "−(the greatest of order total and 5) − 3"),
+        ("order.items.map(i, i.total).sum() * 2", "(sum of total of each of order items) × 2"),
+        ("order.items[0].total >= 20", "(element 0 of order items, counted from 0) total is at least 20"),
+        ("payload.l[0] * 2", "payload l [0] × 2"),
+        ("payload.l.map(x, x)[count]", "(it of each of payload l) [count]"),
+        ("round(min(count, 3), 2)", "(the least of count and 3) rounded to 2 decimals"),
+        ("abs(min(count, 3))", "absolute value of the least of count and 3"),
+        ("min(3, max(count, 1))", "the least of 3 and (the greatest of count and 1)"),
+        ("dyn(abs(count)) * 2", "(absolute value of count) × 2"),
+        ("round(order.total) * 2", "order total rounded × 2"),
+        ('now - duration("1h")', "the current time − 1h"),
+        ("abs(count).foo()", "(absolute value of count).foo()"),
         ("order.tags.size() > 1", "number of order tags is more than 1"),
         ("order.coupon.size() > 1", "length of order coupon is more than 1"),
         ("-count", "−count"),
-        ("order.items[0].total", "element 0 of order items, counted from 0 total"),
+        ("order.items[0].total", "(element 0 of order items, counted from 0) total"),
         ("unknown.name(1)", "unknown.name(1)"),
         ("order.foo(1, 2)", "order.foo(1, 2)"),
         ("foo(1, 2)", "foo(1, 2)"),
@@ -74,7 +87,7 @@ from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNC
         ("!payload.l.all(x, x > 1)", "not each of payload l has (it is more than 1)"),
         ("!payload.x.isGood()", "not payload x.isGood()"),
         ("!(count == 1 || count == 2)", "not (count is 1 or count is 2)"),
-        ("!matches(order.items[0], 'a')", 'not element 0 of order items, counted from 0 matches "a"'),
+        ("!matches(order.items[0], 'a')", 'not (element 0 of order items, counted from 0) matches "a"'),
     ],
 )
 def test_an_expression_has_a_label_in_words(text, sentence):
@@ -96,6 +109,7 @@ def test_a_label_omits_the_innermost_variable_and_names_the_outer_ones():
 
 
 def test_variables_of_campaigns_have_labels():
+    assert label(parse("orderAfter.total >= 60"), CAMPAIGNS) == "order after discounts total is at least 60"
     text = 'event.eventType == "x" && member.profile.city == "Madrid" && missions["m1"].timesAchieved > 2'
     assert label(parse(text), CAMPAIGNS) == (
         'event type is "x" and member city is "Madrid" and mission m1 times achieved is more than 2'
