@@ -181,3 +181,9 @@ def test_labels_use_everyday_words(parse):
     [answer] = parse("order.items.exists(i, i.total > 5.0) && tiers.size() > 0")
     assert "member tiers" in answer["labelledExpression"]
     assert "items" in answer["labelledExpression"]
+
+
+def test_a_call_with_too_few_arguments_is_reported(parse):
+    [answer] = parse("now.startOf() > now")
+    assert [error["code"] for error in answer["errors"]] == ["type"]
+    assert answer["labelledExpression"] == "the current time.startOf() is more than the current time"

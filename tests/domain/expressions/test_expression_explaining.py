@@ -94,6 +94,11 @@ def test_an_expression_has_a_label_in_words(text, sentence):
     assert label(parse(text), ENVIRONMENT) == sentence
 
 
+@pytest.mark.parametrize("text", ["timestamp()", "duration()", "count.startOf()", "matches(payload)"])
+def test_a_call_with_too_few_arguments_has_a_label(text):
+    assert label(parse(text), ENVIRONMENT) == text
+
+
 def test_a_path_may_have_its_own_label():
     environment = Environment(ENVIRONMENT.variables, labels={"order.total": "the amount"})
     assert label(parse("order.total > count"), environment) == "the amount is more than count"
