@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import re
 import secrets
+import threading
 from functools import cache
 from typing import Protocol
 
@@ -25,6 +26,8 @@ _ESTIMATED_LENGTH = 40
 _SEPARATORS = re.compile(r"[\W_]+")
 
 _HASHER = PasswordHasher()
+# The library keeps the words of the user in a variable of its module, so two threads cannot use it at the same time.
+_ESTIMATE_LOCK = threading.Lock()
 
 
 class HasKnownTexts(Protocol):
@@ -98,7 +101,8 @@ def password_fault(password: str, user: HasKnownTexts) -> str | None:
         return f"begins with {SECRET_PREFIX}, as only secrets that the server made do"
     from zxcvbn import zxcvbn
 
-    estimate = zxcvbn(password[:_ESTIMATED_LENGTH], user_inputs=_known_words(user))
+    with _ESTIMATE_LOCK:
+        estimate = zxcvbn(password[:_ESTIMATED_LENGTH], user_inputs=_known_words(user))
     if estimate["score"] < _MIN_SCORE:
         hint = estimate["feedback"]["warning"].rstrip(".")
         return "is too easy to guess" + (f": {hint[0].lower()}{hint[1:]}" if hint else "")
