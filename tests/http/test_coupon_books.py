@@ -322,6 +322,19 @@ def test_tiers_and_tier_keys_express_the_same_restriction(books, tiers):
     assert books.change(book, tierKeys=[])["tiers"] == []
 
 
+def test_an_empty_list_of_tiers_contradicts_tiers_in_the_other_list(books, tiers):
+    keys, ids = [t["loyaltyTierKey"] for t in tiers], [t["loyaltyTierId"] for t in tiers]
+    book = books.make(tierKeys=keys)
+    for contradiction in ({"tiers": ids, "tierKeys": []}, {"tiers": [], "tierKeys": keys}):
+        problem = books.change(book, **contradiction, expect=400)
+        assert problem["errors"][0]["pointer"] == "/tiers"
+        assert books.expect_refusal(**contradiction) == ["/tiers"]
+    assert books.get(book)["tierKeys"] == keys
+    sent_back = {name: book[name] for name in ("tiers", "tierKeys")}
+    assert books.change(book, **sent_back)["tierKeys"] == keys
+    assert books.change(book, tiers=[], tierKeys=[])["tierKeys"] == []
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"locale": "es"}, {"content": {}}, {"isDefaultLocale": True}, {"defaultLocale": "es"}, {"tiers": []}],

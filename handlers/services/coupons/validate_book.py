@@ -84,7 +84,7 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     check_book(values if before is None else asdict(before) | values)
     changed_values = values if before is None else {name: values[name] for name in changes.fields}
     _complete_program(call, changed_values)
-    _complete_tiers(call, changed_values)
+    _complete_tiers(call, changed_values, are_both_sent=changes.fields.keys() >= {"tier_keys", "tiers"})
     references.refuse_unknown_audiences(call, changed_values.get("audience_keys", ()))
     if changed_values.get("required_points_config") is not None:
         changed_values["required_points_config"] = _with_ledger_key(call, changed_values["required_points_config"])
@@ -111,8 +111,11 @@ def _complete_program(call: Call, values: dict[str, Any]) -> None:
         values[other] = None if program is None else getattr(program, other)
 
 
-def _complete_tiers(call: Call, values: dict[str, Any]) -> None:
-    """Complete the keys or the ids of the tiers: `tierKeys` and the deprecated `tiers` are the same restriction."""
+def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> None:
+    """Complete the keys or the ids of the tiers: `tierKeys` and the deprecated `tiers` are the same restriction.
+
+    Raises InvalidRequest if the request sends both and they name different tiers.
+    """
     if "tier_keys" not in values and "tiers" not in values:
         return
     keys_by_id = configuration_of(call.db, call.organization).tier_keys
@@ -123,7 +126,7 @@ def _complete_tiers(call: Call, values: dict[str, Any]) -> None:
         raise UnknownTier(f"There is no tier {unknown[0]}.")
     by_id = [keys_by_id[tier_id] for tier_id in values.get("tiers", ())]
     keys = values.get("tier_keys") or by_id
-    if by_id and set(by_id) != set(keys):
+    if are_both_sent and set(by_id) != set(values["tier_keys"]):
         raise InvalidRequest(
             [FieldFault("tiers and tierKeys name different tiers; send only tierKeys", pointer="/tiers")]
         )
