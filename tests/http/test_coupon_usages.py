@@ -298,6 +298,16 @@ def test_a_repeated_key_returns_the_first_usage(client):
     assert client.totals(book) == (3, 0)
 
 
+def test_a_repeated_key_returns_the_present_code(client):
+    book, member = client.book("list", "A-1"), client.member()
+    name = key()
+    first = client.assign(member, book, systemUniqueKey=name)
+    assert first["code"] == "A-1"
+    path = f"/coupon-books/{book['couponBookId']}/coupons/{first['couponId']}"
+    client.organization.administration.patch(path, {"code": "B-1"})
+    assert client.assign(member, book, systemUniqueKey=name) == {**first, "code": "B-1"}
+
+
 def test_uses_and_discounts_are_limited_per_period(integration):
     book = integration.book(
         timezone="America/Sao_Paulo",
