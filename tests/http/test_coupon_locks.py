@@ -174,6 +174,8 @@ def test_a_repeated_key_returns_the_first_lock(shop, books):
     first = ana.lock(**body)
     ana.release(first)
     assert ana.lock(**body) == first
+    # The default time, written out, is the same request.
+    assert ana.lock(**body, validFor="PT30M") == first
     assert ana.lock(expect=409, **{**body, "validFor": "PT1H"}) == "/problems/key-reused"
 
 

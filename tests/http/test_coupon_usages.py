@@ -13,6 +13,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, key
 
+KEY_REUSED = "/problems/key-reused"
 CODES_BY_TYPE = {"single": ["ALL"], "list": ["A-1", "A-2", "A-3"], "generated": [], "codeless": []}
 
 
@@ -296,6 +297,18 @@ def test_a_repeated_key_returns_the_first_usage(client):
     # The first response is repeated, although the use was reverted since.
     assert client.use(member, book, systemUniqueKey=use_key) == usage
     assert client.totals(book) == (3, 0)
+
+
+def test_an_empty_object_counts_as_a_missing_one_in_a_repeated_request(client):
+    book, member = client.book(), client.member()
+    names = ("usageData", "couponData") if client.is_integration else ("customAttributes",)
+    assign_key, use_key = key(), key()
+    assignment = client.assign(member, book, systemUniqueKey=assign_key)
+    usage = client.use(member, book, systemUniqueKey=use_key)
+    for name in names:
+        assert client.assign(member, book, systemUniqueKey=assign_key, **{name: {}}) == assignment
+    assert client.use(member, book, systemUniqueKey=use_key, **{names[0]: {}}) == usage
+    assert client.use(member, book, systemUniqueKey=use_key, **{names[0]: {"till": 1}}, expect=409) == KEY_REUSED
 
 
 def test_a_repeated_key_returns_the_present_code(client):

@@ -62,7 +62,9 @@ class CouponCommand:
 
     def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
         """The digest of all fields: two requests with the same digest are the same request."""
-        details = [getattr(self, name) for name in self.__slots__ if name not in _LATER_FIELDS]
+        values = [getattr(self, name) for name in self.__slots__ if name not in _LATER_FIELDS]
+        # An empty object has the same meaning as a field that is left out.
+        details = [None if value == {} else value for value in values]
         # Later fields are added only if they are set, so that requests to earlier versions are still recognized.
         if self.order_total is not None:
             details.append(self.order_total)

@@ -46,16 +46,15 @@ def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockReque
 
     Raises CouponLocked, KeyReused, InvalidRequest for an impossible `valid_for`, or a refusal of a use.
     """
-    digest = digest_of(
-        (_ENTITY, member.member_id, book.coupon_book_id, request.code, request.auto_assign, request.valid_for)
-    )
+    # The default time has the same meaning as a field that is left out.
+    valid_for = None if request.valid_for == DEFAULT_VALIDITY else request.valid_for
+    digest = digest_of((_ENTITY, member.member_id, book.coupon_book_id, request.code, request.auto_assign, valid_for))
     with unit_of_work(call, [member.member_id], _LOCKED) as unit:
         stored_locks = LOCKS.find_all(call.db, unit.organization_id, system_unique_key=[request.system_unique_key])
         earlier_locks = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored_locks)
         lock = earlier_locks.find(request.system_unique_key, digest)
         if lock is None:
-            valid_for = request.valid_for or DEFAULT_VALIDITY
-            expires_at = end_of_validity(valid_for, call.now, call.organization.zone, MAX_VALIDITY)
+            expires_at = end_of_validity(valid_for or DEFAULT_VALIDITY, call.now, call.organization.zone, MAX_VALIDITY)
             work = unit.coupons
             book = work.loader.book(coupon_book_id=book.coupon_book_id)
             coupon = None
