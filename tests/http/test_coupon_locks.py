@@ -104,6 +104,8 @@ def test_a_locked_code_of_a_list_is_reserved_for_its_member(shop, books):
     # B is the only free code.
     assert ben.assign()["code"] == "B"
     assert ben.assign(expect=409) == OUT_OF_STOCK
+    # Without a code, a use with autoAssign needs another code than the locked one.
+    assert ana.use(expect=409, autoAssign=True) == OUT_OF_STOCK
     assert ana.lock(expect=409, code="A", autoAssign=True) == LOCKED
     assert ana.use(lock, expect=400, code="B") == "/problems/invalid-request"
     assert ana.use(lock)["code"] == "A"
