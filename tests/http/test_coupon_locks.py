@@ -226,7 +226,7 @@ def test_a_lock_is_unknown_to_other_members_and_books(shop, books):
 def test_locks_end_when_their_member_is_deactivated_or_erased(shop, books, way):
     book = books.make("A", type="list")
     ana, ben = Holder(shop, book), Holder(shop, book)
-    ana.lock(autoAssign=True)
+    lock = ana.lock(autoAssign=True)
     assert ben.assign(expect=409) == OUT_OF_STOCK
     member_id = shop.integration.get(f"/members/{ana.member}")["loyaltyMember"]["memberId"]
     if way == "erase":
@@ -234,6 +234,7 @@ def test_locks_end_when_their_member_is_deactivated_or_erased(shop, books, way):
     else:
         shop.integration.patch(f"/members/{ana.member}", {"active": False})
     assert ben.assign()["code"] == "A"
+    assert ana.release(lock, expect=409) == ("/problems/member-erased" if way == "erase" else ENDED)
 
 
 def test_cancelling_the_order_that_assigned_a_coupon_reverts_it_despite_its_lock(shop, books):
