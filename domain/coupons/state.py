@@ -245,7 +245,7 @@ class CouponState(UndoableState):
             if position == len(free_ids):
                 more = self._supply.more(book)
                 if not more:
-                    raise OutOfStock(f"All codes of the coupon book {book.name} are assigned.")
+                    raise OutOfStock(f"All codes of the coupon book {book.name} are assigned or locked.")
                 self.put_coupons(more, new=book.type == GENERATED)
                 free_ids.extend(coupon.coupon_id for coupon in more)
                 continue

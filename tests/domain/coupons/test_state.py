@@ -94,7 +94,7 @@ def test_the_shared_coupon_is_assigned_if_there_is_one():
 
 def test_a_list_without_free_codes_is_out_of_stock():
     coupon_state = state(type="list")
-    with pytest.raises(OutOfStock, match=r"All codes of the coupon book Free coffee are assigned\."):
+    with pytest.raises(OutOfStock, match=r"All codes of the coupon book Free coffee are assigned or locked\."):
         coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE)
 
 
