@@ -48,9 +48,9 @@ class Use:
     occasion: Occasion | None = None
 
     def refuse_without_value(self) -> None:
-        """Refuse a use of a value coupon without the amount that it takes from the value."""
+        """Refuse a use of a value coupon that takes nothing from the value."""
         if not self.amount_discounted:
-            fault = "amountDiscounted is needed: how much of the value the use takes"
+            fault = "amountDiscounted is not above 0: it is how much of the value the use takes"
             raise InvalidRequest([FieldFault(fault, pointer="/amountDiscounted")])
 
 
