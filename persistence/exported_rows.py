@@ -142,8 +142,9 @@ _MISSION = f"""CASE WHEN b.code IS NOT NULL AND NOT {_OTHER_MISSION.format("b.co
 # The count that `Progress.towards` and `Progress.counter` compute, except after a reversal that has left the counts of
 # a goal without its reward: the next count will achieve it, so the count is one less than the goal.
 _COUNT = """
+CROSS JOIN LATERAL (SELECT least(h.counted / h.goal_count, h.times_achieved) AS reached) a
 CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted
-    ELSE h.counted / h.goal_count * b.goal_count + least(h.counted %% h.goal_count, b.goal_count - 1) END AS counted) p
+    ELSE a.reached * b.goal_count + least(h.counted - a.reached * h.goal_count, b.goal_count - 1) END AS counted) p
 CROSS JOIN LATERAL (SELECT CASE WHEN p.counted >= (h.times_achieved + 1) * b.goal_count THEN b.goal_count - 1
     WHEN p.counted > 0 THEN (p.counted - 1) %% b.goal_count + 1 ELSE 0 END AS count) c"""
 

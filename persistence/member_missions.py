@@ -26,13 +26,14 @@ from persistence.tables.missions import missions
 
 _goal = missions.c.goal_count
 _times = func.coalesce(progress_rows.c.times_achieved, 0)
-# The count that `Progress.towards` computes if the mission has another goal now than when it was counted. `/` and `%`
-# are operators of whole numbers.
+# The count that `Progress.towards` computes if the mission has another goal now than when it was counted. `/` is an
+# operator of whole numbers.
+_goals_reached = func.least(progress_rows.c.counted.op("/")(progress_rows.c.goal_count), progress_rows.c.times_achieved)
 _goal_count = func.coalesce(
     case(
         (progress_rows.c.goal_count == _goal, progress_rows.c.counted),
-        else_=progress_rows.c.counted.op("/")(progress_rows.c.goal_count) * _goal
-        + func.least(progress_rows.c.counted % progress_rows.c.goal_count, _goal - 1),
+        else_=_goals_reached * _goal
+        + func.least(progress_rows.c.counted - _goals_reached * progress_rows.c.goal_count, _goal - 1),
     ),
     0,
 )

@@ -51,12 +51,12 @@ class Progress:
     def towards(self, goal: int) -> Progress:
         """The same progress after a change of the goal.
 
-        Goals that were reached remain reached. The counts since then count towards the new goal, but at most up to one
-        less than it, so that only an event can reach it.
+        Achieved goals remain achieved. The counts since then count towards the new goal, but at most up to one less
+        than it, so that only an event can reach it.
         """
         if goal == self.goal:
             return self
-        goals_reached, since = divmod(self.counted, self.goal)
+        goals_reached, since = self._since_achievement
         return replace(self, goal=goal, counted=goals_reached * goal + min(since, goal - 1))
 
     def advanced(self, amount: int, remaining: int) -> Advance:
@@ -73,16 +73,27 @@ class Progress:
     def after_reversal(self, reversed_count: int, achieved: int, goal: int) -> Progress:
         """The progress without the counts and achievements of an event towards `goal`; never below zero.
 
-        If this undoes an achievement, its goal of that time is subtracted, which may differ from the present goal.
+        If this undoes an achievement, its goal of that time is subtracted, which may differ from the present goal. The
+        other counts towards a different goal count towards the present one like after `towards`.
         """
-        goals_reached, since = divmod(self.counted, self.goal)
-        undone_goals = min(goals_reached, -(-max(0, reversed_count - since) // goal))
+        times_achieved = max(0, self.times_achieved - achieved)
+        goals_reached, since = self._since_achievement
+        goals_needed = -(-max(0, reversed_count - since) // goal)
+        undone_goals = min(goals_reached, max(goals_reached - times_achieved, goals_needed))
         remaining = max(0, since + undone_goals * goal - reversed_count)
-        return replace(
-            self,
-            counted=(goals_reached - undone_goals) * self.goal + min(remaining, self.goal - 1),
-            times_achieved=max(0, self.times_achieved - achieved),
-        )
+        if goal != self.goal:
+            remaining = min(remaining, max(since, self.goal - 1))
+        goals_reached -= undone_goals
+        return replace(self, counted=goals_reached * self.goal + remaining, times_achieved=times_achieved)
+
+    @property
+    def _since_achievement(self) -> tuple[int, int]:
+        """The number of achieved goals that the counts reach, and the rest of the counts.
+
+        The rest may be a goal or more after the reversal of an achievement.
+        """
+        goals_reached = min(self.counted // self.goal, self.times_achieved)
+        return goals_reached, self.counted - goals_reached * self.goal
 
 
 @dataclass(frozen=True, slots=True)

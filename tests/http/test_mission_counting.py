@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
+from tests.builders.exports import exported
 from tests.builders.missions import (
     MissionCount,
     assign,
@@ -407,3 +409,25 @@ class TestGoals:
             shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
             assert times_and_count(shop, ana, mission) == expected_progress
         assert counters(shop.track_one(event(ana))) == [MissionCount(before=0, after=1, achieved=False, times=0)]
+
+    def test_counts_of_an_undone_achievement_do_not_reach_a_raised_goal(self, shop, ana):
+        mission = create(shop, goalCount=2, pointsAccrual=10)
+        path = f"/missions/{mission['missionId']}"
+        _, second, _ = shop.track(*(event(ana) for _ in range(3)))
+        shop.administration.put(path, body(goalCount=10, pointsAccrual=10))
+        assert (times_and_count(shop, ana, mission), shop.balance(ana)) == ((1, 1), 10)
+        shop.integration.post(f"/events/{second['loyaltyEventKey']}/cancel", {}, expect=200)
+        assert (times_and_count(shop, ana, mission), shop.balance(ana)) == ((0, 2), 0)
+        assert counters(shop.track_one(event(ana))) == [MissionCount(before=2, after=3, achieved=False, times=0)]
+        assert shop.balance(ana) == 0
+
+    def test_a_goal_that_is_raised_after_a_cancellation_is_not_reached(self, organization, shop, ana):
+        mission = create(shop, goalCount=2, pointsAccrual=10)
+        path = f"/missions/{mission['missionId']}"
+        _, second, _ = shop.track(*(event(ana) for _ in range(3)))
+        shop.integration.post(f"/events/{second['loyaltyEventKey']}/cancel", {}, expect=200)
+        shop.administration.put(path, body(goalCount=10, pointsAccrual=10))
+        assert times_and_count(shop, ana, mission) == (0, 2)
+        [line] = exported(organization, "mission-progress")
+        assert json.loads(line).items() >= {"count": 2, "timesAchieved": 0}.items()
+        assert counters(shop.track_one(event(ana))) == [MissionCount(before=2, after=3, achieved=False, times=0)]

@@ -65,6 +65,9 @@ def test_an_imported_member_has_a_count_towards_the_present_goal(count, total):
         (Progress(5, 4, 0), 3, Progress(3, 2, 0)),
         (Progress(5, 9, 1), 3, Progress(3, 5, 1)),
         (Progress(5, 6, 1), 3, Progress(3, 4, 1)),
+        # The achievement of the goal of 2 was undone: its 2 counts that are left are no goal of 10.
+        (Progress(2, 2, 0), 10, Progress(10, 2, 0)),
+        (Progress(5, 8, 0), 3, Progress(3, 2, 0)),
     ],
 )
 def test_a_new_goal_keeps_achievements_and_adds_none(before, goal, after):
@@ -108,6 +111,35 @@ def test_the_reversal_of_an_achievement_subtracts_the_counts_of_the_goal_that_it
     assert Progress(5, 5, 1).towards(2).after_reversal(1, 1, goal=5) == Progress(2, 1, 0)
 
 
+def test_the_counts_of_an_undone_achievement_do_not_reach_a_raised_goal():
+    # Two of three counts reached a goal of two; then the goal became ten, and the count that achieved it is reversed.
+    progress = Progress(2, 3, 1).towards(10).after_reversal(1, 1, goal=2)
+    assert progress == Progress(10, 2, 0)
+    advance = progress.advanced(1, remaining=100)
+    assert (advance.after.counter, advance.achieved) == (3, 0)
+    # With nine counts after the achievement, the ten that remain are lowered to one below the goal.
+    progress = Progress(2, 2, 1).towards(10).advanced(9, remaining=100).after.after_reversal(1, 1, goal=2)
+    assert (progress, progress.advanced(1, remaining=100).achieved) == (Progress(10, 9, 0), 1)
+
+
+def test_a_count_without_an_achievement_leaves_the_achievements_of_a_changed_goal():
+    assert Progress(2, 3, 1).towards(10).after_reversal(1, 0, goal=2) == Progress(10, 10, 1)
+    # The first count of the achieved goal is missing now: one of two counts is left.
+    assert Progress(2, 2, 1).towards(10).after_reversal(1, 0, goal=2) == Progress(10, 1, 1)
+
+
+@given(GOALS, st.integers(0, 6), st.lists(st.integers(1, 7), min_size=1, max_size=6), st.data())
+def test_a_count_can_be_reversed_before_or_after_the_goal_is_raised(goal, raise_by, amounts, data):
+    """With a goal of 2, an event of 2 counts, and then a goal of 3, both orders leave a count of 0."""
+    progress, advances = Progress(goal), []
+    for amount in amounts:
+        advances.append(progress.advanced(amount, remaining=100))
+        progress = advances[-1].after
+    advance = data.draw(st.sampled_from(advances))
+    reversed_before = progress.after_reversal(advance.counted, advance.achieved, goal).towards(goal + raise_by)
+    assert progress.towards(goal + raise_by).after_reversal(advance.counted, advance.achieved, goal) == reversed_before
+
+
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
 def test_a_reversal_towards_the_same_goal_subtracts_its_counts(progress, count, achieved):
     after = progress.after_reversal(count, achieved, progress.goal)
@@ -133,8 +165,10 @@ def test_an_amount_equals_as_many_single_counts(progress, amount, remaining):
 def test_a_new_goal_changes_no_achievement(progress, goal):
     new_progress = progress.towards(goal)
     assert (new_progress.goal, new_progress.times_achieved) == (goal, progress.times_achieved)
-    assert new_progress.counted // goal == progress.counted // progress.goal
-    if goal > progress.goal:
-        assert new_progress.current_count == progress.current_count
+    # Counts that reach a goal without an achievement, after a reversal, count towards the new goal.
+    goals_reached = min(progress.counted // progress.goal, progress.times_achieved)
+    since = progress.counted - goals_reached * progress.goal
+    if goal == progress.goal:
+        assert new_progress == progress
     else:
-        assert new_progress.current_count == min(progress.current_count, goal - 1)
+        assert new_progress.counted == goals_reached * goal + min(since, goal - 1)

@@ -53,8 +53,8 @@ def test_counts_add_up_to_an_achievement():
 
 
 def test_progress_is_reported_towards_the_present_goal():
-    assert state(count=3, goal=3).progress(ANA, mission(goal_count=5)).progress == Progress(
-        goal=5, counted=5, times_achieved=0
+    assert state(count=3, goal=3, achieved=1).progress(ANA, mission(goal_count=5)).progress == Progress(
+        goal=5, counted=5, times_achieved=1
     )
     assert MissionProgressState({}, {}).progress(ANA, mission(goal_count=5)).progress == Progress(5)
 
