@@ -181,6 +181,10 @@ class BadgeBalances:
         """How much of the badge the member holds."""
         return self._balances.get((member_id, badge_id), 0)
 
+    def remaining(self, member_id: int, badge: Badge) -> int:
+        """How much more of the badge the member can hold; 0 for a member above a lowered maximum."""
+        return max(badge.max_amount - self.balance(member_id, badge.badge_id), 0)
+
     def assign(self, grant: BadgeGrant) -> BadgeTracking:
         """Assign a badge; if the key of the request was used before, return the tracking of that time.
 
@@ -218,10 +222,10 @@ class BadgeBalances:
     def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
         """Revert a tracking of an event as far as possible: take at most the balance, or give up to the maximum."""
         tracking = self._trackings[badge_tracking_id]
-        balance = self.balance(tracking.member_id, badge.badge_id)
+        balance, remaining = self.balance(tracking.member_id, badge.badge_id), self.remaining(tracking.member_id, badge)
         repayments = self._repayments_by(tracking)
         target = -tracking.amount_assigned - sum(repayments.values())
-        amount = max(target, -balance) if target < 0 else min(target, max(badge.max_amount - balance, 0))
+        amount = max(target, -balance) if target < 0 else min(target, remaining)
         return self._revert(tracking, amount, repayments, loyalty_event_id, missing_amount=amount - target)
 
     def unreverted(self, loyalty_event_id: int) -> list[BadgeTracking]:

@@ -175,6 +175,11 @@ def test_a_reverted_assignment_does_not_repay_an_earlier_shortfall():
     assert badges.balance(ANA, 1) == 1
 
 
+def test_what_a_member_can_still_hold_is_never_negative():
+    badges = balances(ana=3)
+    assert [badges.remaining(ANA, badge(max_amount=maximum)) for maximum in (5, 3, 1)] == [2, 0, 0]
+
+
 def test_a_member_above_a_lowered_maximum_keeps_badges_and_gets_no_more():
     badges, lowered_badge = balances(ana=3), badge(max_amount=1)
     with pytest.raises(BadgeLimit):

@@ -12,6 +12,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.exports import exported
 from tests.builders.missions import (
     MissionCount,
+    advance,
     assign,
     badge_of,
     balance,
@@ -246,6 +247,57 @@ class TestRewards:
         ]
         assert times_and_count(shop, ana, mission) == (2, 1)
         assert shop.balance(ana, account["ledgerAccountId"]) == 10
+        shop.check_ledger()
+
+    @pytest.mark.parametrize("by_event", [True, False])
+    def test_an_event_that_achieves_several_times_pays_what_the_badge_and_the_book_allow(self, shop, ana, by_event):
+        badge, book = badge_of(shop, maxAmount=2), CouponBooks(shop.organization).make("ONE", maxAssignedPerMember=2)
+        mission = create(
+            shop,
+            goalCount=2,
+            pointsAccrual=10,
+            badgeKey=badge,
+            couponBookKey=book["couponBookKey"],
+            countExpression="6",
+        )
+        if by_event:
+            [entry] = shop.track_one(event(ana))["missions"]
+            names = ("kind", "status", "amount")
+            assert [tuple(reward[name] for name in names) for reward in entry["rewards"]] == [
+                ("points", "executed", 30),
+                ("badge", "partial", 2),
+                ("coupon", "partial", 2),
+            ]
+            assert [(reward["requestedAmount"], reward["error"]["type"]) for reward in entry["rewards"][1:]] == [
+                (3, "/problems/badge-limit"),
+                (3, "/problems/coupon-quota"),
+            ]
+            assert entry["rewards"][2]["code"] == "ONE"
+        else:
+            assert advance(shop, ana, mission["missionId"], 6)["balance"]["timesAchieved"] == 3
+        assert shop.balance(ana) == 30
+        assert shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]["assignedBalance"] == 2
+        [usage] = shop.rows("coupon_usages", "amount_assigned", "coupon_usage_id")
+        assert usage.amount_assigned == 2
+        # Nothing is left to pay for the next times.
+        [entry] = shop.track_one(event(ana))["missions"]
+        assert [(reward["status"], reward["amount"]) for reward in entry["rewards"]] == [
+            ("executed", 30),
+            ("failed", 0),
+            ("failed", 0),
+        ]
+
+    @pytest.mark.parametrize(("limits", "points"), [({"maxCouponCount": 4}, 30), ({"assignmentRequiredPoints": 7}, 2)])
+    def test_the_stock_and_the_price_of_a_book_limit_the_coupons_of_a_reward(self, shop, ana, limits, points):
+        """Six times 5 points are paid first; 4 coupons for 7 points each cost 28 of the 30 points."""
+        books = CouponBooks(shop.organization)
+        [ledger] = shop.administration.get("/ledgers")["results"]
+        account_key = shop.organization.created.ledger_account_key
+        points_config = {"ledgerKey": ledger["ledgerKey"], "ledgerAccountKey": account_key}
+        book = books.make(type="codeless", requiredPointsConfig=points_config, **limits)
+        mission = create(shop, goalCount=1, pointsAccrual=5, couponBookKey=book["couponBookKey"])
+        advance(shop, ana, mission["missionId"], 6)
+        assert (books.get(book)["totalAssigned"], shop.balance(ana)) == (4, points)
         shop.check_ledger()
 
     def test_each_achievement_is_reported_and_evaluated(self, shop, ana):

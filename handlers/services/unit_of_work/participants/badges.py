@@ -64,6 +64,10 @@ class BadgeWork:
         """Assign a badge to a member by `BadgeBalances.assign`; first call `load_trackings` with the grant's key."""
         return self._balances.assign(grant)
 
+    def remaining(self, member_id: int, badge: Badge) -> int:
+        """How much more of the badge the member can hold."""
+        return self._balances.remaining(member_id, badge)
+
     def unassign(self, grant: BadgeGrant) -> BadgeTracking:
         """Unassign a badge from a member by `BadgeBalances.unassign`; first call `load_trackings` with its key."""
         return self._balances.unassign(grant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -134,6 +135,18 @@ class CouponWork:
         return self.assign(
             member_id, self.loader.book(key=coupon_book_key), Assignment(amount, occasion=occasion), details
         )
+
+    def largest_part(self, amount: int, assign: Callable[[Decimal], CouponUsage]) -> int:
+        """The largest part of a refused amount that `assign` does not refuse; nothing has changed afterwards."""
+
+        def is_refused(part: int) -> bool:
+            try:
+                self.attempt(lambda: assign(Decimal(part)))
+            except Refusal:
+                return True
+            return False
+
+        return bisect_left(range(1, amount), True, key=is_refused)
 
     def coupon(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code, if it is loaded; raises UnknownCoupon."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from domain.badges import BadgeGrant
+from domain.badges import BadgeGrant, BadgeLimit
 from domain.calendar import next_period, period_start, start_of_day, zone_named
 from domain.campaigns.context import EventFacts, Performed
 from domain.campaigns.outcomes import NothingToDo, RuleError
@@ -276,6 +277,7 @@ class MissionWork:
         )
 
     def _pay_badge(self, badge_key: str, times: int, cause: ProgressCause) -> Reward:
+        """Assign as many of the `times` badges as the badge's maximum allows."""
         grant = BadgeGrant(
             cause.member_id,
             self._configuration.badges[badge_key],
@@ -283,27 +285,38 @@ class MissionWork:
             external_id=cause.external_id,
             loyalty_event_id=cause.loyalty_event_id,
         )
+        badges = self._unit.badges
+        reward = Reward(BADGE, Decimal(times), badge_key=badge_key)
         try:
-            self._unit.badges.assign(grant)
+            badges.assign(grant)
+        except BadgeLimit as refusal:
+            part = badges.remaining(cause.member_id, grant.badge)
+            if part:
+                badges.assign(replace(grant, amount=part))
+            return replace(reward, refusal=refusal.as_problem(), paid=Decimal(part))
         except Refusal as refusal:
-            return Reward(BADGE, Decimal(times), badge_key=badge_key, refusal=refusal.as_problem())
-        return Reward(BADGE, Decimal(times), badge_key=badge_key)
+            return replace(reward, refusal=refusal.as_problem())
+        return reward
 
     def _pay_coupon(self, compiled: CompiledMission, coupon_book_key: str, times: int, payment: _Payment) -> Reward:
-        amount, cause = Decimal(times), payment.cause
+        """Assign as much of `times` coupons as the coupon book allows to be assigned at once."""
+        cause, coupons = payment.cause, self._unit.coupons
+        assign = partial(
+            coupons.reward,
+            cause.member_id,
+            coupon_book_key,
+            loyalty_event_id=cause.loyalty_event_id,
+            external_event_date=payment.external_event_date,
+            description=compiled.mission.ledger_transaction_description or payment.description,
+            occasion=payment.occasion,
+        )
+        reward = Reward(COUPON, Decimal(times), coupon_book_key=coupon_book_key)
         try:
-            usage = self._unit.coupons.reward(
-                cause.member_id,
-                coupon_book_key,
-                amount,
-                loyalty_event_id=cause.loyalty_event_id,
-                external_event_date=payment.external_event_date,
-                description=compiled.mission.ledger_transaction_description or payment.description,
-                occasion=payment.occasion,
-            )
+            return replace(reward, code=assign(reward.amount).code)
         except Refusal as refusal:
-            return Reward(COUPON, amount, coupon_book_key=coupon_book_key, refusal=refusal.as_problem())
-        return Reward(COUPON, amount, coupon_book_key=coupon_book_key, code=usage.code)
+            part = Decimal(coupons.largest_part(times, assign))
+            code = assign(part).code if part else None
+            return replace(reward, refusal=refusal.as_problem(), paid=part, code=code)
 
     def _payment_of(self, event: EventFacts) -> _Payment:
         cause = ProgressCause(
