@@ -59,17 +59,21 @@ class Discount:
     """A computed discount: the `requested` amount, and the `amount` to which what remains of the purchase cuts it.
 
     `allocation` spreads the amount over the items that the discount applies to, in proportion to their `weights`. It is
-    empty if there are no items, or if the whole order is discounted and one of its items has no total.
+    empty if there are no items, or if the whole order is discounted and one of its items has no total. If nothing is
+    left of the order, or of the items that the discount applies to, `nothing_left` is true.
     """
 
     requested: Decimal
     amount: Decimal
     allocation: tuple[ItemDiscount, ...] = ()
     weights: tuple[Decimal, ...] = ()
+    nothing_left: bool = False
 
     @property
     def refusal(self) -> DiscountExceedsTotal | None:
-        """The reason why the discount was cut; None if it was not."""
+        """The reason why the discount was cut, or takes nothing off since nothing is left; None if there is none."""
+        if self.nothing_left and not self.requested:
+            return DiscountExceedsTotal("Nothing is left to discount.")
         if self.amount == self.requested:
             return None
         return DiscountExceedsTotal(f"The discount of {self.requested} was cut to {self.amount}.")
@@ -116,6 +120,9 @@ class Basket:
         base_totals = self._totals if terms.base == INITIAL else self._remaining_totals
         indexes = [index for index in range(len(self.items)) if terms.items is None or index in terms.items]
         limits = [self._remaining_totals[index] for index in indexes]
+        # Items without a total, or free from the start, leave nothing either, but no discount has used them up.
+        are_items_used_up = any(self._totals[index] for index in indexes) and not any(limits)
+        nothing_left = not self.remaining_total or (terms.is_of_items and are_items_used_up)
         if terms.per == PER_ITEM:
             # An item without a total, or free from the start, is not discounted.
             amounts = [
@@ -131,10 +138,10 @@ class Basket:
         if terms.max_amount is not None:
             requested = min(requested, terms.max_amount.quantize(self._unit, ROUND_FLOOR, _WIDE))
         if not (terms.is_of_items or self._is_itemized):
-            return Discount(requested, min(requested, self.remaining_total))
+            return Discount(requested, min(requested, self.remaining_total), nothing_left=nothing_left)
         amount = min(requested, self.remaining_total, sum(limits, _ZERO))
         shares = allocate(amount, weights, limits, self._unit)
-        return Discount(requested, amount, tuple(map(ItemDiscount, indexes, shares)), tuple(weights))
+        return Discount(requested, amount, tuple(map(ItemDiscount, indexes, shares)), tuple(weights), nothing_left)
 
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
         """The part of a discount that is taken off some of its items only.

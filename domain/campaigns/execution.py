@@ -181,8 +181,11 @@ class EffectRunner:
         """Take a discount off the basket; if a limit cuts it, `params` become those of a discount by an amount."""
         basket = self._event.basket
         discount = self._discount_before_limits(terms, share)
-        if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
-            return Done(SKIPPED, NothingToDo("No item of the order is discounted."), None, discount, ZERO)
+        if not discount.requested and (basket is not None or terms.kind == AMOUNT):
+            is_of_items = share is not None or terms.is_of_items
+            detail = "No item of the order is discounted." if is_of_items else "The discount is zero."
+            result = Done(SKIPPED, discount.refusal or NothingToDo(detail))
+            return result if basket is None else result._replace(discount=discount, worth=ZERO)
         remaining, limit = self._limit_budget.remaining(campaign, self._use_of_discount(discount))
         refusal: Refusal | None = discount.refusal
         if limit is not None:

@@ -87,6 +87,30 @@ def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
     assert discounts_of(shop.track_one(event(member))) == [("executed", None, [], None)]
 
 
+@pytest.mark.parametrize(
+    ("total", "discount", "problem"),
+    [
+        (0, TEN_PERCENT, "discount-exceeds-total"),
+        (10, effect("discount", type="amount", value=Decimal("0.004")), "zero-amount"),
+        (Decimal("0.01"), TEN_PERCENT, "zero-amount"),
+    ],
+)
+def test_a_discount_of_0_uses_no_limit_and_excludes_no_campaign(shop, total, discount, problem):
+    once = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
+    offer = shop.campaign(running(discount), eventType=ORDER_CREATED, exclusive=True, limitRules=[once])
+    shop.campaign(running(mint(3)), eventType=ORDER_CREATED)
+    member = shop.member()
+    result = shop.track_one(order(member, total))
+    assert [effect["status"] for effect in result["effects"]] == ["skipped", "executed"]
+    assert (result["effects"][0]["error"]["type"], result["effects"][0]["discountAmount"]) == (
+        f"/problems/{problem}",
+        0,
+    )
+    assert (result["discountTotal"], shop.balance(member)) == (0, 3)
+    [limit] = shop.administration.get(f"/campaigns/{offer['campaignId']}", include="limits")["campaign"]["limits"]
+    assert limit["used"] == 0
+
+
 def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
     shop.campaign(
         running(effect("discount", type="amount", value=8)),

@@ -415,7 +415,8 @@ def test_a_mission_that_moves_twice_is_reported_once(shop, partner):
         (Decimal("12.35"), [("percentage", 10)], [(Decimal("1.24"), Decimal("11.11"), "percentage")]),
         (Decimal("1.2345"), [("percentage", 10)], [(Decimal("0.1235"), Decimal("1.111"), "percentage")]),
         (10, [("amount", 25)], [(10, 0, "amount")]),
-        (0, [("percentage", 50)], [(0, 0, "percentage")]),
+        # Nothing is left to discount, so the effect does not take place.
+        (0, [("percentage", 50)], []),
         (100, [("amount", 20), ("percentage", 50)], [(20, 80, "amount"), (40, 40, "percentage")]),
     ],
 )

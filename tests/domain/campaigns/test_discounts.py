@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.campaigns.discounts import AMOUNT, PERCENTAGE, Basket, DiscountTerms
-from tests.builders.campaigns import Bench, action, campaign, effect, facts, statuses
+from tests.builders.campaigns import Bench, action, campaign, effect, facts, mint, statuses
 
 TOTALS = st.decimals(0, 18446744073709, places=4)
 PRICES = st.decimals(0, 1000, places=2)
@@ -208,6 +208,51 @@ def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
         "/problems/discount-exceeds-total",
     ]
     assert evaluation.discount_total == 10
+
+
+@pytest.mark.parametrize(
+    ("total", "kind", "value", "problem"),
+    [
+        ("0", PERCENTAGE, 10, "discount-exceeds-total"),
+        ("0", AMOUNT, 5, "discount-exceeds-total"),
+        ("10", AMOUNT, Decimal("0.004"), "zero-amount"),
+        ("0.01", PERCENTAGE, 10, "zero-amount"),
+        ("10", PERCENTAGE, -5, "zero-amount"),
+    ],
+)
+def test_a_discount_of_0_is_skipped_and_neither_counts_nor_excludes(total, kind, value, problem):
+    once = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
+    exclusive_campaign = campaign(action(1, off(kind, value)), exclusive=True, limit_rules=(once,))
+    bench = Bench(exclusive_campaign, campaign(action(2, mint(1)), campaign_id=2))
+    evaluation = bench.run(facts(total, basket=basket(total)))
+    assert statuses(evaluation) == [(1, "skipped"), (2, "executed")]
+    assert evaluation.effects[0].error["type"] == f"/problems/{problem}"
+    assert (evaluation.effects[0].discount.amount, evaluation.counted) == (0, [])
+
+
+def test_a_discount_of_what_is_used_up_is_skipped_since_nothing_is_left():
+    """The first action takes the shirt of 30 off; a mug of 10 is left, which the fourth one takes off."""
+    shirt = ("=", "item.total > 20.0")
+    actions = [
+        action(1, effect("discount", type=PERCENTAGE, value=100, itemFilter=shirt)),
+        action(2, effect("discount", type=PERCENTAGE, value=50, itemFilter=shirt)),
+        action(3, effect("discount", type=PERCENTAGE, value=50, itemFilter=("=", "item.total > 50.0"))),
+        action(4, off(PERCENTAGE, 100)),
+        action(5, off(PERCENTAGE, 10)),
+    ]
+    evaluation = Bench(campaign(*actions)).run(facts("40", basket=basket("40", "30", "10")))
+    assert [(outcome.status, outcome.error and outcome.error["type"]) for outcome in evaluation.effects] == [
+        ("executed", None),
+        ("skipped", "/problems/discount-exceeds-total"),
+        ("skipped", "/problems/zero-amount"),
+        ("executed", None),
+        ("skipped", "/problems/discount-exceeds-total"),
+    ]
+
+
+def test_without_a_purchase_an_amount_that_rounds_to_0_is_skipped():
+    [outcome] = Bench(campaign(action(1, off(AMOUNT, Decimal("0.004"))))).run(facts()).effects
+    assert (outcome.status, outcome.error["type"], outcome.discount) == ("skipped", "/problems/zero-amount", None)
 
 
 def test_a_discount_that_a_budget_cuts_is_spread_by_the_totals_of_the_items():
