@@ -122,7 +122,7 @@ class MissionProgressState:
         member_mission = (cause.member_id, mission.mission_id)
         before = self.progress(cause.member_id, mission)
         advance = before.progress.advanced(amount, self.remaining_achievements(cause.member_id, mission, cause.at))
-        if not advance.counted and cause.system_unique_key is None:
+        if not advance.counted:
             return advance
         after = replace(before, progress=advance.after)
         if advance.achieved:

@@ -240,11 +240,23 @@ class TestRequests:
         assert times_and_count(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
 
-    def test_an_amount_of_0_is_accepted(self, shop, ana):
+    def test_an_amount_of_0_returns_the_progress_and_stores_nothing(self, shop, ana):
         mission = create(shop)
+        audit = {"operationId": "updateMissionProgress"}
+        entries_before = shop.administration.get("/audit-log", **audit)["totalCount"]
         balance = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"]
         assert (balance["currentCounterCount"], balance["lastGoalsAchieved"], balance["lastAchievedAt"]) == (0, 0, None)
         assert advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"] == balance
+        assert shop.administration.get("/audit-log", **audit)["totalCount"] == entries_before
+        assert shop.rows("mission_trackings") == []
+        assert shop.integration.get(f"/members/{ana}/timeline", kinds="mission")["results"] == []
+        # The key is free for a request that counts; afterwards it belongs to that request.
+        counted_balance = advance(shop, ana, mission["missionId"], 2, systemUniqueKey="none")["balance"]
+        assert counted_balance["currentCounterCount"] == 2
+        assert advance(shop, ana, mission["missionId"], 2, systemUniqueKey="none")["balance"] == counted_balance
+        problem = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none", expect=409)
+        assert problem["type"] == "/problems/key-reused"
+        assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 2
         for amount in (-1, 1.5, None):
             path = f"/members/{member_id_of(shop, ana)}/missions/{mission['missionId']}/progress"
             shop.administration.post(path, {"amount": amount}, expect=400)

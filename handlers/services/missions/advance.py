@@ -87,7 +87,9 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
         refuse_inactive(unit.members[cause.member_id])
         audience_keys = {audience.audience_key for audience in audiences_by_member[cause.member_id]}
         answer = _advance(call, request, cause, unit, audience_keys)
-        results.add(key, cause.request_digest, answer)
+        # An amount of 0 only reads the progress, and its key can be used by another request.
+        if request.advance.amount:
+            results.add(key, cause.request_digest, answer)
         return answer
 
     reason = "A mission was advanced by request."
@@ -101,10 +103,15 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
 def _advance(
     call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork, audience_keys: Collection[str]
 ) -> Mapping[str, Any]:
-    """Advance the mission, store the response, and add an entry to the audit log; return the response."""
+    """Advance the mission, store the response, and add an entry to the audit log; return the response.
+
+    An amount of 0 stores nothing.
+    """
     requested, mission_id = request.advance, request.mission.mission_id
     progress, advance = unit.missions.advance(mission_id, requested.amount, cause, audience_keys)
     answer = progress_answer(progress.balance(cause.member_id), advance.achieved)
+    if not requested.amount:
+        return answer
     unit.missions.store_answer(answer)
     after = {
         "memberId": cause.member_id,
