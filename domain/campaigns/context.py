@@ -18,6 +18,7 @@ from domain.ledger.session import LedgerSession
 from domain.matchers import ItemPredicate
 from domain.members import Member
 from domain.orders import NO_ORDERS, EarlierOrders, Order, OrderItem
+from domain.problems import Refusal
 from domain.profiles import visible_profile
 
 # The fields of variables that are computed below; all other fields are read from a record.
@@ -171,11 +172,15 @@ class EventFacts:
 
 
 class Performed(NamedTuple):
-    """The result of an effect: its amount and worth in money, None without, and further fields of the response."""
+    """The result of an effect: its amount and worth in money, None without, and further fields of the response.
+
+    `refusal` is the reason why a part of the amount was not executed.
+    """
 
     amount: Decimal | None = None
     details: Mapping[str, Any] = MappingProxyType({})
     worth: Decimal | None = None
+    refusal: Refusal | None = None
 
 
 Executor = Callable[[EventFacts, Mapping[str, Any]], Performed | None]

@@ -156,7 +156,8 @@ class EffectRunner:
             return Done(AUTHORIZED, None)
         try:
             performed = self._executor_of(effect.effect_id)(self._event, params) or Performed()
-            return Done(EXECUTED, None, performed.amount, worth=performed.worth, details=performed.details)
+            status = EXECUTED if performed.refusal is None else PARTIAL
+            return Done(status, performed.refusal, performed.amount, worth=performed.worth, details=performed.details)
         except BadParameter as fault:
             return Done(FAILED, fault, ZERO)
         except Conflict as conflict:

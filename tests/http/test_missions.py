@@ -351,13 +351,23 @@ class TestEffects:
         assert (outcome["status"], outcome["error"]["type"]) == ("skipped", f"/problems/{problem}")
         assert detail in outcome["error"]["detail"]
 
+    def test_an_effect_that_the_maximum_of_the_mission_cuts_is_partial(self, shop, ana):
+        mission = create(shop, eventType="member-created", goalCount=3, maxRepetitions=2)
+        shop.campaign(running(effect("advance-mission", missionKey=mission["missionKey"], amount=7)), eventType=GENERIC)
+        for mode in ("dryRun", "full"):
+            [outcome] = shop.track_one(event(ana), executionMode=mode)["effects"]
+            params = {param["id"]: param["value"] for param in outcome["params"]}
+            assert (outcome["status"], outcome["error"]["type"]) == ("partial", "/problems/mission-exhausted")
+            assert (params["amount"], params["requestedAmount"]) == (6, 7)
+        assert times_and_count(shop, ana, mission) == (2, 3)
+
     def test_an_amount_of_26_digits_is_counted_up_to_the_maximum(self, shop, ana):
         max_values = {"goalCount": 1_000_000_000, "maxRepetitions": 2**53 - 1}
         mission = create(shop, eventType="member-created", **max_values)
         advance_effect = effect("advance-mission", missionKey=mission["missionKey"], amount=10**25)
         shop.campaign(running(advance_effect), eventType=GENERIC)
         statuses = [shop.track_one(event(ana))["effects"][0]["status"] for _ in range(2)]
-        assert statuses == ["executed", "skipped"]
+        assert statuses == ["partial", "skipped"]
         # No mission is achieved more often than 9,000,000,000 times.
         assert times_and_count(shop, ana, mission) == (9_000_000_000, 1_000_000_000)
 

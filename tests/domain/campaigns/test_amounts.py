@@ -111,6 +111,15 @@ def test_other_effects_report_the_executed_amount_too(performed_amount, amount):
     assert dict(planned_outcome.params)["amount"] == Decimal("1.5")
 
 
+def test_an_effect_that_executes_a_part_is_partial_and_says_why():
+    part = Performed(Decimal(6), refusal=Conflict("No more."))
+    one = campaign(action(1, effect("advance-mission", missionKey="m", amount=7)))
+    [outcome] = Bench(one, executors={"advance-mission": lambda event, params: part}).run(facts()).effects
+    params = dict(outcome.params)
+    assert (outcome.status, outcome.error["detail"]) == ("partial", "No more.")
+    assert (params["amount"], params["requestedAmount"]) == (6, 7)
+
+
 def test_a_refused_effect_has_the_amount_0():
     def refuse(event, params):
         raise Conflict("No.")

@@ -206,7 +206,8 @@ class MissionWork:
         if not amount:
             raise NothingToDo(f"amount is {params['amount']}: a mission advances by at least 1.")
         advance = self._refuse_or_move(compiled, amount, self._payment_of(event), event.audience_keys)
-        return Performed(Decimal(advance.counted))
+        refusal = None if advance.counted == amount else _exhausted(compiled.mission)
+        return Performed(Decimal(advance.counted), refusal=refusal)
 
     def _refuse_or_move(
         self, compiled: CompiledMission, amount: int, payment: _Payment, audience_keys: Collection[str]
@@ -215,9 +216,7 @@ class MissionWork:
         if amount:
             compiled.refuse_closed(payment.cause.at, audience_keys)
             if not self._state.remaining_achievements(payment.cause.member_id, compiled.mission, payment.cause.at):
-                raise MissionExhausted(
-                    f"The mission {compiled.mission.name} has reached its maximum number of completions for the member."
-                )
+                raise _exhausted(compiled.mission)
         return self._move(compiled, amount, payment)
 
     def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:
@@ -328,6 +327,10 @@ class MissionWork:
         )
         texts = event.external_event_date, event.external_id, event.description
         return _Payment(cause, event.transaction_prefix, *texts, event.occasion, event.order_external_id)
+
+
+def _exhausted(mission: Mission) -> MissionExhausted:
+    return MissionExhausted(f"The mission {mission.name} has reached its maximum number of completions for the member.")
 
 
 def _missions_of(unit: UnitOfWork) -> set[int]:
