@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, any_, func, or_, select, true
 
 from domain.coupons.books import Coupon, CouponBook
 from domain.members import Member
 from persistence.counts import RowCount, count_rows
 from persistence.coupons.codes import COUPONS
 from persistence.coupons.member_coupons import expiry_of_member
-from persistence.filters import is_same
+from persistence.filters import is_same, looked_up
 from persistence.keysets import Section
-from persistence.paging import Page, Paged, page_of, sorting_of
+from persistence.paging import Page, Paged, page_of, paged_columns, sorting_of
 from persistence.rows import AnyRow, AnySelect
 from persistence.tables.coupons import coupon_books, member_coupons
 from persistence.tables.coupons import coupons as table
@@ -39,19 +39,24 @@ class CouponFilter:
         return self == CouponFilter()
 
 
+# The coupon of a row of `member_coupons`.
+_COUPON = looked_up(table, member_coupons, "coupon_id")
+
+
 def find_page(db: Connection, organization_id: int, page: Page, filters: CouponFilter, at: datetime) -> Paged[Coupon]:
     """A page of the coupons that match all filters at the moment `at`."""
-    source, conditions = _source(organization_id, filters, at)
+    if filters.member is not None:
+        return _find_page_of_member(db, filters.member, page, filters, at)
+    conditions = [table.c.organization_id == organization_id, *_conditions(filters, table, table.c.expired_at, at)]
     sorting = sorting_of(page.order, COUPONS.order_columns, COUPONS.id)
-    ids: AnySelect = select(table.c.coupon_id).select_from(source).where(*conditions)
+    ids: AnySelect = select(table.c.coupon_id).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:
         # The page is found by an index-only scan; then only its coupons are read.
-        on_page = section.of(ids).subquery()
+        on_page = section.of(ids).correlate(None).scalar_subquery()
         statement = (
             select(*COUPONS.columns, *sorting.columns)
-            .join(on_page, on_page.c.coupon_id == table.c.coupon_id)
-            .where(table.c.organization_id == organization_id)
+            .where(table.c.organization_id == organization_id, table.c.coupon_id == any_(func.array(on_page)))
             .order_by(*section.ordering)
         )
         return db.execute(statement).all()
@@ -59,30 +64,38 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: CouponF
     def count() -> RowCount:
         if filters.is_plain:
             return _count_all(db, organization_id)
-        return count_rows(db, source, conditions)
+        return count_rows(db, table, conditions)
 
     return page_of(Coupon, page, sorting, read, count)
 
 
-def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[Any, list[Any]]:
-    """The tables and the conditions of a list."""
-    source: Any = table
-    conditions: list[Any] = [table.c.organization_id == organization_id]
-    expiry: Any = table.c.expired_at
+def _find_page_of_member(
+    db: Connection, member: Member, page: Page, filters: CouponFilter, at: datetime
+) -> Paged[Coupon]:
+    """A page of the coupons that are assigned to the member and match the other filters at the moment `at`."""
+    conditions = [
+        is_same(member_coupons, member, "member_id"),
+        member_coupons.c.amount_assigned > 0,
+        *_conditions(filters, _COUPON, expiry_of_member(at), at),
+    ]
+    order_columns = {name: _COUPON.c[column.name] for name, column in COUPONS.order_columns.items()}
+    sorting = sorting_of(page.order, order_columns, _COUPON.c.coupon_id)
+    columns = [_COUPON.c[column.name] for column in COUPONS.columns]
+    return paged_columns(db, Coupon, columns, member_coupons.join(_COUPON, true()), conditions, page, sorting)
+
+
+def _conditions(filters: CouponFilter, coupons: Any, expiry: Any, at: datetime) -> list[Any]:
+    """The conditions of the filters, except `member`, on the rows of `coupons` and the moment `expiry`."""
+    conditions: list[Any] = []
     if filters.code is not None:
-        conditions.append(table.c.code == filters.code)
+        conditions.append(coupons.c.code == filters.code)
     if filters.book is not None:
-        conditions.append(table.c.coupon_book_id == filters.book.coupon_book_id)
-    if filters.member is not None:
-        holders = member_coupons
-        source = table.join(holders, is_same(holders, table, "coupon_id"))
-        conditions += [holders.c.member_id == filters.member.member_id, holders.c.amount_assigned > 0]
-        expiry = expiry_of_member(at)
+        conditions.append(coupons.c.coupon_book_id == filters.book.coupon_book_id)
     if filters.expired is True:
         conditions.append(expiry <= at)
     if filters.expired is False:
         conditions.append(or_(expiry.is_(None), expiry > at))
-    return source, conditions
+    return conditions
 
 
 def _count_all(db: Connection, organization_id: int) -> RowCount:

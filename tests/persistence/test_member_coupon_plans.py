@@ -1,0 +1,81 @@
+"""Lists of a member's coupons look up the rows of the member, whatever the planner expects of the organization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+
+from domain.members import Member
+from persistence.coupons import code_lists
+from persistence.coupons.code_lists import CouponFilter
+from persistence.paging import Page
+from tests.builders.coupon_shop import CouponShop
+
+pytestmark = pytest.mark.undistributed
+
+HELD = 100
+# Each coupon is looked up once. In a table that has not many more rows, a lookup may read all of them.
+MAX_ROWS = HELD**2
+# By the name of the installation: the codes of its large book, and its other books.
+SIZES = {"small": (0, 0), "large": (5_000, 60)}
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def shop_and_member(request: pytest.FixtureRequest, engine: Engine) -> tuple[CouponShop, Member]:
+    """An organization whose last book has `HELD` coupons, all of one member, and the member."""
+    codes, books = SIZES[request.param]
+    shop = CouponShop.new(engine)
+    if codes:
+        shop.add_codes(shop.book("list"), [f"L-{n}" for n in range(codes)])
+    for _ in range(books):
+        shop.book()
+    book, member = shop.book("list"), shop.member()
+    shop.add_codes(book, [f"C-{n:03}" for n in range(HELD)])
+    shop.assign(member, book, count=HELD)
+    return shop, member
+
+
+def rows_of_plans(db: Connection, query: Callable[[], Any]) -> int:
+    """The largest number of rows that a node of the plans of a query reads or compares."""
+    statements = []
+
+    def record(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(db, "before_cursor_execute", record)
+    query()
+    event.remove(db, "before_cursor_execute", record)
+    assert statements
+    explain = "EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) "
+    plans = [db.exec_driver_sql(explain + statement, parameters).scalar_one() for statement, parameters in statements]
+    return max(_rows_of(node) for [plan] in plans for node in _nodes(plan["Plan"]))
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node of a plan."""
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _rows_of(node: dict[str, Any]) -> float:
+    """The rows that a node returns or rejects in all its loops, or the number of its loops if it finds no row."""
+    rejected = sum(rows for name, rows in node.items() if name.startswith("Rows Removed by"))
+    return float(max(node["Actual Rows"] + rejected, 1) * node["Actual Loops"])
+
+
+@pytest.mark.parametrize("expired", [True, False])
+@pytest.mark.parametrize("order", [None, "code,asc", "code,desc", "expiredAt,asc", "createdAt,desc"])
+def test_the_codes_of_a_member_are_looked_up_once(db, shop_and_member, order, expired):
+    shop, member = shop_and_member
+    db.execute(text("ANALYZE"))
+    filters = CouponFilter(member=member, expired=expired)
+    pages = []
+    rows = rows_of_plans(
+        db, lambda: pages.append(code_lists.find_page(db, shop.id, Page(0, 25, order), filters, shop.now))
+    )
+    assert pages[0].total_count == (0 if expired else HELD)
+    assert rows <= MAX_ROWS
