@@ -70,9 +70,9 @@ def filters_of(query: Mapping[str, Any]) -> dict[str, Any]:
     return filters
 
 
-def is_of_program_or_none(loyalty_program_id: int) -> Any:
-    """The condition that a book is of the program or of none."""
-    return or_(table.c.loyalty_program_id == loyalty_program_id, table.c.loyalty_program_id.is_(None))
+def is_of_program_or_none(loyalty_program_id: int, books: Any = table) -> Any:
+    """The condition that a book of `books` is of the program or of none."""
+    return or_(books.c.loyalty_program_id == loyalty_program_id, books.c.loyalty_program_id.is_(None))
 
 
 def find_page(db: Connection, organization_id: int, query: Mapping[str, Any], *conditions: Any) -> Paged[CouponBook]:

@@ -6,11 +6,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, any_, case, func, literal_column, or_, select, true
 
 from domain.coupons.books import CouponBook
 from domain.members import Member
-from persistence.coupons.books import BOOKS, is_of_program_or_none
+from persistence.coupons.books import is_of_program_or_none
 from persistence.filters import (
     conditions_of,
     equals,
@@ -19,36 +19,40 @@ from persistence.filters import (
     has_any,
     is_same,
     is_true_if_asked,
+    looked_up,
     to_moment_or_open,
 )
 from persistence.paging import Page, Paged, ordering
+from persistence.rows import fields_of
 from persistence.tables.coupons import coupon_books, coupons
 from persistence.tables.coupons import coupon_lots as lots
 from persistence.tables.coupons import member_coupons as table
 
+_SAME_COUPON = is_same(lots, table, "member_id", "coupon_id")
+_COUPON, _BOOK = looked_up(coupons, table, "coupon_id"), looked_up(coupon_books, table, "coupon_book_id")
+_JOINED = table.join(_COUPON, true()).join(_BOOK, true())
+_BOOK_COLUMNS = [_BOOK.c[name] for name in fields_of(CouponBook)]
+
 ORDER = {
     "couponBookId": table.c.coupon_book_id,
     "couponId": table.c.coupon_id,
-    "code": coupons.c.code,
+    "code": _COUPON.c.code,
     "amountAssigned": table.c.amount_assigned,
     "amountUsed": table.c.amount_used,
     "createdAt": table.c.created_at,
     "updatedAt": table.c.updated_at,
 }
-# The tags of the coupon book in the statement.
-TAG_FILTERS = {"couponBookTags": has_all(coupon_books.c.tags), "couponBookTagsAny": has_any(coupon_books.c.tags)}
+# `+ 0` keeps the planner from reading the coupons of all members in the order of their ids.
+_TIE_BREAK: Any = table.c.member_coupon_id + 0
 _FILTERS = {
-    "couponCode": equals(coupons.c.code),
+    "couponCode": equals(_COUPON.c.code),
     "couponCodeId": equals(table.c.coupon_id),
-    "couponBookKey": equals(coupon_books.c.coupon_book_key),
+    "couponBookKey": equals(_BOOK.c.coupon_book_key),
     "couponBookId": equals(table.c.coupon_book_id),
-    **TAG_FILTERS,
+    # The tags of the coupon book in the statement.
+    "couponBookTags": has_all(_BOOK.c.tags),
+    "couponBookTagsAny": has_any(_BOOK.c.tags),
 }
-
-_SAME_COUPON = is_same(lots, table, "member_id", "coupon_id")
-_JOINED = table.join(coupons, is_same(coupons, table, "coupon_id")).join(
-    coupon_books, is_same(coupon_books, table, "coupon_book_id")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +89,16 @@ def find_page(
     filters = {**_FILTERS, "notUsedOnly": is_true_if_asked(usable)}
     conditions = [*_of_member(member), *conditions_of(filters, query)]
     if loyalty_program_id is not None:
-        conditions.append(is_of_program_or_none(loyalty_program_id))
-    order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(now)}, table.c.member_coupon_id)
+        conditions.append(is_of_program_or_none(loyalty_program_id, _BOOK))
+    order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(now)}, _TIE_BREAK)
     # The page is determined first, so that only the lots of its coupons are read.
     ids = select(table.c.member_coupon_id).select_from(_JOINED).where(*conditions).order_by(*order)
-    on_page = ids.limit(page.limit).offset(page.page * page.limit).subquery()
+    on_page = ids.limit(page.limit).offset(page.page * page.limit)
+    is_on_page = table.c.member_coupon_id == any_(func.array(on_page.correlate(None).scalar_subquery()))
     columns = (
         table.c.coupon_book_id,
         table.c.coupon_id,
-        coupons.c.code,
+        _COUPON.c.code,
         table.c.amount_assigned,
         table.c.amount_used,
         _of_next_lot("custom_attributes", now),
@@ -102,9 +107,8 @@ def find_page(
         table.c.created_at,
         table.c.updated_at,
     )
-    joined = _JOINED.join(on_page, on_page.c.member_coupon_id == table.c.member_coupon_id)
-    statement = select(*columns, *BOOKS.columns).select_from(joined).where(*_of_member(member)).order_by(*order)
-    rows = db.execute(statement).all()
+    statement = select(*columns, *_BOOK_COLUMNS).select_from(_JOINED).where(*_of_member(member), is_on_page)
+    rows = db.execute(statement.order_by(*order)).all()
     if len(rows) < page.limit and (rows or page.page == 0):
         total = page.page * page.limit + len(rows)
     else:
@@ -123,7 +127,7 @@ def _remaining_value(at: datetime) -> ColumnElement[Any]:
     """The value that can be used of a member's coupon at `at`; null unless it is a value coupon."""
     is_usable = (lots.c.amount > lots.c.amount_used) & (_lot_expiry > at)
     total = select(func.coalesce(func.sum(lots.c.remaining_value).filter(is_usable), 0)).where(_SAME_COUPON)
-    return case((coupon_books.c.is_value_coupon, total.scalar_subquery()), else_=None).label("remaining_value")
+    return case((_BOOK.c.is_value_coupon, total.scalar_subquery()), else_=None).label("remaining_value")
 
 
 # The same expression as in the indexes of lots with an amount left.
@@ -152,10 +156,10 @@ def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
 
 
 _TOTALS_FILTERS = {
-    "tags": has_all(coupon_books.c.tags),
-    "tagsAny": has_any(coupon_books.c.tags),
-    "validFromDate": from_moment_or_open(coupon_books.c.valid_to_date),
-    "validToDate": to_moment_or_open(coupon_books.c.valid_from_date),
+    "tags": has_all(_BOOK.c.tags),
+    "tagsAny": has_any(_BOOK.c.tags),
+    "validFromDate": from_moment_or_open(_BOOK.c.valid_to_date),
+    "validToDate": to_moment_or_open(_BOOK.c.valid_from_date),
 }
 
 
@@ -163,7 +167,7 @@ def totals(
     db: Connection, member: Member, loyalty_program_id: int, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
     """The member's used and assigned totals, in this order, of the books of the program, or of none, in the query."""
-    of_program = is_of_program_or_none(loyalty_program_id)
+    of_program = is_of_program_or_none(loyalty_program_id, _BOOK)
     conditions = [*_of_member(member), of_program, *conditions_of(_TOTALS_FILTERS, query)]
     used_amount, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)
     statement = (

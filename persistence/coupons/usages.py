@@ -10,8 +10,8 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from persistence.connections import Prepared, query
-from persistence.coupons.member_coupons import TAG_FILTERS, usable_lots
-from persistence.filters import before_moment, equals, from_moment, is_any_of, is_same
+from persistence.coupons.member_coupons import usable_lots
+from persistence.filters import before_moment, equals, from_moment, has_all, has_any, is_any_of, is_same
 from persistence.paging import Paged
 from persistence.records import Records
 from persistence.rows import Statement, additions, as_rows, fields_of, next_ids, recordset_of, update_by_id
@@ -33,7 +33,8 @@ USAGES = Records(
         "fromCreatedAt": from_moment(table.c.created_at),
         "toCreatedAt": before_moment(table.c.created_at),
         "couponBookKey": equals(coupon_books.c.coupon_book_key),
-        **TAG_FILTERS,
+        "couponBookTags": has_all(coupon_books.c.tags),
+        "couponBookTagsAny": has_any(coupon_books.c.tags),
     },
 )
 # The used amount is no criterion: it is 0 for the use of a value coupon that leaves a part of its value.

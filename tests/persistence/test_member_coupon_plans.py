@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 
 from domain.members import Member
-from persistence.coupons import code_lists
+from persistence.coupons import code_lists, member_coupons
 from persistence.coupons.code_lists import CouponFilter
 from persistence.paging import Page
 from tests.builders.coupon_shop import CouponShop
@@ -78,4 +78,24 @@ def test_the_codes_of_a_member_are_looked_up_once(db, shop_and_member, order, ex
         db, lambda: pages.append(code_lists.find_page(db, shop.id, Page(0, 25, order), filters, shop.now))
     )
     assert pages[0].total_count == (0 if expired else HELD)
+    assert rows <= MAX_ROWS
+
+
+@pytest.mark.parametrize("query", [{}, {"order": "code,asc"}, {"couponBookTags": ["none"]}, {"page": 3}])
+def test_the_coupons_of_a_member_are_joined_only_with_their_books(db, shop_and_member, query):
+    shop, member = shop_and_member
+    db.execute(text("ANALYZE"))
+    pages = []
+    rows = rows_of_plans(db, lambda: pages.append(member_coupons.find_page(db, member, query, None, shop.now)))
+    assert pages[0].total_count == (0 if "couponBookTags" in query else HELD)
+    assert rows <= MAX_ROWS
+
+
+def test_the_totals_of_a_member_are_joined_only_with_the_books_of_its_coupons(db, shop_and_member):
+    shop, member = shop_and_member
+    db.execute(text("ANALYZE"))
+    sums = []
+    program_id = shop.created.loyalty_program_id
+    rows = rows_of_plans(db, lambda: sums.append(member_coupons.totals(db, member, program_id, {})))
+    assert sums == [(0, HELD)]
     assert rows <= MAX_ROWS
