@@ -60,9 +60,9 @@ _TRANSACTION_OF_MEMBER = f"""t.ledger_transaction_id IN (
     WHERE e.organization_id = %(organization_id)s AND w.member_id = %({MEMBER_ID})s
 )"""
 
-# A page has all rows `h` of its members; `limit` is the number of members.
+# A page has all rows `h` of its members; `limit` is the number of members. See `_rows` for MATERIALIZED.
 _OF_MEMBERS = """
-WITH page AS (
+WITH page AS MATERIALIZED (
     SELECT DISTINCT h.member_id FROM {table} h JOIN members m USING (organization_id, member_id)
     WHERE h.organization_id = %(organization_id)s AND h.member_id > %(after)s AND {condition}
         AND m.erased_at IS NULL{filters}
@@ -88,23 +88,27 @@ class RowsQuery:
 
 def _rows(
     columns: Mapping[str, str],
-    source: str,
+    table: str,
+    joined: str,
     id_column: str,
     changed_at: str,
     condition: str = "true",
     filters: Mapping[str, str] = {},
 ) -> RowsQuery:
-    """The query of rows of a table `t`; `columns` are expressions by name, `changed_at` is the time of the last change.
+    """The query of rows `t` of a table; `columns` are expressions by name, `changed_at` is the time of the last change.
 
-    `filters` are conditions by the names of filters, besides the filters by time.
+    `condition` and `filters` are conditions on `t`; those of `filters`, besides the filters by time, are by the names
+    of filters. MATERIALIZED lets the page be read by id before its rows are joined: the planner expects that an
+    organization has few rows, and would join all of its rows for each page.
     """
     return RowsQuery(
         tuple(columns),
-        f"SELECT t.{id_column}, {', '.join(columns.values())} FROM {source}"
+        f"WITH page AS MATERIALIZED (SELECT t.* FROM {table} t"
         f" WHERE t.organization_id = %(organization_id)s AND t.{id_column} > %(after)s AND {condition}"
         f" AND (%(updated_from)s::timestamptz IS NULL OR {changed_at} >= %(updated_from)s)"
         f"{filtered({**created('t.created_at'), **filters})}"
-        f" ORDER BY t.{id_column} LIMIT %(limit)s",
+        f" ORDER BY t.{id_column} LIMIT %(limit)s)"
+        f" SELECT t.{id_column}, {', '.join(columns.values())} FROM page t {joined} ORDER BY t.{id_column}",
     )
 
 
@@ -119,15 +123,21 @@ _BY_SERVER = (
     " AND length(t.system_unique_key) = length(t.event_type) + 37)"
 )
 _MEMBER_OF = "JOIN members m ON m.organization_id = t.organization_id AND m.member_id = t.member_id"
+_NOT_ERASED = """(
+    SELECT m.erased_at FROM members m WHERE m.organization_id = t.organization_id AND m.member_id = t.member_id
+) IS NULL"""
 _SPONSOR_OF = "LEFT JOIN members s ON s.organization_id = t.organization_id AND s.member_id = t.sponsor_member_id"
 _BOOK_OF = "JOIN coupon_books b ON b.organization_id = t.organization_id AND b.coupon_book_id = t.coupon_book_id"
 _COUPON_OF = "JOIN coupons c ON c.organization_id = t.organization_id AND c.coupon_id = t.coupon_id"
 _LOYALTY_MEMBER_ID = {"loyaltyMemberId": "m.loyalty_member_id"}
 # Records are identified by name, which other organizations understand too, and by key if several share a name.
 _CALLED = """(
-    SELECT {0}_id, CASE WHEN name IS NULL OR count(*) OVER (PARTITION BY name) > 1 THEN {0}_key::text ELSE name END
-        AS called
-    FROM {0}s WHERE organization_id = %(organization_id)s
+    WITH called AS MATERIALIZED (
+        SELECT {0}_id, CASE WHEN name IS NULL OR count(*) OVER (PARTITION BY name) > 1 THEN {0}_key::text ELSE name END
+            AS called
+        FROM {0}s WHERE organization_id = %(organization_id)s
+    )
+    SELECT * FROM called
 ) {1}"""
 _CALLED_BOOK = f"JOIN {_CALLED.format('coupon_book', 'b')} ON b.coupon_book_id = t.coupon_book_id"
 _BOOK = {"couponBook": "b.called"}
@@ -151,7 +161,8 @@ CROSS JOIN LATERAL (SELECT CASE WHEN p.counted >= (h.times_achieved + 1) * b.goa
 QUERIES: Mapping[str, RowsQuery] = {
     COUPON_CODES: _rows(
         {**_BOOK, **_same("code")},
-        f"coupons t {_CALLED_BOOK}",
+        "coupons",
+        _CALLED_BOOK,
         id_column="coupon_id",
         changed_at="t.updated_at",
         condition="t.code IS NOT NULL",
@@ -167,11 +178,11 @@ QUERIES: Mapping[str, RowsQuery] = {
             "expiresAt": "t.expired_at",
             "couponData": "nullif(t.custom_attributes, '{}')",
         },
-        f"coupon_lots t {_MEMBER_OF} {_CALLED_BOOK} {_COUPON_OF}",
+        "coupon_lots",
+        f"{_MEMBER_OF} {_CALLED_BOOK} {_COUPON_OF}",
         id_column="coupon_lot_id",
         changed_at="t.updated_at",
-        condition="t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > %(now)s)"
-        " AND m.erased_at IS NULL",
+        condition=f"t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > %(now)s) AND {_NOT_ERASED}",
         filters={**_OF_MEMBER, **_OF_BOOK},
     ),
     BADGES: RowsQuery(
@@ -213,10 +224,11 @@ QUERIES: Mapping[str, RowsQuery] = {
             "sponsorLoyaltyMemberId": "s.loyalty_member_id",
             **_same("external_id", "description", "tags", "system_unique_key"),
         },
-        f"events t {_MEMBER_OF} {_SPONSOR_OF}",
+        "events",
+        f"{_MEMBER_OF} {_SPONSOR_OF}",
         id_column="loyalty_event_id",
         changed_at="t.updated_at",
-        condition=f"t.reason IS NULL AND NOT {_BY_SERVER} AND t.status = 'success' AND m.erased_at IS NULL",
+        condition=f"t.reason IS NULL AND NOT {_BY_SERVER} AND t.status = 'success' AND {_NOT_ERASED}",
         filters={**_OF_MEMBER, **_OF_TYPE},
     ),
     EVENT_RESULTS: _rows(
@@ -234,7 +246,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             "result": "nullif(t.result::jsonb, 'null')",
             **_same("created_at", "updated_at"),
         },
-        f"events t {_MEMBER_OF} {_SPONSOR_OF}",
+        "events",
+        f"{_MEMBER_OF} {_SPONSOR_OF}",
         id_column="loyalty_event_id",
         changed_at="t.updated_at",
         filters={**_OF_MEMBER, **_OF_TYPE},
@@ -254,8 +267,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             ),
             **_same("fiat_value", "fiat_gross_amount", "fiat_currency", "created_at", "updated_at"),
         },
-        "ledger_transactions t"
-        " JOIN ledger_accounts a ON a.organization_id = t.organization_id AND a.ledger_account_id = t.ledger_account_id"
+        "ledger_transactions",
+        "JOIN ledger_accounts a ON a.organization_id = t.organization_id AND a.ledger_account_id = t.ledger_account_id"
         ' LEFT JOIN members "from" ON "from".organization_id = t.organization_id'
         ' AND "from".wallet_id = t.from_wallet_id'
         ' LEFT JOIN members "to" ON "to".organization_id = t.organization_id AND "to".wallet_id = t.to_wallet_id',
@@ -279,7 +292,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             **_same("custom_attributes", "ledger_transaction_id", "loyalty_event_id"),
             **_same("reversal_usage_id", "reverted_usage_id", "created_at", "updated_at"),
         },
-        f"coupon_usages t {_MEMBER_OF} {_BOOK_OF} {_COUPON_OF}",
+        "coupon_usages",
+        f"{_MEMBER_OF} {_BOOK_OF} {_COUPON_OF}",
         id_column="coupon_usage_id",
         changed_at="t.updated_at",
         filters={**_OF_MEMBER, **_OF_BOOK},
@@ -289,7 +303,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             *("audit_log_id", "created_at", "actor", "user_id", "token_id", "surface", "operation_id", "request_id"),
             *("entity_type", "entity_id", "member_ids", "reason", "changes", "test_clock"),
         ),
-        "audit_log t",
+        "audit_log",
+        "",
         id_column="audit_log_id",
         changed_at="t.created_at",
         filters={MEMBER_ID: f"t.member_ids @> ARRAY[%({MEMBER_ID})s::bigint]"},

@@ -89,3 +89,32 @@ def rows_read_to_commit(engine: Engine) -> Iterator[Counter[str]]:
     finally:
         event.remove(engine, "begin", begin)
         event.remove(engine, "commit", commit)
+
+
+def rows_of_plans(db: Connection, query: Callable[[], Any]) -> int:
+    """The largest number of rows that a node of the plans of a query reads or compares."""
+    statements = []
+
+    def record(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(db, "before_cursor_execute", record)
+    query()
+    event.remove(db, "before_cursor_execute", record)
+    assert statements
+    explain = "EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) "
+    plans = [db.exec_driver_sql(explain + statement, parameters).scalar_one() for statement, parameters in statements]
+    return max(_rows_of(node) for [plan] in plans for node in _nodes(plan["Plan"]))
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node of a plan."""
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _rows_of(node: dict[str, Any]) -> float:
+    """The rows that a node returns or rejects in all its loops, or the number of its loops if it finds no row."""
+    rejected = sum(rows for name, rows in node.items() if name.startswith("Rows Removed by"))
+    return float(max(node["Actual Rows"] + rejected, 1) * node["Actual Loops"])

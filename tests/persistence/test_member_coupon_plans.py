@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Engine, text
 
 from domain.members import Member
 from persistence.coupons import code_lists, member_coupons
 from persistence.coupons.code_lists import CouponFilter
 from persistence.paging import Page
 from tests.builders.coupon_shop import CouponShop
+from tests.builders.statements import rows_of_plans
 
 pytestmark = pytest.mark.undistributed
 
@@ -36,35 +34,6 @@ def shop_and_member(request: pytest.FixtureRequest, engine: Engine) -> tuple[Cou
     shop.add_codes(book, [f"C-{n:03}" for n in range(HELD)])
     shop.assign(member, book, count=HELD)
     return shop, member
-
-
-def rows_of_plans(db: Connection, query: Callable[[], Any]) -> int:
-    """The largest number of rows that a node of the plans of a query reads or compares."""
-    statements = []
-
-    def record(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
-        statements.append((statement, parameters))
-
-    event.listen(db, "before_cursor_execute", record)
-    query()
-    event.remove(db, "before_cursor_execute", record)
-    assert statements
-    explain = "EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) "
-    plans = [db.exec_driver_sql(explain + statement, parameters).scalar_one() for statement, parameters in statements]
-    return max(_rows_of(node) for [plan] in plans for node in _nodes(plan["Plan"]))
-
-
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every node of a plan."""
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
-
-
-def _rows_of(node: dict[str, Any]) -> float:
-    """The rows that a node returns or rejects in all its loops, or the number of its loops if it finds no row."""
-    rejected = sum(rows for name, rows in node.items() if name.startswith("Rows Removed by"))
-    return float(max(node["Actual Rows"] + rejected, 1) * node["Actual Loops"])
 
 
 @pytest.mark.parametrize("expired", [True, False])

@@ -1,0 +1,38 @@
+"""The statements of exports join only the rows of a page, whatever the planner expects of the organization."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Engine, text
+
+from persistence.exported_rows import ExportRange, next_rows
+from tests.builders.coupon_shop import CouponShop
+from tests.builders.statements import rows_of_plans
+
+pytestmark = pytest.mark.undistributed
+
+HELD = 500
+BOOKS = 60
+PAGE = 5
+
+
+@pytest.fixture(scope="module")
+def shop(engine: Engine) -> CouponShop:
+    """An organization with `BOOKS` books, one of which has `HELD` coupons, all of one member."""
+    shop = CouponShop.new(engine)
+    for _ in range(BOOKS - 1):
+        shop.book()
+    book, member = shop.book("list"), shop.member()
+    shop.add_codes(book, [f"C-{n:03}" for n in range(HELD)])
+    shop.assign(member, book, count=HELD)
+    return shop
+
+
+@pytest.mark.parametrize("kind", ["coupons", "coupon-codes", "coupon-usages"])
+def test_a_page_joins_only_its_rows(db, shop, kind):
+    db.execute(text("ANALYZE"))
+    pages = []
+    rows = rows_of_plans(db, lambda: pages.append(next_rows(db, kind, ExportRange(shop.id), 0, PAGE)))
+    assert len(pages[0]) == PAGE
+    # In a table of few rows, the page may be found by reading all of them, but without joining all with all books.
+    assert rows <= HELD * BOOKS / 4
