@@ -147,12 +147,12 @@ def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
 
 
 def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
-    """The ids of the organization's lots with an amount that can be used at `at`."""
-    return select(lots.c.coupon_lot_id).where(
-        lots.c.organization_id == organization_id,
-        lots.c.amount > lots.c.amount_used,
-        _lot_expiry > at,
-    )
+    """The ids of the organization's lots with an amount that can be used at `at`, to be looked up in a condition.
+
+    OFFSET 0 keeps the planner from comparing all lots of the organization with each row (see `looked_up`).
+    """
+    is_usable = lots.c.organization_id == organization_id, lots.c.amount > lots.c.amount_used, _lot_expiry > at
+    return select(lots.c.coupon_lot_id).where(*is_usable).offset(0)
 
 
 _TOTALS_FILTERS = {

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from domain.members import Member
-from persistence.coupons import code_lists, member_coupons
+from persistence.coupons import code_lists, member_coupons, usages
 from persistence.coupons.code_lists import CouponFilter
 from persistence.paging import Page
 from tests.builders.coupon_shop import CouponShop
@@ -27,7 +27,9 @@ def shop_and_member(request: pytest.FixtureRequest, engine: Engine) -> tuple[Cou
     codes, books = SIZES[request.param]
     shop = CouponShop.new(engine)
     if codes:
-        shop.add_codes(shop.book("list"), [f"L-{n}" for n in range(codes)])
+        large_book = shop.book("list")
+        shop.add_codes(large_book, [f"L-{n}" for n in range(codes)])
+        shop.assign(shop.member(), large_book, count=10 * HELD)
     for _ in range(books):
         shop.book()
     book, member = shop.book("list"), shop.member()
@@ -67,4 +69,19 @@ def test_the_totals_of_a_member_are_joined_only_with_the_books_of_its_coupons(db
     program_id = shop.created.loyalty_program_id
     rows = rows_of_plans(db, lambda: sums.append(member_coupons.totals(db, member, program_id, {})))
     assert sums == [(0, HELD)]
+    assert rows <= MAX_ROWS
+
+
+def test_the_lots_of_unused_coupons_are_looked_up(db, shop_and_member):
+    shop, member = shop_and_member
+    # Without statistics, the planner expects few lots.
+    db.execute(text("DELETE FROM pg_statistic"))
+    pages = []
+
+    def find_pages():
+        pages.append(usages.find_page(db, member, {"unusedOnly": True, "page": 1}, shop.now))
+        pages.append(member_coupons.find_page(db, member, {"notUsedOnly": True}, None, shop.now))
+
+    rows = rows_of_plans(db, find_pages)
+    assert [page.total_count for page in pages] == [HELD, HELD]
     assert rows <= MAX_ROWS
