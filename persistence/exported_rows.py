@@ -122,13 +122,14 @@ _BY_SERVER = (
     "(starts_with(t.system_unique_key, t.event_type || '-')"
     " AND length(t.system_unique_key) = length(t.event_type) + 37)"
 )
-_MEMBER_OF = "JOIN members m ON m.organization_id = t.organization_id AND m.member_id = t.member_id"
+# Joins with a constant organization, so that a cluster of Citus executes the whole statement on one node.
+_MEMBER_OF = "JOIN members m ON m.organization_id = %(organization_id)s AND m.member_id = t.member_id"
 _NOT_ERASED = """(
-    SELECT m.erased_at FROM members m WHERE m.organization_id = t.organization_id AND m.member_id = t.member_id
+    SELECT m.erased_at FROM members m WHERE m.organization_id = %(organization_id)s AND m.member_id = t.member_id
 ) IS NULL"""
-_SPONSOR_OF = "LEFT JOIN members s ON s.organization_id = t.organization_id AND s.member_id = t.sponsor_member_id"
-_BOOK_OF = "JOIN coupon_books b ON b.organization_id = t.organization_id AND b.coupon_book_id = t.coupon_book_id"
-_COUPON_OF = "JOIN coupons c ON c.organization_id = t.organization_id AND c.coupon_id = t.coupon_id"
+_SPONSOR_OF = "LEFT JOIN members s ON s.organization_id = %(organization_id)s AND s.member_id = t.sponsor_member_id"
+_BOOK_OF = "JOIN coupon_books b ON b.organization_id = %(organization_id)s AND b.coupon_book_id = t.coupon_book_id"
+_COUPON_OF = "JOIN coupons c ON c.organization_id = %(organization_id)s AND c.coupon_id = t.coupon_id"
 _LOYALTY_MEMBER_ID = {"loyaltyMemberId": "m.loyalty_member_id"}
 # Records are identified by name, which other organizations understand too, and by key if several share a name.
 _CALLED = """(
@@ -268,10 +269,10 @@ QUERIES: Mapping[str, RowsQuery] = {
             **_same("fiat_value", "fiat_gross_amount", "fiat_currency", "created_at", "updated_at"),
         },
         "ledger_transactions",
-        "JOIN ledger_accounts a ON a.organization_id = t.organization_id AND a.ledger_account_id = t.ledger_account_id"
-        ' LEFT JOIN members "from" ON "from".organization_id = t.organization_id'
+        "JOIN ledger_accounts a ON a.organization_id = %(organization_id)s AND a.ledger_account_id = t.ledger_account_id"
+        ' LEFT JOIN members "from" ON "from".organization_id = %(organization_id)s'
         ' AND "from".wallet_id = t.from_wallet_id'
-        ' LEFT JOIN members "to" ON "to".organization_id = t.organization_id AND "to".wallet_id = t.to_wallet_id',
+        ' LEFT JOIN members "to" ON "to".organization_id = %(organization_id)s AND "to".wallet_id = t.to_wallet_id',
         id_column="ledger_transaction_id",
         changed_at="t.updated_at",
         filters={
