@@ -34,3 +34,14 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 def networks_of(text: str) -> tuple[Network, ...]:
     """The networks in a text of networks or single addresses, separated by commas; raises ValueError."""
     return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def client_host(host: str) -> str:
+    """The host in the URL by which a client on this machine reaches a server that listens on `host`."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.is_unspecified:
+        return "127.0.0.1"
+    return f"[{host}]" if address.version == 6 else host

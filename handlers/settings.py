@@ -7,14 +7,13 @@ A test keeps `docs/configuration.md` equal to it.
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from handlers.setting_values import Rate, networks_of
+from handlers.setting_values import Rate, client_host, networks_of
 
 PREFIX = "LOYALTY_"
 _HOME = Path(".loyalty")
@@ -352,21 +351,15 @@ class Settings:
         return int(self.management_bind.rpartition(":")[2]) if self.management_bind else None
 
     @property
+    def management_url(self) -> str:
+        """The URL of `management_bind` for a client on this machine; empty if the main address serves everything."""
+        host, _, port = self.management_bind.rpartition(":")
+        return f"http://{client_host(host.strip('[]'))}:{port}" if host else ""
+
+    @property
     def public_url(self) -> str:
         """The base URL of the API: `base_url` if it is set, else its URL for a client on this machine."""
-        if self.base_url:
-            return self.base_url
-        host = self.host
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            pass
-        else:
-            if address.is_unspecified:
-                host = "127.0.0.1"
-            elif address.version == 6:
-                host = f"[{host}]"
-        return f"http://{host}:{self.port}/v2"
+        return self.base_url or f"http://{client_host(self.host)}:{self.port}/v2"
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:

@@ -18,7 +18,7 @@ from handlers.server.cli import main
 from persistence import embedded
 from tests.builders.browser import absent_programs, browser
 from tests.http.test_campaign_examples import compare
-from tests.processes.loyalty import Server, environment, free_port, invoke, loyalty
+from tests.processes.loyalty import Server, copy_home, environment, free_port, invoke, loyalty
 
 PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|json|python|text)\n(.*?)^```$", re.M | re.S)
@@ -163,6 +163,30 @@ def test_a_wrong_base_path_is_reported(site, carla):
         doctor = invoke(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
         assert doctor.returncode == 1
         assert f"BAD  server: a server responds at {address}, and has no API there" in doctor.stdout
+
+
+def test_commands_use_the_management_address_for_pages_and_the_base_url_for_the_api(new_home, migrated_home):
+    copy_home(migrated_home, new_home)
+    management = f"127.0.0.1:{free_port()}"
+    server = Server(new_home, "--workers", "1", LOYALTY_MANAGEMENT_BIND=management)
+    variables = {"LOYALTY_PORT": str(server.port), "LOYALTY_MANAGEMENT_BIND": management, **DIRECT}
+    try:
+        greeting = server.greeting()
+        for path in ("/playground", "/v2/integration/docs"):
+            assert f"http://{management}{path}" in greeting
+        doctor = invoke(new_home, "doctor", **variables)
+        assert (doctor.returncode, f"ok   server: running, at {server.url}/v2" in doctor.stdout) == (0, True)
+        playground = invoke(new_home, "playground", "--no-browser", **variables)
+        assert (playground.returncode, playground.stderr) == (0, "")
+        address, _, _ = playground.stdout.partition("#")
+        assert address == f"http://{management}/playground"
+        with urllib.request.urlopen(address, timeout=30) as page:
+            assert page.status == 200
+        absent = invoke(new_home, "doctor", LOYALTY_BASE_URL="https://loyalty.invalid/v2", **variables)
+        assert absent.returncode == 0
+        assert "ok   server: no server responds at https://loyalty.invalid/v2; `loyalty serve`" in absent.stdout
+    finally:
+        server.stop()
 
 
 def test_an_assistant_can_read_a_member_and_simulate_events(site, carla):

@@ -90,13 +90,13 @@ def _examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _examine_server(url: str) -> Finding:
-    """Check that the server at an address is the API; it is no fault if none runs."""
+    """Check that the server at an address is the API; it is no fault if no server responds."""
     import httpx
 
     try:
         fault = fault_of_base_url(url)
     except httpx.HTTPError:
-        return Finding("server", True, f"none runs at {url}: `loyalty serve` starts one")
+        return Finding("server", True, f"no server responds at {url}; `loyalty serve` starts one")
     return Finding("server", fault is None, fault or f"running, at {url}")
 
 

@@ -27,7 +27,7 @@ def playground(organization: int | None, base_url: str | None, browser: bool) ->
     """
     settings = load_settings(base_url=base_url)
     _, token = server_token(settings, organization, _READ_ROLES | {_TRACK_ROLE}, _TOKEN_SECONDS)
-    url = server_url(settings)
+    url = f"{settings.management_url}/v2" if base_url is None and settings.management_url else server_url(settings)
     fault = _fault_of_server(url)
     if fault is not None:
         click.echo(f"Warning: {fault}", err=True)

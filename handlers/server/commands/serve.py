@@ -86,14 +86,14 @@ def _log_line(settings: Settings, tenant: Tenant) -> str:
 
 def _greeting(settings: Settings, tenant: Tenant, token: str) -> str:
     base = settings.public_url
-    site = base.removesuffix("/v2")
+    site = settings.management_url or base.removesuffix("/v2")
     return f"""
 {click.style(f"The loyalty server is ready at {base}", fg="green", bold=True)}
 
   Playground      {site}/playground
   Documentation   {site}/docs/quickstart
-                  {base}/integration/docs
-                  {base}/administration/docs
+                  {site}/v2/integration/docs
+                  {site}/v2/administration/docs
   Organization    {tenant.organization_id}
 {_credentials(tenant)}
 Try it in another terminal, as an administrator for {TOKEN_SECONDS // 3600} hours (`loyalty token` makes other tokens):

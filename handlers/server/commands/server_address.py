@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _FILE = "server"
 _TIMEOUT_SECONDS = 5
+# Importing the HTTP layer for its constant would take seconds.
+_PROBLEM = "application/problem+json"
 
 
 @contextmanager
@@ -52,8 +54,10 @@ def fault_of_base_url(base_url: str) -> str | None:
     """
     import httpx
 
-    response = httpx.get(f"{base_url}/integration/openapi.json", timeout=_TIMEOUT_SECONDS)
-    if response.is_success and response.headers.get("content-type", "").startswith("application/json"):
+    # Unlike the pages, an operation is at the base URL even if there is a second address for the management.
+    response = httpx.get(f"{base_url}/members", timeout=_TIMEOUT_SECONDS)
+    # 401 for lack of a token, 429 above the rate of calls.
+    if response.status_code in (401, 429) and response.headers.get("content-type", "").startswith(_PROBLEM):
         return None
     origin = str(response.url.copy_with(raw_path=b"/")).rstrip("/")
     return f"a server responds at {base_url}, and has no API there: the base URL ends in /v2, such as {origin}/v2"
