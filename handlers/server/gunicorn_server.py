@@ -146,6 +146,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "loglevel": settings.log_level,
             "proc_name": "loyalty",
             "when_ready": self._on_ready,
+            "on_reload": self._on_reload,
             "post_fork": self._after_fork,
             "child_exit": self._after_exit,
         }
@@ -153,6 +154,12 @@ class _Server(BaseApplication):  # type: ignore[misc]
     def _on_ready(self, arbiter: Any) -> None:
         collect_rarely()
         self._when_ready()
+
+    def _on_reload(self, arbiter: Any) -> None:
+        from handlers.http.logging import configure
+
+        # SIGHUP makes gunicorn set up its log again, with its own handler.
+        configure(self._settings.log_level, self._settings.log_format)
 
     def _after_fork(self, arbiter: Any, worker: Any) -> None:
         sys.setswitchinterval(_SWITCH_SECONDS)

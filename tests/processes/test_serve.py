@@ -236,6 +236,18 @@ def is_running(pid):
         return False
 
 
+def test_a_reloaded_server_writes_all_lines_once_and_in_the_same_format(home, serve):
+    server = serve("--workers", "1", "--no-worker", LOYALTY_LOG_FORMAT="json")
+    server.wait_until_ready()
+    before = server.workers()
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(server.workers()) == 2)
+    [worker] = server.workers() - before
+    assert server.stop() == 0
+    messages = [json.loads(line)["message"] for line in server.log.read_text().splitlines()]
+    assert messages.count(f"Booting worker with pid: {worker}") == 1
+
+
 def test_a_stopped_server_completes_a_call_and_leaves_no_secret_in_its_log_and_no_file(home, serve):
     temporary_folder = home.parent / "tmp"
     temporary_folder.mkdir()
