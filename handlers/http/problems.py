@@ -192,6 +192,7 @@ def _log_fields(exchange: Exchange) -> dict[str, Any]:
 
 def _oauth_error(refusal: InvalidRequest) -> dict[str, str]:
     """The error of a token request that the document does not accept, in the form of RFC 6749 (section 5.2)."""
+    # A field that cannot be read or was sent twice is a fault with a parameter, not a pointer: an invalid request.
     faults = {fault.pointer: fault.detail for fault in refusal.faults}
     grant_fault = faults.get("/grant_type")
     if grant_fault is not None and not grant_fault.endswith(" is missing."):

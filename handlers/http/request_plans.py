@@ -270,25 +270,25 @@ class FormPlan:
         types = {name: schemas.resolved(child).get("type", "string") for name, child in properties.items()}
         self._readers = {name: _READERS.get(kind, str) for name, kind in types.items()}
 
-    def read(self, raw: bytes, faults: list[FieldFault]) -> dict[str, Any]:
-        """The typed fields of the form; faults are added to `faults`.
+    def read(self, raw: bytes) -> dict[str, Any]:
+        """The typed fields of the form; raises InvalidRequest, whose faults name the field as a parameter.
 
         A field without a value counts as left out, since some clients send such fields (RFC 6749, section 3.2).
         """
         body: dict[str, Any] = {}
-        # These faults name a parameter, as of a query; a fault of a body has a pointer instead.
-        pair_faults: list[FieldFault] = []
-        for name, text in pairs_of(raw, pair_faults):
+        faults: list[FieldFault] = []
+        for name, text in pairs_of(raw, faults):
             if not text:
                 continue
             if name in body:
-                faults.append(FieldFault(f"{name[:100]} was sent more than once.", pointer=f"/{name[:100]}"))
+                faults.append(FieldFault(f"{name[:100]} was sent more than once.", parameter=name[:100]))
                 continue
             try:
                 body[name] = self._readers.get(name, str)(text)
             except UnreadableText as error:
-                faults.append(FieldFault(f"{name[:100]} {error}.", pointer=f"/{name[:100]}"))
-        faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in pair_faults)
+                faults.append(FieldFault(f"{name[:100]} {error}.", parameter=name[:100]))
+        if faults:
+            raise InvalidRequest(faults)
         return body
 
 
@@ -352,7 +352,7 @@ class BodyPlan:
         with _one_large_body if len(raw) > _LARGE_BYTES else nullcontext():
             form = self._forms.get(media_type)
             try:
-                body = decode(raw) if form is None else form.read(raw, faults)
+                body = decode(raw) if form is None else form.read(raw)
             except InvalidRequest as refusal:
                 faults.extend(refusal.faults)
                 return None

@@ -199,6 +199,12 @@ def test_malformed_requests_have_the_errors_of_oauth(ask, credentials, form, err
     assert reply.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.parametrize("field", ["grant_type", "scope"])
+def test_a_field_that_was_sent_more_than_once_makes_the_request_invalid(ask, credentials, field):
+    reply = ask({**GRANT, **credentials, field: ["client_credentials"] * 2}, expect=400)
+    assert reply.json == {"error": "invalid_request", "error_description": f"{field} was sent more than once."}
+
+
 def test_unknown_parameters_are_ignored(ask, credentials):
     ask({**GRANT, **credentials, "audience": "https://api.example"})
 
