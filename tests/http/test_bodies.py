@@ -281,17 +281,27 @@ def test_an_unknown_name_is_reported_with_a_similar_one(server):
             b'{"title": "a", "extra": [1, {"b": 1e999, "c": [0.' + b"1" * 100 + b"]}]}",
             {
                 "/extra/1/b": "extra[1].b is out of range: the exponent of a number is between -330 and 330.",
-                "/extra/1/c/0": "extra[1].c[0] has more than 80 digits.",
+                "/extra/1/c/0": "extra[1].c[0] has more than 80 characters.",
             },
         ),
-        (b'{"title": ' + b"1" * 5000 + b"}", {"/title": "title has more than 4300 digits."}),
+        (b'{"title": ' + b"1" * 5000 + b"}", {"/title": "title has more than 4300 characters."}),
+        (b'{"title": -' + b"1" * 4300 + b"}", {"/title": "title has more than 4300 characters."}),
         (b"1e999", {"": "The body is out of range: the exponent of a number is between -330 and 330."}),
         (b'{"title": 1e999, "title": 1}', {"": "The body holds a number that is out of range."}),
         (b'{"title": 1e999, ', {"": "The body holds a number that is out of range."}),
         (b'{"title": "a", "extra": [{"b": 1, "b": 1}]}', {"/extra/0/b": "extra[0].b is in the body twice."}),
         (b'{"title": "a", "extra": {"b": "\\u0000"}}', {"/extra/b": "extra.b contains the character U+0000."}),
     ],
-    ids=["numbers", "a long integer", "only a number", "a number of a name twice", "cut off", "twice", "U+0000"],
+    ids=[
+        "numbers",
+        "a long integer",
+        "a negative long integer",
+        "only a number",
+        "a number of a name twice",
+        "cut off",
+        "twice",
+        "U+0000",
+    ],
 )
 def test_an_unreadable_value_is_reported_at_its_field_if_the_rest_of_the_body_can_be_read(server, body, faults):
     client, _ = server
