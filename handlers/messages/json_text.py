@@ -22,6 +22,8 @@ MAX_DIGITS = 80
 _MAX_INTEGER_CHARACTERS = 4300
 # Includes all numbers that a client can have in a binary double, of which the smallest is 4.94e-324.
 MAX_EXPONENT = 330
+# The decoder's error for an incomplete body, and for a lone high surrogate near the end of the body.
+_TRUNCATED = "Input data was truncated"
 _OUT_OF_RANGE = f"is out of range: the exponent of a number is between {-MAX_EXPONENT} and {MAX_EXPONENT}"
 
 _INT64 = 2**63
@@ -123,7 +125,10 @@ def decode(raw: bytes) -> Any:
     except RecursionError:
         raise _refusal(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
     except (msgspec.MsgspecError, ValueError) as error:
-        raise _refusal(f"The body is not valid JSON: {str(error)[:200]}") from None
+        detail = str(error)[:200]
+        if detail == _TRUNCATED and _is_complete(raw):
+            detail = "a text ends in half of a UTF-16 surrogate pair"
+        raise _refusal(f"The body is not valid JSON: {detail}") from None
     # Only then the body can be nested so deeply.
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_depth(value)
@@ -142,6 +147,15 @@ def pointer_to(parts: list[str | int] | tuple[str | int, ...]) -> str:
 
 def _refusal(detail: str, pointer: str = "") -> InvalidRequest:
     return InvalidRequest([FieldFault(detail, pointer=pointer)])
+
+
+def _is_complete(raw: bytes) -> bool:
+    """True if a decoder that accepts lone surrogates can read the body."""
+    try:
+        json.loads(raw, parse_float=str, parse_int=str)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _check_depth(value: Any) -> None:

@@ -308,6 +308,19 @@ def test_an_unreadable_value_is_reported_at_its_field_if_the_rest_of_the_body_ca
     assert client("POST", "/v2/books", body=body).faults() == faults
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"title": "\\ud800"}', "a text ends in half of a UTF-16 surrogate pair"),
+        (b'{"title": "\\ud800', "Input data was truncated"),
+        (b'{"title": "a', "Input data was truncated"),
+    ],
+)
+def test_a_lone_high_surrogate_at_the_end_is_no_truncated_body(server, body, reason):
+    client, _ = server
+    assert client("POST", "/v2/books", body=body).faults() == {"": f"The body is not valid JSON: {reason}."}
+
+
 def test_only_faults_of_the_alternative_that_the_discriminator_names_are_reported(server):
     client, _ = server
 
