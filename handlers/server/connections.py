@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import logging
 import resource
+import sys
 import time
 import uuid
 from asyncio import TimerHandle, Transport
 from typing import Any
 
+from gunicorn.asgi import parser
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
 
@@ -33,6 +35,15 @@ _MIN_CONNECTIONS = 16
 _REPORT_SECONDS = 60.0
 # The time for which responses announce the end of a worker before it ends; sending a batch of them takes much less.
 _ANNOUNCING_SECONDS = 0.1
+
+# The errors of gunicorn whose message is only a part of the request.
+_SENTENCES = (
+    (parser.InvalidRequestMethod, 'The method "{}" is not a word of 3 to 20 capital letters.'),
+    (parser.InvalidHTTPVersion, 'The request line ends in "{}" instead of HTTP/1.1 or HTTP/1.0.'),
+    (parser.InvalidHeaderName, 'No header can have the name "{}" here.'),
+    (parser.UnsupportedTransferCoding, 'The Transfer-Encoding "{}" is not supported.'),
+)
+_MAX_QUOTED = 50
 
 _log = logging.getLogger("loyalty.connections")
 
@@ -154,11 +165,19 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
 
     def _send_error_response(self, status: int, message: str, extra_headers: Any = ()) -> None:
         """Send an error of the protocol as a problem (RFC 9457), like all other errors."""
-        body = problem_body(status, message, str(uuid.uuid4()))
+        body = problem_body(status, _sentence(message, sys.exception()), str(uuid.uuid4()))
         fixed = (("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close"))
         lines = [f"HTTP/1.1 {status} {self._get_reason_phrase(status)}", "Cache-Control: no-store"]
         lines += [f"{name}: {value}" for name, value in (*fixed, *extra_headers)]
         self._safe_write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
+
+
+def _sentence(message: str, error: BaseException | None) -> str:
+    """The sentence that explains an error; `message` is the text of `error`, which is None if nothing was raised."""
+    for error_class, sentence in _SENTENCES:
+        if isinstance(error, error_class):
+            return sentence.format(message if len(message) <= _MAX_QUOTED else f"{message[:_MAX_QUOTED]}...")
+    return message if message.endswith(".") else f"{message}."
 
 
 class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]

@@ -112,6 +112,29 @@ def test_invalid_requests_get_a_problem(server, head, expected_status, kind):
     assert headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize(
+    ("head", "detail"),
+    [
+        (b"get / HTTP/1.1", 'The method "get" is not a word of 3 to 20 capital letters.'),
+        (
+            b"A" * 1000 + b" / HTTP/1.1",
+            f'The method "{"A" * 50}..." is not a word of 3 to 20 capital letters.',
+        ),
+        (b"GET / HTTP/1.2", 'The request line ends in "HTTP/1.2" instead of HTTP/1.1 or HTTP/1.0.'),
+        (b"GET /a b HTTP/1.1", 'The request line ends in "b HTTP/1.1" instead of HTTP/1.1 or HTTP/1.0.'),
+        (b"GET / HTTP/1.1\r\nX-A : b", 'No header can have the name "X-A " here.'),
+        (b"GET / HTTP/1.1\r\n: b", 'No header can have the name "" here.'),
+        (b"GET / HTTP/1.1\r\nXA", "Missing colon in header."),
+    ],
+    ids=["lower case", "long method", "version", "space in the path", "space in a name", "no name", "no colon"],
+)
+def test_an_invalid_request_head_is_explained_by_a_sentence(server, head, detail):
+    with connect(server) as connection:
+        connection.sendall(head + b"\r\n\r\n")
+        _, _, problem = read_response(connection)
+    assert problem["detail"] == detail
+
+
 def test_a_response_before_the_body_of_its_request_announces_the_end_of_the_connection(server):
     with connect(server) as connection:
         connection.sendall(b"POST /v2/nothing HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n")
