@@ -15,6 +15,7 @@ import sys
 import time
 import uuid
 from asyncio import TimerHandle, Transport
+from http import HTTPStatus
 from typing import Any
 
 from gunicorn.asgi import parser
@@ -44,6 +45,7 @@ _SENTENCES = (
     (parser.UnsupportedTransferCoding, 'The Transfer-Encoding "{}" is not supported.'),
 )
 _MAX_QUOTED = 50
+_STATUSES = frozenset(HTTPStatus)
 
 _log = logging.getLogger("loyalty.connections")
 
@@ -163,11 +165,18 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
             self._time_limit.cancel()
             self._time_limit = None
 
+    def _get_reason_phrase(self, status: int) -> str:
+        """The reason phrase of a status, also of one that gunicorn does not know, such as 431."""
+        phrase = str(super()._get_reason_phrase(status))
+        return HTTPStatus(status).phrase if phrase == "Unknown" and status in _STATUSES else phrase
+
     def _send_error_response(self, status: int, message: str, extra_headers: Any = ()) -> None:
         """Send an error of the protocol as a problem (RFC 9457), like all other errors."""
-        body = problem_body(status, _sentence(message, sys.exception()), str(uuid.uuid4()))
+        request_id = str(uuid.uuid4())
+        body = problem_body(status, _sentence(message, sys.exception()), request_id)
         fixed = (("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close"))
-        lines = [f"HTTP/1.1 {status} {self._get_reason_phrase(status)}", "Cache-Control: no-store"]
+        lines = [f"HTTP/1.1 {status} {self._get_reason_phrase(status)}"]
+        lines += ["Cache-Control: no-store", f"X-Request-Id: {request_id}"]
         lines += [f"{name}: {value}" for name, value in (*fixed, *extra_headers)]
         self._safe_write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 

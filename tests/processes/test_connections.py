@@ -110,6 +110,14 @@ def test_invalid_requests_get_a_problem(server, head, expected_status, kind):
     assert (status_code, problem["status"], problem["type"]) == (expected_status, expected_status, f"/problems/{kind}")
     assert headers["content-type"] == "application/problem+json"
     assert headers["cache-control"] == "no-store"
+    assert headers["x-request-id"] == problem["instance"]
+
+
+def test_too_large_headers_get_the_reason_phrase_of_the_status(server):
+    with connect(server) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n")
+        received = connection.recv(65536)
+    assert received.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
 
 
 @pytest.mark.parametrize(
