@@ -28,6 +28,35 @@ class Rate:
         return cls(int(match[1]), _SECONDS[match[2]])
 
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_DATABASE_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
+# As SQLAlchemy reads it: a user has no colon or slash, a password no @.
+_PORT_OF_URL = re.compile(r"[^:]+://(?:[^:/]*(?::[^@]*)?@)?+(?:\[[^\]]*\]|[^/:?]*):([^/?]+)")
+
+
+def is_port(text: str) -> bool:
+    """True for a whole number from 1 to 65535."""
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65_536
+
+
+def is_host(text: str) -> bool:
+    """True for an IP address or a host name, whose last part is no number."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return bool(_NAME.fullmatch(text)) and not text.rpartition(".")[2].isdigit()
+    return True
+
+
+def fault_of_database_url(url: str) -> str | None:
+    """The reason why a text is no URL of a database, None if it is one; without the text, which may hold a password."""
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme not in _DATABASE_SCHEMES:
+        return "must be a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+    match = _PORT_OF_URL.match(url)
+    return None if match is None or is_port(match[1]) else "must have a port from 1 to 65535"
+
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -45,3 +74,8 @@ def client_host(host: str) -> str:
     if address.is_unspecified:
         return "127.0.0.1"
     return f"[{host}]" if address.version == 6 else host
+
+
+def ports_of(value: str) -> frozenset[int] | None:
+    """The ports of a list separated by commas; None for `any`. Raises ValueError."""
+    return None if value == "any" else frozenset(int(port) for port in value.split(","))

@@ -7,17 +7,17 @@ A test keeps `docs/configuration.md` equal to it.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from handlers.setting_values import Rate, client_host, networks_of
+from handlers.setting_values import Rate, client_host, fault_of_database_url, is_host, is_port, networks_of, ports_of
 
 PREFIX = "LOYALTY_"
 _HOME = Path(".loyalty")
-_DATABASE_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
 
 
 class SettingError(ValueError):
@@ -29,8 +29,17 @@ def _text(value: str) -> str:
     return value
 
 
-def _path(value: str) -> Path:
-    return Path(value).expanduser()
+def _directory(value: str) -> Path:
+    path = Path(value).expanduser()
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise SettingError(f"must be a directory, not {value!r}")
+    return path
+
+
+def _host(value: str) -> str:
+    if not is_host(value):
+        raise SettingError(f"must be an IP address or a host name, not {value!r}")
+    return value
 
 
 def _whole(minimum: int, maximum: int) -> Callable[[str], int]:
@@ -63,10 +72,9 @@ def _switch(value: str) -> bool:
 
 
 def _database_url(value: str) -> str:
-    # The message never has the value, which may contain a password.
-    scheme, colon, _ = value.partition("://")
-    if not colon or scheme not in _DATABASE_SCHEMES:
-        raise SettingError("must be a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+    fault = fault_of_database_url(value)
+    if fault is not None:
+        raise SettingError(fault)
     return value
 
 
@@ -94,15 +102,10 @@ def _networks(value: str) -> str:
 
 
 def _bind(value: str) -> str:
-    host, colon, port = value.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+    host, _, port = value.rpartition(":")
+    if not is_host(host.strip("[]")) or not is_port(port):
         raise SettingError(f"must be HOST:PORT, not {value!r}")
     return value
-
-
-def ports_of(value: str) -> frozenset[int] | None:
-    """The ports of a list separated by commas; None for `any`. Raises ValueError."""
-    return None if value == "any" else frozenset(int(port) for port in value.split(","))
 
 
 def _ports(value: str) -> str:
@@ -146,9 +149,9 @@ class Settings:
         secret=True,
     )
     home: Path = _setting(  # noqa: RUF009  (a field with the immutable default `_HOME`, not a shared value)
-        _path, _HOME, "Directory of the embedded database; processes with the same directory share the same data."
+        _directory, _HOME, "Directory of the embedded database; processes with the same directory share the same data."
     )
-    host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` means all addresses of the machine.")
+    host: str = _setting(_host, "127.0.0.1", "Address to listen on; `0.0.0.0` means all addresses of the machine.")
     port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
     management_bind: str = _setting(
         _bind,
@@ -346,6 +349,11 @@ class Settings:
     )
 
     @property
+    def management_host(self) -> str:
+        """The host of `management_bind`, an IPv6 address without brackets; empty without `management_bind`."""
+        return self.management_bind.rpartition(":")[0].strip("[]")
+
+    @property
     def management_port(self) -> int | None:
         """The port of `management_bind`; None if the main address serves everything."""
         return int(self.management_bind.rpartition(":")[2]) if self.management_bind else None
@@ -353,8 +361,7 @@ class Settings:
     @property
     def management_url(self) -> str:
         """The URL of `management_bind` for a client on this machine; empty if the main address serves everything."""
-        host, _, port = self.management_bind.rpartition(":")
-        return f"http://{client_host(host.strip('[]'))}:{port}" if host else ""
+        return f"http://{client_host(self.management_host)}:{self.management_port}" if self.management_bind else ""
 
     @property
     def public_url(self) -> str:

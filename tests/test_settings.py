@@ -93,7 +93,14 @@ def test_every_setting_is_read_from_its_variable(setting):
         ("LOYALTY_WEBHOOK_PORTS", "https"),
         ("LOYALTY_MANAGEMENT_BIND", "9090"),
         ("LOYALTY_TRUSTED_PROXIES", "10.0.0.0/33"),
+        ("LOYALTY_MANAGEMENT_BIND", "http://127.0.0.1:9090"),
+        ("LOYALTY_HOST", "http://127.0.0.1"),
+        ("LOYALTY_HOST", "999.1.1.1"),
+        ("LOYALTY_HOME", "/dev/null"),
         ("LOYALTY_DATABASE_URL", "mysql://root@db/loyalty"),
+        ("LOYALTY_DATABASE_URL", "postgresql://db:99999/loyalty"),
+        ("LOYALTY_DATABASE_URL", "postgresql://a:b@db:port/loyalty"),
+        ("LOYALTY_READ_DATABASE_URL", "postgresql://[::1]:0/loyalty"),
     ],
 )
 def test_the_error_of_an_invalid_value_contains_its_variable(name, value):
@@ -120,6 +127,40 @@ def test_a_password_is_in_no_error_and_no_repr():
 )
 def test_the_public_url_is_one_that_a_client_can_use(values, public_url):
     assert Settings(**values).public_url == public_url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgresql://db/loyalty",
+        "postgresql://[::1]:5432/loyalty?sslmode=require",
+        "postgresql://a:p:99999@db:5432/loyalty?application_name=a:b",
+        "postgresql://a:p/1:0@db/loyalty",
+        "postgresql://db/loyalty?application_name=a@b:c",
+        "postgresql:///loyalty?host=/run/postgresql&port=5433",
+    ],
+)
+def test_the_url_of_a_database_may_have_a_port(url):
+    assert Settings.from_environment({"LOYALTY_DATABASE_URL": url}).database_url == url
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "fe80::1%eth0", "localhost", "shop_1.example.org"])
+def test_the_host_may_be_an_address_or_a_name(host):
+    assert Settings.from_environment({"LOYALTY_HOST": host}).host == host
+
+
+@pytest.mark.parametrize(
+    ("bind", "url"),
+    [
+        ("", ""),
+        ("127.0.0.1:9090", "http://127.0.0.1:9090"),
+        ("0.0.0.0:9090", "http://127.0.0.1:9090"),
+        ("[::1]:9090", "http://[::1]:9090"),
+    ],
+)
+def test_the_url_of_the_management_is_one_that_a_client_can_use(bind, url):
+    assert Settings(management_bind=bind).management_url == url
 
 
 def test_variables_that_are_no_settings_are_found():

@@ -415,8 +415,8 @@ def test_commands_that_need_a_database_do_not_create_one(new_home, command):
 def test_a_home_that_is_a_file_is_reported(new_home):
     new_home.write_text("")
     completed = invoke(new_home, "migrate")
-    assert completed.returncode == 1
-    assert completed.stderr.startswith("Error: LOYALTY_HOME cannot be used")
+    assert completed.returncode == 2
+    assert completed.stderr == f"Error: LOYALTY_HOME must be a directory, not '{new_home}'\n"
 
 
 def test_every_command_has_a_short_help():

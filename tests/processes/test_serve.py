@@ -22,7 +22,7 @@ from domain.access import INTEGRATION_ROLES
 from persistence import embedded
 from tests.processes.besieged import children_of
 from tests.processes.fleet import wait_until
-from tests.processes.loyalty import Server, curl_line, invoke, loyalty, status, wait_until_stopped
+from tests.processes.loyalty import Server, curl_line, free_port, invoke, loyalty, status, wait_until_stopped
 
 CALLS_WAITING = """
 SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loyalty-serve' AND wait_event_type = 'Lock'
@@ -180,6 +180,32 @@ def test_a_taken_port_is_reported(running):
     assert str(first.port) in second.stderr
     assert "--port" in second.stderr
     assert "Traceback" not in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "address", "code"),
+    [
+        ("LOYALTY_MANAGEMENT_BIND", "nohost.invalid:9090", "port 9090 of nohost.invalid", 1),
+        ("LOYALTY_MANAGEMENT_BIND", "127.0.0.1:{port}", "port {port} of 127.0.0.1 is in use", 1),
+        ("LOYALTY_HOST", "nohost.invalid", "of nohost.invalid", 1),
+        ("LOYALTY_HOST", "http://127.0.0.1", "'http://127.0.0.1'", 2),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_reported_with_its_variable(running, variable, value, address, code):
+    first, _ = running
+    port = str(first.port)
+    completed = invoke(first.home, "serve", LOYALTY_PORT=str(free_port()), **{variable: value.format(port=port)})
+    assert completed.returncode == code
+    assert completed.stderr.count("\n") == 1
+    assert variable in completed.stderr
+    assert address.format(port=port) in completed.stderr
+
+
+def test_the_management_address_must_differ_from_the_main_one(running):
+    first, _ = running
+    completed = invoke(first.home, "serve", LOYALTY_PORT="9090", LOYALTY_MANAGEMENT_BIND="127.0.0.1:9090")
+    assert completed.returncode == 2
+    assert "LOYALTY_MANAGEMENT_BIND must differ" in completed.stderr
 
 
 @needs_proc

@@ -13,7 +13,7 @@ from handlers.server.commands.context import command_engine, load_settings, with
 from handlers.server.commands.server_address import publish_address
 from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, find_or_create, operator_token
 from handlers.server.loading import loading
-from handlers.settings import Settings
+from handlers.settings import SettingError, Settings
 from persistence import schema, transactions
 
 # Held while the first organization is created, so that two servers that start at once do not create two.
@@ -36,7 +36,7 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
         from handlers.server import gunicorn_server
 
     settings = load_settings(host=host, port=port, workers=workers)
-    _check_port(settings)
+    _check_addresses(settings)
     home = None if settings.database_url else settings.home
     with with_database(settings) as settings:
         with command_engine(settings) as engine:
@@ -47,21 +47,27 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
             gunicorn_server.run(settings, home=home, when_ready=when_ready, with_worker=worker)
 
 
-def _check_port(settings: Settings) -> None:
-    """Refuse a port that another program listens on."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _check_addresses(settings: Settings) -> None:
+    """Refuse addresses on which the server cannot listen, such as those of another program."""
+    _check_address(settings.host, settings.port, "--host and --port (LOYALTY_HOST, LOYALTY_PORT)")
+    if settings.management_port is not None:
+        if (settings.management_host, settings.management_port) == (settings.host, settings.port):
+            raise SettingError("LOYALTY_MANAGEMENT_BIND must differ from the address of LOYALTY_HOST and LOYALTY_PORT")
+        _check_address(settings.management_host, settings.management_port, "LOYALTY_MANAGEMENT_BIND")
+
+
+def _check_address(host: str, port: int, setting: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((settings.host, settings.port))
+            listener.bind((host, port))
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                # gunicorn reports other errors of the address.
-                return
-            raise click.ClickException(
-                f"port {settings.port} of {settings.host} is in use, perhaps by another `loyalty serve`: "
-                "name another one by --port (LOYALTY_PORT)"
-            ) from None
+            if error.errno == errno.EADDRINUSE:
+                reason = f"port {port} of {host} is in use, perhaps by another `loyalty serve`"
+            else:
+                reason = f"the server cannot listen on port {port} of {host}: {error.strerror}"
+            raise click.ClickException(f"{reason}; name another address by {setting}") from None
 
 
 def _first_organization(db: Connection) -> Tenant:

@@ -19,7 +19,8 @@ from domain.webhooks import delay_after, signatures
 from handlers import tracing
 from handlers.call import TEST_CLOCK_HEADER
 from handlers.services.webhooks.post_message import Reply, WebhookClient
-from handlers.settings import Settings, ports_of
+from handlers.setting_values import ports_of
+from handlers.settings import Settings
 from persistence import organizations, transactions, triggers
 from persistence.triggers import ClaimedDelivery, ClaimLimits
 

@@ -15,7 +15,7 @@ from domain.webhooks import SECRET_BYTES, faults_of_trigger, secret_of, url_faul
 from handlers.call import Call
 from handlers.services import references
 from handlers.services.configuration import configuration_of
-from handlers.settings import ports_of
+from handlers.setting_values import ports_of
 
 # The time for which the previous secret signs messages in addition to the new one.
 OVERLAP = timedelta(hours=24)
