@@ -269,7 +269,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             **_same("fiat_value", "fiat_gross_amount", "fiat_currency", "created_at", "updated_at"),
         },
         "ledger_transactions",
-        "JOIN ledger_accounts a ON a.organization_id = %(organization_id)s AND a.ledger_account_id = t.ledger_account_id"
+        "JOIN ledger_accounts a ON a.organization_id = %(organization_id)s"
+        " AND a.ledger_account_id = t.ledger_account_id"
         ' LEFT JOIN members "from" ON "from".organization_id = %(organization_id)s'
         ' AND "from".wallet_id = t.from_wallet_id'
         ' LEFT JOIN members "to" ON "to".organization_id = %(organization_id)s AND "to".wallet_id = t.to_wallet_id',
