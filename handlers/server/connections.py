@@ -120,7 +120,6 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
     def _on_headers_complete(self) -> Any:
         # Requests without a body are complete in the same call of the parser.
         self._restart_silence()
-        self._arm(self.worker.request_seconds + READING_SECONDS, self.abort)
         return super()._on_headers_complete()
 
     def _on_message_complete(self) -> None:
@@ -128,8 +127,10 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         super()._on_message_complete()
 
     def _restart_silence(self) -> None:
+        """Restart the time that the connection has been silent, and the time limit of the response."""
         self.worker.silent.pop(self, None)
         self.worker.silent[self] = None
+        self._arm(self.worker.request_seconds + READING_SECONDS, self.abort)
 
     def _arm_keepalive_timer(self) -> None:
         # Called when a response has been sent; gunicorn's timer limits the wait for the next request.

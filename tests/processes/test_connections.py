@@ -253,6 +253,43 @@ async def end_of_connections_with_late_bodies() -> dict[str, bytes]:
     return ends
 
 
+def test_a_slow_upload_is_not_cut_off():
+    assert asyncio.run(response_to_a_slow_body()) == b"ok"
+
+
+async def response_to_a_slow_body() -> bytes:
+    """The last bytes of the response to a body whose three bytes come 80 seconds apart on the clock of the event loop.
+
+    Without bytes, the server would end the connection after 90 seconds: 30 for the request, 60 for the response.
+    """
+    config = Config()
+    worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
+    loop = worker.loop = asyncio.get_running_loop()
+    real_time, ahead = loop.time, 0
+    loop.time = lambda: real_time() + ahead
+    received = asyncio.Queue()
+
+    async def answer(scope, receive, send):
+        while (message := await receive()).get("more_body"):
+            received.put_nowait(message["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    worker.asgi = answer
+    server = await loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 3\r\n\r\n")
+    for byte in (b"1", b"2"):
+        writer.write(byte)
+        assert await received.get() == byte
+        ahead += 80
+    writer.write(b"3")
+    response = await reader.read(200)
+    writer.close()
+    server.close()
+    return response[-2:]
+
+
 def test_a_connection_whose_client_does_not_read_is_closed_for_others():
     assert asyncio.run(bytes_after_another_connection()) < UNREAD_BYTES
 
