@@ -138,10 +138,11 @@ def redemptions(
     unusable: list[Redemption] = []
     for offer, later in zip(before, after, strict=True):
         try:
-            if offer.is_usable(deadline):
+            if len(unusable) < MAX_REDEMPTIONS:
+                reasons = offer.exclusions(deadline)
+                (unusable if reasons else usable).append(_redemption(offer, reasons, later.facts.points))
+            elif offer.is_usable(deadline):
                 usable.append(_redemption(offer, (), later.facts.points))
-            elif len(unusable) < MAX_REDEMPTIONS:
-                unusable.append(_redemption(offer, offer.exclusions(deadline), later.facts.points))
         except TimeExceeded:
             is_complete = False
         if len(usable) == MAX_REDEMPTIONS:

@@ -70,7 +70,7 @@ class TrackedEvent:
 
     @property
     def transaction_prefix(self) -> str:
-        """The key of the event, or `new_prefix`, a new key, if clients may know the key of the event already."""
+        """The key of the event, or `new_prefix`, a new key, if clients may know the key of the event."""
         return self.new_prefix or self.key
 
     def stored_date(self, now: datetime) -> datetime | None:
