@@ -214,20 +214,8 @@ async def end_of_connections_with_late_bodies() -> dict[str, bytes]:
 
     a, b and c send parts of their bodies, a more of it later. d and e send whole requests, and a the rest at the end.
     """
-    config = Config()
-    worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
-    worker.loop = asyncio.get_running_loop()
+    worker, server = await body_reader()
     worker.connection_limit = 3
-    received = asyncio.Queue()
-
-    async def answer(scope, receive, send):
-        while (message := await receive()).get("more_body"):
-            received.put_nowait(message["body"])
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    worker.asgi = answer
-    server = await worker.loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
     clients = {}
 
     async def connect_and_send(name: str, data: bytes) -> None:
@@ -236,9 +224,9 @@ async def end_of_connections_with_late_bodies() -> dict[str, bytes]:
 
     for name in ("a", "b", "c"):
         await connect_and_send(name, b"1")
-        assert await received.get() == b"1"
+        assert await worker.received.get() == b"1"
     clients["a"][1].write(b"2")
-    assert await received.get() == b"2"
+    assert await worker.received.get() == b"2"
     ends = {}
     for name in ("d", "e"):
         await connect_and_send(name, b"123")
@@ -253,6 +241,23 @@ async def end_of_connections_with_late_bodies() -> dict[str, bytes]:
     return ends
 
 
+async def body_reader() -> tuple[LimitedWorker, asyncio.Server]:
+    """A worker that responds with "ok" after the whole body, and its server; `received` gets each part before that."""
+    config = Config()
+    worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
+    worker.loop = asyncio.get_running_loop()
+    worker.received = asyncio.Queue()
+
+    async def answer(scope, receive, send):
+        while (message := await receive()).get("more_body"):
+            worker.received.put_nowait(message["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    worker.asgi = answer
+    return worker, await worker.loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
+
+
 def test_a_slow_upload_is_not_cut_off():
     assert asyncio.run(response_to_a_slow_body()) == b"ok"
 
@@ -262,26 +267,14 @@ async def response_to_a_slow_body() -> bytes:
 
     Without bytes, the server would end the connection after 90 seconds: 30 for the request, 60 for the response.
     """
-    config = Config()
-    worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
-    loop = worker.loop = asyncio.get_running_loop()
-    real_time, ahead = loop.time, 0
-    loop.time = lambda: real_time() + ahead
-    received = asyncio.Queue()
-
-    async def answer(scope, receive, send):
-        while (message := await receive()).get("more_body"):
-            received.put_nowait(message["body"])
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    worker.asgi = answer
-    server = await loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
+    worker, server = await body_reader()
+    real_time, ahead = worker.loop.time, 0
+    worker.loop.time = lambda: real_time() + ahead
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 3\r\n\r\n")
     for byte in (b"1", b"2"):
         writer.write(byte)
-        assert await received.get() == byte
+        assert await worker.received.get() == byte
         ahead += 80
     writer.write(b"3")
     response = await reader.read(200)
