@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from persistence.exported_rows import ExportRange, next_rows
 from tests.builders.coupon_shop import CouponShop
-from tests.builders.statements import rows_of_plans
+from tests.builders.statements import analyze_coupons, rows_of_plans
 
 pytestmark = pytest.mark.undistributed
 
@@ -30,7 +30,7 @@ def shop(engine: Engine) -> CouponShop:
 
 @pytest.mark.parametrize("kind", ["coupons", "coupon-codes", "coupon-usages"])
 def test_a_page_joins_only_its_rows(db, shop, kind):
-    db.execute(text("ANALYZE"))
+    analyze_coupons(db)
     pages = []
     rows = rows_of_plans(db, lambda: pages.append(next_rows(db, kind, ExportRange(shop.id), 0, PAGE)))
     assert len(pages[0]) == PAGE

@@ -10,7 +10,7 @@ from persistence.coupons import code_lists, member_coupons, usages
 from persistence.coupons.code_lists import CouponFilter
 from persistence.paging import Page
 from tests.builders.coupon_shop import CouponShop
-from tests.builders.statements import rows_of_plans
+from tests.builders.statements import analyze_coupons, rows_of_plans
 
 pytestmark = pytest.mark.undistributed
 
@@ -42,7 +42,7 @@ def shop_and_member(request: pytest.FixtureRequest, engine: Engine) -> tuple[Cou
 @pytest.mark.parametrize("order", [None, "code,asc", "code,desc", "expiredAt,asc", "createdAt,desc"])
 def test_the_codes_of_a_member_are_looked_up_once(db, shop_and_member, order, expired):
     shop, member = shop_and_member
-    db.execute(text("ANALYZE"))
+    analyze_coupons(db)
     filters = CouponFilter(member=member, expired=expired)
     pages = []
     rows = rows_of_plans(
@@ -55,7 +55,7 @@ def test_the_codes_of_a_member_are_looked_up_once(db, shop_and_member, order, ex
 @pytest.mark.parametrize("query", [{}, {"order": "code,asc"}, {"couponBookTags": ["none"]}, {"page": 3}])
 def test_the_coupons_of_a_member_are_joined_only_with_their_books(db, shop_and_member, query):
     shop, member = shop_and_member
-    db.execute(text("ANALYZE"))
+    analyze_coupons(db)
     pages = []
     rows = rows_of_plans(db, lambda: pages.append(member_coupons.find_page(db, member, query, None, shop.now)))
     assert pages[0].total_count == (0 if "couponBookTags" in query else HELD)
@@ -64,7 +64,7 @@ def test_the_coupons_of_a_member_are_joined_only_with_their_books(db, shop_and_m
 
 def test_the_totals_of_a_member_are_joined_only_with_the_books_of_its_coupons(db, shop_and_member):
     shop, member = shop_and_member
-    db.execute(text("ANALYZE"))
+    analyze_coupons(db)
     sums = []
     program_id = shop.created.loyalty_program_id
     rows = rows_of_plans(db, lambda: sums.append(member_coupons.totals(db, member, program_id, {})))
