@@ -21,8 +21,8 @@ SHORTEST, LONGEST = 10, 128
 SECRET_PREFIX = "lsk_"
 _FAST = "sha256:"
 _MIN_SCORE = 3
-# The time of the estimate grows with the square of the length, so only these first characters are estimated.
-_ESTIMATED_LENGTH = 40
+# Only these first characters are estimated: 24 symbols that can replace letters take 0.3 seconds, 40 a second.
+_ESTIMATED_LENGTH = 24
 _SEPARATORS = re.compile(r"[\W_]+")
 
 _HASHER = PasswordHasher()
