@@ -150,14 +150,15 @@ _OTHER_MISSION = """EXISTS (
 )"""
 _MISSION = f"""CASE WHEN b.code IS NOT NULL AND NOT {_OTHER_MISSION.format("b.code")} THEN b.code
     WHEN {_OTHER_MISSION.format("b.name")} THEN b.mission_key::text ELSE b.name END"""
-# The count that `Progress.towards` and `Progress.counter` compute, except after a reversal that has left the counts of
-# a goal without its reward: the next count will achieve it, so the count is one less than the goal.
+# The count that `Progress.towards` and `Progress.counter` compute, except after reversals, which a row cannot
+# describe: if the counts of a goal are left without its reward, the next count will achieve it, so the count is one
+# less than the goal. If achieved goals lack counts, the count is 0.
 _COUNT = """
-CROSS JOIN LATERAL (SELECT least(h.counted / h.goal_count, h.times_achieved) AS reached) a
-CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted
-    ELSE a.reached * b.goal_count + least(h.counted - a.reached * h.goal_count, b.goal_count - 1) END AS counted) p
+CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted ELSE greatest(0, h.times_achieved
+    * b.goal_count + least(h.counted - h.times_achieved * h.goal_count, b.goal_count - 1)) END AS counted) p
 CROSS JOIN LATERAL (SELECT CASE WHEN p.counted >= (h.times_achieved + 1) * b.goal_count THEN b.goal_count - 1
-    WHEN p.counted > 0 THEN (p.counted - 1) %% b.goal_count + 1 ELSE 0 END AS count) c"""
+    WHEN p.counted < h.times_achieved * b.goal_count OR p.counted = 0 THEN 0
+    ELSE (p.counted - 1) %% b.goal_count + 1 END AS count) c"""
 
 QUERIES: Mapping[str, RowsQuery] = {
     COUPON_CODES: _rows(

@@ -26,16 +26,18 @@ from persistence.tables.missions import missions
 
 _goal = missions.c.goal_count
 _times = func.coalesce(progress_rows.c.times_achieved, 0)
-# The count that `Progress.towards` computes if the mission has another goal now than when it was counted. `/` is an
-# operator of whole numbers.
-_goals_reached = func.least(progress_rows.c.counted.op("/")(progress_rows.c.goal_count), progress_rows.c.times_achieved)
-_goal_count = func.coalesce(
-    case(
-        (progress_rows.c.goal_count == _goal, progress_rows.c.counted),
-        else_=_goals_reached * _goal
-        + func.least(progress_rows.c.counted - _goals_reached * progress_rows.c.goal_count, _goal - 1),
+_rewarded_count = progress_rows.c.times_achieved * progress_rows.c.goal_count
+# The count that `Progress.towards` computes if the mission has another goal now than when it was counted.
+_goal_count = case(
+    (progress_rows.c.goal_count == _goal, progress_rows.c.counted),
+    (
+        progress_rows.c.goal_count.is_not(None),
+        func.greatest(
+            0,
+            progress_rows.c.times_achieved * _goal + func.least(progress_rows.c.counted - _rewarded_count, _goal - 1),
+        ),
     ),
-    0,
+    else_=0,
 )
 _counter = case((_goal_count > 0, (_goal_count - 1) % _goal + 1), else_=0)
 

@@ -51,13 +51,13 @@ class Progress:
     def towards(self, goal: int) -> Progress:
         """The same progress after a change of the goal.
 
-        Achieved goals remain achieved. The counts since then count towards the new goal, but at most up to one less
-        than it, so that only an event can reach it.
+        Achieved goals remain achieved, and lack as many reversed counts as before. The counts since then count towards
+        the new goal, but at most up to one less than it, so that only an event can reach it.
         """
         if goal == self.goal:
             return self
-        goals_reached, since = self._since_achievement
-        return replace(self, goal=goal, counted=goals_reached * goal + min(since, goal - 1))
+        since = min(self._since_achievement, goal - 1)
+        return replace(self, goal=goal, counted=max(0, self.times_achieved * goal + since))
 
     def advanced(self, amount: int, remaining: int) -> Advance:
         """The result of counting `amount` if `remaining` more achievements are possible, which limits the count."""
@@ -73,27 +73,22 @@ class Progress:
     def after_reversal(self, reversed_count: int, achieved: int, goal: int) -> Progress:
         """The progress without the counts and achievements of an event towards `goal`; never below zero.
 
-        If this undoes an achievement, its goal of that time is subtracted, which may differ from the present goal. The
-        other counts towards a different goal count towards the present one like after `towards`.
+        If this undoes an achievement, its other counts are no longer those of an achieved goal. Their number comes from
+        the goal of that time; if that differs from the present goal, they count like after `towards`.
         """
         times_achieved = max(0, self.times_achieved - achieved)
-        goals_reached, since = self._since_achievement
-        goals_needed = -(-max(0, reversed_count - since) // goal)
-        undone_goals = min(goals_reached, max(goals_reached - times_achieved, goals_needed))
-        remaining = max(0, since + undone_goals * goal - reversed_count)
+        since = self._since_achievement + (self.times_achieved - times_achieved) * goal - reversed_count
         if goal != self.goal:
-            remaining = min(remaining, max(since, self.goal - 1))
-        goals_reached -= undone_goals
-        return replace(self, counted=goals_reached * self.goal + remaining, times_achieved=times_achieved)
+            since = min(since, max(self._since_achievement, self.goal - 1))
+        return replace(self, counted=max(0, times_achieved * self.goal + since), times_achieved=times_achieved)
 
     @property
-    def _since_achievement(self) -> tuple[int, int]:
-        """The number of achieved goals that the counts reach, and the rest of the counts.
+    def _since_achievement(self) -> int:
+        """The counts since the last achievement; negative if achieved goals lack counts that were reversed.
 
-        The rest may be a goal or more after the reversal of an achievement.
+        They may be a goal or more after the reversal of an achievement.
         """
-        goals_reached = min(self.counted // self.goal, self.times_achieved)
-        return goals_reached, self.counted - goals_reached * self.goal
+        return self.counted - self.times_achieved * self.goal
 
 
 @dataclass(frozen=True, slots=True)

@@ -483,3 +483,20 @@ class TestGoals:
         [line] = exported(organization, "mission-progress")
         assert json.loads(line).items() >= {"count": 2, "timesAchieved": 0}.items()
         assert counters(shop.track_one(event(ana))) == [MissionCount(before=2, after=3, achieved=False, times=0)]
+
+    @pytest.mark.parametrize("is_raised_first", [True, False])
+    def test_a_cancelled_count_of_an_earlier_achievement_costs_one_count_whatever_the_goal_becomes(
+        self, organization, shop, ana, is_raised_first
+    ):
+        mission = create(shop, goalCount=2)
+        first, *_ = shop.track(*(event(ana) for _ in range(4)))
+        cancel = lambda: shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)  # noqa: E731
+        raise_goal = lambda: shop.administration.put(f"/missions/{mission['missionId']}", body(goalCount=6))  # noqa: E731
+        for change in (raise_goal, cancel) if is_raised_first else (cancel, raise_goal):
+            change()
+        # Both achievements stay, with goals of 6 now, which lack the cancelled count.
+        assert times_and_count(shop, ana, mission) == (2, 5)
+        [line] = exported(organization, "mission-progress")
+        assert json.loads(line).items() >= {"count": 0, "timesAchieved": 2}.items()
+        results = [counters(shop.track_one(event(ana)))[0] for _ in range(7)]
+        assert [result.times for result in results] == [2, 2, 2, 2, 2, 2, 3]

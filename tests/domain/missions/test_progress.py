@@ -68,6 +68,10 @@ def test_an_imported_member_has_a_count_towards_the_present_goal(count, total):
         # The achievement of the goal of 2 was undone: its 2 counts that are left are no goal of 10.
         (Progress(2, 2, 0), 10, Progress(10, 2, 0)),
         (Progress(5, 8, 0), 3, Progress(3, 2, 0)),
+        # One count of two achieved goals was reversed: the goals lack it whatever they are.
+        (Progress(2, 3, 2), 6, Progress(6, 11, 2)),
+        (Progress(6, 11, 2), 2, Progress(2, 3, 2)),
+        (Progress(6, 1, 2), 2, Progress(2, 0, 2)),
     ],
 )
 def test_a_new_goal_keeps_achievements_and_adds_none(before, goal, after):
@@ -124,8 +128,10 @@ def test_the_counts_of_an_undone_achievement_do_not_reach_a_raised_goal():
 
 def test_a_count_without_an_achievement_leaves_the_achievements_of_a_changed_goal():
     assert Progress(2, 3, 1).towards(10).after_reversal(1, 0, goal=2) == Progress(10, 10, 1)
-    # The first count of the achieved goal is missing now: one of two counts is left.
-    assert Progress(2, 2, 1).towards(10).after_reversal(1, 0, goal=2) == Progress(10, 1, 1)
+    # The achieved goal lacks its first count: the next achievement takes 11 counts.
+    progress = Progress(2, 2, 1).towards(10).after_reversal(1, 0, goal=2)
+    assert progress == Progress(10, 9, 1)
+    assert [progress.advanced(amount, remaining=1).achieved for amount in (10, 11)] == [0, 1]
 
 
 @given(GOALS, st.integers(0, 6), st.lists(st.integers(1, 7), min_size=1, max_size=6), st.data())
@@ -165,10 +171,10 @@ def test_an_amount_equals_as_many_single_counts(progress, amount, remaining):
 def test_a_new_goal_changes_no_achievement(progress, goal):
     new_progress = progress.towards(goal)
     assert (new_progress.goal, new_progress.times_achieved) == (goal, progress.times_achieved)
-    # Counts that reach a goal without an achievement, after a reversal, count towards the new goal.
-    goals_reached = min(progress.counted // progress.goal, progress.times_achieved)
-    since = progress.counted - goals_reached * progress.goal
     if goal == progress.goal:
         assert new_progress == progress
-    else:
-        assert new_progress.counted == goals_reached * goal + min(since, goal - 1)
+        return
+    # The next achievement takes as many counts more as the goal became higher, but at least one.
+    missing_before = (progress.times_achieved + 1) * progress.goal - progress.counted
+    missing_count = (new_progress.times_achieved + 1) * goal - new_progress.counted
+    assert missing_count == min(max(1, missing_before + goal - progress.goal), (new_progress.times_achieved + 1) * goal)
