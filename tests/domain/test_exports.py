@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.exports import ABANDONED_AFTER, ExportJob
+from domain.exports import ABANDONED_AFTER, FILTERS_OF_KIND, ExportJob
 
 DONE_AT = datetime(2026, 3, 4, tzinfo=UTC)
 EXPORT = ExportJob(**{**dict.fromkeys(ExportJob.__slots__), "filters": {"memberId": 7}, "finished_at": DONE_AT})
@@ -22,6 +22,27 @@ def test_filters_that_are_not_set_are_none():
         "ledgerAccountId": None,
         "couponBookId": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "filters"),
+    [
+        ("members", {"createdFrom", "createdTo", "memberId"}),
+        ("balances", {"memberId", "ledgerAccountId"}),
+        ("coupon-codes", {"createdFrom", "createdTo", "couponBookId"}),
+        ("coupons", {"createdFrom", "createdTo", "memberId", "couponBookId"}),
+        ("badges", {"memberId"}),
+        ("audience-members", {"memberId"}),
+        ("events", {"createdFrom", "createdTo", "memberId", "eventType"}),
+        ("mission-progress", {"memberId"}),
+        ("event-results", {"createdFrom", "createdTo", "memberId", "eventType"}),
+        ("ledger-transactions", {"createdFrom", "createdTo", "memberId", "ledgerAccountId"}),
+        ("coupon-usages", {"createdFrom", "createdTo", "memberId", "couponBookId"}),
+        ("audit-log", {"createdFrom", "createdTo", "memberId"}),
+    ],
+)
+def test_the_filters_of_an_export_are_those_of_its_rows(kind, filters):
+    assert FILTERS_OF_KIND[kind] == filters
 
 
 @pytest.mark.parametrize(

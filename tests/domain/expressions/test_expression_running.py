@@ -92,6 +92,7 @@ D = Decimal
         ("[3, 1.5, 2].min()", D("1.5")),
         ("['b', 'a'].max()", "b"),
         ("min(3, 1.5, 2)", D("1.5")),
+        ("max(1, 2.5, 3.5)", D("3.5")),
         ("max(duration('1h'), duration('90m'))", timedelta(minutes=90)),
         ("round(2.5)", D(3)),
         ("round(-2.5)", D(-3)),

@@ -203,6 +203,7 @@ def test_hostile_trees_are_refused(tree):
         ({"kind": "identifier", "name": 5}, "/name is not a text of at most 4000 characters"),
         ({"kind": "identifier", "name": "a", "extra": 1}, "/extra is not a field of identifier"),
         ({"kind": "identifier", "name": "a", "parens": -1}, "/parens is not a whole number from 0 to 4000"),
+        ({"kind": "identifier", "name": "a", "parens": 4001}, "/parens is not a whole number from 0 to 4000"),
         ({"kind": "constant", "type": "int", "value": 1.5}, "/value is not an integer of 64 bits"),
         ({"kind": "constant", "type": "decimal", "value": "NaN"}, "/value is not a decimal written as a text"),
         ({"kind": "constant", "type": "bool", "value": 1}, "/value is neither true nor false"),

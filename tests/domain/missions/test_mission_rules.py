@@ -189,6 +189,7 @@ BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
     [
         ({}, set()),
         ({"valid_from": NOON, "valid_to": NOON}, set()),
+        ({"valid_from": NOON, "valid_to": NOON + timedelta(1)}, set()),
         ({"valid_from": NOON, "valid_to": NOON - timedelta(1)}, {"/validTo"}),
         ({"min_spend_value": Decimal(1)}, {"/minSpendValue"}),
         ({"currency": "EUR"}, {"/currency"}),
