@@ -430,6 +430,16 @@ def test_a_refund_of_more_than_was_captured_is_refused(funded_till):
     assert funded_till.read(payment) == payment
 
 
+@pytest.mark.parametrize("points", ["0.5", "1e-7", "1e-71"])
+def test_a_refund_with_more_fraction_digits_than_the_account_is_refused(funded_till, points):
+    payment = funded_till.act(funded_till.pay(points=1000), "capture")
+    [error] = funded_till.refund(payment, points=Decimal(points), expect=400)["errors"]
+    assert error == {"detail": "points has more than the 0 fraction digits of this account.", "pointer": "/points"}
+    assert funded_till.read(payment) == payment
+    assert funded_till.balance == 1730
+    funded_till.shop.check_ledger()
+
+
 def test_the_same_refund_gets_the_first_response(funded_till):
     payment = funded_till.act(funded_till.pay(points=1000), "capture")
     refund = {"value": 4, "systemUniqueKey": key()}

@@ -16,7 +16,7 @@ from domain.ledger.refusals import (
     InsufficientBalance,
     NotRevertible,
 )
-from domain.ledger.session.balances import moves_from_lots, overdraft_of
+from domain.ledger.session.balances import moves_from_lots, overdraft_of, refuse_fractions
 from domain.ledger.session.confirmations import ConfirmationSession
 from domain.ledger.session.fiat_values import fiat_sum, rest_of
 from domain.ledger.session.missing_amounts import reversal
@@ -63,11 +63,12 @@ class LedgerSession(ConfirmationSession):
         """Return a part of a settled burn, worth `fiat`, to its lots: those that expire last come first.
 
         The refund of the whole unreverted part reverts the burn; the amount cannot exceed that part. Raises
-        AlreadyReverted, AccountInactive or SupplyExceeded.
+        AlreadyReverted, AccountInactive, SupplyExceeded, or InvalidRequest for too many fraction digits.
         """
         if amount == self.unreverted_of(transaction):
             return self.revert(transaction, account, details)
         self._refuse_revert(transaction, account, details, None)
+        refuse_fractions(account, amount, "points")
         available_before, returned_before = self._available_of(transaction), self.reverted_amount_of(transaction)
         # The refund has the currency of the burn; its value in money is `fiat`.
         details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
