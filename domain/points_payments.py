@@ -11,9 +11,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from domain.currencies import digits_of
+from domain.content.values import number_text
+from domain.currencies import digits_of, fraction_digits
 from domain.fields import Internal, Key, Personal
 from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
+from domain.ledger.session.fiat_values import fiat_sum
 from domain.problems import Conflict, FieldFault, InvalidRequest
 from domain.redemptions import PointRate, RedemptionPolicy, floor_to
 
@@ -70,7 +72,7 @@ class PointsPaymentView(PointsPayment):
     @property
     def rest(self) -> Tendered:
         """The points and the value that were not refunded yet."""
-        return Tendered(self.points - self.refunded_points, self.value - self.refunded_value)
+        return Tendered(self.points - self.refunded_points, fiat_sum(self.value, self.refunded_value.copy_negate()))
 
 
 def status_of(held_until: datetime, hold: HoldState, now: datetime) -> str:
@@ -108,6 +110,7 @@ def new_payment(
     refuse_empty_payment(points, value)
     if points is None:
         assert value is not None
+        refuse_fine_value(value, policy.currency, order_total)
         tender = Tendered(policy.points_for(value), value)
     else:
         tender = Tendered(points, policy.value_of(points))
@@ -133,6 +136,16 @@ def refuse_empty_payment(points: Decimal | None, value: Decimal | None) -> None:
     name, amount = ("value", value) if points is None else ("points", points)
     if not amount:
         raise InvalidRequest([FieldFault(f"{name} is not more than 0", pointer=f"/{name}")])
+
+
+def refuse_fine_value(value: Decimal, currency: str, whole: Decimal) -> None:
+    """Raise InvalidRequest for a value with more fraction digits than both its currency and the whole amount.
+
+    The `whole` is the amount of which the value is a part: an order, or a payment.
+    """
+    digits = max(digits_of(currency), fraction_digits(whole))
+    if fraction_digits(value) > digits:
+        raise InvalidRequest([FieldFault(f"value has more than {digits} fraction digits", pointer="/value")])
 
 
 def refuse_unheld(status: str, key: str) -> None:
@@ -162,7 +175,8 @@ def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value
     The refund of the whole rest has its exact points and value. Raises RefundExceedsPayment.
     """
     if (points or 0) > rest.points or (value or 0) > rest.value:
-        raise RefundExceedsPayment(f"{rest.points} points, worth {rest.value}, are left of the payment.")
+        rest_text = f"{number_text(rest.points)} points, worth {number_text(rest.value)},"
+        raise RefundExceedsPayment(f"{rest_text} are left of the payment.")
     if points == rest.points or value == rest.value:
         return rest
     if points is not None:

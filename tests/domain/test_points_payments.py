@@ -21,6 +21,7 @@ from domain.points_payments import (
     captured_value,
     new_payment,
     refunded_part,
+    refuse_fine_value,
     refuse_unheld,
     view_of,
 )
@@ -112,6 +113,45 @@ def test_a_captured_payment_has_the_captured_amount_and_its_refunds():
     assert view_of(payment(), "key", hold(PENDING, amount=600), NOW).points == 1000
 
 
+@pytest.mark.parametrize(
+    ("value", "currency", "whole", "digits"),
+    [
+        ("0.001", "EUR", "10", 2),
+        ("1e-71", "EUR", "10.00", 2),
+        ("0.1", "JPY", "10", 0),
+        ("0.0001", "BHD", "10", 3),
+        ("0.0001", "EUR", "9.999", 3),
+    ],
+)
+def test_a_value_with_more_fraction_digits_than_its_currency_and_the_whole_amount_is_refused(
+    value, currency, whole, digits
+):
+    with pytest.raises(InvalidRequest) as refusal:
+        refuse_fine_value(Decimal(value), currency, Decimal(whole))
+    faults = [(fault.detail, fault.pointer) for fault in refusal.value.faults]
+    assert faults == [(f"value has more than {digits} fraction digits.", "/value")]
+
+
+@pytest.mark.parametrize(
+    ("value", "currency", "whole"),
+    [("0.01", "EUR", "10"), ("0.100000", "EUR", "10"), ("0.001", "BHD", "10"), ("0.001", "EUR", "9.999")],
+)
+def test_a_value_may_have_the_fraction_digits_of_its_currency_and_of_the_whole_amount(value, currency, whole):
+    refuse_fine_value(Decimal(value), currency, Decimal(whole))
+
+
+def test_a_payment_by_a_value_has_the_fraction_digits_of_its_order():
+    assert pay(policy(), value="3.333", total="9.999").value == Decimal("3.333")
+    with pytest.raises(InvalidRequest):
+        pay(policy(), value="3.333", total="9.99")
+
+
+def test_the_rest_of_a_payment_is_exact():
+    fine = Decimal("18446744073708.00000000000000000003")
+    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=fine, fiat_returned="0.01"), NOW)
+    assert view.rest.value == Decimal("18446744073707.99000000000000000003")
+
+
 def test_only_a_held_payment_is_captured():
     refuse_unheld("held", "key")
     for status in ("captured", "released", "refunded"):
@@ -136,8 +176,9 @@ def test_a_refund_is_by_points_or_by_value_and_the_last_one_returns_the_rest():
     assert refunded_part(rate, rest, Decimal(10), None) == rest
     assert refunded_part(rate, rest, None, Decimal("3.33")) == rest
     for points, value in ((Decimal(11), None), (None, Decimal("3.34"))):
-        with pytest.raises(RefundExceedsPayment):
-            refunded_part(rate, rest, points, value)
+        with pytest.raises(RefundExceedsPayment) as refusal:
+            refunded_part(rate, Tendered(rest.points, Decimal("3.33000000")), points, value)
+        assert refusal.value.detail == "10 points, worth 3.33, are left of the payment."
 
 
 def test_a_payment_whose_last_points_are_refunded_by_their_value_is_refunded_in_full():

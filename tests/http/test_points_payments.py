@@ -440,6 +440,19 @@ def test_a_refund_with_more_fraction_digits_than_the_account_is_refused(funded_t
     funded_till.shop.check_ledger()
 
 
+@pytest.mark.parametrize("value", ["0.001", "0.0155", "1e-71"])
+def test_a_value_with_more_fraction_digits_than_the_currency_is_refused(funded_till, value):
+    fault = {"detail": "value has more than 2 fraction digits.", "pointer": "/value"}
+    assert funded_till.pay(value=Decimal(value), expect=400)["errors"] == [fault]
+    payment = funded_till.act(funded_till.pay(points=10), "capture")
+    assert funded_till.refund(payment, value=Decimal(value), expect=400)["errors"] == [fault]
+    funded_till.refund(payment, value=Decimal("0.02"))
+    problem = funded_till.refund(payment, value=1, expect=409)
+    assert problem["detail"] == "8 points, worth 0.08, are left of the payment."
+    after = funded_till.read(payment)
+    assert (after["refundedPoints"], after["refundedValue"]) == (2, Decimal("0.02"))
+
+
 def test_the_same_refund_gets_the_first_response(funded_till):
     payment = funded_till.act(funded_till.pay(points=1000), "capture")
     refund = {"value": 4, "systemUniqueKey": key()}

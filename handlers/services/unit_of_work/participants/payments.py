@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from domain.events import AUTHORIZE
 from domain.ledger.postings import Details, Fiat, Stored
 from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount
+from domain.ledger.session.fiat_values import rest_of
 from domain.orders import CREATED, POINTS, UNDONE, Order
 from domain.points_payments import CAPTURED, HELD, RELEASED, PointsPayment, Tendered, captured_value, refuse_unheld
 from domain.problems import NotFound, Refusal
@@ -146,7 +147,7 @@ class PaymentWork(Participant):
         payment, ledger = self._payments[key], self._unit.ledger
         transaction: Stored = self._transactions[payment.ledger_transaction_id]
         refunded = ledger.fiat_returned_of(transaction)
-        rest = Tendered(ledger.unreverted_of(transaction), (transaction.fiat_value or Decimal(0)) - refunded)
+        rest = Tendered(ledger.unreverted_of(transaction), rest_of(transaction.fiat_value, refunded) or Decimal(0))
         return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded, rest)
 
     def flush(self) -> None:
