@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from domain.currencies import CurrencyMismatch, digits_of
-from domain.ledger.records import LedgerAccount, fraction_fault
+from domain.ledger.records import MAX_AMOUNT, LedgerAccount, fraction_fault
 from domain.problems import Conflict, FieldFault, InvalidRequest
 
 BELOW_MINIMUM, NO_POINTS = "below-minimum", "no-points"
@@ -78,12 +78,15 @@ class RedemptionPolicy(PointRate):
         return floor_to(Fraction(order_total) * Fraction(self.max_share), digits_of(self.currency))
 
     def max_points(self, order_total: Decimal, balance: Decimal) -> Decimal:
-        """The maximum points of a balance that may pay an order; 0 if they are below the minimum or worth nothing."""
-        multiple = Fraction(self.multiple_of)
+        """The maximum points of a balance that may pay an order; 0 if they are below the minimum or worth nothing.
+
+        They are at most the maximum of a transaction, which a balance may exceed.
+        """
+        multiple, payable = Fraction(self.multiple_of), Fraction(min(balance, MAX_AMOUNT))
         # Values are rounded down: the exact value may exceed the maximum by almost one smallest unit.
         too_many = (self.max_value(order_total) + Decimal(1).scaleb(-digits_of(self.currency))) * self.points_per_unit
         within_order = ceil(Fraction(too_many) / multiple) - 1
-        points = self._points(min(within_order, Fraction(balance) // multiple) * multiple)
+        points = self._points(min(within_order, payable // multiple) * multiple)
         return points if self.is_enough(points) else _ZERO
 
     def is_enough(self, points: Decimal) -> bool:

@@ -47,6 +47,14 @@ def redemption(per_unit=100, currency="EUR", decimals=0, **policy):
         pytest.param(
             {"per_unit": 1, "decimals": 2, "multipleOf": Decimal("0.01")}, "9.75", 50, "9.75", "9.75", id="fractions"
         ),
+        pytest.param(
+            {"per_unit": 100, "multipleOf": 10},
+            36893488147418,
+            18446744073709,
+            18446744073700,
+            "184467440737",
+            id="at most the maximum of a transaction",
+        ),
     ],
 )
 def test_a_quote_has_the_maximum_points_for_an_order(policy, balance, total, points, value):

@@ -113,6 +113,15 @@ def test_a_quote_is_what_the_member_may_pay(till, policy, balance, expected_quot
     assert till.shop.rows("ledger_transactions", "count(*)") == [(1,)]
 
 
+def test_a_quote_of_a_large_balance_can_be_paid(till):
+    for _ in range(2):
+        till.shop.give(till.member, 18446744073709)
+    quote = till.quote(18446744073709)
+    assert (quote["balance"], quote["maxPoints"]) == (36893488147418, 18446744073709)
+    payment = till.pay(points=quote["maxPoints"], orderTotal=18446744073709)
+    assert payment["value"] == quote["maxValue"] == Decimal("184467440737.09")
+
+
 def test_a_quote_without_points_says_why(till):
     assert till.quote(50)["reason"] == "no-points"
     till.allow({**POLICY, "minPoints": 200})
