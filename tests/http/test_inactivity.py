@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+import openapi
 from domain.ledger.records import REVERTED
 from handlers.server.jobs import expire_points
 from tests.builders.campaigns import mint
@@ -14,6 +15,7 @@ from tests.builders.exports import exported
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
+from tests.contract.schemas import faults
 
 IS_ORDER = f"event.eventType == '{ORDER_CREATED}'"
 # 20 May 2025, 12:00 in Madrid.
@@ -84,6 +86,27 @@ class TestActivities:
             500,
             END_OF_QUARTER,
         )
+        assert program.points.verify() == []
+
+    @pytest.mark.parametrize(
+        "terms",
+        [
+            {"expirationPolicies": by_inactivity()},
+            {"expirationPolicies": [{"expirationType": "lastTransaction", "period": 13}]},
+            {"expirationPolicies": [], "expiresInMonths": 13},
+        ],
+    )
+    def test_a_balance_of_more_than_a_request_can_move_expires_in_one_transaction(self, clock, terms):
+        program = Program(clock, **terms)
+        for _ in range(2):
+            program.points.mint(program.wallet, 18446744073709)
+        program.clock.advance(END_OF_QUARTER)
+        of_account = program.points.admin.get(f"{program.points.path}/transactions")
+        of_member = clock.organization.integration.get("/members/ana/ledger-transactions")
+        for surface, page in (("administration", of_account), ("integration", of_member)):
+            assert [row["amount"] for row in page["results"]] == [36893488147418, 18446744073709, 18446744073709]
+            document = openapi.bundle(surface)
+            assert faults(document, document["components"]["schemas"]["LedgerTransactionPage"], page) == []
         assert program.points.verify() == []
 
     def test_a_purchase_at_the_last_moment_extends_the_whole_balance(self, program):
