@@ -24,8 +24,8 @@ _OTHER_DIGITS = {
     for code in codes.split()
 }
 
-# Wide enough for any amount that a request or an expression can have.
-_EXACT = Context(prec=1000)
+EXACT = Context(prec=1000)
+"""The context of exact arithmetic: wide enough for sums and products of any amounts of requests and expressions."""
 
 
 class CurrencyMismatch(Conflict, title="The currency is not that of the record"):
@@ -39,12 +39,12 @@ def digits_of(currency: str | None) -> int:
 
 def round_money(amount: Decimal, currency: str | None) -> Decimal:
     """A computed amount rounded to the digits of its currency; halves are rounded away from zero."""
-    return amount.quantize(_unit_of(currency), ROUND_HALF_UP, _EXACT)
+    return amount.quantize(_unit_of(currency), ROUND_HALF_UP, EXACT)
 
 
 def floor_money(amount: Decimal, currency: str | None) -> Decimal:
     """An amount of at least 0, rounded down to the digits of its currency."""
-    return amount.quantize(_unit_of(currency), ROUND_DOWN, _EXACT)
+    return amount.quantize(_unit_of(currency), ROUND_DOWN, EXACT)
 
 
 def _unit_of(currency: str | None) -> Decimal:
@@ -54,7 +54,7 @@ def _unit_of(currency: str | None) -> Decimal:
 
 def fraction_digits(*amounts: Decimal) -> int:
     """The maximum number of fraction digits of the amounts."""
-    exponents = [amount.normalize(_EXACT).as_tuple().exponent for amount in amounts]
+    exponents = [amount.normalize(EXACT).as_tuple().exponent for amount in amounts]
     return max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
 
 
@@ -65,8 +65,8 @@ def allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decim
     remainders the first is rounded up. The limits of the receivers with a weight must add up to at least the amount.
     """
     digits = fraction_digits(unit, amount, *limits)
-    units_left = int(amount.scaleb(digits, _EXACT))
-    maxima = [int(limit.scaleb(digits, _EXACT)) for limit in limits]
+    units_left = int(amount.scaleb(digits, EXACT))
+    maxima = [int(limit.scaleb(digits, EXACT)) for limit in limits]
     shares, open_positions = [0] * len(maxima), [position for position, limit in enumerate(maxima) if limit]
     while units_left:
         total_weight = sum((Fraction(weights[position]) for position in open_positions), Fraction(0))
@@ -79,7 +79,7 @@ def allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decim
             shares[position] = maxima[position]
             units_left -= maxima[position]
         open_positions = [position for position in open_positions if position not in full]
-    return [Decimal(share).scaleb(-digits, _EXACT) for share in shares]
+    return [Decimal(share).scaleb(-digits, EXACT) for share in shares]
 
 
 def _round_shares(shares: list[int], exact: Mapping[int, Fraction], total: int) -> None:

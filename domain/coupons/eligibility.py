@@ -31,6 +31,7 @@ from domain.coupons.refusals import (
     TierNotEligible,
     UsageLimitReached,
 )
+from domain.currencies import EXACT
 from domain.expressions import Deadline
 from domain.hours import Occasion, hours_of, local_clock
 from domain.ledger.refusals import InsufficientBalance
@@ -252,7 +253,7 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
         return None
     discounted, discount = facts.discounted_in_period, attempt.amount_discounted
     # A use without a discount does not count against the limit, and a book that allows one is listed.
-    if not discount or discounted + discount <= maximum:
+    if not discount or EXACT.add(discounted, discount) <= maximum:
         return None
     limit = f"{_plain(maximum)} {book.discount_period_type}"
     return f"The discount is limited to {limit}, of which {_plain(discounted)} was used."

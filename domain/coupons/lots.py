@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from domain.calendar import DAILY, MONTHLY, WEEKLY, period_start, start_of_day, zone_named
 from domain.coupons.books import CouponBook
 from domain.coupons.usages import ValueExceeded
+from domain.currencies import EXACT
 from domain.fields import Personal
 
 ZERO, ONE = Decimal(0), Decimal(1)
@@ -46,7 +47,7 @@ class CouponLot:
         """True if anything of the lot is used, even if only a part of the value of one coupon."""
         if self.amount_used > 0 or self.value is None or self.remaining_value is None:
             return self.amount_used > 0
-        return self.remaining_value < self.amount * self.value
+        return self.remaining_value < EXACT.multiply(self.amount, self.value)
 
     @property
     def unused_amount(self) -> Decimal:
@@ -67,7 +68,7 @@ class CouponLot:
         """The lot after a use of `amount`; a use of a value coupon takes `discounted` of the value instead."""
         if self.value is None or self.remaining_value is None or discounted is None:
             return replace(self, amount_used=self.amount_used + amount, updated_at=at)
-        remaining = self.remaining_value - discounted
+        remaining = EXACT.subtract(self.remaining_value, discounted)
         return replace(self, amount_used=self._used_amount_at(remaining), remaining_value=remaining, updated_at=at)
 
     def after_reverted_assignment(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
@@ -84,7 +85,7 @@ class CouponLot:
         """
         remaining = None
         if self.value is not None and self.remaining_value is not None and discounted is not None:
-            remaining = self.remaining_value + discounted
+            remaining = EXACT.add(self.remaining_value, discounted)
             amount = self.amount_used - self._used_amount_at(remaining)
         due = min(amount, self.amount_owed)
         after = replace(
@@ -98,14 +99,19 @@ class CouponLot:
 
     def _used_amount_at(self, remaining: Decimal) -> Decimal:
         """The number of coupons that are used up if `remaining` is left of the value of all coupons."""
-        whole, part = divmod(remaining, self.value or ONE)
+        whole, part = EXACT.divmod(remaining, self.value or ONE)
         return max(ZERO, self.amount - whole - (ONE if part else ZERO))
 
     def _within_its_value(self, remaining: Decimal | None) -> CouponLot:
         """The lot with a remaining value, which is at most the value of the coupons that remain assigned."""
         if self.value is None or remaining is None:
             return self
-        return replace(self, remaining_value=min(remaining, self.unused_amount * self.value))
+        return replace(self, remaining_value=min(remaining, EXACT.multiply(self.unused_amount, self.value)))
+
+
+def total_value(amount: Decimal, value: Decimal | None) -> Decimal | None:
+    """The value of `amount` new coupons of this value; None for coupons that are no value coupons."""
+    return None if value is None else EXACT.multiply(amount, value)
 
 
 def order_of_use(lot: CouponLot) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.commands import ONE, Assignment, Lock, Use
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
 from domain.coupons.locks import CouponLock, CouponLocked, refuse_ended
-from domain.coupons.lots import CouponLot, LotRange
+from domain.coupons.lots import CouponLot, LotRange, total_value
 from domain.coupons.state import PERSONAL, ZERO, CouponState
 from domain.coupons.usages import (
     AssignmentUsed,
@@ -86,7 +86,7 @@ class CouponService:
             amount_used=ZERO,
             amount_owed=ZERO,
             value=value,
-            remaining_value=command.remaining_value or (None if value is None else command.amount * value),
+            remaining_value=command.remaining_value or total_value(command.amount, value),
             custom_attributes=command.coupon_data or {},
             expired_at=command.expires_at,
             created_at=self._state.at,
@@ -334,14 +334,13 @@ class CouponService:
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
         member_coupon = self._state.move(usage.member_id, coupon, -assigned, -used_amount, lot)
         if usage.is_use:
-            discounted = usage.amount_discounted or ZERO
-            self._state.count_use(usage.member_id, book, -ONE, -discounted, usage.created_at)
+            self._state.count_use(usage.member_id, book, -ONE, usage.reverted_discount or ZERO, usage.created_at)
         amounts = _Amounts(
             usage.coupon_lot_id,
             assigned=-assigned,
             used=-used_amount,
             remaining_value=None if lot is None else lot.remaining_value,
-            discounted=None if usage.amount_discounted is None else -usage.amount_discounted,
+            discounted=usage.reverted_discount,
             reverted=usage.coupon_usage_id,
             custom_attributes=usage.custom_attributes,
         )

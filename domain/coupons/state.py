@@ -22,6 +22,7 @@ from domain.coupons.lots import (
 )
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
+from domain.currencies import EXACT
 from domain.undo_log import UndoableState
 
 ZERO = Decimal(0)
@@ -316,7 +317,7 @@ class CouponState(UndoableState):
         if uses_since is not None and used_at >= uses_since:
             totals = replace(totals, used=totals.used + used_amount)
         if discounts_since is not None and used_at >= discounts_since:
-            totals = replace(totals, discounted=totals.discounted + discounted)
+            totals = replace(totals, discounted=EXACT.add(totals.discounted, discounted))
         self.put(self._totals, (member_id, book.coupon_book_id), totals)
 
     def add_usage(self, usage: CouponUsage) -> CouponUsage:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import Coupon
+from domain.currencies import EXACT
 from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict
 
@@ -58,6 +59,11 @@ class CouponUsage:
         """True for a use, False for an assignment or a reversal."""
         # Not decided by `amount_used`: a use that leaves a part of a value coupon's value has 0.
         return self.reverted_usage_id is None and not self.amount_assigned
+
+    @property
+    def reverted_discount(self) -> Decimal | None:
+        """The discount that a reversal of the usage records, below zero; None if the usage has none."""
+        return None if self.amount_discounted is None else EXACT.minus(self.amount_discounted)
 
 
 @dataclass(frozen=True, slots=True)

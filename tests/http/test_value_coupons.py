@@ -97,6 +97,17 @@ def test_a_coupon_counts_as_used_when_no_value_remains(card):
     assert card.standing() == Standing(assigned=1, used=0, remaining=12)
 
 
+def test_the_remaining_value_is_exact_for_any_number_of_digits(organization):
+    card = Card(organization, faceValue=Decimal("18446744073708.9"))
+    card.assign()
+    use, remaining = card.use(Decimal("1e-38")), Decimal("18446744073708.89999999999999999999999999999999999999")
+    assert amounts_of(use) == (0, 0, Decimal("1e-38"), remaining)
+    assert card.standing() == Standing(assigned=1, used=0, remaining=remaining)
+    assert card.use(Decimal("18446744073708.9"), expect=409)["type"] == EXCEEDED
+    assert amounts_of(card.revert(use)) == (0, 0, Decimal("-1e-38"), Decimal("18446744073708.9"))
+    card.shop.check_ledger()
+
+
 def test_an_assignment_of_several_coupons_has_the_value_of_all(card):
     card.assign(amount=2)
     assert (amounts_of(card.use(15)), card.standing()) == ((0, 1, 15, 9), (2, 1, 9))

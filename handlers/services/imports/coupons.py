@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.coupons.book_rules import refuse_archived
 from domain.coupons.books import CouponBook, code_taken, refuse_codes
+from domain.currencies import EXACT
 from domain.imports.records import CREATE
 from domain.members import Member
 from domain.problems import Refusal
@@ -75,7 +76,7 @@ def _remaining_value(step: ImportStep, book: CouponBook, values: Mapping[str, An
     if not book.is_value_coupon or book.face_value is None:
         raise step.fault("remainingValue", "cannot be set: the coupons of this book have no value.")
     # At most one of the coupons is partly used, and none is used up.
-    minimum, maximum = (amount - 1) * book.face_value, amount * book.face_value
+    minimum, maximum = (EXACT.multiply(count, book.face_value) for count in (amount - 1, amount))
     if not minimum < remaining <= maximum:
         bounds = f"must be more than {minimum:f} and at most {maximum:f} for {amount} coupons."
         raise step.fault("remainingValue", bounds)

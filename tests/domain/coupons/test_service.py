@@ -10,7 +10,7 @@ import pytest
 
 from domain.coupons.charges import UsageDetails
 from domain.coupons.lots import period_starts
-from domain.coupons.refusals import OutOfStock, UsageLimitReached
+from domain.coupons.refusals import DiscountLimitReached, OutOfStock, UsageLimitReached
 from domain.coupons.usages import (
     AssignmentUsed,
     CouponExpired,
@@ -93,6 +93,18 @@ def test_a_use_above_the_limits_of_a_period_is_refused_without_the_bypass():
         shop.use()
     assert len(shop.use(bypass=True, amount_discounted=Decimal(4))) == 1
     assert (shop.state.totals(1, 12).used, shop.state.totals(1, 12).discounted) == (2, 8)
+
+
+def test_the_discounts_of_a_period_are_added_exactly():
+    limit = Decimal("18446744073708.9")
+    shop = shared_coupon(max_discount_per_period=limit, discount_period_type="daily")
+    shop.assign(amount=Decimal(2))
+    [use] = shop.use(amount_discounted=Decimal("1e-38"))
+    with pytest.raises(DiscountLimitReached):
+        shop.use(amount_discounted=limit)
+    shop.service.revert(use.coupon_usage_id, NOTHING)
+    assert len(shop.use(amount_discounted=limit)) == 1
+    assert shop.state.totals(1, 12).discounted == limit
 
 
 def lots(shop):

@@ -33,6 +33,20 @@ def test_a_use_takes_from_the_value_until_nothing_is_left():
         shop.use(amount_discounted=Decimal(1))
 
 
+def test_the_remaining_value_is_exact_for_any_number_of_digits():
+    value, part = Decimal("18446744073708.9"), Decimal("1e-38")
+    shop = shared_coupon(is_value_coupon=True, face_value=value)
+    shop.assign(amount=Decimal(2))
+    [use] = shop.use(amount_discounted=part)
+    assert use.remaining_value == Decimal("36893488147417.79999999999999999999999999999999999999")
+    reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
+    assert (reversal.amount_discounted, reversal.remaining_value) == (-part, Decimal("36893488147417.8"))
+    # A first coupon whose value is used up except for the smallest part does not count as used.
+    [nearly_used] = shop.use(amount_discounted=Decimal("18446744073708.89999999999999999999999999999999999999"))
+    assert nearly_used.amount_used == 0
+    assert nearly_used.remaining_value == Decimal("18446744073708.90000000000000000000000000000000000001")
+
+
 def test_a_use_names_the_part_of_the_value_that_it_takes_which_is_at_most_the_remaining_value():
     shop = cards()
     shop.assign()
