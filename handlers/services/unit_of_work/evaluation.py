@@ -145,6 +145,7 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     except Refusal as error:
         refusal = error
     result = _result(unit, tracked, evaluation, refusal, reverted_events)
+    unit.count_effects(result)
     if refunds:
         result["refunds"] = list(map(TENDER_REFUND, refunds))
     if not unit.is_dry_run:

@@ -21,6 +21,7 @@ from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
 from domain.orders import OrderHistory
+from domain.problems import DeadlineExceeded
 from domain.tier_history import TierHistory
 from domain.tier_policies import TierPoints
 from domain.tiers import TierAssignments
@@ -46,6 +47,8 @@ from persistence.rows import IdAllocator
 
 # How many ids of derived events and transactions a unit reserves at first, besides some for each event.
 SPARE_IDS = 16
+# The maximum of effects and missions in the results of a call. They are kept until its end, with 50 KB each on the way.
+MAX_EFFECTS = 5_000
 
 # The participants in the order of flushing and reversing, see `persistence.locks`.
 SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "payments", "outbox")
@@ -99,6 +102,7 @@ class UnitOfWork(LockedMembers):
         self.outcomes: list[EventOutcome] = []
         # How many derived events the current tracked event has caused, and the basket that its discounts are taken off.
         self.caused_count = 0
+        self._effect_count = 0
         self.basket: Basket | None = None
         self._reported_types = frozenset(reported_types)
         # The keys of points payments among the orders of the events.
@@ -233,6 +237,15 @@ class UnitOfWork(LockedMembers):
             self._has_loaded_waiting = True
             self.ledger.expect_events(posting.find_awaiting(self.db, self.organization_id, self.ledger_ids))
         self.ledger.confirm(tracked.member.wallet_id, event_type, tracked.order_external_id, tracked.at)
+
+    def count_effects(self, result: Mapping[str, Any]) -> None:
+        """Count the effects and missions in the result of an event; raises DeadlineExceeded if a call has too many."""
+        self._effect_count += len(result["effects"]) + len(result["missions"])
+        if self._effect_count > MAX_EFFECTS and self.execution.is_awaited:
+            raise DeadlineExceeded(
+                f"The events have more than {MAX_EFFECTS:,} effects and missions, the maximum of a call. Nothing was "
+                "changed. Send fewer events in a call."
+            )
 
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""

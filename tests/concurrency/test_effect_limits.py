@@ -1,0 +1,40 @@
+"""The maximum of effects of a call holds for each call, also if several calls are one batch."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from handlers.services.unit_of_work import unit
+from tests.builders.campaigns import mint
+from tests.builders.tracking import GENERIC, event, running
+from tests.concurrency.test_calls_done_together import call, transactions_of, waiting
+
+pytestmark = pytest.mark.undistributed
+
+
+def test_a_call_with_too_many_effects_changes_nothing(shop, monkeypatch):
+    monkeypatch.setattr(unit, "MAX_EFFECTS", 5)
+    shop.campaign(running(mint(1), mint(2)), eventType=GENERIC)
+    ana = shop.member()
+    reply = call(shop, *(event(ana) for _ in range(3)))
+    assert (reply.status, reply.json["type"]) == (503, "/problems/deadline-exceeded")
+    assert reply.json["detail"] == (
+        "The events have more than 5 effects and missions, the maximum of a call. Nothing was changed. Send fewer "
+        "events in a call."
+    )
+    assert (shop.balance(ana), transactions_of(shop)) == (0, [])
+    assert call(shop, event(ana), event(ana)).status == 200
+    assert shop.balance(ana) == 6
+
+
+def test_calls_of_a_batch_do_not_share_the_maximum(shop, monkeypatch):
+    monkeypatch.setattr(unit, "MAX_EFFECTS", 5)
+    shop.campaign(running(mint(1), mint(2)), eventType=GENERIC)
+    members = [shop.member() for _ in range(4)]
+    calls = [partial(call, shop, event(member), event(member)) for member in members]
+    with waiting(shop, calls) as futures:
+        pass
+    assert [future.result().status for future in futures] == [200] * 4
+    assert [shop.balance(member) for member in members] == [6] * 4
