@@ -120,7 +120,7 @@ class ExternalKeyTaken(Conflict, title="The externalKey is taken"):
 
 
 class TooBusy(Refusal, title="The server is too busy now"):
-    """All threads of the server were busy until the request's deadline; nothing of it was executed."""
+    """The server had no thread until the request's deadline, or no memory for its body; nothing of it was executed."""
 
     kind = "unavailable"
 

@@ -1,17 +1,59 @@
 """Receives the bodies of requests, with a maximum size and a time limit."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 
 from starlette.types import Receive
 
+from domain.problems import TooBusy
 from handlers.http.exchange import Exchange
 from handlers.http.problems import HttpProblem
 from handlers.messages.uploads import Upload
 
+# Smaller bodies do not count for the share of an organization.
+_SMALL_BYTES = 64 * 1024
+# The maximum for the bodies of an organization that a process keeps, complete or not.
+MAX_KEPT_BYTES = 64 * 1024**2
+
 
 class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
+
+
+class KeptBody:
+    """Counts the bytes of one body for its organization, until the call ends.
+
+    `kept_bytes` are those of all larger bodies that the process keeps, by organization.
+    """
+
+    def __init__(self, kept_bytes: Counter[Hashable], organization: Hashable) -> None:
+        self._kept_bytes = kept_bytes
+        self._organization = organization
+        self._size = 0
+        self._counted = 0
+
+    def add(self, size: int) -> None:
+        """Count more bytes of the body; raises TooBusy if the organization has no share left for them."""
+        self._size += size
+        if self._size <= _SMALL_BYTES:
+            return
+        uncounted = self._size - self._counted
+        if self._kept_bytes[self._organization] + uncounted > MAX_KEPT_BYTES:
+            raise TooBusy(
+                f"The server keeps {MAX_KEPT_BYTES // 1024**2} MiB of bodies of the organization's other calls, the "
+                "maximum. Try again, or send fewer large bodies at the same time."
+            )
+        self._kept_bytes[self._organization] += uncounted
+        self._counted = self._size
+
+    def release(self) -> None:
+        """End the count, since the call has ended."""
+        if self._counted:
+            self._kept_bytes[self._organization] -= self._counted
+            self._counted = 0
+            if not self._kept_bytes[self._organization]:
+                del self._kept_bytes[self._organization]
 
 
 async def read_upload(receive: Receive, exchange: Exchange, max_bytes: int, seconds: float) -> Upload:
@@ -33,13 +75,19 @@ async def read_upload(receive: Receive, exchange: Exchange, max_bytes: int, seco
     return upload
 
 
-async def read_body(receive: Receive, exchange: Exchange, max_bytes: int, seconds: float) -> bytes:
-    """Receive a whole body.
+async def read_body(receive: Receive, exchange: Exchange, max_bytes: int, seconds: float, kept_body: KeptBody) -> bytes:
+    """Receive a whole body, and count its bytes by `kept_body`.
 
-    Refuses the body with 413 as soon as its size is known to be too large, and with 408 if it does not arrive in time.
+    Refuses the body with 413 as soon as its size is known to be too large, with 408 if it does not arrive in time, and
+    with 503 if the organization has no share of the memory left.
     """
     parts: list[bytes] = []
-    await _read(receive, exchange, max_bytes, seconds, parts.append)
+
+    def keep(part: bytes) -> None:
+        kept_body.add(len(part))
+        parts.append(part)
+
+    await _read(receive, exchange, max_bytes, seconds, keep)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

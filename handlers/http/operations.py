@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext, suppress
@@ -25,7 +26,7 @@ from handlers import tracing
 from handlers.call import Answer, Caller, NotBatchable, Request
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
-from handlers.http.intake import ClientGone, read_body, read_upload
+from handlers.http.intake import ClientGone, KeptBody, read_body, read_upload
 from handlers.http.negotiation import AnswerTypes
 from handlers.http.problems import TOKEN_OPERATION, HttpProblem
 from handlers.http.request_plans import BodyPlan, ParameterPlan
@@ -178,6 +179,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._plans: dict[str, OperationPlan] = {}
         self._max_batch = max_batch
         self._batches: CallBatches[HttpCall] = CallBatches(self._run, max_batch)
+        self._kept_bytes: Counter[Hashable] = Counter()
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
         """Compile the operations of a document; raises DocumentError for operations that cannot be served."""
@@ -198,40 +200,41 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._throttle.count_caller(exchange)
         raw: bytes | Upload = b""
         media_type = None
-        if plan.body is None:
-            await self._refuse_body(receive, exchange)
-        else:
-            if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
-                media_type = plan.body.refuse_other_types(exchange)
-            try:
-                raw = await self._read(plan.body, receive, exchange)
-            except ClientGone:
-                exchange.status = _CLIENT_CLOSED_REQUEST
-                return
-            if not raw:
-                media_type = None
-            elif media_type is None:
-                media_type = plan.body.refuse_other_types(exchange)
+        kept_body = KeptBody(self._kept_bytes, _organization_of(exchange))
         try:
+            if plan.body is None:
+                await self._refuse_body(receive, exchange, kept_body)
+            else:
+                if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
+                    media_type = plan.body.refuse_other_types(exchange)
+                raw = await self._read(plan.body, receive, exchange, kept_body)
+                if not raw:
+                    media_type = None
+                elif media_type is None:
+                    media_type = plan.body.refuse_other_types(exchange)
             call = HttpCall(plan, exchange, scope["query_string"], raw, media_type)
             status, headers, body = await self._in_time(call)
+        except ClientGone:
+            exchange.status = _CLIENT_CLOSED_REQUEST
+            return
         finally:
+            kept_body.release()
             if isinstance(raw, Upload):
                 raw.close()
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _refuse_body(self, receive: Receive, exchange: Exchange) -> None:
+    async def _refuse_body(self, receive: Receive, exchange: Exchange, kept_body: KeptBody) -> None:
         """Refuse a body that is sent to an operation without one: what it asks for would be ignored."""
         if exchange.headers.get("content-length", "0") == "0" and "transfer-encoding" not in exchange.headers:
             return
-        if await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange)):
+        if await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange), kept_body):
             raise HttpProblem(400, "The operation takes no body.")
 
-    async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange) -> bytes | Upload:
+    async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange, kept_body: KeptBody) -> bytes | Upload:
         """Read the body. If it has a file, the time for the request counts from the arrival of the file."""
         if body.max_file_bytes is None:
-            return await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange))
+            return await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange), kept_body)
         upload = await read_upload(receive, exchange, body.max_file_bytes, _UPLOAD_TIMES * self._request_seconds)
         exchange.arrived = time.perf_counter()
         return upload

@@ -29,6 +29,9 @@ HEAD_SECONDS = 10.0
 READING_SECONDS = 60.0
 # The bytes of responses that a process keeps for clients that have not read them yet. They take twice as much memory.
 MAX_UNSENT_BYTES = 64 * 1024**2
+# A body may have this number of chunks, and one more for each `_MIN_CHUNK_BYTES`: each costs time of the event loop.
+_FREE_CHUNKS = 1_000
+_MIN_CHUNK_BYTES = 256
 # Descriptors for other things: database, logs, metrics. And asyncio accepts a hundred connections at once before one of
 # them can be closed, and closes them in its next iteration, after it has accepted another hundred.
 _RESERVED_DESCRIPTORS = 400
@@ -68,6 +71,9 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
     worker: LimitedWorker
     _time_limit: TimerHandle | None = None
     _has_received_bytes = False
+    # Of the body that is received now.
+    _chunk_count = 0
+    _chunk_bytes = 0
 
     def connection_made(self, transport: Transport) -> None:
         """Start the time limit of the first request, and close another connection if there are too many."""
@@ -120,7 +126,19 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
     def _on_headers_complete(self) -> Any:
         # Requests without a body are complete in the same call of the parser.
         self._restart_silence()
+        self._chunk_count = self._chunk_bytes = 0
         return super()._on_headers_complete()
+
+    def _on_body(self, chunk: bytes) -> None:
+        if self._callback_parser.is_chunked:
+            self._chunk_count += 1
+            self._chunk_bytes += len(chunk)
+            if self._chunk_count > _FREE_CHUNKS + self._chunk_bytes // _MIN_CHUNK_BYTES:
+                raise parser.ParseError(
+                    f"The chunks of the body have less than {_MIN_CHUNK_BYTES} bytes on average, after the first "
+                    f"{_FREE_CHUNKS:,}."
+                )
+        super()._on_body(chunk)
 
     def _on_message_complete(self) -> None:
         self.worker.silent.pop(self, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -256,6 +257,33 @@ async def body_reader() -> tuple[LimitedWorker, asyncio.Server]:
 
     worker.asgi = answer
     return worker, await worker.loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
+
+
+def test_a_body_in_small_chunks_is_refused():
+    # 1,000 chunks may be of any size, and one more for each 256 bytes of the body.
+    small_chunk, large_chunk = b"1\r\na\r\n", b"200\r\n" + b"a" * 512 + b"\r\n"
+    assert asyncio.run(response_to_chunks(1_003 * small_chunk)).endswith(b"\r\n\r\nok")
+    assert asyncio.run(response_to_chunks(1_003 * small_chunk + large_chunk + small_chunk)).endswith(b"\r\n\r\nok")
+    problem = asyncio.run(response_to_chunks(1_004 * small_chunk))
+    assert problem.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert json.loads(problem.partition(b"\r\n\r\n")[2])["detail"] == (
+        "The chunks of the body have less than 256 bytes on average, after the first 1,000."
+    )
+
+
+async def response_to_chunks(chunks: bytes) -> bytes:
+    """The response to the second of two requests with a body of these chunks, or to the first if it ends with that."""
+    _, server = await body_reader()
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    response = b""
+    with suppress(asyncio.IncompleteReadError):
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            response = head + await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+    writer.close()
+    server.close()
+    return response
 
 
 def test_a_slow_upload_is_not_cut_off():

@@ -1,0 +1,82 @@
+"""The memory for bodies: an organization that sends many large ones does not use that of other organizations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from handlers.http import intake
+from handlers.settings import Settings
+from tests.http.support import body, operation, serve
+
+PATHS = {"/any": {"post": operation("any", requestBody=body({})), "delete": operation("delete")}}
+LARGE = b'"' + b"a" * 99_998 + b'"'
+SMALL = b'"' + b"a" * 60_000 + b'"'
+
+
+class Sending:
+    """A request that is sent in parts."""
+
+    def __init__(self, app, organization, method="POST"):
+        self._parts = asyncio.Queue()
+        self._messages = []
+        headers = [(b"authorization", f"Bearer {organization}".encode()), (b"content-type", b"application/json")]
+        scope = {"type": "http", "http_version": "1.0", "method": method, "query_string": b"", "path": "/v2/any"}
+        scope |= {"raw_path": b"/v2/any", "headers": [*headers, (b"transfer-encoding", b"chunked")]}
+        self._task = asyncio.create_task(app(scope, self._parts.get, self._receive))
+
+    async def _receive(self, message):
+        self._messages.append(message)
+
+    async def send(self, part):
+        """Send a part of the body, and wait until the server has read it."""
+        self._parts.put_nowait({"type": "http.request", "body": part, "more_body": True})
+        while not (self._parts.empty() or self._task.done()):
+            await asyncio.sleep(0)
+
+    async def disconnect(self):
+        self._parts.put_nowait({"type": "http.disconnect"})
+        await self._task
+
+    async def response(self, part=b""):
+        """Send the last part of the body; returns the status and the JSON of the response."""
+        self._parts.put_nowait({"type": "http.request", "body": part, "more_body": False})
+        await self._task
+        return self._messages[0]["status"], json.loads(self._messages[1]["body"])
+
+
+@pytest.fixture
+def app(monkeypatch):
+    """An application that keeps at most 250,000 bytes of large bodies of an organization."""
+    monkeypatch.setattr(intake, "MAX_KEPT_BYTES", 250_000)
+    client, _ = serve(PATHS, settings=Settings(threads=2, max_body_bytes=200_000, validate_responses=True))
+    return client.app
+
+
+def test_large_bodies_of_an_organization_are_refused_while_others_use_its_share(app):
+    async def scenario():
+        first, second = Sending(app, "admin"), Sending(app, "admin")
+        await first.send(LARGE[:-1])
+        await second.send(LARGE[:-1])
+        status, problem = await Sending(app, "admin").response(LARGE)
+        assert (status, problem["type"]) == (503, "/problems/too-busy")
+        assert (await Sending(app, "admin").response(SMALL))[0] == 200
+        assert (await Sending(app, "other").response(LARGE))[0] == 200
+        assert (await Sending(app, "admin", "DELETE").response(LARGE))[0] == 503
+        await first.disconnect()
+        assert (await Sending(app, "admin").response(LARGE))[0] == 200
+        assert (await second.response(LARGE[-1:]))[0] == 200
+
+    asyncio.run(scenario())
+
+
+def test_a_body_counts_until_its_call_ends(app):
+    async def scenario():
+        for _ in range(3):
+            assert (await Sending(app, "admin").response(LARGE))[0] == 200
+            assert (await Sending(app, "admin").response(b"[" + LARGE))[0] == 400
+            assert (await Sending(app, "admin").response(2 * LARGE + b"   "))[0] == 413
+
+    asyncio.run(scenario())
