@@ -5,6 +5,7 @@ from datetime import datetime
 from sqlalchemy import Connection, text
 
 from domain.exports import ABANDONED_AFTER, DONE, EXPIRED, QUEUED, ROWS_KEPT_FOR, RUNNING, ExportJob
+from persistence import organizations
 from persistence.connections import query
 from persistence.file_jobs import FileJobs
 from persistence.rows import fields_of
@@ -16,7 +17,7 @@ _TO_DO = f"(status = '{QUEUED}' OR (status = '{RUNNING}' AND updated_at < %(aban
 EXPORTS = FileJobs(exports, ExportJob, (export_parts,), _TO_DO)
 _CLAIM = f"""
 UPDATE exports SET status = '{RUNNING}', attempt = attempt + 1, parts = 0, rows = 0, bytes = 0, last_id = NULL,
-    started_at = %(now)s, updated_at = %(now)s
+    started_at = %(started_at)s, updated_at = %(now)s
 WHERE organization_id = %(organization_id)s AND export_id = %(export_id)s AND {_TO_DO}
 RETURNING {_FIELDS}
 """
@@ -48,11 +49,16 @@ SELECT count(*) FROM old
 
 
 def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -> ExportJob | None:
-    """Claim a waiting export, to be written from its beginning; None if another worker has claimed it."""
+    """Claim a waiting export, to be written from its beginning; None if another worker has claimed it.
+
+    `now` is the real time, which shows whether an export is abandoned. `started_at` is the organization's time, so that
+    callers can compare it with the dates of records.
+    """
     values = {
         "organization_id": organization_id,
         "export_id": export_id,
         "now": now,
+        "started_at": organizations.find_time(db, organization_id),
         "abandoned": now - ABANDONED_AFTER,
     }
     for row in query(db, _CLAIM, values):

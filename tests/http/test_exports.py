@@ -475,6 +475,22 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     ]
 
 
+def test_an_export_starts_at_the_time_of_the_test_clock(api):
+    clock = Clock.new(api, "2026-01-05T08:00:00Z")
+    jobs = Jobs(clock.organization)
+    clock.organization.member("ana")
+    export = jobs.run()[1]
+    assert (export["createdAt"], export["startedAt"]) == ("2026-01-05T08:00:00Z", "2026-01-05T08:00:00Z")
+    clock.advance("2026-01-06T08:00:00Z")
+    clock.organization.member("ben")
+    path = jobs.run(updatedFrom="2026-01-06T08:00:00Z")[0]
+    assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ben"]
+    # The rows are kept for seven days of real time.
+    assert datetime.fromisoformat(jobs.get(path)["expiresAt"]) > datetime.now(UTC) + timedelta(days=6)
+    cancelled = jobs.administration.post(f"{path}/cancel", expect=200)["export"]
+    assert datetime.fromisoformat(cancelled["finishedAt"]) > datetime.now(UTC) - timedelta(days=1)
+
+
 def test_rows_can_only_be_read_while_the_export_has_the_status_done(jobs, organization):
     organization.member("ana")
     path = jobs.begin()

@@ -100,7 +100,7 @@ def cancel_export(call: Call, job: ExportJob) -> ExportJob:
     """End an export and remove its rows; one that has failed, expired or been cancelled stays unchanged."""
     refuse_without_role(call, "export", job.kind, ROLE_OF_KIND)
     job = EXPORTS.lock(call.db, job)
-    return job if job.status in (FAILED, CANCELLED, EXPIRED) else EXPORTS.end(call.db, job, CANCELLED, call.now)
+    return job if job.status in (FAILED, CANCELLED, EXPIRED) else EXPORTS.end(call.db, job, CANCELLED, call.real_now)
 
 
 def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:

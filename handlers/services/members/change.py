@@ -74,7 +74,7 @@ def erase(call: Call, member: Member) -> Member:
     release_holds(call, [before])
     release_locks(call, [before])
     after, emptied = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
-    exports.forget_rows(call.db, after.organization_id, call.now)
+    exports.forget_rows(call.db, after.organization_id, call.real_now)
     call.audit.is_erasure = True
     changes = {"isErased": True, "erasedEntries": emptied}
     call.audit.add("member", after.member_id, after=changes, member_ids=(after.member_id,))
