@@ -85,6 +85,21 @@ def test_rows_with_wrong_qualifying_amounts_fail(organization, member):
     ]
 
 
+def test_rows_without_any_points_fail(shop, organization, member):
+    imports = Imports(organization)
+    balances_import = imports.run("loyaltyMemberId,amount,qualifyingAmount\nana,0,\nana,0,0\nana,5,\n", kind="balances")
+    assert counts(balances_import) == ("done", 3, 2, 1)
+    assert imports.errors(balances_import) == [(2, "amount", "amount is 0, which needs a qualifyingAmount.")]
+    # The row fails like others when the file has other names of columns.
+    renamed = imports.run(
+        "loyaltyMemberId,Points,Status\nana,0,\n",
+        kind="balances",
+        columnNames={"amount": "Points", "qualifyingAmount": "Status"},
+    )
+    assert imports.errors(renamed) == [(2, "Points", "Points is 0, which needs a Status.")]
+    assert standing(shop) == (5, 5, "Member")
+
+
 def test_a_row_with_another_qualifying_amount_is_not_a_repetition(organization, member):
     head, imports = "loyaltyMemberId,amount,systemUniqueKey,qualifyingAmount\n", Imports(organization)
     assert counts(imports.run(head + "ana,5,a,\nana,5,b,7\n", kind="balances")) == ("done", 2, 2, 0)

@@ -100,7 +100,10 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
         raise step.fault("availableAt", f"cannot be given with {step.name_of('pending')}: leave one out.")
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
     fields: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
+    amount = Decimal(values["amount"])
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
+    if not amount and qualifying is None:
+        raise step.fault("amount", f"is 0, which needs a {step.name_of('qualifyingAmount')}.")
     # Rows without these columns keep the digest that they had before the columns existed.
     fields += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
@@ -113,7 +116,6 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
         # The import shows no activity of the member: the last one in the former system is not known.
         counts_as_activity=False,
     )
-    amount = Decimal(values["amount"])
     # Members could use these points in the former system, so the account's waiting times do not apply to them.
     availability = AT_ONCE if available_at is None else Availability(available_at)
     return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, availability, details)
