@@ -252,9 +252,14 @@ def test_an_import_causes_events_only_on_request(imports, shop):
     assert (shop.balance("ana"), shop.rows("events")) == (0, [])
     imports.run("loyaltyMemberId\nben\n", emitEvents=True)
     assert shop.balance("ben") == 5
-    assert [row.event_type for row in shop.rows("events", "event_type")] == ["member-created"]
-    imports.run("loyaltyMemberId,name\nben,Ben\nana,\n", mode="upsert", emitEvents=True)
-    assert "member-updated" in {row.event_type for row in shop.rows("events", "event_type")}
+    created = ("member-created", "The member was enrolled by an import.")
+    assert shop.rows("events", "event_type, reason") == [created]
+    imports.run("loyaltyMemberId,name,active\nben,Ben,false\nana,,\n", mode="upsert", emitEvents=True)
+    assert set(shop.rows("events", "event_type, reason")) == {
+        created,
+        ("member-updated", "The member was changed by an import."),
+        ("member-profile-deactivated", "The member was deactivated by an import."),
+    }
 
 
 def test_dates_are_days_in_the_time_zone_of_the_organization(imports, shop):

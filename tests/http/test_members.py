@@ -370,11 +370,11 @@ def test_enrolments_and_updates_are_events_unless_emit_event_is_false(organizati
     # An inactive member is not deactivated again.
     integration.patch("/members/ana-7", {"active": False, "memberType": None})
     assert events_of(integration, "ana-7") == [
-        ("member-created", "success", None),
+        ("member-created", "success", "The member was enrolled by request."),
         ("member-updated", "success", "Moved house"),
-        ("member-updated", "success", None),
-        ("member-profile-deactivated", "success", None),
-        ("member-updated", "success", None),
+        ("member-updated", "success", "The member was changed by request."),
+        ("member-profile-deactivated", "success", "The member was deactivated by request."),
+        ("member-updated", "success", "The member was changed by request."),
     ]
     rows = db.execute(
         select(events.c.payload).where(events.c.organization_id == organization.id).order_by(events.c.loyalty_event_id)

@@ -218,8 +218,8 @@ def test_a_customer_becomes_a_member_with_all_onboarding_data(shop, any_partner)
     assert (profile["email"], profile["phoneNumber"]) == ("ana@example.com", "+54 11 5555 0100")
     assert profile["govId"] == {"id": "30111222", "type": None, "issuingCountry": None}
     assert member["customAttributes"] == INFO["data"]
-    types = [row.event_type for row in shop.rows("events", "event_type", "loyalty_event_id")]
-    assert types == ["member-created", PAYMENT]
+    events = shop.rows("events", "event_type, reason", "loyalty_event_id")
+    assert events == [("member-created", "The member was enrolled by a partner's payment."), (PAYMENT, None)]
     # Onboarding data do not change an existing member.
     any_partner.pay(name, memberInfo={**INFO, "firstName": "Eva"})
     assert shop.integration.get(f"/members/{name}")["loyaltyMember"]["profile"]["name"] == "Ana"

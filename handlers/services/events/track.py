@@ -282,9 +282,7 @@ def _allocators(
     return transactions, {table: iter(reserved_ids.get(table, ())) for table in tables}
 
 
-def emit(
-    call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None
-) -> Mapping[str, Any]:
+def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str) -> Mapping[str, Any]:
     """Track an event about a member that the server itself reports, such as `member-created` (integration 6).
 
     Returns its result in the form of the response of tracking.
@@ -294,9 +292,9 @@ def emit(
 
 
 def reported_event(
-    call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None
+    call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str
 ) -> IncomingEvent:
-    """An event about a member that the server itself reports."""
+    """An event about a member that the server itself reports; `reason` is its cause."""
     return IncomingEvent(
         system_unique_key=f"{event_type}-{call.new_key()}",
         event_type=event_type,

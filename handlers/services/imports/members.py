@@ -166,7 +166,7 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
         unit.adopt(insert_members(call, new_members))
     elif new_members:
         for begin in range(0, len(new_members), _TRACKED_AT_ONCE):
-            enrol_accepted(call, new_members[begin : begin + _TRACKED_AT_ONCE])
+            enrol_accepted(call, new_members[begin : begin + _TRACKED_AT_ONCE], "The member was enrolled by an import.")
         if tiers:
             unit.lock(loyalty_member_ids=tiers.keys())
     report_tiers_of_new(unit, tiers)
@@ -211,9 +211,10 @@ def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> Non
     incoming = []
     for before, after in changes:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
-        incoming.append(reported_event(call, after, "member-updated", payload))
+        incoming.append(reported_event(call, after, "member-updated", payload, "The member was changed by an import."))
         if before.active and not after.active:
-            incoming.append(reported_event(call, after, "member-profile-deactivated", payload))
+            reason = "The member was deactivated by an import."
+            incoming.append(reported_event(call, after, "member-profile-deactivated", payload, reason))
     track(UnitOfWork(call), incoming, by_server=True)
     queue_entity_changes(
         call,

@@ -39,9 +39,10 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
     after = members.store_member(call.db, before, values, call.now)
     if update.emit_event:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
-        emit(call, after, "member-updated", payload, update.update_reason)
+        emit(call, after, "member-updated", payload, update.update_reason or "The member was changed by request.")
         if before.active and not after.active:
-            emit(call, after, "member-profile-deactivated", payload, update.update_reason)
+            reason = update.update_reason or "The member was deactivated by request."
+            emit(call, after, "member-profile-deactivated", payload, reason)
     viewed = view_member(call, after)
     queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
     return viewed

@@ -74,7 +74,8 @@ def enrol_members(
     ]
     if origins is not None:
         origins = [origin for origin, refusal in zip(origins, refusals, strict=True) if refusal is None]
-    enrolled = iter(enrol_accepted(call, accepted, origins) if accepted else ())
+    reason = "The member was enrolled by request."
+    enrolled = iter(enrol_accepted(call, accepted, reason, origins) if accepted else ())
     return [
         next(enrolled) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
         for properties, refusal in zip(new_members, refusals, strict=True)
@@ -115,15 +116,16 @@ def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -
 
 
 def enrol_accepted(
-    call: Call, new_members: Sequence[NewMember], origins: Sequence[EventOrigin] | None = None
+    call: Call, new_members: Sequence[NewMember], reason: str, origins: Sequence[EventOrigin] | None = None
 ) -> list[Enrolment]:
     """Enrol members whose ids are free: insert them, track their events, and notify triggers.
 
-    `origins` has the request of each member, if they come from several requests.
+    `reason` is the reason in the events. `origins` has the request of each member, if they come from several requests.
     """
     unit = UnitOfWork(call)
     inserted_members = add_members(call, unit, new_members)
-    results = track(unit, [created_event(call, member) for member in inserted_members], by_server=True, origins=origins)
+    events = [created_event(call, member, reason) for member in inserted_members]
+    results = track(unit, events, by_server=True, origins=origins)
     outcomes = [list(result.answer.get("referrals", ())) for result in results]
     codes = {member.referral_code for member in inserted_members if member.referral_code is not None}
     existing_codes = (
@@ -193,9 +195,9 @@ def insert_members(execution: Execution, new_members: Sequence[NewMember]) -> li
     ]
 
 
-def created_event(call: Call, member: Member) -> IncomingEvent:
-    """The event `member-created` of a new member (integration 6)."""
-    return reported_event(call, member, MEMBER_CREATED, {})
+def created_event(call: Call, member: Member, reason: str) -> IncomingEvent:
+    """The event `member-created` of a new member (integration 6); `reason` is what enrolled the member."""
+    return reported_event(call, member, MEMBER_CREATED, {}, reason)
 
 
 def report_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:

@@ -118,7 +118,9 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
     origins: list[EventOrigin] = []
     for payment in payments:
         if payment.is_new:
-            events.append(created_event(payment.call, payment.member))
+            events.append(
+                created_event(payment.call, payment.member, "The member was enrolled by a partner's payment.")
+            )
         event = IncomingEvent(
             system_unique_key=f"{PAYMENT_CONFIRMED}-{payment.call.new_key()}",
             event_type=PAYMENT_CONFIRMED,
