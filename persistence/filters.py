@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, cast, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, cast, exists, func, literal, or_, select
 
 from domain.calendar import instant_of
 
@@ -15,6 +15,8 @@ The value has the type that the OpenAPI document defines for the parameter.
 
 # Parameters that choose the part of a list that a response shows, and do not filter the list.
 _OF_PAGES = frozenset({"page", "limit", "order", "cursor", "include"})
+# The parameters of each filter for records that are valid at some moment of a range: its begin and its end.
+_RANGES = (("validFrom", "validTo"), ("validFromDate", "validToDate"))
 
 
 def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
@@ -123,5 +125,11 @@ def lower(make_condition: Filter) -> Filter:
 
 def conditions_of(filters: Mapping[str, Filter], query: Mapping[str, Any]) -> list[Any]:
     """The conditions for the parameters of a validated query; raises KeyError for a parameter without a filter."""
-    conditions = (filters[name](value) for name, value in query.items() if name not in _OF_PAGES)
+    conditions = [filters[name](value) for name, value in query.items() if name not in _OF_PAGES]
+    # A range that ends before it begins has no moment; without this condition, records without dates would match.
+    conditions += [
+        literal(instant_of(query[begin])) <= instant_of(query[end])
+        for begin, end in _RANGES
+        if begin in query and end in query
+    ]
     return [condition for condition in conditions if condition is not None]

@@ -155,7 +155,11 @@ def value_conditions(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[An
         "validFromDateMin": (day, at_least("validFromDate", day)),
         "validToDateMax": (end, at_most("validToDate", end)),
     }
-    return {name: conditions[name] for name in draw(st.sets(st.sampled_from([*conditions]), max_size=3))}
+    filters = {name: conditions[name] for name in draw(st.sets(st.sampled_from([*conditions]), max_size=3))}
+    if {"validFromDate", "validToDate"} <= filters.keys() and end < day:
+        # No moment is between the two.
+        filters["validToDate"] = (end, lambda book: False)
+    return filters
 
 
 def list_ids(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tuple[int, list[Any]]:
@@ -167,6 +171,14 @@ def list_ids(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tup
         if len(response["results"]) < 25:
             break
     return response["totalCount"], ids
+
+
+def test_no_book_is_valid_in_a_range_that_ends_before_it_begins(organization, member, all_books):
+    for path, total in (("/coupon-books", len(all_books)), (f"/members/{member}/coupon-books", 0)):
+        query = {"validFromDate": "2999-01-02T00:00:00Z", "validToDate": "2999-01-01T00:00:00Z"}
+        assert list_ids(organization.integration, path, "couponBookId", query) == (0, [])
+        query = {"validFromDate": "1999-01-01T00:00:00Z", "validToDate": "2999-01-01T00:00:00Z"}
+        assert list_ids(organization.integration, path, "couponBookId", query)[0] >= total
 
 
 @FEW

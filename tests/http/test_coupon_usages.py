@@ -645,6 +645,9 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     # Books that are valid after the first moment, or before the second one.
     assert totals(validFromDate="2999-01-01T00:00:00Z") == (4, 1)
     assert totals(validToDate="2000-01-01T00:00:00Z") == (1, 0)
+    # A range that ends before it begins has no moment.
+    assert totals(validFromDate="2026-03-02T00:00:00Z", validToDate="2026-03-02T00:00:00Z") == (5, 1)
+    assert totals(validFromDate="2026-03-02T00:00:01Z", validToDate="2026-03-02T00:00:00Z") == (0, 0)
 
 
 def test_coupons_of_another_organization_are_out_of_reach(client, other_organization):

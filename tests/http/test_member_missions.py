@@ -112,6 +112,9 @@ class Scan:
 
     def matches(self, mission: dict[str, Any], query: dict[str, Any]) -> bool:
         """True if the mission satisfies all filters of a query, by the model."""
+        if {"validFrom", "validTo"} <= query.keys() and query["validTo"] < query["validFrom"]:
+            # No moment is between the two.
+            return False
         progress = self.progress_by_mission[mission["missionId"]]
         begins, ends = moment_of(mission["validFrom"]), moment_of(mission["validTo"])
         tests = {
@@ -218,6 +221,17 @@ def test_pages_in_every_order_have_each_mission_once(scan, column, direction):
     present_values = [value for value in values if value is not None]
     assert values == sorted(present_values, reverse=direction == "desc") + [None] * (len(values) - len(present_values))
     assert scan.shop.administration.get(scan.path, limit=7, page=9)["totalCount"] == len(scan.missions)
+
+
+def test_no_mission_is_valid_in_a_range_that_ends_before_it_begins(scan):
+    early, late = (text_of(scan.now + timedelta(days=days)) for days in (-400, 400))
+    assert len(scan.list_missions(validFrom=early, validTo=late)) == len(scan.missions)
+    page = scan.shop.administration.get(scan.path, validFrom=late, validTo=early)
+    assert (page["totalCount"], page["results"]) == (0, [])
+    # The moments count, not their texts: this range, in two time zones, is one moment.
+    local, utc = "2026-03-02T01:00:00+01:00", "2026-03-02T00:00:00Z"
+    at_moment = scan.list_missions(validFrom=utc, validTo=utc)
+    assert at_moment == scan.list_missions(validFrom=local, validTo=utc) != []
 
 
 def test_a_member_without_progress_has_all_missions_at_zero(scan):
