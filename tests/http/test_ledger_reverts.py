@@ -256,7 +256,9 @@ def test_either_all_captures_of_a_request_succeed_or_none(points, ana_with_100):
     for other, slug in refusals:
         assert points.capture((first, None), other, expect=409)["type"] == f"/problems/{slug}"
     problem = points.capture((first, None), (second, Decimal("0.001")), expect=400)
-    assert [error["pointer"] for error in problem["errors"]] == ["/transactions/1/captureAmount"]
+    [error] = problem["errors"]
+    assert error["pointer"] == "/transactions/1/captureAmount"
+    assert error["detail"].startswith("captureAmount has more than the")
     assert points.wallet_of(ana_with_100)["pendingDebitBalance"] == 30
     assert points.capture((first, 10), (second, None)) == {"ok": True}
     assert points.balance(ana_with_100) == 100 - 1 - 10 - 20

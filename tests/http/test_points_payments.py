@@ -374,6 +374,9 @@ def test_a_capture_of_more_than_the_held_points_is_refused(funded_till):
     payment = funded_till.pay(points=1000)
     assert type_of(funded_till.act(payment, "capture", {"points": 1001}, expect=409)) == "capture-exceeds-hold"
     assert funded_till.act(payment, "capture", {"points": 0}, expect=400)["errors"][0]["pointer"] == "/points"
+    [error] = funded_till.act(payment, "capture", {"points": 5.5}, expect=400)["errors"]
+    assert error["pointer"] == "/points"
+    assert error["detail"] == "points has more than the 0 fraction digits of this account."
     assert funded_till.read(payment)["status"] == "held"
 
 

@@ -24,8 +24,9 @@ class CaptureSession(Returns):
         amount: Decimal | None = None,
         fiat: Fiat | None = None,
         external_event_date: datetime | None = None,
+        amount_field: str = "amount",
     ) -> Capture:
-        """Settle a pending transaction at `amount` (default all) and release the rest.
+        """Settle a pending transaction at `amount` (default all), sent as `amount_field`, and release the rest.
 
         Without `fiat`, the fiat value of a burn is reduced in proportion. Without `external_event_date`, the date of
         the transaction counts. Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or
@@ -37,15 +38,13 @@ class CaptureSession(Returns):
             raise NotPending(f"Transaction {transaction.ledger_transaction_id} is not pending.")
         if amount > reserved_amount:
             raise CaptureExceedsHold(f"{amount} is more than the {reserved_amount} that are held.")
-        check_amount(account, amount)
+        check_amount(account, amount, amount_field)
         if transaction.transaction_type == MINT:
             self._refuse_over_supply(account, amount)
         kept_uses, released = split_uses(transaction.uses, amount)
-        fiat_value = (
-            None if transaction.fiat_value is None else prorated(transaction.fiat_value, amount, reserved_amount)
-        )
-        if fiat is not None:
-            fiat_value = fiat.value
+        fiat_value = None if fiat is None else fiat.value
+        if fiat is None and transaction.fiat_value is not None:
+            fiat_value = prorated(transaction.fiat_value, amount, reserved_amount)
         if external_event_date is not None and transaction.transaction_type == BURN:
             self.record_activity(account, transaction.debited_wallet_id, SPEND, external_event_date)
         available_before = self._available_of(transaction)

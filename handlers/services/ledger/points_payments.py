@@ -189,7 +189,7 @@ def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture)
         refuse_empty_payment(points, None)
         part = captured_part(payment, points)
         fiat = Fiat(part.value, currency=payment.currency)
-        unit.ledger.capture(*find_transaction(unit, payment), part.points, fiat)
+        unit.ledger.capture(*find_transaction(unit, payment), part.points, fiat, amount_field="points")
     return _store_change(call, payment, before)
 
 

@@ -25,10 +25,11 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
     with _open_pending(call, account, [transaction_id for transaction_id, _ in amounts]) as (unit, transactions):
         for index, (transaction, (_, amount)) in enumerate(zip(transactions, amounts, strict=True)):
             try:
-                unit.ledger.capture(transaction, unit.ledger.accounts[account.ledger_account_id], amount)
+                current_account = unit.ledger.accounts[account.ledger_account_id]
+                unit.ledger.capture(transaction, current_account, amount, amount_field="captureAmount")
             except InvalidRequest as invalid:
-                pointer = f"/transactions/{index}/captureAmount"
-                raise InvalidRequest([replace(fault, pointer=pointer) for fault in invalid.faults]) from invalid
+                faults = [replace(fault, pointer=f"/transactions/{index}{fault.pointer}") for fault in invalid.faults]
+                raise InvalidRequest(faults) from invalid
             _add_to_audit_log(call, transaction, {"isPending": False, "captureAmount": amount})
 
 
