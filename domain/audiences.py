@@ -45,6 +45,11 @@ class Audience:
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def name_or_key(self) -> str:
+        """The name for messages; the key of an audience without a name."""
+        return self.name or self.audience_key
+
 
 class UnknownAudience(NotFound, title="The audience does not exist"):
     """The organization does not have the audience that the request names."""
@@ -92,7 +97,7 @@ def check_matcher(matcher_type: str, matcher: Mapping[str, Any] | None, before: 
     """
     if before is not None and matcher_type != before.matcher_type:
         raise MatcherTypeFixed(
-            f"The matcherType of the audience {before.name} is {before.matcher_type} and cannot change."
+            f"The matcherType of the audience {before.name_or_key} is {before.matcher_type} and cannot change."
         )
     if matcher_type == ATTRIBUTE_MATCHER:
         if matcher is None:

@@ -13,7 +13,7 @@ def refuse_without_list(audience: Audience) -> None:
     """Raise NotAListAudience for an audience of another type."""
     if audience.matcher_type != LIST_MATCHER:
         raise NotAListAudience(
-            f"The audience {audience.name} is of the type {audience.matcher_type}, which has no list."
+            f"The audience {audience.name_or_key} is of the type {audience.matcher_type}, which has no list."
         )
 
 

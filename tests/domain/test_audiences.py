@@ -234,7 +234,7 @@ def test_only_an_audience_of_the_type_attribute_matcher_has_a_matcher():
 
 
 def test_the_type_of_the_matcher_cannot_change():
-    before = SimpleNamespace(name="Regulars", matcher_type=LIST_MATCHER)
+    before = SimpleNamespace(name_or_key="Regulars", matcher_type=LIST_MATCHER)
     check_matcher(LIST_MATCHER, None, before)
     with pytest.raises(MatcherTypeFixed, match="Regulars is list-matcher"):
         check_matcher(ATTRIBUTE_MATCHER, NOTHING, before)

@@ -142,6 +142,9 @@ def test_the_matcher_type_cannot_change(administration, audience):
             if other["matcherType"] != body["matcherType"]:
                 problem = administration.put(f"/audiences/{existing_audience['audienceId']}", other, expect=409)
                 assert problem["type"] == "/problems/matcher-type-fixed"
+                # A message about an audience without a name has the key.
+                name = existing_audience["name"] or existing_audience["audienceKey"]
+                assert problem["detail"].startswith(f"The matcherType of the audience {name} is ")
         assert administration.get(f"/audiences/{existing_audience['audienceId']}")["audience"] == existing_audience
 
 
@@ -382,9 +385,12 @@ def test_an_unknown_member_is_refused_and_nothing_changes(shop, administration, 
 
 @pytest.mark.parametrize("body", [EXTERNAL, matching(tags=["a"])])
 def test_members_can_only_be_added_to_a_list(administration, audience, members, body):
-    path = f"/audiences/{audience(**body)['audienceId']}/members"
-    problem = administration.patch(path, {"add": ids(members)}, expect=409)
+    other_audience = audience(**body)
+    problem = administration.patch(
+        f"/audiences/{other_audience['audienceId']}/members", {"add": ids(members)}, expect=409
+    )
     assert problem["type"] == "/problems/not-a-list-audience"
+    assert problem["detail"].startswith(f"The audience {other_audience['audienceKey']} is of the type ")
 
 
 def test_5000_members_can_be_added_and_removed_in_one_call(shop, administration, audience, members):
