@@ -191,7 +191,8 @@ ledger_transactions = tenant_table(
     ),
     # Mints that waited, for reports: they were captured as of the moment when they became available.
     index("ix_ledger_transactions_released", "captured_at", where="available_at IS NOT NULL"),
-    # A wallet's earnings by time, for tiers by points of a period.
+    # A wallet's earnings by time, for tiers by points of a period. Only mints of earlier versions have been captured
+    # without an `external_event_date`; they count at their capture.
     index(
         "ix_ledger_transactions_earned",
         "to_wallet_id",

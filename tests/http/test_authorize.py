@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from domain.calendar import instant_text
 from tests.builders.campaigns import effect, mint
+from tests.builders.points import Points
+from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running, spend
 
@@ -205,6 +208,42 @@ def test_tiers_move_when_the_points_are_captured(shop, member):
     assert tiers.of(member) == "Basic"
     capture_all(shop, member)
     assert tiers.of(member) == "Gold"
+
+
+@pytest.mark.parametrize("given_date", [{}, {"externalEventDate": "2026-12-20T08:00:00Z"}], ids=["no date", "a date"])
+def test_points_captured_in_the_next_year_count_and_expire_by_the_date_of_their_event(api, given_date):
+    clock = Clock.new(api, "2026-12-20T08:00:00Z", timezone="UTC")
+    shop = Shop(clock.organization)
+    member = shop.member()
+    tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=5)
+    account = shop.account(pointTrackingEnabled=True, expiresInMonths=2)
+    shop.campaign(running(mint(5), mint(3, ledgerAccountKey=account["ledgerAccountKey"])))
+    authorize(shop, event(member, **given_date))
+    Points(shop.organization, account).mint(wallet_of(shop, member), 4, captureMethod="manual", **given_date)
+    clock.advance("2027-01-10T08:00:00Z")
+    capture_all(shop, member)
+    capture_all(shop, member, account)
+    assert (shop.balance(member), shop.balance(member, account["ledgerAccountId"])) == (5, 7)
+    # The 5 points were earned in the year before, as if the event had been tracked in the mode `full`.
+    [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
+    assert (tiers.of(member), status["points"]) == ("Basic", 0)
+    expiries = [(row.amount, instant_text(row.expires_at)) for row in shop.rows("ledger_lots") if row.expires_at]
+    assert sorted(expiries) == [(3, "2027-02-20T08:00:00Z"), (4, "2027-02-20T08:00:00Z")]
+    captured = shop.administration.get(f"{account_path(shop, account)}/transactions")["results"]
+    assert {transaction["externalEventDate"] for transaction in captured} == {"2026-12-20T08:00:00Z"}
+    shop.check_ledger()
+
+
+def test_points_captured_after_their_expiry_expire_at_once(api):
+    clock = Clock.new(api, "2026-12-20T08:00:00Z")
+    shop = Shop(clock.organization)
+    member = shop.member()
+    account = shop.account(pointTrackingEnabled=True, expiresInMonths=2)
+    shop.campaign(running(mint(3, ledgerAccountKey=account["ledgerAccountKey"])))
+    authorize(shop, event(member))
+    clock.advance("2027-02-20T08:00:00Z")
+    capture_all(shop, member, account)
+    assert shop.balance(member, account["ledgerAccountId"]) == 0
 
 
 def test_the_order_is_stored_and_its_cancellation_releases_pending_points(shop, member):

@@ -77,9 +77,9 @@ class Model:
         refuse(short > 0 and self.debt[pair] + short > limit, "overdraft-limit")
         return max(short, Decimal(0))
 
-    def lot(self, account, amount, origin, event=None, expires=None):
+    def lot(self, account, amount, origin, earned_at=None, expires=None):
         rules, self.serial = self.rules[account], self.serial + 1
-        expires = expires or (months_after(event or self.now, rules.months) if rules.months else NEVER)
+        expires = expires or (months_after(earned_at or self.now, rules.months) if rules.months else NEVER)
         return Record(expires=expires if rules.tracked else NEVER, n=self.serial, amount=amount, origin=origin)
 
     def take(self, pair, amount, first=None, then=()):
@@ -123,7 +123,7 @@ class Model:
     def settle(self, key, t):
         if t.kind == "mint":
             self.minted[t.account] += t.amount
-            self.give((t.target, t.account), [self.lot(t.account, t.amount, key, t.event, t.expires)])
+            self.give((t.target, t.account), [self.lot(t.account, t.amount, key, t.event or t.posted_at, t.expires)])
         elif t.kind == "transfer":
             self.give((t.target, t.account), [self.lot(t.account, p.amount, key, expires=p.expires) for p in t.pieces])
 
@@ -141,7 +141,7 @@ class Model:
         self.debt[source] += t.debt
         self.done[key] = t
         self.close(t, PENDING if manual else SETTLED)
-        t.n = self.posted
+        t.n, t.posted_at = self.posted, self.now
         if not manual:
             self.settle(key, t)
 

@@ -36,7 +36,7 @@ def test_points_of_a_mint_that_is_captured_after_their_expiry_expire_at_once(cli
     points = client.account(point_tracking_enabled=True, expires_in_months=1, max_supply=10)
     (ana,) = client.wallets(1)
     # A `manual` mint is pending until it is captured.
-    mint = client.mint(points, ana, 10, manual=True, external_event_date=client.now)
+    mint = client.mint(points, ana, 10, manual=True)
     client.now += timedelta(days=40)
     client.capture(points, [(mint, WHOLE)])
     assert client.balance(points, ana).current_balance == 0

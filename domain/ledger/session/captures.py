@@ -49,6 +49,7 @@ class CaptureSession(Returns):
             self.record_activity(account, transaction.debited_wallet_id, SPEND, external_event_date)
         available_before = self._available_of(transaction)
         qualifying = self._settle_qualifying(transaction, account, amount)
+        # Only a mint that was pending before the upgrade from an earlier version has no date: it counts at its capture.
         expiry = transaction.pending_expires_at or self._expiry_of_mint(
             account, transaction.credited_wallet_id, transaction.external_event_date or self.at
         )

@@ -122,8 +122,6 @@ class Movements(Balances):
                 f"The points would expire at {instant_text(expires_at)} and be available from "
                 f"{instant_text(available_at)}."
             )
-        # The points were earned at this date, also if they are released later.
-        details = replace(details, external_event_date=details.external_event_date or self.at)
         posting = self._hold(
             account,
             MINT,
@@ -324,6 +322,9 @@ class Movements(Balances):
         """Reserve the amount until a capture, or for a `wait`; entries of zero mark the wallets concerned."""
         if overdraft_of(account) and wait is None:
             raise CaptureNotSupported("An account with an overdraft does not support manual capture.")
+        if transaction_type == MINT:
+            # The points are earned at this date, also if they are captured or released later.
+            details = replace(details, external_event_date=details.external_event_date or self.at)
         entries: list[Entry] = []
         for wallet_id, debit in ((from_wallet_id, True), (to_wallet_id, False)):
             if wallet_id is not None:

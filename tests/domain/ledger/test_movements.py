@@ -189,7 +189,8 @@ def test_only_a_pending_mint_of_nothing_has_no_qualifying_points(amount, manual,
 
 
 def test_a_mint_of_nothing_without_qualifying_points_can_be_pending():
-    assert session().mint(POINTS, ANA, Decimal(0), KEY, manual=True).status == PENDING
+    posting = session().mint(POINTS, ANA, Decimal(0), KEY, manual=True)
+    assert (posting.status, posting.details.external_event_date) == (PENDING, NOON)
 
 
 def test_a_hold_takes_from_the_available_points():
