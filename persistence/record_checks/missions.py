@@ -50,8 +50,8 @@ WHERE {OF.format("h")} AND h.times_achieved - t.imported > m.max_repetitions
     AND t.last_reward_at > m.updated_at + {SINCE}
 """
 
-# A reward may be refused, but if one was paid, its points are those of the mission. They are compared if the event
-# achieved one mission only.
+# A reward may be refused, cut by the limits of its account, and reduced by a return while its points wait; but it is
+# never more than the points of the mission. They are compared if the event achieved one mission only.
 _WRONG_REWARD = f"""
 SELECT t.organization_id, format('transaction %s: rewards event %s with %s, which achieved mission %s for %s',
     t.ledger_transaction_id, t.loyalty_event_id, trim_scale(t.amount), coalesce(CAST(a.mission_id AS text), 'none'),
@@ -66,7 +66,7 @@ LEFT JOIN missions m ON m.organization_id = t.organization_id AND m.mission_id =
 WHERE {OF.format("t")} AND t.transaction_type = 1 AND t.loyalty_event_id IS NOT NULL
     AND t.system_unique_key ~ '\\:mission-[0-9]+$' AND (a.number IS NULL
         OR a.number = 1 AND a.created_at > m.updated_at + {SINCE}
-            AND t.amount IS DISTINCT FROM m.points_accrual * a.achieved)
+            AND t.amount > coalesce(m.points_accrual * a.achieved, 0))
 """
 
 CHECKS = (_WRONG_ACHIEVEMENTS, _WRONG_COUNT, _OVER_LIMIT, _WRONG_REWARD)
