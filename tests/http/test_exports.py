@@ -23,9 +23,10 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
 from tests.builders.missions import create
+from tests.builders.points import Points
 from tests.builders.statements import count
 from tests.builders.test_clocks import Clock
-from tests.builders.tracking import GENERIC, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
 PROFILE = {
     "name": "=Ana",
@@ -444,6 +445,41 @@ class Jobs:
 @pytest.fixture
 def jobs(organization):
     return Jobs(organization)
+
+
+def test_rows_of_ledger_transactions_add_up_to_the_balance(organization, shop):
+    member, points = shop.member(), Points.default(organization)
+    wallet = organization.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+    shop.campaign(
+        running(mint(("=", "floor(order.total)"), availableAfter="P14D"), rule="order.externalId == 'waiting'"),
+        running(mint(("=", "floor(order.total)")), rule="order.externalId != 'waiting'", priority=2),
+        eventType=ORDER_CREATED,
+    )
+    for external_id in ("waiting", "available"):
+        shop.track_one(order(member, 100, external_id=external_id))
+        shop.track_one(order(member, None, "confirmed", external_id))
+        shop.track_one(order(member, 40, "partially-returned", external_id))
+    points.revert(points.mint(wallet, 7, availableAfter="P14D"))
+    points.revert(points.mint(wallet, 8, captureMethod="manual"))
+    points.capture(
+        (points.mint(wallet, 9, captureMethod="manual"), 5), (points.mint(wallet, 6, captureMethod="manual"), 0)
+    )
+    points.revert(points.mint(wallet, 3))
+    # Of these 50 points 30 are spent, so that the revert takes only 20.
+    shop.track_one(order(member, 50, external_id="cancelled"))
+    points.move(wallet, None, 95)
+    shop.track_one(order(member, None, "cancelled", "cancelled"))
+    rows = [json.loads(line) for line in exported(organization, "ledger-transactions")]
+    assert [(row["amount"], row["status"]) for row in rows][:4] == [(60, 0), (40, 2), (100, 1), (40, 1)]
+    settled = {row["ledgerTransactionId"]: row for row in rows if row["status"] == 1}
+    settled |= {row["ledgerTransactionId"]: row for row in rows if row.get("reversalLedgerTransactionId") in settled}
+    sums = dict.fromkeys(("mint", "burn"), 0)
+    for row in settled.values():
+        if row["transactionType"] == "revert":
+            sums[settled[row["revertedLedgerTransactionId"]]["transactionType"]] -= row["amount"]
+        else:
+            sums[row["transactionType"]] += row["amount"]
+    assert (sums, shop.balance(member)) == ({"mint": 95, "burn": 95}, 0)
 
 
 def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
