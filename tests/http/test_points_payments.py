@@ -280,6 +280,7 @@ def test_a_payment_that_the_rules_do_not_allow_is_refused(till, policy, body, sl
         ({"points": 1, "value": 1}, "/points"),
         ({"points": 0}, "/points"),
         ({"value": 0}, "/value"),
+        ({"value": 10**12, "orderTotal": 10**13}, "/value"),
         ({"points": 100, "validFor": "P8D"}, "/validFor"),
         ({"points": 100, "validFor": "PT0S"}, "/validFor"),
     ],

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from domain.durations import end_of_validity
 from domain.ledger.postings import Details, Fiat
-from domain.ledger.records import LedgerAccount
+from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.members import Member, refuse_erased, refuse_inactive
 from domain.points_payments import (
     CAPTURED,
@@ -24,6 +24,7 @@ from domain.points_payments import (
     refuse_unheld,
     view_of,
 )
+from domain.problems import FieldFault, InvalidRequest
 from domain.redemptions import Quote, RedemptionPolicy, quote_of, refuse_other_currency
 from handlers.call import Call
 from handlers.messages.json_text import digest_of
@@ -124,6 +125,10 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     valid_for = request.valid_for or DEFAULT_VALIDITY
     held_until = end_of_validity(valid_for, call.now, call.organization.zone, MAX_VALIDITY)
     terms = new_payment(policy, request.order_total, request.points, request.value)
+    if terms.points > MAX_AMOUNT:
+        # Only a value can be worth so many points.
+        detail = f"value is worth {terms.points} points, more than {MAX_AMOUNT}"
+        raise InvalidRequest([FieldFault(detail, pointer="/value")])
     details = Details(
         request.system_unique_key, digest, description=HOLD, fiat=Fiat(terms.value, currency=policy.currency)
     )
