@@ -200,7 +200,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._throttle.count_caller(exchange)
         raw: bytes | Upload = b""
         media_type = None
-        kept_body = KeptBody(self._kept_bytes, _organization_of(exchange))
+        organization = _organization_of(exchange)
+        kept_body = KeptBody(self._kept_bytes, organization)
         try:
             if plan.body is None:
                 await self._refuse_body(receive, exchange, kept_body)
@@ -213,7 +214,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 elif media_type is None:
                     media_type = plan.body.refuse_other_types(exchange)
             call = HttpCall(plan, exchange, scope["query_string"], raw, media_type)
-            status, headers, body = await self._in_time(call)
+            status, headers, body = await self._in_time(call, organization)
         except ClientGone:
             exchange.status = _CLIENT_CLOSED_REQUEST
             return
@@ -239,9 +240,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         exchange.arrived = time.perf_counter()
         return upload
 
-    async def _in_time(self, call: HttpCall) -> Rendered:
-        """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
-        self._submit(call)
+    async def _in_time(self, call: HttpCall, organization: Hashable) -> Rendered:
+        """Do the work in a thread of the organization; raises TooBusy or DeadlineExceeded if its time runs out."""
+        self._submit(call, organization)
         work = call.future
         await _ended(work, self._seconds_left(call.exchange))
         if work.done():
@@ -255,9 +256,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             "systemUniqueKey, check whether it took effect before you repeat it."
         )
 
-    def _submit(self, call: HttpCall) -> None:
+    def _submit(self, call: HttpCall, organization: Hashable) -> None:
         """Have a call run by a thread, in a batch with others of its kind if some are waiting."""
-        plan, organization = call.plan, _organization_of(call.exchange)
+        plan = call.plan
         if plan.makes_tokens and isinstance(call.raw, bytes):
             self._batches.submit_alone(call, self._token_pool(call.exchange, call.raw))
             return
