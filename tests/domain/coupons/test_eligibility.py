@@ -274,6 +274,7 @@ def test_a_list_of_books_excludes_a_member_who_can_neither_be_assigned_nor_use_a
     assert of_list(points=Decimal(15)) == []
     assert of_list(points=Decimal(15), assigned=Decimal(1)) == ["coupon-quota"]
     assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal(1)) == []
+    assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal(2)) == []
     assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal("0.5")) == [
         "coupon-quota",
         "insufficient-balance",
