@@ -119,7 +119,7 @@ def rows_of(number, rng):
         row["earnedAt"] = instant_text(now - timedelta(minutes=rng.randint(0, 900_000)))
         if row["account"] == "stars" and rng.random() < 0.7:
             row["expiresAt"] = instant_text(now + timedelta(days=rng.randint(1, 40)))
-        if rng.random() < 0.5:
+        if rng.random() < 0.5 or not row["amount"]:
             row["qualifyingAmount"] = rng.randint(0, 1500)
         if rng.random() < 0.3:
             row["availableAt"] = instant_text(now + timedelta(hours=rng.randint(1, 23)))
