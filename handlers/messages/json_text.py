@@ -18,6 +18,17 @@ from domain.calendar import instant_text
 from domain.problems import FieldFault, InvalidRequest, name_of, pointer_part
 
 MAX_DEPTH = 200
+# The maximum number of objects and lists in a body: they take much more time and memory than texts of the same size.
+MAX_CONTAINERS = 20_000
+# The maximum size, as JSON, of an object whose fields the client chooses.
+MAX_FREE_BYTES = 65_536
+FREE_OBJECTS = frozenset(
+    {
+        *("content", "couponData", "coupons", "customAttributes", "data", "extraFields", "forms", "links", "metadata"),
+        *("referralAttributes", "smartRewards", "theme", "usageData", "values", "wallets"),
+    }
+)
+"""The fields of request bodies that hold such an object, except fields with limits of their own."""
 MAX_DIGITS = 80
 _MAX_INTEGER_CHARACTERS = 4300
 # Includes all numbers that a client can have in a binary double, of which the smallest is 4.94e-324.
@@ -131,8 +142,10 @@ def decode(raw: bytes) -> Any:
         raise _refusal(f"The body is not valid JSON: {detail}") from None
     # Only then the body can be nested so deeply.
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
-        _check_depth(value)
+        _check_containers(value)
     _check_duplicates(raw, value)
+    if len(raw) > MAX_FREE_BYTES and (faults := list(_free_object_faults(value))):
+        raise InvalidRequest(faults[:50])
     if b"\\u0000" in raw:
         faults = list(_nul_faults(value))
         if faults:
@@ -158,14 +171,18 @@ def _is_complete(raw: bytes) -> bool:
     return True
 
 
-def _check_depth(value: Any) -> None:
-    """Raise InvalidRequest for a value that is nested too deeply; `level` has the objects and lists of one depth."""
+def _check_containers(value: Any) -> None:
+    """Raise InvalidRequest for a value with too many objects and lists, or with too deep ones."""
+    # The objects and lists of one depth.
     level = [value] if type(value) in (dict, list) else []
-    depth = 0
+    depth = count = 0
     while level:
         depth += 1
+        count += len(level)
         if depth > MAX_DEPTH:
             raise _refusal(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        if count > MAX_CONTAINERS:
+            raise _refusal(f"The body has more than {MAX_CONTAINERS:,} objects and lists.")
         level = [
             child
             for node in level
@@ -245,6 +262,22 @@ def _values_in(body: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
             stack.extend(((*path, name), child) for name, child in reversed(node.items()))
         elif isinstance(node, list):
             stack.extend(((*path, index), child) for index, child in reversed(list(enumerate(node))))
+
+
+def _free_object_faults(body: Any) -> Iterator[FieldFault]:
+    """A fault for each object that is too large in a field of `FREE_OBJECTS`."""
+    stack: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
+    while stack:
+        path, node = stack.pop()
+        for name, child in node.items() if type(node) is dict else enumerate(node) if type(node) is list else ():
+            if type(child) is not dict and type(child) is not list:
+                continue
+            place = (*path, name)
+            if name in FREE_OBJECTS and len(encode(child)) > MAX_FREE_BYTES:
+                detail = f"{name_of(place)} has more than {MAX_FREE_BYTES // 1024} KiB of JSON."
+                yield FieldFault(detail, pointer=pointer_to(place))
+            else:
+                stack.append((place, child))
 
 
 def _nul_faults(value: Any) -> Iterator[FieldFault]:

@@ -272,7 +272,7 @@ class Validator:
 
 
 def is_large(value: Any) -> bool:
-    """True for a value with more than `MAX_EXPLAINED_VALUES` values in it."""
+    """True for a value with more than `MAX_EXPLAINED_VALUES` values in it; a number of over 64 bits counts as 100."""
     count, todo = 0, [value]
     while todo:
         part = todo.pop()
@@ -281,6 +281,8 @@ def is_large(value: Any) -> bool:
         if count > MAX_EXPLAINED_VALUES:
             return True
         todo.extend(inner)
+        if type(part) is int and part.bit_length() > 64:
+            count += 100
     return False
 
 

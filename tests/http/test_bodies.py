@@ -179,6 +179,31 @@ def test_every_fault_of_a_small_body_is_listed_and_the_first_of_a_large_one(no_w
     assert (large.status, [error["pointer"] for error in large.json["errors"]]) == (400, ["/parts/5000/title"])
 
 
+def test_a_body_has_at_most_20000_objects_and_lists(server, no_warnings):
+    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
+    assert client("POST", "/v2/any", body=b"[" + b"[]," * 19_998 + b"[]]").status == 200
+    refusal = client("POST", "/v2/any", body=b"[" + b"{}," * 19_999 + b"[]]")
+    assert (refusal.status, refusal.json["detail"]) == (400, "The body has more than 20,000 objects and lists.")
+
+
+@pytest.mark.parametrize("name", ["customAttributes", "usageData", "wallets"])
+def test_an_object_of_free_fields_has_at_most_64_kib(server, no_warnings, name):
+    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
+    # `{"a":""}` has 8 characters.
+    largest, too_large = {"a": "x" * 65_528}, {"a": "x" * 65_529}
+    assert client("POST", "/v2/any", json_body={"members": [{name: largest}, {"title": "x" * 100_000}]}).status == 200
+    refusal = client("POST", "/v2/any", json_body={"members": [{name: largest}, {name: too_large}]})
+    assert refusal.faults() == {f"/members/1/{name}": f"members[1].{name} has more than 64 KiB of JSON."}
+
+
+def test_only_the_first_fault_of_many_long_numbers_is_reported(server, no_warnings):
+    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
+    numbers = [int("9" * 4000)] * 21
+    body = {"title": "a", "parts": [{"title": "a", "pages": 0}, {}], "extra": numbers}
+    assert list(client("POST", "/v2/books", json_body=body).faults()) == ["/parts/0/pages"]
+    assert len(client("POST", "/v2/books", json_body={**body, "extra": numbers[:15]}).faults()) == 2
+
+
 def test_arrays_nested_too_deep_get_a_400(server, no_warnings):
     client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
     for depth in (100_000, 1_000, MAX_DEPTH + 1):
