@@ -98,6 +98,8 @@ _LOOK_UP = Prepared(f"""
 SELECT (
     SELECT json_agg(json_build_array(system_unique_key, ledger_transaction_id, encode(request_digest, 'hex')))
     FROM ledger_transactions WHERE organization_id = %s AND system_unique_key = ANY(%s)
+), ARRAY(
+    SELECT wallet_id FROM members WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[]) AND erased_at IS NOT NULL
 ), {next_ids("ledger_transactions")}
 """)
 
@@ -116,14 +118,18 @@ def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> 
 
 
 def find_posted_and_reserve_ids(
-    db: Connection, organization_id: int, keys: Sequence[str]
-) -> tuple[ResultsByKey[int], Sequence[int]]:
-    """Like `find_posted`, with reserved ids for new transactions, one for each key; one statement."""
-    [(posted, ids)] = query(db, _LOOK_UP, (organization_id, list(keys), len(keys)))
+    db: Connection, organization_id: int, keys: Sequence[str], wallet_ids: Collection[int]
+) -> tuple[ResultsByKey[int], Collection[int], Sequence[int]]:
+    """Like `find_posted`; also which of the wallets are those of erased members, and an id for each key; one statement.
+
+    The ids are reserved for new transactions.
+    """
+    values = (organization_id, list(keys), organization_id, list(wallet_ids), len(keys))
+    [(posted, erased_wallet_ids, ids)] = query(db, _LOOK_UP, values)
     results: ResultsByKey[int] = ResultsByKey()
     for key, id_, digest in posted or ():
         results.add(key, None if digest is None else bytes.fromhex(digest), id_)
-    return results, ids
+    return results, erased_wallet_ids, ids
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:

@@ -10,6 +10,7 @@ from handlers.server.jobs import seal_audit_log
 from handlers.services.verify import verify
 from tests.builders.content import Content
 from tests.builders.person import NAME, WORD, event, live, order, traces
+from tests.builders.points import Points
 from tests.builders.queue import drain
 from tests.builders.tracking import Shop
 
@@ -213,6 +214,23 @@ def test_reverts_for_an_erased_member_are_refused(organization):
             "/problems/member-erased",
             f"The member {member['memberId']} was erased.",
         )
+
+
+def test_new_movements_of_an_erased_members_points_are_refused(organization):
+    points = Points.default(organization)
+    ana, ben = organization.member("ana"), organization.member("ben")
+    wallet, other = ana["ledgerWalletId"], ben["ledgerWalletId"]
+    mint_id, _ = points.mint(wallet, 9), points.mint(other, 9)
+    organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
+    for source, target in ((None, wallet), (wallet, None), (wallet, other), (other, wallet)):
+        problem = points.move(source, target, 1, expect=409)
+        assert (problem["type"], problem["detail"]) == (
+            "/problems/member-erased",
+            f"The member of the wallet {wallet} was erased.",
+        )
+    # What was given before can be corrected.
+    points.revert(mint_id)
+    assert (points.balance(wallet), points.balance(other)) == (0, 9)
 
 
 def test_a_repeated_event_of_an_erased_member_is_refused(erased_history):

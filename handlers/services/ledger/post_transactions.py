@@ -23,6 +23,7 @@ from domain.ledger.refusals import (
     unknown_account,
 )
 from domain.ledger.views import TransactionRow
+from domain.members import MemberErased
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.call import Call, NotBatchable
 from handlers.messages.json_text import digest_of
@@ -54,11 +55,11 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     call, unit = calls[0], UnitOfWork(calls[0])
     reverts = {movement.reverts for movement in movements if movement.reverts is not None}
     transactions = posting.find_stored(call.db, unit.organization_id, reverts)
-    sides = [(movement.from_wallet_id, movement.to_wallet_id) for movement in movements]
-    sides += [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in transactions.values()]
+    wallet_ids = {wallet_id for movement in movements for wallet_id in _wallets_of(movement)}
+    wallet_ids.update(wallet_id for transaction in transactions.values() for wallet_id in _wallets_of(transaction))
     account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
     account_ids |= {transaction.ledger_account_id for transaction in transactions.values()}
-    unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
+    unit.lock_wallets(wallet_ids, account_ids)
     if reverts:
         # Read again under the lock, since another transaction may have changed them.
         transactions = posting.find_stored(call.db, unit.organization_id, reverts)
@@ -88,8 +89,9 @@ class MovementBatch:
         self._reverted_transactions = reverted_transactions
         self._digests = [_digest(movement) for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
-        self._posted_by_key, self._new_transaction_ids = posting.find_posted_and_reserve_ids(
-            unit.db, unit.organization_id, keys
+        wallet_ids = {wallet_id for movement in self.movements for wallet_id in _wallets_of(movement)}
+        self._posted_by_key, self._erased_wallet_ids, self._new_transaction_ids = posting.find_posted_and_reserve_ids(
+            unit.db, unit.organization_id, keys, wallet_ids
         )
         # By the position of the movement.
         self._outcomes: dict[int, MovementOutcome] = {}
@@ -139,6 +141,8 @@ class MovementBatch:
                     self._outcomes[position] = transaction_id
                 elif movement.refusal_if_new is not None:
                     raise movement.refusal_if_new
+                elif wallet_ids := _wallets_of(movement).intersection(self._erased_wallet_ids):
+                    raise MemberErased(f"The member of the wallet {min(wallet_ids)} was erased.")
                 elif (original := first.setdefault(key, position)) == position:
                     continue
                 elif self._calls[original] is not call:
@@ -255,6 +259,11 @@ class MovementBatch:
             burn_available=movement.burn_available,
             partial_fiat=movement.partial_fiat_value,
         )
+
+
+def _wallets_of(movement: Movement | Stored) -> set[int]:
+    """The ids of the wallets of a movement, or of a stored transaction."""
+    return {wallet_id for wallet_id in (movement.from_wallet_id, movement.to_wallet_id) if wallet_id is not None}
 
 
 def _digest(movement: Movement) -> bytes:
