@@ -189,7 +189,7 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
         first.db, organization_id, first.real_now, entries, first.organization.clock_now
     )
     if concerns_erased and not any(call.audit.is_erasure for call in calls):
-        raise MemberErased("Another request erased a member of this request meanwhile. Nothing was changed.")
+        raise MemberErased("A member of this request was erased. Nothing was changed.")
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
