@@ -92,7 +92,7 @@ class ResponseContract:
         validator = declared[media_type]
         if validator is None:
             return []
-        value = json_text.decode(body) if media_type.endswith(("/json", "+json")) else body.decode()
+        value = json_text.decode_stored(body) if media_type.endswith(("/json", "+json")) else body.decode()
         return [f"{json_text.pointer_to(place) or '/'}: {detail}" for place, detail in validator.faults(value)]
 
     def _has_own_form(self, operation_id: str | None, status: int, media_type: str) -> bool:
@@ -122,7 +122,7 @@ def _problem_violations(status: int, media_type: str, body: bytes) -> list[str]:
         return [] if media_type == "application/json" and status == 503 else [f"{status} is no problem: {media_type}"]
     if not body:
         return []
-    problem = json_text.decode(body)
+    problem = json_text.decode_stored(body)
     wrong = [name for name, kind in _PROBLEM_FIELDS.items() if not isinstance(problem.get(name), kind)]
     if not wrong and problem["status"] != status:
         wrong.append("status")

@@ -119,8 +119,8 @@ def read_number(text: str) -> Decimal | int:
 _decode = msgspec.json.Decoder(float_hook=read_number).decode
 
 
-def decode_stored(text: str) -> Any:
-    """Read JSON that the server has stored, with exact numbers; raises an error of the decoder for other texts."""
+def decode_stored(text: str | bytes) -> Any:
+    """Read JSON that the server has written, with exact numbers; raises an error of the decoder for other texts."""
     return _decode(text)
 
 

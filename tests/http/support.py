@@ -21,7 +21,6 @@ CALLERS = {
     "reader": Caller("reader", 1, frozenset({"books:read"})),
     "writer": Caller("writer", 1, frozenset({"books:write"})),
     "nobody": Caller("nobody", 1, frozenset()),
-    "other": Caller("other", 2, frozenset(), is_admin=True),
     "member": Caller("member", 1, frozenset(), loyalty_member_id="ana"),
 }
 

@@ -7,9 +7,10 @@ import json
 
 import pytest
 
+from handlers.call import Caller
 from handlers.http import intake
 from handlers.settings import Settings
-from tests.http.support import body, operation, serve
+from tests.http.support import CALLERS, body, operation, serve
 
 PATHS = {"/any": {"post": operation("any", requestBody=body({})), "delete": operation("delete")}}
 LARGE = b'"' + b"a" * 99_998 + b'"'
@@ -51,6 +52,7 @@ class Sending:
 def app(monkeypatch):
     """An application that keeps at most 250,000 bytes of large bodies of an organization."""
     monkeypatch.setattr(intake, "MAX_KEPT_BYTES", 250_000)
+    monkeypatch.setitem(CALLERS, "other", Caller("other", 2, frozenset(), is_admin=True))
     client, _ = serve(PATHS, settings=Settings(threads=2, max_body_bytes=200_000, validate_responses=True))
     return client.app
 
