@@ -47,7 +47,7 @@ from persistence.rows import IdAllocator
 
 # How many ids of derived events and transactions a unit reserves at first, besides some for each event.
 SPARE_IDS = 16
-# The maximum of effects and missions in the results of a call. They are kept until its end, with 50 KB each on the way.
+# The maximum of effects and missions in the results of a call. Until its end each of them takes some 50 KB of memory.
 MAX_EFFECTS = 5_000
 
 # The participants in the order of flushing and reversing, see `persistence.locks`.
