@@ -12,10 +12,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from domain.content.values import number_text
-from domain.currencies import digits_of, fraction_digits
+from domain.currencies import EXACT, digits_of, fraction_digits
 from domain.fields import Internal, Key, Personal
 from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
-from domain.ledger.session.fiat_values import fiat_sum
 from domain.problems import Conflict, FieldFault, InvalidRequest
 from domain.redemptions import PointRate, RedemptionPolicy, floor_to
 
@@ -72,7 +71,7 @@ class PointsPaymentView(PointsPayment):
     @property
     def rest(self) -> Tendered:
         """The points and the value that were not refunded yet."""
-        return Tendered(self.points - self.refunded_points, fiat_sum(self.value, self.refunded_value.copy_negate()))
+        return Tendered(self.points - self.refunded_points, EXACT.subtract(self.value, self.refunded_value))
 
 
 def status_of(held_until: datetime, hold: HoldState, now: datetime) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
-from domain.currencies import allocate, digits_of, fraction_digits
+from domain.currencies import EXACT, allocate, digits_of, fraction_digits
 from domain.problems import Conflict
 
 AMOUNT, PERCENTAGE = "amount", "percentage"
@@ -19,7 +19,6 @@ PER_ORDER, PER_ITEM = "order", "item"
 
 _ZERO = Decimal(0)
 # Wider than any number of a request or an expression: only the result is rounded.
-_WIDE = Context(prec=1000)
 
 
 class DiscountExceedsTotal(Conflict, title="The discount exceeds what is left of the order"):
@@ -136,7 +135,7 @@ class Basket:
             base_total = self.total if terms.base == INITIAL else self.remaining_total
             requested = self._requested_amount(terms, base_total if terms.items is None else sum(weights, _ZERO))
         if terms.max_amount is not None:
-            requested = min(requested, terms.max_amount.quantize(self._unit, ROUND_FLOOR, _WIDE))
+            requested = min(requested, terms.max_amount.quantize(self._unit, ROUND_FLOOR, EXACT))
         if not (terms.is_of_items or self._is_itemized):
             return Discount(requested, min(requested, self.remaining_total), nothing_left=nothing_left)
         amount = min(requested, self.remaining_total, sum(limits, _ZERO))
@@ -200,5 +199,5 @@ class Basket:
         """The rounded amount that the terms set for an item or an order; a percentage is of its `base_total`."""
         amount = terms.value
         if terms.kind == PERCENTAGE:
-            amount = _WIDE.divide(_WIDE.multiply(base_total, terms.value), Decimal(100))
-        return max(_ZERO, amount).quantize(self._unit, ROUND_HALF_UP, _WIDE)
+            amount = EXACT.divide(EXACT.multiply(base_total, terms.value), Decimal(100))
+        return max(_ZERO, amount).quantize(self._unit, ROUND_HALF_UP, EXACT)

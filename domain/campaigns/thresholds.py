@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
+from domain.currencies import EXACT
 from domain.expressions import Node, Trace, to_text
 from domain.expressions.tree import Constant, FunctionCall, Identifier, Select, is_operator
 
@@ -14,8 +15,6 @@ MONEY_DIGITS = 2
 """Fraction digits of amounts of money that are to be added to a total."""
 
 _UNIT = Decimal(1).scaleb(-MONEY_DIGITS)
-# More digits than any total or literal has: only the result is rounded.
-_WIDE = Context(prec=1000)
 _MIRRORED = {"<=": ">=", "<": ">"}
 
 
@@ -28,10 +27,10 @@ class TotalThreshold:
 
     def shortfall(self, total: Decimal) -> Decimal:
         """The smallest amount of money to be added to a total below the threshold for it to reach it."""
-        short = _WIDE.subtract(self.total, total)
+        short = EXACT.subtract(self.total, total)
         if self.is_strict:
-            return _WIDE.add(short.quantize(_UNIT, ROUND_FLOOR, _WIDE), _UNIT)
-        return short.quantize(_UNIT, ROUND_CEILING, _WIDE)
+            return EXACT.add(short.quantize(_UNIT, ROUND_FLOOR, EXACT), _UNIT)
+        return short.quantize(_UNIT, ROUND_CEILING, EXACT)
 
 
 def thresholds_of(node: Node | None, variable: str) -> list[TotalThreshold]:

@@ -1,14 +1,13 @@
 """The discount that a coupon of a book gives on an order."""
 
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from domain.coupons.books import CouponBook
+from domain.currencies import EXACT
 
 AMOUNT, PERCENTAGE = "amount", "percentage"
 
 _HUNDREDTH = Decimal("0.01")
-# Wider than any number of a book or a total: only the result is rounded.
-_WIDE = Context(prec=1000)
 
 
 def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | None = None) -> Decimal | None:
@@ -25,8 +24,8 @@ def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | No
     if book.discount_type == AMOUNT:
         discount = book.discount_amount
     elif book.discount_type == PERCENTAGE and total is not None:
-        discount = _WIDE.divide(_WIDE.multiply(total, book.discount_amount), Decimal(100))
+        discount = EXACT.divide(EXACT.multiply(total, book.discount_amount), Decimal(100))
     else:
         return None
     limits = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
-    return min([discount, *limits]).quantize(_HUNDREDTH, ROUND_HALF_UP, _WIDE)
+    return min([discount, *limits]).quantize(_HUNDREDTH, ROUND_HALF_UP, EXACT)

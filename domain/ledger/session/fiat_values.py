@@ -1,24 +1,24 @@
 """Fiat values: what burned points were worth in money. Sums are exact for any number of digits."""
 
-from decimal import Context, Decimal
+from decimal import Decimal
+
+from domain.currencies import EXACT
 
 _SHARE_DIGITS = Decimal("0.000001")
-# Wider than any sum of amounts of money, which go down to the smallest double.
-_WIDE = Context(prec=1000)
 
 
 def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
     """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
     if part == whole:
         return fiat
-    return _WIDE.divide(_WIDE.multiply(fiat, part), whole).quantize(_SHARE_DIGITS, context=_WIDE)
+    return EXACT.divide(EXACT.multiply(fiat, part), whole).quantize(_SHARE_DIGITS, context=EXACT)
 
 
 def fiat_sum(fiat: Decimal, other: Decimal) -> Decimal:
     """The sum of two fiat values."""
-    return _WIDE.add(fiat, other)
+    return EXACT.add(fiat, other)
 
 
 def rest_of(fiat: Decimal | None, returned_fiat: Decimal) -> Decimal | None:
     """The rest of a fiat value after returns."""
-    return None if fiat is None else _WIDE.subtract(fiat, returned_fiat)
+    return None if fiat is None else EXACT.subtract(fiat, returned_fiat)
