@@ -11,8 +11,8 @@ from handlers.http.exchange import Exchange
 from handlers.http.problems import HttpProblem
 from handlers.messages.uploads import Upload
 
-# Smaller bodies do not count for the share of an organization.
-_SMALL_BYTES = 64 * 1024
+LARGE_BYTES = 64 * 1024
+"""Longer bodies count for the share of their organization, and are parsed one after the other."""
 # The maximum for the bodies of an organization that a process keeps, complete or not.
 MAX_KEPT_BYTES = 64 * 1024**2
 
@@ -36,7 +36,7 @@ class KeptBody:
     def add(self, size: int) -> None:
         """Count more bytes of the body; raises TooBusy if the organization has no share left for them."""
         self._size += size
-        if self._size <= _SMALL_BYTES:
+        if self._size <= LARGE_BYTES:
             return
         uncounted = self._size - self._counted
         if self._kept_bytes[self._organization] + uncounted > MAX_KEPT_BYTES:

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 from domain.problems import FieldFault, InvalidRequest, did_you_mean
 from domain.scalars import split_list
 from handlers.http.exchange import Exchange
+from handlers.http.intake import LARGE_BYTES
 from handlers.http.problems import HttpProblem
 from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import UnreadableNumber, decode, read_number
@@ -36,9 +37,8 @@ FORM = "application/x-www-form-urlencoded"
 FILE = "application/octet-stream"
 _UTF8 = {"utf-8", "utf8"}
 
-# Longer bodies are parsed one after the other, since parsing a megabyte can need 80 MiB.
+# Large bodies are parsed one after the other, since parsing a megabyte can need 80 MiB.
 # This costs no time: parsing holds the interpreter's lock anyway.
-_LARGE_BYTES = 65_536
 _one_large_body = threading.Lock()
 
 
@@ -349,7 +349,7 @@ class BodyPlan:
             return None
         if isinstance(raw, Upload):
             return raw
-        with _one_large_body if len(raw) > _LARGE_BYTES else nullcontext():
+        with _one_large_body if len(raw) > LARGE_BYTES else nullcontext():
             form = self._forms.get(media_type)
             try:
                 body = decode(raw) if form is None else form.read(raw)

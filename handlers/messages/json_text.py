@@ -273,11 +273,12 @@ def _free_object_faults(body: Any) -> Iterator[FieldFault]:
             if type(child) is not dict and type(child) is not list:
                 continue
             place = (*path, name)
-            if name in FREE_OBJECTS and len(encode(child)) > MAX_FREE_BYTES:
+            if name not in FREE_OBJECTS:
+                stack.append((place, child))
+            # What it contains is smaller, so it is not looked into.
+            elif len(encode(child)) > MAX_FREE_BYTES:
                 detail = f"{name_of(place)} has more than {MAX_FREE_BYTES // 1024} KiB of JSON."
                 yield FieldFault(detail, pointer=pointer_to(place))
-            else:
-                stack.append((place, child))
 
 
 def _nul_faults(value: Any) -> Iterator[FieldFault]:
