@@ -55,8 +55,7 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     call, unit = calls[0], UnitOfWork(calls[0])
     reverts = {movement.reverts for movement in movements if movement.reverts is not None}
     transactions = posting.find_stored(call.db, unit.organization_id, reverts)
-    wallet_ids = {wallet_id for movement in movements for wallet_id in _wallets_of(movement)}
-    wallet_ids.update(wallet_id for transaction in transactions.values() for wallet_id in _wallets_of(transaction))
+    wallet_ids = set().union(*map(wallets_of, movements), *map(wallets_of, transactions.values()))
     account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
     account_ids |= {transaction.ledger_account_id for transaction in transactions.values()}
     unit.lock_wallets(wallet_ids, account_ids)
@@ -89,7 +88,7 @@ class MovementBatch:
         self._reverted_transactions = reverted_transactions
         self._digests = [_digest(movement) for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
-        wallet_ids = {wallet_id for movement in self.movements for wallet_id in _wallets_of(movement)}
+        wallet_ids = set().union(*map(wallets_of, self.movements))
         self._posted_by_key, self._erased_wallet_ids, self._new_transaction_ids = posting.find_posted_and_reserve_ids(
             unit.db, unit.organization_id, keys, wallet_ids
         )
@@ -141,7 +140,7 @@ class MovementBatch:
                     self._outcomes[position] = transaction_id
                 elif movement.refusal_if_new is not None:
                     raise movement.refusal_if_new
-                elif wallet_ids := _wallets_of(movement).intersection(self._erased_wallet_ids):
+                elif wallet_ids := wallets_of(movement).intersection(self._erased_wallet_ids):
                     raise MemberErased(f"The member of the wallet {min(wallet_ids)} was erased.")
                 elif (original := first.setdefault(key, position)) == position:
                     continue
@@ -261,7 +260,7 @@ class MovementBatch:
         )
 
 
-def _wallets_of(movement: Movement | Stored) -> set[int]:
+def wallets_of(movement: Movement | Stored) -> set[int]:
     """The ids of the wallets of a movement, or of a stored transaction."""
     return {wallet_id for wallet_id in (movement.from_wallet_id, movement.to_wallet_id) if wallet_id is not None}
 

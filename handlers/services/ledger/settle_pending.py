@@ -11,7 +11,7 @@ from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import UnknownLedgerTransaction
 from domain.problems import InvalidRequest
 from handlers.call import Call
-from handlers.services.ledger.post_transactions import MOVED
+from handlers.services.ledger.post_transactions import MOVED, wallets_of
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
@@ -52,8 +52,7 @@ def _open_pending(
     """
     unit, account_ids = UnitOfWork(call, reported_types=reported_types), {account.ledger_account_id}
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
-    sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in transactions.values()]
-    unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
+    unit.lock_wallets(set().union(*map(wallets_of, transactions.values())), account_ids)
     # Read again under the lock, since another transaction may have settled them.
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     with open_unit(unit, MOVED, account_ids=account_ids):
