@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import openapi
 from handlers.messages.json_text import FREE_OBJECTS
-from handlers.messages.validation import Schemas
+from tests.contract.documents import Document, reachable_schemas, resolve, written_schemas
 
 # Objects with limits of their own: documents of collections, their schemas, and trees of expressions.
 OTHERWISE_LIMITED = {"attrs", "jsonschema", "node"}
@@ -18,33 +18,18 @@ def test_each_field_with_a_free_object_is_known_to_the_decoder():
     assert free_names - OTHERWISE_LIMITED == FREE_OBJECTS
 
 
-def free_fields(document: Mapping[str, Any]) -> Iterator[str]:
+def free_fields(document: Document) -> Iterator[str]:
     """The names of the fields of request bodies that hold objects of any fields, or lists of such objects."""
-    schemas, references = Schemas("free", document), set()
-    todo = [
-        operation["requestBody"]
-        for item in document["paths"].values()
-        for operation in item.values()
-        if isinstance(operation, dict) and "requestBody" in operation
-    ]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, list):
-            todo += node
-        elif isinstance(node, dict):
-            if "$ref" in node and node["$ref"] not in references:
-                references.add(node["$ref"])
-                todo.append(schemas.resolved(node))
-            yield from (name for name, field in node.get("properties", {}).items() if is_free(schemas, field))
-            todo += node.values()
+    for _, schema in reachable_schemas(document, written_schemas(document)):
+        yield from (name for name, field in schema.get("properties", {}).items() if is_free(document, field))
 
 
-def is_free(schemas: Schemas, schema: Mapping[str, Any]) -> bool:
+def is_free(document: Document, schema: dict[str, Any]) -> bool:
     """True for an object without documented fields, or for a list of such objects."""
-    schema = schemas.resolved(schema)
+    schema = resolve(document, schema)
     if len(schema.get("allOf", ())) == 1:
-        return is_free(schemas, schema["allOf"][0])
+        return is_free(document, schema["allOf"][0])
     if schema.get("type") == "array":
-        return is_free(schemas, schema["items"])
+        return is_free(document, schema["items"])
     has_any_fields = schema.get("additionalProperties", True) is True and not schema.get("properties")
     return schema.get("type") == "object" and has_any_fields
