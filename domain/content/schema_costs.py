@@ -35,6 +35,8 @@ _LONG_NUMBER_VALUES = 3_000
 """A longer number counts as this many values."""
 _KEYWORD, _NAME, _TYPE, _BOUND, _FORMAT, _MULTIPLE, _OPTION = 20, 20, 200, 700, 1_500, 2_500, 1_200
 _INSTRUCTION_PER_BYTE, _FORMAT_PER_BYTE, _MULTIPLE_PER_BYTE, _UNIQUE_PER_BYTE, _OPTION_PER_BYTE = 10, 4, 25, 10, 3
+# Each missing name is a fault, with a copy of the object.
+_NAME_PER_BYTE = 1
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _OPTIONS_PER_EXPLANATION = 100
 
@@ -133,7 +135,7 @@ def cost_faults(costs: Mapping[str, Cost]) -> list[FieldFault]:
     if costs[worst].of_document(SMALL_VALUES, SMALL_BYTES) > MAX_COST:
         detail = (
             f"jsonschema takes too long to validate a document of {SMALL_BYTES} bytes; "
-            "make the patterns or lists of options that meet one value fewer or shorter"
+            "make the patterns, lists of options and required names that meet one value fewer or shorter"
         )
         return [FieldFault(detail, pointer=worst)]
     return []
@@ -163,7 +165,9 @@ def _own_cost(schema: Any, pattern_size: PatternSize) -> Cost:
         here_per_byte=_INSTRUCTION_PER_BYTE * sum(map(pattern_size, patterns))
         + _FORMAT_PER_BYTE * ("format" in schema)
         + _MULTIPLE_PER_BYTE * ("multipleOf" in schema),
-        per_subtree_byte=_UNIQUE_PER_BYTE * ("uniqueItems" in schema) + _OPTION_PER_BYTE * slow_options,
+        per_subtree_byte=_UNIQUE_PER_BYTE * ("uniqueItems" in schema)
+        + _OPTION_PER_BYTE * slow_options
+        + _NAME_PER_BYTE * names,
     )
 
 

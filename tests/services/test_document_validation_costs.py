@@ -64,6 +64,8 @@ def slow_pattern(repetitions: int) -> str:
             {"a": [Decimal("1e-299")] * 1000},
             "takes too long",
         ),
+        ({"allOf": [{"required": [f"k{n}" for n in range(900)]}] * 10}, {"a": _AB}, "takes too long"),
+        ({"dependentRequired": {"a": [f"k{n}" for n in range(1_000)]}}, {"a": _AB}, "takes too long"),
         ({"additionalProperties": {"type": "string"}}, {str(n): n for n in range(5_000)}, "too many values"),
         (
             {"anyOf": [{"additionalProperties": {"items": {"type": "string"}}}] * 20},
@@ -83,6 +85,7 @@ def test_expensive_schemas_and_documents_are_refused(schema, attrs, words):
     [
         ({"properties": {"name": {"pattern": r"^[\p{L}\p{N} .,'-]+$"}}}, {"name": "Ana", "body": _AB}),
         ({"properties": {"name": {"pattern": r"^\p{Letter}+$"}}}, {"name": "Ana", "body": _AB}),
+        ({"required": [f"k{n}" for n in range(200)]}, {**{f"k{n}": n for n in range(200)}, "body": _AB}),
         ({"properties": {"link": {"format": "uri"}}}, {"link": "https://shop.example/", "body": _AB}),
         ({"properties": {"mail": {"pattern": r"^[^@\s]+@[^@\s]+\.[^@\s]+$"}}}, {"mail": "a@b.example", "body": _AB}),
         (
@@ -174,8 +177,13 @@ def leaves(draw: Any) -> Any:
     )
 
 
+def _repetitions(schema: Any, limit: int) -> int:
+    """The times that a schema may be repeated in a schema of about 100 KB, larger than any that is accepted."""
+    return max(1, min(limit, 100_000 // len(encode(schema))))
+
+
 def _wrapped(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    several = st.tuples(inner, SMALL).map(lambda pair: [pair[0]] * min(pair[1], 400))
+    several = st.tuples(inner, SMALL).map(lambda pair: [pair[0]] * _repetitions(pair[0], min(pair[1], 400)))
     return st.one_of(
         inner.map(lambda schema: {"items": schema, "additionalProperties": schema}),
         inner.map(lambda schema: {"properties": {"a": schema, "b": schema}}),

@@ -76,7 +76,7 @@ class DocumentValidator:
         if cost > MAX_COST:
             detail = (
                 f"attrs, {size} bytes, takes too long to validate by the collection's jsonschema; shorten attrs, or "
-                "make the patterns and lists of options in jsonschema fewer or shorter"
+                "make the patterns, lists of options and required names in jsonschema fewer or shorter"
             )
             return [FieldFault(detail, pointer="/attrs")]
         self._remaining_cost -= cost

@@ -183,8 +183,8 @@ def test_a_schema_has_a_maximum_size():
         ({"minimum": 1, "exclusiveMaximum": 3}, 2 * 700, 0),
         ({"format": "date"}, 1_500, 4),
         ({"multipleOf": 2}, 2_500, 25),
-        ({"required": ["a", "b"]}, 2 * 20, 0),
-        ({"dependentRequired": {"a": ["b", "c"]}}, 3 * 20, 0),
+        ({"required": ["a", "b"]}, 2 * 20, 2),
+        ({"dependentRequired": {"a": ["b", "c"]}}, 3 * 20, 3),
         ({"uniqueItems": True}, 0, 10),
         # A pattern costs 20 like one more keyword, and for each byte ten times its instructions (here its characters).
         ({"pattern": "abc"}, 20, 10 * 3),
