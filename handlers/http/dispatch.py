@@ -33,6 +33,7 @@ from handlers.call import (
 from handlers.http.addresses import PathAddress
 from handlers.http.routes import Route, documented_routes
 from handlers.operation import BatchHandler, BeforeTransaction, Operation
+from handlers.services.limit_configuration import limit_configuration
 from handlers.services.organizations.caller_rights import permitted_callers
 from handlers.settings import Settings
 from persistence import audit_log, organizations, replication, test_clocks, transactions
@@ -176,8 +177,12 @@ class Dispatcher:
                 try:
                     arguments = _arguments(operation, batched, hook_result)
                     if operation.changes_configuration:
-                        organizations.raise_configuration_version(call.db, call.organization.organization_id)
-                    result = operation.function(call, **arguments)
+                        organization_id = call.organization.organization_id
+                        organizations.raise_configuration_version(call.db, organization_id)
+                        with limit_configuration(call.db, organization_id):
+                            result = operation.function(call, **arguments)
+                    else:
+                        result = operation.function(call, **arguments)
                     if operation.batch is None:
                         batched.result = result
                     else:

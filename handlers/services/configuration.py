@@ -5,8 +5,9 @@ reads that number with the organization, so all processes see a change at the ne
 """
 
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property
 from itertools import chain
@@ -18,7 +19,6 @@ from domain.badges import Badge
 from domain.calendar import zone_named
 from domain.campaigns.compiled import (
     CompiledCampaign,
-    EvaluationPlan,
     EvaluationPlans,
     compile_action,
     compile_campaign,
@@ -39,13 +39,9 @@ from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
 from domain.tiers import ConfiguredTier, TierSchedule
 from domain.triggers import Listener
 from handlers.services.possible_events import possible_derived_types
-from persistence import (
-    audiences,
-    campaigns,
-    organizations,
-    triggers,
-)
+from persistence import audiences, campaigns, organizations, triggers
 from persistence.badges import BADGES
+from persistence.configuration_sizes import configuration_bytes
 from persistence.event_types import EVENT_TYPES
 from persistence.ledger import ACCOUNTS
 from persistence.matchers import MATCHERS
@@ -53,7 +49,8 @@ from persistence.missions import MISSIONS
 from persistence.programs import PROGRAMS, TIERS
 from persistence.referrals import REFERRAL_PROGRAMS
 
-_MAX_CACHED = 1000
+# Of all organizations: a small configuration needs about 30 KB of memory, however few texts it has.
+_MAX_CACHED, _MAX_CACHED_BYTES = 1000, 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class Configuration:
     triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the tier.
     `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the types of
     events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
-    `location_timezones` has the time zones of locations, by code.
+    `location_timezones` has the time zones of locations, by code. `size` is in bytes of texts and JSON in the database.
 
     `speaks_of_missions` is True if an expression reads the progress of missions, or an effect advances one;
     `reads_orders` if an expression depends on earlier orders of the member; `reads_order_after` if an expression reads
@@ -74,6 +71,7 @@ class Configuration:
 
     organization_id: int
     version: int
+    size: int
     plans: EvaluationPlans
     accounts: Mapping[int, LedgerAccount]
     accounts_by_key: Mapping[str, LedgerAccount]
@@ -114,8 +112,11 @@ class Configuration:
         return self.plans.campaigns
 
 
+# The configurations that were loaded last come last.
 _cache: dict[int, Configuration] = {}
 _lock = threading.Lock()
+# Calls of an organization that need a new version wait until one of them has loaded it.
+_load_locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
 def configuration_of(db: Connection, organization: Organization) -> Configuration:
@@ -134,35 +135,22 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
         if configuration is None or configuration.version != version:
             configuration = own_configurations[organization_id] = _load(db, organization, configuration or cached)
         return configuration
-    configuration = _load(db, organization, cached)
+    with _load_locks[organization_id]:
+        cached = _cache.get(organization_id)
+        if cached is None or cached.version != version:
+            cached = _load(db, organization, cached)
+            _keep(cached)
+    return cached
+
+
+def _keep(configuration: Configuration) -> None:
+    """Keep a configuration in memory, and forget the oldest ones if all together are too large."""
     with _lock:
-        if len(_cache) >= _MAX_CACHED:
-            _cache.clear()
-        _cache[organization_id] = configuration
-    return configuration
-
-
-def complete_plan(
-    db: Connection,
-    organization: Organization,
-    active_campaigns: tuple[CompiledCampaign, ...],
-    keys: Collection[str] | None,
-) -> EvaluationPlan:
-    """The plan of the active campaigns, and of inactive campaigns and actions, so that all can be explained.
-
-    Only inactive campaigns with these `keys` are added, None for all.
-    """
-    inactive, idle_actions = campaigns.find_idle(db, organization.organization_id, keys)
-    active_ids = {campaign.campaign.campaign_id for campaign in active_campaigns}
-    compiled = [
-        replace(campaign, idle_actions=tuple(idle_actions.get(campaign.campaign.campaign_id, ())))
-        for campaign in active_campaigns
-    ] + [
-        compile_campaign(campaign, (), (), None, organization.timezone)
-        for campaign in inactive
-        if campaign.campaign_id not in active_ids
-    ]
-    return EvaluationPlan.of(sorted(compiled, key=lambda campaign: campaign.campaign.campaign_id))
+        _cache.pop(configuration.organization_id, None)
+        _cache[configuration.organization_id] = configuration
+        excess = sum(cached.size for cached in _cache.values()) - _MAX_CACHED_BYTES
+        while len(_cache) > 1 and (excess > 0 or len(_cache) > _MAX_CACHED):
+            excess -= _cache.pop(next(iter(_cache))).size
 
 
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
@@ -173,8 +161,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     stored_missions = MISSIONS.find_all(db, organization_id)
     stored_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
     stored_tiers, loyalty_programs = TIERS.find_all(db, organization_id), PROGRAMS.find_all(db, organization_id)
-    accounts = _load_accounts(db, organization, loyalty_programs)
-    matchers = _load_matchers(db, organization_id)
+    accounts, matchers = _load_accounts(db, organization, loyalty_programs), _load_matchers(db, organization_id)
     item_matchers = dict(matchers.values())
     audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
     groups, programs = _load_groups(db, organization_id, active_campaigns), _ready_programs(stored_programs, accounts)
@@ -190,6 +177,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     return Configuration(
         organization_id=organization_id,
         version=organization.configuration_version,
+        size=configuration_bytes(db, organization_id),
         plans=EvaluationPlans(rules.campaigns),
         accounts=accounts.by_id,
         accounts_by_key=accounts.by_key,

@@ -16,6 +16,7 @@ from handlers.call import Call
 from handlers.messages.base import Changes
 from handlers.services import references
 from handlers.services.configuration import configuration_of
+from handlers.services.limit_configuration import limit_configuration
 from persistence import ledger as ledgers
 from persistence.holds import has_holding_records
 from persistence.ledger import ACCOUNTS, LEDGERS
@@ -32,7 +33,8 @@ def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> L
         LEDGERS.lock(call.db, ledger)
         _audit_former_default(call, ledger)
     values = {"ledger_account_key": call.new_key(), **_complete_settings_of_account(call, settings)}
-    return ledgers.add_account(call.db, ledger, values, call.now)
+    with limit_configuration(call.db, ledger.organization_id):
+        return ledgers.add_account(call.db, ledger, values, call.now)
 
 
 def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: Changes[Any]) -> LedgerAccount:
@@ -58,7 +60,8 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
             ledgers.start_tracking(call.db, account, call.new_key(), call.now)
     if settings["is_default_account"] and not account.is_default_account:
         _audit_former_default(call, ledger)
-    return ledgers.store_account(call.db, ledger, account, settings, call.now)
+    with limit_configuration(call.db, ledger.organization_id):
+        return ledgers.store_account(call.db, ledger, account, settings, call.now)
 
 
 def _complete_settings_of_account(

@@ -26,7 +26,8 @@ from domain.tier_history import TierHistory
 from domain.tier_policies import TierPoints
 from domain.tiers import TierAssignments
 from handlers.call import Execution
-from handlers.services.configuration import complete_plan, configuration_of
+from handlers.services.complete_plan import complete_plan
+from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, find_tier_earnings, tier_points_of
 from handlers.services.unit_of_work.event_limits import open_limits

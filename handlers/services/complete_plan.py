@@ -1,0 +1,33 @@
+"""The plan of an evaluation that explains inactive campaigns, too."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from domain.campaigns.compiled import CompiledCampaign, EvaluationPlan, compile_campaign
+from domain.organizations import Organization
+from persistence import campaigns
+
+
+def complete_plan(
+    db: Connection,
+    organization: Organization,
+    active_campaigns: tuple[CompiledCampaign, ...],
+    keys: Collection[str] | None,
+) -> EvaluationPlan:
+    """The plan of the active campaigns, and of inactive campaigns and actions, so that all can be explained.
+
+    Only inactive campaigns with these `keys` are added, None for all.
+    """
+    inactive, idle_actions = campaigns.find_idle(db, organization.organization_id, keys)
+    active_ids = {campaign.campaign.campaign_id for campaign in active_campaigns}
+    compiled = [
+        replace(campaign, idle_actions=tuple(idle_actions.get(campaign.campaign.campaign_id, ())))
+        for campaign in active_campaigns
+    ] + [
+        compile_campaign(campaign, (), (), None, organization.timezone)
+        for campaign in inactive
+        if campaign.campaign_id not in active_ids
+    ]
+    return EvaluationPlan.of(sorted(compiled, key=lambda campaign: campaign.campaign.campaign_id))

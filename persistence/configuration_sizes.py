@@ -1,0 +1,40 @@
+"""The size of the records that every process keeps in memory for the events of an organization."""
+
+from typing import Any
+
+from sqlalchemy import ARRAY, JSON, ColumnElement, Connection, Select, String, Table, bindparam, func, select, union_all
+
+from domain.campaigns.records import RUNNING
+from persistence.tables.badges import badges
+from persistence.tables.campaigns import audiences, campaign_actions, campaigns, matchers, stacking_groups
+from persistence.tables.events import custom_event_types
+from persistence.tables.ledger import ledger_accounts
+from persistence.tables.missions import missions
+from persistence.tables.organizations import loyalty_programs, loyalty_tiers
+from persistence.tables.referrals import referral_programs
+from persistence.tables.triggers import triggers
+
+
+def _texts_of(table: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
+    """The total bytes of the texts, lists and JSON values in an organization's rows of the table."""
+    texts = [column for column in table.c if isinstance(column.type, JSON | ARRAY | String)]
+    of_organization = table.c.organization_id == bindparam("organization_id")
+    return select(func.sum(func.octet_length(func.concat_ws("", *texts))).label("size")).where(
+        of_organization, *conditions
+    )
+
+
+_SIZES = union_all(
+    *map(_texts_of, (badges, custom_event_types, ledger_accounts, loyalty_programs, loyalty_tiers)),
+    *map(_texts_of, (matchers, missions, referral_programs, stacking_groups)),
+    _texts_of(audiences, audiences.c.active),
+    _texts_of(campaigns, campaigns.c.active),
+    _texts_of(campaign_actions, campaign_actions.c.status == RUNNING),
+    _texts_of(triggers, triggers.c.active),
+).subquery("sizes")
+_TOTAL = select(func.coalesce(func.sum(_SIZES.c.size), 0))
+
+
+def configuration_bytes(db: Connection, organization_id: int) -> int:
+    """The bytes of the texts, lists and JSON values of an organization's active configuration."""
+    return int(db.execute(_TOTAL, {"organization_id": organization_id}).scalar_one())

@@ -1,0 +1,91 @@
+"""The size of an organization's configuration has a limit, and processes keep and load few configurations at once."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from handlers.services import configuration, limit_configuration
+from persistence import organizations, transactions
+from persistence.configuration_sizes import configuration_bytes
+
+
+@pytest.fixture
+def size(organization):
+    """Returns the bytes of the organization's configuration."""
+
+    def bytes_of_configuration():
+        with organization.api.engine.connect() as db:
+            return configuration_bytes(db, organization.id)
+
+    return bytes_of_configuration
+
+
+def audience(letters, **fields):
+    """The body of an audience with this many letters in its tags."""
+    tags = ["a" * 200] * (letters // 200)
+    return {"active": True, "name": "A", "matcherType": "attribute-matcher", "matcher": {"tags": tags}, **fields}
+
+
+def load(api, organization_id):
+    """The configuration that a call of its own gets."""
+
+    def read(db):
+        return configuration.configuration_of(db, organizations.find(db, organization_id))
+
+    return transactions.run(api.engine, read)
+
+
+def test_a_configuration_grows_up_to_its_limit_and_can_be_made_smaller(organization, size, monkeypatch):
+    administration = organization.administration
+    first = administration.post("/audiences", audience(10_000), expect=201)["audience"]
+    monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size() + 8_000)
+    administration.post("/audiences", audience(6_000), expect=201)
+    monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size() + 100)
+    before = size()
+    refusal = administration.post("/audiences", audience(4_000), expect=400)
+    assert refusal["detail"].startswith("The organization's configuration would have ")
+    assert "make matchers, rules or texts shorter" in refusal["detail"]
+    administration.put(f"/audiences/{first['audienceId']}", audience(14_000), expect=400)
+    account = {"alias": "large", "name": "Large", "active": True, "isRevolving": False, "chainSyncEnabled": False}
+    ledger_id = administration.get("/ledgers")["results"][0]["ledgerId"]
+    account_refusal = administration.post(f"/ledgers/{ledger_id}/accounts", {**account, "name": "a" * 255}, expect=400)
+    assert account_refusal["detail"].startswith("The organization's configuration would have ")
+    assert size() == before
+    monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", 1_000)
+    administration.put(f"/audiences/{first['audienceId']}", audience(8_000))
+    assert before - 2_100 < size() < before - 1_900
+    administration.put(f"/audiences/{first['audienceId']}", audience(8_000, active=False))
+    assert before - 10_400 < size() < before - 9_900
+
+
+def test_calls_at_the_same_time_load_a_configuration_once(organization, monkeypatch):
+    loads = []
+    original = configuration._load
+
+    def load_slowly(db, *arguments):
+        loads.append(organization.id)
+        time.sleep(0.2)
+        return original(db, *arguments)
+
+    configuration._cache.pop(organization.id, None)
+    monkeypatch.setattr(configuration, "_load", load_slowly)
+    with ThreadPoolExecutor(4) as threads:
+        configurations = list(threads.map(lambda _: load(organization.api, organization.id), range(4)))
+    assert loads == [organization.id]
+    assert configurations == [configurations[0]] * 4
+
+
+def test_the_configurations_that_were_loaded_first_are_forgotten_if_all_are_too_large(api, monkeypatch):
+    first, second, third = (api.organization().id for _ in range(3))
+    monkeypatch.setattr(configuration, "_cache", {})
+    size_of_one = load(api, first).size
+    monkeypatch.setattr(configuration, "_MAX_CACHED_BYTES", int(size_of_one * 2.5))
+    for organization_id in (second, third):
+        load(api, organization_id)
+    assert list(configuration._cache) == [second, third]
+    monkeypatch.setattr(configuration, "_MAX_CACHED", 1)
+    load(api, first)
+    assert list(configuration._cache) == [first]
