@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from handlers.services.coupons import member_books
 from handlers.services.unit_of_work import evaluation
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import Shop
@@ -234,7 +235,8 @@ def test_a_program_lists_its_own_books_and_books_without_a_program(visit, books,
     assert visit().list_for_program()["totalCount"] == 1
 
 
-def test_a_list_whose_conditions_take_too_long_is_refused(visit, organization, monkeypatch):
+@pytest.mark.parametrize(("module", "limit"), [(evaluation, "_call_seconds"), (member_books, "_CONDITIONS_SECONDS")])
+def test_a_list_whose_conditions_take_too_long_is_refused(visit, organization, monkeypatch, module, limit):
     condition = {"expression": "member.loyaltyMemberId == 'ana'"}
     at, future = visit(condition=condition), visit(condition=condition, validFromDate="2100-01-01T00:00:00Z")
     visit()
@@ -244,7 +246,7 @@ def test_a_list_whose_conditions_take_too_long_is_refused(visit, organization, m
 
     assert list_books()["totalCount"] == 2
     # A list has no time left for conditions.
-    monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
+    monkeypatch.setattr(module, limit, 0.0)
     for query in ({}, {"dryRun": True}, {"couponBookKey": at.book["couponBookKey"]}):
         assert list_books(expect=503, **query)["type"] == "/problems/deadline-exceeded"
     # The dates decide about this book, without its condition.
