@@ -101,5 +101,9 @@ class DeliveryFigures:
     retrying: int
 
 
+class TriggerLimit(Conflict, title="The organization has the maximum number of active triggers"):
+    """Another active trigger would exceed the maximum."""
+
+
 class TriggerInactive(Conflict, title="The trigger is not active"):
     """An inactive trigger sends nothing."""

@@ -13,6 +13,7 @@ from handlers.schemas.triggers import DELIVERY_STATE, ShownTrigger, delivery_rec
 from handlers.services.webhooks.triggers import (
     TriggerProperties,
     new_secret,
+    refuse_excess_trigger,
     refuse_invitation_trigger,
     replaced_secret,
     validated_trigger,
@@ -49,6 +50,8 @@ def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; only this response and that of a replaced secret show the secret."""
     refuse_invitation_trigger(call, body.settings)
     body, requested_secret = validated_trigger(call, body, {})
+    if body.active:
+        refuse_excess_trigger(call)
     secret = requested_secret or new_secret()
     values = {"secret": secret, **values_of(body)}
     trigger = TRIGGERS.add(call.db, call.organization.organization_id, values, call.now)
@@ -73,6 +76,8 @@ def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties
     refuse_invitation_trigger(call, body.fields.get("settings", {}), before.settings)
     call.audit.keep_before(before)
     properties, requested_secret = validated_trigger(call, body.of(before), before.settings)
+    if properties.active and not before.active:
+        refuse_excess_trigger(call)
     replacement = requested_secret if requested_secret != before.secret else None
     values = {**values_of(properties), **replaced_secret(before, replacement, call.real_now)}
     return ShownTrigger(TRIGGERS.store(call.db, before, values, call.now), replacement)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from handlers.services.webhooks import triggers as webhook_triggers
 from tests.builders.api import running_api
 from tests.builders.tracking import GENERIC, Shop
 from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
@@ -330,3 +331,17 @@ class TestRedelivery:
         [delivery] = deliveries(administration, trigger)
         path = f"/triggers/{other_trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
         assert administration.post(path, expect=404)["type"] == "/problems/not-found"
+
+
+class TestLimits:
+    def test_an_organization_has_a_maximum_of_active_triggers(self, administration, monkeypatch):
+        monkeypatch.setattr(webhook_triggers, "MAX_ACTIVE_TRIGGERS", 2)
+        add_trigger(administration)
+        add_trigger(administration)
+        assert administration.post("/triggers", trigger_body(), expect=409)["type"] == "/problems/trigger-limit"
+        inactive_trigger = add_trigger(administration, key="third", active=False)
+        path = f"/triggers/{inactive_trigger['triggerId']}"
+        problem = administration.put(path, trigger_body(key="third", active=True), expect=409)
+        assert problem["type"] == "/problems/trigger-limit"
+        assert problem["detail"] == "The organization has 2 active triggers, the maximum."
+        assert administration.get("/triggers", active=True)["totalCount"] == 2

@@ -9,7 +9,7 @@ from typing import Any
 from domain.access import ADMIN
 from domain.event_types import BUILT_IN_EVENT_TYPES
 from domain.problems import FieldFault, InvalidRequest
-from domain.triggers import ENTITY_CHANGE, USER_INVITATION, Trigger
+from domain.triggers import ENTITY_CHANGE, USER_INVITATION, Trigger, TriggerLimit
 from domain.users import PermissionNotHeld
 from domain.webhooks import SECRET_BYTES, faults_of_trigger, secret_of, url_fault
 from handlers.call import Call
@@ -19,6 +19,8 @@ from handlers.setting_values import ports_of
 
 # The time for which the previous secret signs messages in addition to the new one.
 OVERLAP = timedelta(hours=24)
+MAX_ACTIVE_TRIGGERS = 100
+"""The maximum number of active triggers of an organization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,12 @@ def refuse_invitation_trigger(call: Call, *settings: Mapping[str, Any]) -> None:
     has_invitations = any(USER_INVITATION in setting.get("entities", ()) for setting in settings)
     if has_invitations and not (call.caller is not None and call.caller.holds(ADMIN)):
         raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
+
+
+def refuse_excess_trigger(call: Call) -> None:
+    """Raise TriggerLimit if the organization cannot have another active trigger."""
+    if len(configuration_of(call.db, call.organization).listeners) >= MAX_ACTIVE_TRIGGERS:
+        raise TriggerLimit(f"The organization has {MAX_ACTIVE_TRIGGERS} active triggers, the maximum.")
 
 
 def validated_trigger(
