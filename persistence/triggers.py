@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from msgspec import Raw
 from sqlalchemy import Connection, func
 
 from domain.problems import NameTaken
@@ -174,12 +175,12 @@ def deactivate(db: Connection, deliveries: Sequence[ClaimedDelivery]) -> int:
 def add_deliveries(
     db: Connection,
     organization_id: int,
-    messages: Sequence[tuple[int, str, Mapping[str, Any], int | None]],
+    messages: Sequence[tuple[int, str, str, int | None]],
     now: datetime,
 ) -> None:
     """Insert deliveries, to be sent as soon as possible, with one statement.
 
-    A message is the id of the trigger, the type, the payload, and the id of the member whom it is about or None.
+    A message is the id of the trigger, the type, the JSON text, and the id of the member whom it is about or None.
     """
     rows = [
         {
@@ -187,12 +188,12 @@ def add_deliveries(
             "trigger_id": trigger_id,
             "type": type_,
             "member_id": member_id,
-            "payload": payload,
+            "payload": Raw(text),
             "status": PENDING,
             "created_at": now,
             "updated_at": now,
         }
-        for trigger_id, type_, payload, member_id in messages
+        for trigger_id, type_, text, member_id in messages
     ]
     add_all(db, deliveries, rows)
 

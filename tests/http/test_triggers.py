@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from handlers.services.webhooks import outbox
 from handlers.services.webhooks import triggers as webhook_triggers
 from tests.builders.api import running_api
-from tests.builders.tracking import GENERIC, Shop
+from tests.builders.tracking import GENERIC, Shop, event
 from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
 
 
@@ -345,3 +346,15 @@ class TestLimits:
         assert problem["type"] == "/problems/trigger-limit"
         assert problem["detail"] == "The organization has 2 active triggers, the maximum."
         assert administration.get("/triggers", active=True)["totalCount"] == 2
+
+    @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 3), ("MAX_DELIVERED_CHARACTERS", 3500)])
+    def test_a_call_with_too_many_deliveries_changes_nothing(self, shop, administration, monkeypatch, limit, maximum):
+        triggers = [add_trigger(administration, eventTypes=[GENERIC]) for _ in range(2)]
+        ana = shop.member()
+        monkeypatch.setattr(outbox, limit, maximum)
+        body = {"events": [event(ana), event(ana)]}
+        problem = shop.organization.integration.post("/events/track", body, expect=503)
+        assert problem["type"] == "/problems/deadline-exceeded"
+        assert [deliveries(administration, trigger) for trigger in triggers] == [[], []]
+        shop.organization.integration.post("/events/track", {"events": [event(ana)]}, expect=200)
+        assert [len(deliveries(administration, trigger)) for trigger in triggers] == [1, 1]

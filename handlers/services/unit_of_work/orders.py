@@ -76,6 +76,7 @@ class OrderWork:
         order_ids: Iterable[int] = (),
         item_ids: Iterable[int] = (),
     ) -> None:
+        self._execution = execution
         self._db = execution.db
         self._organization_id = execution.organization.organization_id
         self._default_currency = execution.organization.currency
@@ -175,7 +176,7 @@ class OrderWork:
             for order in self._changed_orders.values():
                 changed_order = replace(order, updated_at=self._at), self._orders[order.external_id][1]
                 changes.append((UPDATED_ENTITY, order_record(changed_order)))
-            queue_entities(self._db, configuration, PURCHASE_ORDER, changes, self._at)
+            queue_entities(self._execution, configuration, PURCHASE_ORDER, changes)
 
     def _new_order(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
         total = Decimal(payload["total"])

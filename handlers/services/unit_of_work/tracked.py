@@ -216,4 +216,4 @@ class EventRows:
             new = [row for row in rows if row["loyalty_event_id"] not in self._stored_ids]
         events.add_events(db, new)
         if self._configuration.listeners and not self._execution.is_quiet:
-            queue_events(db, self._configuration, rows, members, self._execution.now)
+            queue_events(self._execution, self._configuration, rows, members)

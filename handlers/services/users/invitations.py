@@ -56,4 +56,4 @@ def queue_invitations(call: Call, invitations: Sequence[Invitation]) -> None:
         }
         for invitation in invitations
     ]
-    queue_to(call.db, configuration, listeners, USER_INVITED, data, call.now)
+    queue_to(call, listeners, USER_INVITED, data)

@@ -3,6 +3,8 @@
 If no active trigger listens, nothing is read or written.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +15,9 @@ from sqlalchemy import Connection
 from domain.events import NOT_EVALUATED
 from domain.members import Member
 from domain.organizations import Organization
+from domain.problems import DeadlineExceeded
 from domain.triggers import ASYNC_TRACK, WEB_HOOK, Listener
-from handlers.call import Call
+from handlers.call import Call, Execution
 from handlers.messages.webhooks import (
     ASYNC_EVENT_EVALUATED,
     EVENT_CANCELLED,
@@ -24,6 +27,21 @@ from handlers.messages.webhooks import (
 )
 from handlers.services.configuration import Configuration, configuration_of
 from persistence import triggers
+from persistence.rows import as_json
+
+MAX_DELIVERIES = 10_000
+"""The maximum number of messages of one kind, counted once for each trigger, that a call may queue."""
+
+MAX_DELIVERED_CHARACTERS = 32 * 1024**2
+"""The maximum total length of these messages."""
+
+
+class _Message:
+    """A message for several triggers, which share its JSON text; `member_id` is the member whom it is about or None."""
+
+    def __init__(self, trigger_ids: Sequence[int], type_: str, body: Mapping[str, Any], member_id: int | None) -> None:
+        self.trigger_ids, self.type, self.member_id = trigger_ids, type_, member_id
+        self.text = as_json(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +55,10 @@ class AsyncResult:
 
 
 def queue_events(
-    db: Connection,
+    execution: Execution,
     configuration: Configuration,
     rows: Sequence[Mapping[str, Any]],
     members: Mapping[int, Member],
-    now: datetime,
 ) -> None:
     """Queue messages about evaluated or cancelled events, given as stored rows; at most one statement."""
     listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
@@ -52,21 +69,20 @@ def queue_events(
         # An event that was not evaluated is either a cancellation, which reverts another event, or was only stored.
         if trigger_ids and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
             type_ = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
-            body = message(type_, event_data(row, members[row["member_id"]]), now)
-            messages += [(trigger_id, type_, body, row["member_id"]) for trigger_id in trigger_ids]
-    _queue(db, configuration, messages, now)
+            body = message(type_, event_data(row, members[row["member_id"]]), execution.now)
+            messages.append(_Message(trigger_ids, type_, body, row["member_id"]))
+    _queue_limited(execution, messages)
 
 
 def queue_notifications(
-    db: Connection,
+    execution: Execution,
     configuration: Configuration,
     type_: str,
     notifications: Sequence[Mapping[str, Any]],
-    now: datetime,
 ) -> None:
     """Queue notifications of campaigns for all triggers of the type WebHook; at most one statement."""
     listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
-    queue_to(db, configuration, listeners, type_, notifications, now)
+    queue_to(execution, listeners, type_, notifications)
 
 
 def queue_async_results(
@@ -84,12 +100,9 @@ def queue_async_results(
             "result": result.result,
         }
         body = message(ASYNC_EVENT_EVALUATED, data, now)
-        messages += [
-            (listener.trigger_id, ASYNC_EVENT_EVALUATED, body, result.member_id)
-            for listener in listeners
-            if listener.hears_event(result.event_type)
-        ]
-    _queue(db, configuration, messages, now)
+        trigger_ids = [listener.trigger_id for listener in listeners if listener.hears_event(result.event_type)]
+        messages.append(_Message(trigger_ids, ASYNC_EVENT_EVALUATED, body, result.member_id))
+    _queue(db, organization.organization_id, messages, now)
 
 
 def queue_entity_change(call: Call, entity: str, action: str, record: Callable[[], Mapping[str, Any]]) -> None:
@@ -110,15 +123,14 @@ def queue_entity_changes(
     configuration = configuration_of(call.db, call.organization)
     if any(listener.hears_entity(entity) for listener in configuration.listeners):
         changes = [(action, record) for record in records_of()]
-        queue_entities(call.db, configuration, entity, changes, call.now)
+        queue_entities(call, configuration, entity, changes)
 
 
 def queue_entities(
-    db: Connection,
+    execution: Execution,
     configuration: Configuration,
     entity: str,
     changes: Sequence[tuple[str, Mapping[str, Any]]],
-    now: datetime,
 ) -> None:
     """Queue messages about records of one kind; at most one statement.
 
@@ -128,29 +140,43 @@ def queue_entities(
     messages = []
     for action, record in changes if trigger_ids else ():
         type_ = f"{entity}.{action}"
-        body = message(type_, {"entity": entity, "action": action, "record": record}, now)
-        messages += [(trigger_id, type_, body, record.get("memberId")) for trigger_id in trigger_ids]
-    _queue(db, configuration, messages, now)
+        body = message(type_, {"entity": entity, "action": action, "record": record}, execution.now)
+        messages.append(_Message(trigger_ids, type_, body, record.get("memberId")))
+    _queue_limited(execution, messages)
 
 
 def queue_to(
-    db: Connection,
-    configuration: Configuration,
-    listeners: Sequence[Listener],
-    type_: str,
-    data: Sequence[Mapping[str, Any]],
-    now: datetime,
+    execution: Execution, listeners: Sequence[Listener], type_: str, data: Sequence[Mapping[str, Any]]
 ) -> None:
     """Queue a message with each of `data` for each of these triggers; at most one statement."""
+    trigger_ids = [listener.trigger_id for listener in listeners]
     messages = [
-        (listener.trigger_id, type_, message(type_, item, now), item.get("memberId"))
-        for item in data
-        for listener in listeners
+        _Message(trigger_ids, type_, message(type_, item, execution.now), item.get("memberId")) for item in data
     ]
-    _queue(db, configuration, messages, now)
+    _queue_limited(execution, messages)
 
 
-def _queue(db: Connection, configuration: Configuration, messages: Sequence[Any], now: datetime) -> None:
-    """Queue messages, each as (trigger id, type, body, member id or None)."""
-    if messages:
-        triggers.add_deliveries(db, configuration.organization_id, messages, now)
+def _queue_limited(execution: Execution, messages: Sequence[_Message]) -> None:
+    """Queue messages; raises DeadlineExceeded if an awaited call has too many deliveries, or too large ones."""
+    deliveries = sum(len(message.trigger_ids) for message in messages)
+    if execution.is_awaited and (
+        deliveries > MAX_DELIVERIES
+        or sum(len(message.trigger_ids) * len(message.text) for message in messages) > MAX_DELIVERED_CHARACTERS
+    ):
+        raise DeadlineExceeded(
+            f"The call causes more than {MAX_DELIVERIES:,} messages for triggers, or more than "
+            f"{MAX_DELIVERED_CHARACTERS // 1024**2} MiB of them. Nothing was changed. Send fewer or smaller records in "
+            "a call."
+        )
+    _queue(execution.db, execution.organization.organization_id, messages, execution.now)
+
+
+def _queue(db: Connection, organization_id: int, messages: Sequence[_Message], now: datetime) -> None:
+    """Queue messages; no statement if none has a trigger."""
+    deliveries = [
+        (trigger_id, message.type, message.text, message.member_id)
+        for message in messages
+        for trigger_id in message.trigger_ids
+    ]
+    if deliveries:
+        triggers.add_deliveries(db, organization_id, deliveries, now)

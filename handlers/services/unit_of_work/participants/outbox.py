@@ -29,9 +29,9 @@ class OutboxWork(Participant):
 
     def flush(self) -> None:
         """Queue the notifications and the alerts."""
-        db, configuration, now = self._unit.db, self._unit.configuration, self._unit.now
-        queue_notifications(db, configuration, NOTIFICATION, self._notifications, now)
-        queue_notifications(db, configuration, LIMIT_REACHED, self._alerts, now)
+        execution, configuration = self._unit.execution, self._unit.configuration
+        queue_notifications(execution, configuration, NOTIFICATION, self._notifications)
+        queue_notifications(execution, configuration, LIMIT_REACHED, self._alerts)
         self._notifications, self._alerts = [], []
 
     def report(self, alerts: Sequence[Alert]) -> None:
