@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 # The text in place of a secret, which can be read only once.
 NOT_SHOWN = "(not shown)"
+# The text in place of a long value in an entry with long changes, so that a page of entries stays readable.
+TOO_LONG = "(too long)"
+_MAX_CHANGES, _MAX_VALUE = 65_536, 4_096
 _SECRETS = frozenset({"secret", "previousSecret", "password", "passwordHash", "headers", "apiKey", "accessToken"})
 # Every change of a record also changes this field.
 _NOT_COMPARED = frozenset({"updatedAt"})
@@ -135,6 +138,8 @@ class AuditTrail:
     ) -> None:
         """Add an entry of the differences between `before` and `after`, with secrets replaced by `NOT_SHOWN`.
 
+        In an entry of more than 64 KiB, values of more than 4 KiB are replaced by `TOO_LONG`.
+
         The entry is about the members with these ids and about the owners of these wallets.
         """
         changes: dict[str, Mapping[str, Any]] = {}
@@ -151,7 +156,7 @@ class AuditTrail:
             NewEntry(
                 entity_type,
                 str(entity_id),
-                as_json(changes),
+                _limited_json(changes),
                 tuple(member_ids),
                 tuple({wallet_id for wallet_id in wallet_ids if wallet_id is not None}),
             )
@@ -190,6 +195,19 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
     )
     if concerns_erased and not any(call.audit.is_erasure for call in calls):
         raise MemberErased("A member of this request was erased. Nothing was changed.")
+
+
+def _limited_json(changes: Mapping[str, Mapping[str, Any]]) -> str:
+    """The JSON of the changes; if it is long, without values that are long themselves."""
+    text = as_json(changes)
+    if len(text) <= _MAX_CHANGES:
+        return text
+    return as_json(
+        {
+            name: {side: value if len(as_json(value)) <= _MAX_VALUE else TOO_LONG for side, value in change.items()}
+            for name, change in changes.items()
+        }
+    )
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

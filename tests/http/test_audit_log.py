@@ -312,3 +312,15 @@ def test_every_entry_is_in_exactly_one_seal(sealed_log, db):
     )
     entry_ids = db.execute(text("SELECT audit_log_id FROM audit_log WHERE organization_id = :o"), {"o": sealed_log.id})
     assert sorted(sealed_ids.scalars()) == sorted(entry_ids.scalars())
+
+
+def test_long_values_are_left_out_of_an_entry_with_long_changes(organization):
+    tags = [f"{number:04}{'a' * 196}" for number in range(400)]
+    body = {"name": "Long", "active": True, "matcherType": "attribute-matcher", "matcher": {"tags": tags}}
+    organization.administration.post("/audiences", body, expect=201)
+    [entry] = entries_of(organization, operationId="createAudience")
+    assert entry["changes"]["matcher"] == {"from": None, "to": "(too long)"}
+    assert entry["changes"]["name"] == {"from": None, "to": "Long"}
+    organization.administration.post("/audiences", {**body, "matcher": {"tags": tags[:100]}}, expect=201)
+    entry = entries_of(organization, operationId="createAudience")[0]
+    assert entry["changes"]["matcher"]["to"]["tags"] == tags[:100]
