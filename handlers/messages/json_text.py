@@ -6,7 +6,8 @@ equal.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
 from types import NoneType
@@ -30,9 +31,12 @@ FREE_OBJECTS = frozenset(
 )
 """The fields of request bodies that hold such an object, except fields with limits of their own."""
 MAX_DIGITS = 80
-# Long numbers take much more time than texts of the same size, so a body with one is found before it is decoded.
+# The decoder of bodies reads whole numbers with more digits, which take much time to validate: they are searched for.
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_LONG_INTEGER = b"0" * MAX_DIGITS
+_MANY_DIGITS = b"0" * MAX_DIGITS
+_LONG_POSITIVE, _LONG_NEGATIVE = 10**MAX_DIGITS, -(10 ** (MAX_DIGITS - 1))
+# In a larger body, the number that cannot be read is not searched for.
+_MAX_SEARCHED_BYTES = 65_536
 # Includes all numbers that a client can have in a binary double, of which the smallest is 4.94e-324.
 MAX_EXPONENT = 330
 # The decoder's error for an incomplete body, and for a lone high surrogate near the end of the body.
@@ -128,16 +132,11 @@ def decode_stored(text: str | bytes) -> Any:
 
 def decode(raw: bytes) -> Any:
     """Read a request body; raises InvalidRequest for a body that is not JSON, or that cannot be stored."""
-    # A text may have that many digits, too.
-    if _LONG_INTEGER in raw.translate(_AS_ZEROS) and (faults := _number_faults(raw)):
-        raise InvalidRequest(faults)
     try:
         value = _decode(raw)
     except msgspec.ValidationError:
-        # A number cannot be read. The error names no field, so a slower decoder finds the number. It finds none in a
-        # body that cannot be decoded, or if another field of the same name replaces the number.
-        faults = _number_faults(raw) or [FieldFault("The body holds a number that is out of range.", pointer="")]
-        raise InvalidRequest(faults) from None
+        # A number cannot be read. The error names no field, so a slower decoder finds the number.
+        raise InvalidRequest(_number_faults(raw)) from None
     except UnicodeDecodeError:
         raise _refusal("The body is not valid UTF-8.") from None
     except RecursionError:
@@ -151,6 +150,9 @@ def decode(raw: bytes) -> Any:
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_containers(value)
     _check_duplicates(raw, value)
+    # A text may have that many digits, too.
+    if _MANY_DIGITS in raw.translate(_AS_ZEROS) and _has_long_integer(value):
+        raise InvalidRequest(_number_faults(raw))
     if len(raw) > MAX_FREE_BYTES and (faults := list(_free_object_faults(value))):
         raise InvalidRequest(faults[:50])
     if b"\\u0000" in raw:
@@ -206,8 +208,10 @@ def _check_duplicates(raw: bytes, value: Any) -> None:
         return
     faults = [
         FieldFault(f"{name_of((*path, node.name))} is in the body twice.", pointer=pointer_to((*path, node.name)))
-        for path, node in _values_in(json.loads(raw, object_pairs_hook=_object_of, parse_float=str, parse_int=str))
-        if type(node) is _Repeating
+        for path, node in _find_values(
+            json.loads(raw, object_pairs_hook=_object_of, parse_float=str, parse_int=str),
+            lambda node: type(node) is _Repeating,
+        )
     ]
     if faults:
         raise InvalidRequest(faults[:50])
@@ -230,8 +234,22 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeating
 
 
+def _has_long_integer(value: Any) -> bool:
+    """True if a whole number in the value has more than `MAX_DIGITS` characters."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if type(node) is dict:
+            stack.extend(node.values())
+        elif type(node) is list:
+            stack.extend(node)
+        elif type(node) is int and not _LONG_NEGATIVE < node < _LONG_POSITIVE:
+            return True
+    return False
+
+
 def _number_faults(raw: bytes) -> list[FieldFault]:
-    """A fault for each number of a body that cannot be read, at most 50."""
+    """A fault for each number of a body that cannot be read, at most 50; a single fault if the body is large."""
 
     def read(text: str) -> Decimal | int | UnreadableNumber:
         try:
@@ -239,29 +257,34 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
         except UnreadableNumber as error:
             return error
 
-    try:
-        body = json.loads(raw, parse_float=read, parse_int=read)
-    except (ValueError, RecursionError):
-        # After the number, the body has further faults, so that it cannot be decoded at all.
-        return []
+    body = None
+    if len(raw) <= _MAX_SEARCHED_BYTES:
+        # After the number, the body may have further faults, so that it cannot be decoded at all.
+        with suppress(ValueError, RecursionError):
+            body = json.loads(raw, parse_float=read, parse_int=read)
     faults = [
         FieldFault(f"{name_of(path)} {node}.", pointer=pointer_to(path))
-        for path, node in _values_in(body)
-        if isinstance(node, UnreadableNumber)
+        for path, node in _find_values(body, lambda node: type(node) is UnreadableNumber)
     ]
-    return faults[:50]
+    # No fault is found, either, if another field of the same name replaces the number.
+    detail = f"The body holds a number that is out of range or has more than {MAX_DIGITS} characters."
+    return faults[:50] or [FieldFault(detail, pointer="")]
 
 
-def _values_in(body: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every value in a body, including objects and lists, with its place."""
+def _find_values(body: Any, is_wanted: Callable[[Any], bool]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """The wanted values in a body, among them objects and lists, each with its place."""
     stack: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
     while stack:
         path, node = stack.pop()
-        yield path, node
-        if isinstance(node, dict):
-            stack.extend(((*path, name), child) for name, child in reversed(node.items()))
-        elif isinstance(node, list):
-            stack.extend(((*path, index), child) for index, child in reversed(list(enumerate(node))))
+        if is_wanted(node):
+            yield path, node
+        if isinstance(node, dict | list):
+            children = node.items() if isinstance(node, dict) else enumerate(node)
+            # Places take time, so that only values with a use get one.
+            children_to_visit = [
+                ((*path, name), child) for name, child in children if isinstance(child, dict | list) or is_wanted(child)
+            ]
+            stack.extend(reversed(children_to_visit))
 
 
 def _free_object_faults(body: Any) -> Iterator[FieldFault]:
@@ -283,8 +306,15 @@ def _free_object_faults(body: Any) -> Iterator[FieldFault]:
 
 def _nul_faults(value: Any) -> Iterator[FieldFault]:
     """A fault for each text and each object with a U+0000, which PostgreSQL cannot store."""
-    for path, node in _values_in(value):
-        if type(node) is str and "\x00" in node:
+    for path, node in _find_values(value, _has_nul):
+        if type(node) is str:
             yield FieldFault(f"{name_of(path)} contains the character U+0000.", pointer=pointer_to(path))
-        elif type(node) is dict and any("\x00" in name for name in node):
+        else:
             yield FieldFault(f"{name_of(path)} has a field with U+0000 in its name.", pointer=pointer_to(path))
+
+
+def _has_nul(node: Any) -> bool:
+    """True for a text with a U+0000, and for an object with a field of such a name."""
+    if type(node) is str:
+        return "\x00" in node
+    return type(node) is dict and any("\x00" in name for name in node)
