@@ -131,13 +131,21 @@ def merge_profile(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     return merge_fields(profile, {**changes, **parts})
 
 
+MAX_PREFIX = 100
+
+
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:
-    """The changes of an update, as `{"profile.city": {"from": ..., "to": ...}}`, for the log and the event."""
+    """The changes of an update, as `{"profile.city": {"from": ..., "to": ...}}`, for the log and the event.
+
+    An object whose own name has more than `MAX_PREFIX` characters counts as one changed value.
+    """
     changes: dict[str, dict[str, Any]] = {}
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            changes |= differences(old, new, f"{prefix}{name}.")
+        path = f"{prefix}{name}"
+        # The names of all fields of an object begin with its name.
+        if isinstance(old, Mapping) and isinstance(new, Mapping) and len(path) <= MAX_PREFIX:
+            changes |= differences(old, new, f"{path}.")
         elif old != new:
-            changes[f"{prefix}{name}"] = {"from": old, "to": new}
+            changes[path] = {"from": old, "to": new}
     return changes

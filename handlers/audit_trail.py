@@ -138,7 +138,8 @@ class AuditTrail:
     ) -> None:
         """Add an entry of the differences between `before` and `after`, with secrets replaced by `NOT_SHOWN`.
 
-        In an entry of more than 64 KiB, values of more than 4 KiB are replaced by `TOO_LONG`.
+        In an entry of more than 64 KiB, values of more than 4 KiB are replaced by `TOO_LONG`; if it is still larger,
+        all values of the entry are.
 
         The entry is about the members with these ids and about the owners of these wallets.
         """
@@ -198,16 +199,19 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
 
 
 def _limited_json(changes: Mapping[str, Mapping[str, Any]]) -> str:
-    """The JSON of the changes; if it is long, without values that are long themselves."""
+    """The JSON of the changes; if it is too long, without long values, or else without values of single fields."""
     text = as_json(changes)
-    if len(text) <= _MAX_CHANGES:
+    if len(text.encode()) <= _MAX_CHANGES:
         return text
-    return as_json(
+    text = as_json(
         {
             name: {side: value if len(as_json(value)) <= _MAX_VALUE else TOO_LONG for side, value in change.items()}
             for name, change in changes.items()
         }
     )
+    if len(text.encode()) <= _MAX_CHANGES:
+        return text
+    return as_json({name.partition(".")[0]: {"from": TOO_LONG, "to": TOO_LONG} for name in changes})
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

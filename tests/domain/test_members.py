@@ -73,6 +73,15 @@ def test_differences_are_named_by_the_path_of_the_field():
     assert differences(before, before) == {}
 
 
+def test_an_object_with_a_long_name_is_one_changed_value():
+    names = {"a" * 95: {"b": 1}, "c" * 86: {"b": {"d": 1}}}
+    changed_names = {"a" * 95: {"b": 2}, "c" * 86: {"b": {"d": 2}}}
+    assert differences({"attributes": names}, {"attributes": changed_names}) == {
+        f"attributes.{'a' * 95}": {"from": {"b": 1}, "to": {"b": 2}},
+        f"attributes.{'c' * 86}.b.d": {"from": 1, "to": 2},
+    }
+
+
 def test_columns_of_imports_follow_from_writable_fields_and_the_profile():
     assert list(MEMBER_COLUMNS)[:7] == [
         "loyaltyMemberId",

@@ -324,3 +324,16 @@ def test_long_values_are_left_out_of_an_entry_with_long_changes(organization):
     organization.administration.post("/audiences", {**body, "matcher": {"tags": tags[:100]}}, expect=201)
     entry = entries_of(organization, operationId="createAudience")[0]
     assert entry["changes"]["matcher"]["to"]["tags"] == tags[:100]
+
+
+def test_an_entry_with_very_many_changes_has_only_the_fields_of_the_record(organization):
+    def attributes(value):
+        return {f"group{group}": {f"k{n}": value for n in range(150)} for group in range(20)}
+
+    member = organization.member("m-1", customAttributes=attributes(0))
+    organization.integration.patch("/members/m-1", {"customAttributes": attributes(1)})
+    entry = entries_of(organization, operationId="updateMember")[0]
+    assert (entry["entityId"], entry["changes"]) == (
+        str(member["memberId"]),
+        {"customAttributes": {"from": "(too long)", "to": "(too long)"}},
+    )
