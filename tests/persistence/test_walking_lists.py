@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -275,7 +276,8 @@ def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled, name, order
         pages = read_all_pages(read, order, random_limits((name, order)))
     assert [row for page in pages for row in page.results] == whole.results
     assert [(page.page, page.total_count) for page in pages] == [(n, whole.total_count) for n in range(len(pages))]
-    assert sum("OFFSET" in statement for statement in statements) <= 1
+    # OFFSET after LIMIT ALL only keeps the planner from joining rows (see `looked_up`).
+    assert sum(re.search(r"LIMIT (?!ALL)\S+ OFFSET", statement) is not None for statement in statements) <= 1
     assert sum(statement.startswith(("SELECT count(", "SELECT coalesce(sum(")) for statement in statements) <= 1
 
 
