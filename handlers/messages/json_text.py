@@ -6,6 +6,7 @@ equal.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -228,9 +229,9 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) == len(pairs):
         return fields
-    names = [name for name, _ in pairs]
+    counts = Counter(name for name, _ in pairs)
     repeating = _Repeating(fields)
-    repeating.name = next(name for name in names if names.count(name) > 1)
+    repeating.name = next(name for name, count in counts.items() if count > 1)
     return repeating
 
 

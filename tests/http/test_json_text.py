@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.problems import InvalidRequest
+from handlers.messages import json_text
 from handlers.messages.json_text import decode, encode
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6) | st.sampled_from(
@@ -79,3 +80,20 @@ def test_a_decimal_survives_the_round_trip_with_its_digits(number):
     assert decoded == number
     if number != int(number):
         assert encode(decoded).decode() == text
+
+
+class CountedName(str):
+    """A name of a field that counts how often it is compared with another one."""
+
+    comparisons = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        CountedName.comparisons += 1
+        return str.__eq__(self, other)
+
+
+def test_a_name_that_is_twice_in_an_object_is_found_with_few_comparisons():
+    names = [CountedName(f"k{number}") for number in range(1_000)] + [CountedName("z"), CountedName("z")]
+    assert json_text._object_of([(name, 1) for name in names]).name == "z"
+    assert CountedName.comparisons < 10_000
