@@ -8,11 +8,13 @@ from sqlalchemy.exc import DBAPIError
 
 from handlers.server.jobs import seal_audit_log
 from handlers.services.verify import verify
+from tests.builders import tracking
+from tests.builders.campaigns import mint
 from tests.builders.content import Content
 from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.points import Points
 from tests.builders.queue import drain
-from tests.builders.tracking import Shop
+from tests.builders.tracking import GENERIC, Shop, running
 
 # The tables in which the member occurs before the erasing, as a proof that `traces` finds the member.
 TABLES_WITH_THE_MEMBER = {
@@ -239,6 +241,28 @@ def test_a_repeated_event_of_an_erased_member_is_refused(erased_history):
     [result] = organization.integration.post("/events/track", {"events": [again]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/key-reused"
     assert WORD not in str({**result, "systemUniqueKey": None})
+
+
+def test_a_repeated_event_with_the_old_id_is_refused_before_and_after_another_person_has_the_id(organization):
+    shop = Shop(organization)
+    shop.campaign(running(mint(5)), eventType=GENERIC)
+    zoe = organization.member("zoe")
+    sale = tracking.event("zoe")
+    shop.track_one(sale)
+    organization.administration.delete(f"/members/{zoe['memberId']}", expect=200)
+
+    def refusals():
+        results = {
+            call: organization.integration.post(f"/events/{call}", {"events": [sale]}, expect=status)["results"][0]
+            for call, status in (("track", 200), ("track-async", 202))
+        }
+        assert (results["track"]["status"], results["track-async"]["outcome"]) == ("failed", "rejected")
+        return {result["error"]["type"] for result in results.values()}
+
+    assert refusals() == {"/problems/unknown-member"}
+    organization.member("zoe")
+    assert refusals() == {"/problems/key-reused"}
+    assert shop.balance("zoe") == 0
 
 
 def test_messages_about_the_member_are_deleted_except_the_last(erased_history):
