@@ -149,3 +149,22 @@ def test_a_tier_that_depends_on_changed_settings_was_evaluated_again(shop, point
     TierSchedule.new(shop, Gold=15)
     evaluate_tiers(shop, START)
     assert reasons(shop, member, SET) == ["The tier was evaluated again."]
+
+
+@pytest.mark.parametrize("way", ["request", "event", "evaluation of tiers"])
+def test_a_tier_that_became_inactive_was_deactivated(shop, points, way):
+    tiers, other, member = TierSchedule.new(shop, Gold=15), Points.new(shop.organization), shop.member()
+    shop.campaign(running(mint(1)), eventType=GENERIC)
+    tiers.set(member, "Gold")
+    path = f"/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers/{tiers.id('Gold')}"
+    shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 15, "tierOrder": 2})
+    if way == "request":
+        shop.give(member, 1, ledgerAccountId=other.account_id)
+    elif way == "event":
+        shop.track_one(event(member))
+    else:
+        evaluate_tiers(shop)
+    assert tiers.moves(member)[1:] == [(SET, "Gold", "Basic")]
+    assert reasons(shop, member, SET)[-1] == "The tier was deactivated."
+    row = shop.integration.get(f"/members/{member}/timeline", kinds="tier")["results"][0]
+    assert row["text"] == "The tier in Default changed from Gold to Member: The tier was deactivated."

@@ -45,6 +45,7 @@ _REASONS = {
     POINTS_EXPIRED: "Points had expired.",
 }
 _TIER_EXPIRED, _TIER_EVALUATED = "The tier had expired.", "The tier was evaluated again."
+_TIER_DEACTIVATED = "The tier was deactivated."
 
 # By wallet and account.
 Earnings = Mapping[Pair, tuple[Earning, ...]]
@@ -236,10 +237,14 @@ class LedgerEvents:
         keys = unit.configuration.tier_keys
         events = []
         for move in moves:
-            schedule, reason = move.schedule, None
-            if schedule.ledger_account_id not in ledger_account_ids:
+            schedule = move.schedule
+            if schedule.ledger_account_id in caused_accounts:
+                reason = None
+            elif move.before is not None and schedule.step_of(move.before) is None:
+                reason = _TIER_DEACTIVATED
+            elif schedule.ledger_account_id not in ledger_account_ids:
                 reason = _TIER_EXPIRED
-            elif schedule.ledger_account_id not in caused_accounts:
+            else:
                 reason = _reason_of_tier(due, wallet_id, schedule.ledger_account_id)
             event = tier_event(member_id, schedule, keys, move.before, move.tier)
             events.append(replace(event, reason=reason))
