@@ -37,7 +37,11 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
         EventFact,
         f"""
         SELECT e.loyalty_event_id, e.created_at, e.external_event_date, e.loyalty_event_key, e.event_type,
-            y.name, e.payload -> 'order' ->> 'externalId', e.payload -> 'order' ->> 'total', e.description,
+            y.name, coalesce(e.payload -> 'order' ->> 'externalId', (
+                -- The cancellation of an event has no order of its own.
+                SELECT r.payload -> 'order' ->> 'externalId' FROM events r
+                WHERE r.organization_id = :o AND r.loyalty_event_id = e.reverted_loyalty_event_id
+            )), e.payload -> 'order' ->> 'total', e.description,
             e.system_unique_key, e.status, e.evaluation_status, e.reversal_loyalty_event_id,
             e.reverted_loyalty_event_id, e.last_error ->> 'title', e.result -> 'effects',
             e.actor

@@ -67,12 +67,15 @@ class EventFact:
     def _happened(self) -> str:
         """The sentence that reports what happened."""
         if self.event_type in EVENTS_WITH_ORDER:
+            order = f"order {(self.order_external_id or '(unknown)')[:_LONGEST_ID]}"
+            if self.reverted_loyalty_event_id is not None and self.event_type in _CANCELLATIONS:
+                return _CANCELLATIONS[self.event_type].format(order)
             what = self.event_type.removeprefix("member-purchase-order-").replace("-", " ")
             total = ""
             # The payload of a failed event may have any form that its client sent.
             if self.order_total is not None and _AMOUNT.fullmatch(self.order_total):
                 total = f" over {amount_text(Decimal(self.order_total))}"
-            return f"The order {(self.order_external_id or '(unknown)')[:_LONGEST_ID]}{total} was {what}."
+            return f"The {order}{total} was {what}."
         sentence = _SENTENCES.get(self.event_type)
         if sentence is not None:
             return sentence
@@ -99,6 +102,12 @@ class EventFact:
         return " ".join(f"Campaign {code}: {', '.join(what)}." for code, what in effects_by_campaign.items())
 
 
+# The sentences about the cancellation of an event, by the type that both events have. The order is cancelled only with
+# the event that created it.
+_CANCELLATIONS: Mapping[str, str] = {
+    "member-purchase-order-created": "The {} was cancelled.",
+    "member-purchase-order-confirmed": "The confirmation of the {} was cancelled.",
+}
 _SENTENCES: Mapping[str, str] = {
     "member-created": "The member was enrolled.",
     "member-updated": "The profile was changed.",

@@ -205,6 +205,22 @@ def test_reversed_rows_are_marked_as_reversed(shop):
     assert by_key[key]["text"].endswith("It was reversed later.")
 
 
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ("created", "The order order-17 was cancelled."),
+        ("confirmed", "The confirmation of the order order-17 was cancelled."),
+    ],
+)
+def test_the_cancellation_of_an_event_of_an_order_names_the_order(shop, status, sentence):
+    ana = shop.member()
+    statuses = dict.fromkeys(["created", status])
+    *_, result = [shop.track_one(order(ana, status=event_status, external_id="order-17")) for event_status in statuses]
+    shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    row = rows_of_kind(shop, ana, "event")[0]
+    assert (row["text"], row["event"]["externalId"]) == (f"{sentence} It reversed an earlier event.", "order-17")
+
+
 def test_points_with_a_key_like_a_generated_one_are_reported_as_requested(shop):
     ana = shop.member()
     for name in ("coupon-usage-x", "mission-progress-1:mission-1"):

@@ -126,6 +126,20 @@ def test_a_second_sentence_reports_the_result_of_the_event(changes, sentence):
     assert sentences == f"The member was enrolled. {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ("created", "The order order-17 was cancelled."),
+        ("confirmed", "The confirmation of the order order-17 was cancelled."),
+        ("returned", "The order order-17 was returned."),
+    ],
+)
+def test_the_cancellation_of_an_event_of_an_order_is_named(status, sentence):
+    changes = {"order_total": None, "reverted_loyalty_event_id": 6, "evaluation_status": 0}
+    sentences = text(EVENT, event_type=f"member-purchase-order-{status}", **changes)
+    assert sentences == f"{sentence} It reversed an earlier event."
+
+
 def test_an_event_that_was_reversed_is_marked():
     assert replace(EVENT, reversal_loyalty_event_id=8).row().is_reversed
 
