@@ -93,15 +93,16 @@ def queue_async_results(
     listeners = [listener for listener in configuration.listeners if listener.type == ASYNC_TRACK]
     messages = []
     for result in results if listeners else ():
-        data = {
-            "eventType": result.event_type,
-            "memberId": result.member_id,
-            "loyaltyMemberId": result.loyalty_member_id,
-            "result": result.result,
-        }
-        body = message(ASYNC_EVENT_EVALUATED, data, now)
         trigger_ids = [listener.trigger_id for listener in listeners if listener.hears_event(result.event_type)]
-        messages.append(_Message(trigger_ids, ASYNC_EVENT_EVALUATED, body, result.member_id))
+        if trigger_ids:
+            data = {
+                "eventType": result.event_type,
+                "memberId": result.member_id,
+                "loyaltyMemberId": result.loyalty_member_id,
+                "result": result.result,
+            }
+            body = message(ASYNC_EVENT_EVALUATED, data, now)
+            messages.append(_Message(trigger_ids, ASYNC_EVENT_EVALUATED, body, result.member_id))
     _queue(db, organization.organization_id, messages, now)
 
 
@@ -151,7 +152,8 @@ def queue_to(
     """Queue a message with each of `data` for each of these triggers; at most one statement."""
     trigger_ids = [listener.trigger_id for listener in listeners]
     messages = [
-        _Message(trigger_ids, type_, message(type_, item, execution.now), item.get("memberId")) for item in data
+        _Message(trigger_ids, type_, message(type_, item, execution.now), item.get("memberId"))
+        for item in (data if trigger_ids else ())
     ]
     _queue_limited(execution, messages)
 
@@ -172,11 +174,11 @@ def _queue_limited(execution: Execution, messages: Sequence[_Message]) -> None:
 
 
 def _queue(db: Connection, organization_id: int, messages: Sequence[_Message], now: datetime) -> None:
-    """Queue messages; no statement if none has a trigger."""
-    deliveries = [
-        (trigger_id, message.type, message.text, message.member_id)
-        for message in messages
-        for trigger_id in message.trigger_ids
-    ]
-    if deliveries:
+    """Queue messages, each of which has a trigger."""
+    if messages:
+        deliveries = [
+            (trigger_id, message.type, message.text, message.member_id)
+            for message in messages
+            for trigger_id in message.trigger_ids
+        ]
         triggers.add_deliveries(db, organization_id, deliveries, now)
