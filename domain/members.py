@@ -132,6 +132,7 @@ def merge_profile(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
 
 
 MAX_PREFIX = 100
+"""The maximum length of the name of an object whose fields `differences` names one by one."""
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:

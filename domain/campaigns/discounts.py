@@ -18,7 +18,6 @@ REDUCED, INITIAL = "reduced", "initial"
 PER_ORDER, PER_ITEM = "order", "item"
 
 _ZERO = Decimal(0)
-# Wider than any number of a request or an expression: only the result is rounded.
 
 
 class DiscountExceedsTotal(Conflict, title="The discount exceeds what is left of the order"):

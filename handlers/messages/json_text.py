@@ -236,7 +236,10 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _has_long_integer(value: Any) -> bool:
-    """True if a whole number in the value has more than `MAX_DIGITS` characters."""
+    """True if a whole number in the value has more than `MAX_DIGITS` characters.
+
+    Calls no function for each value, as `_find_values` does: valid bodies are searched, too.
+    """
     stack = [value]
     while stack:
         node = stack.pop()
