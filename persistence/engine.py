@@ -15,7 +15,8 @@ from persistence.connections import PipeliningConnection
 # jsonb is read as text and decoded here, so that a number never passes through a binary float.
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
-_CONNECT_TIMEOUT_SECONDS = 10
+CONNECT_TIMEOUT_SECONDS = 5
+_CONNECTION_CHECK_MS = 1000
 # A cut network gives no signal: without these, a thread would wait for hours for a response that cannot arrive. The
 # database counts as lost when it has been silent for some 25 seconds, with a statement to be sent or without.
 _SILENCE = {
@@ -58,6 +59,8 @@ def create_engine(
         "jit": "off",
         "statement_timeout": str(statement_timeout_ms),
         "lock_timeout": str(lock_timeout_ms),
+        # A statement whose connection was cut at the deadline of its call ends, and releases its locks.
+        "client_connection_check_interval": str(_CONNECTION_CHECK_MS),
     }
     engine = sqlalchemy.create_engine(
         # A plain `postgresql://` would select another driver.
@@ -73,7 +76,7 @@ def create_engine(
         connect_args={
             "connection_factory": PipeliningConnection,
             "application_name": application_name,
-            "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
+            "connect_timeout": CONNECT_TIMEOUT_SECONDS,
             **_SILENCE,
             "options": " ".join(f"-c {name}={value}" for name, value in {**options, _MARK: "on"}.items()),
         },

@@ -5,8 +5,10 @@ A transaction that exceeds its time is ended in the database, so that its locks 
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,7 +21,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from domain.retries import StartOver
-from persistence.connections import TransactionDeadlineExceeded, defer, is_stale_plan
+from persistence.connections import PipeliningConnection, TransactionDeadlineExceeded, defer, is_stale_plan
 
 Result = TypeVar("Result")
 
@@ -81,6 +83,7 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     try:
         for attempt in range(1, ATTEMPTS + 1):
             committing = False
+            check_deadline()
             try:
                 with engine.connect() as db, within_deadline(db):
                     result = work(db)
@@ -110,6 +113,7 @@ def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """
     is_retry = False
     while True:
+        check_deadline()
         try:
             with engine.connect() as db, within_deadline(db):
                 return work(db)
@@ -180,13 +184,12 @@ class TransactionDeadline:
         return self._expired
 
     def expire(self) -> None:
-        """Cancel the statement that runs now, and refuse to begin or commit another transaction."""
+        """End the statement that runs now, and refuse to begin or commit another transaction. Does not block."""
         with self._lock:
             self._expired = True
             if self._connection is not None:
                 self._connection.is_overdue = True
-                with suppress(psycopg2.Error):
-                    self._connection.cancel()
+                _cut(self._connection)
             joint = self._joint
         if joint is not None:
             joint.expire_with_the_last()
@@ -202,16 +205,24 @@ class TransactionDeadline:
             raise TransactionDeadlineExceeded
 
     @contextmanager
+    def of_thread(self) -> Iterator[None]:
+        """Be the deadline of the database transactions of the running thread."""
+        token = deadline_of_thread.set(self)
+        try:
+            yield
+        finally:
+            deadline_of_thread.reset(token)
+
+    @contextmanager
     def watching(self, db: Connection) -> Iterator[None]:
         """Let `expire` end the work on a connection; raises TransactionDeadlineExceeded if it did.
 
-        The connection is then discarded: the request to cancel may reach the database after the statement has ended,
-        and would cancel the next statement.
+        The connection is then discarded.
         """
-        if self._expired:
-            raise TransactionDeadlineExceeded
+        connection = db.connection.dbapi_connection
         with self._lock:
-            outer, self._connection = self._connection, db.connection.dbapi_connection
+            self.check()
+            outer, self._connection = self._connection, connection
         try:
             yield
         except DBAPIError as error:
@@ -225,6 +236,21 @@ class TransactionDeadline:
                 db.invalidate()
         if self._expired:
             raise TransactionDeadlineExceeded
+
+
+def _cut(connection: PipeliningConnection) -> None:
+    """Cut a connection to the database, whose statement another thread waits for; does not block.
+
+    The other thread gets an error at once. PostgreSQL ends the statement when it next checks its connections
+    (`client_connection_check_interval`). The driver's `cancel` would stop all threads of the process until the database
+    responds, which a frozen database never does.
+    """
+    with suppress(psycopg2.InterfaceError, OSError):
+        descriptor = connection.fileno()
+        with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+            # If the other thread has just closed the connection, the number may belong to another file by now.
+            if connection.fileno() == descriptor:
+                duplicate.shutdown(socket.SHUT_RDWR)
 
 
 class JointDeadline(TransactionDeadline):
@@ -256,3 +282,27 @@ def within_deadline(db: Connection) -> AbstractContextManager[None]:
     """Work on a connection within the deadline of the running thread, if any; raises TransactionDeadlineExceeded."""
     deadline = deadline_of_thread.get()
     return nullcontext() if deadline is None else deadline.watching(db)
+
+
+def check_deadline() -> None:
+    """Raise TransactionDeadlineExceeded if the time of the running thread is over."""
+    deadline = deadline_of_thread.get()
+    if deadline is not None:
+        deadline.check()
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """End the database transactions of the running thread after `seconds`; then TransactionDeadlineExceeded is raised.
+
+    Opening a connection can take up to CONNECT_TIMEOUT_SECONDS longer.
+    """
+    deadline = TransactionDeadline()
+    timer = threading.Timer(seconds, deadline.expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        with deadline.of_thread():
+            yield
+    finally:
+        timer.cancel()

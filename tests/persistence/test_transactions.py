@@ -182,7 +182,22 @@ class TestDeadlines:
         ending.join()
         deadline_of_thread.set(None)
         with engine.begin() as db:
-            assert db.execute(text("SELECT pg_try_advisory_xact_lock(4711)")).scalar_one()
+            # The database sees after a second that the connection is cut, and the statement would run for minutes.
+            db.execute(text("SELECT pg_advisory_xact_lock(4711)"))
+
+    def test_a_time_limit_ends_what_the_thread_does_on_a_connection(self, engine) -> None:
+        with pytest.raises(TransactionDeadlineExceeded), transactions.time_limit(0.1):
+            transactions.run(engine, lambda db: db.execute(text("SELECT pg_sleep(300)")))
+        assert transactions.run(engine, select_17) == 17
+
+    def test_no_connection_is_opened_after_the_deadline(self, settings, deadline) -> None:
+        engine = create_engine(settings.database_url, threads=1)
+        deadline.expire()
+        for attempt in (transactions.run, transactions.read):
+            with pytest.raises(TransactionDeadlineExceeded):
+                attempt(engine, select_17)
+        assert engine.pool.checkedin() == 0
+        engine.dispose()
 
     def test_no_statement_and_no_transaction_begins_after_the_deadline(self, engine, deadline) -> None:
         steps = []
