@@ -37,6 +37,7 @@ from handlers.services.tokens import Authenticator
 from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.settings import Settings
 from persistence import queue, replication, schema, transactions, triggers
+from persistence.connections import TransactionDeadlineExceeded
 from persistence.engine import autocommit, create_engine
 
 Figures = TypeVar("Figures")
@@ -131,6 +132,7 @@ def build_app(
     token_threads = TokenThreads()
     dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
     throttle = Throttle(settings)
+    request_seconds = settings.request_timeout_ms / 1000
     flask_pages = OneHopWsgi(pages(documents, BASE_PATH, site or Site()).wsgi_app, page_threads)
     connexion = ConnexionMiddleware(
         Operations(
@@ -141,13 +143,13 @@ def build_app(
             dry_run_pool=dry_run_threads.of,
             throttle=throttle,
             max_body_bytes=settings.max_body_bytes,
-            request_seconds=settings.request_timeout_ms / 1000,
+            request_seconds=request_seconds,
             max_batch=settings.calls_together,
         ),
         import_name=__name__,
         lifespan=_closing(workers, token_threads, dry_run_threads, page_threads),
         middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
-        security_map=dict(security_map(authenticate, authenticate_key, lambda: workers.of(None))),
+        security_map=dict(security_map(authenticate, authenticate_key, lambda: workers.of(None), request_seconds)),
     )
     schemas = {surface: Schemas(surface, document) for surface, document in documents.items()}
     for surface, document in documents.items():
@@ -190,7 +192,7 @@ def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[
     def figures() -> Figures | None:
         try:
             return transactions.read(autocommit(engine), read)
-        except SQLAlchemyError:
+        except (SQLAlchemyError, TransactionDeadlineExceeded):
             return None
 
     return figures
@@ -203,10 +205,9 @@ def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
     def readiness() -> Mapping[str, bool]:
         nonlocal migrated
         try:
-            with engine.connect() as connection:
-                connection.execute(text("SELECT 1"))
+            transactions.read(autocommit(engine), lambda db: db.execute(text("SELECT 1")))
             migrated = migrated or not schema.pending(engine)
-        except SQLAlchemyError:
+        except (SQLAlchemyError, TransactionDeadlineExceeded):
             return {"database": False, "storage": True, "migrations": migrated}
         except schema.SchemaError:
             return {"database": True, "storage": not storage.is_full(), "migrations": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -38,6 +39,10 @@ class Exchange:
     rates: dict[str, RateState] = field(default_factory=dict)
     # Error statuses that the document declares without content for the operation.
     without_body: frozenset[int] = frozenset()
+
+    def seconds_left(self, limit: float) -> float:
+        """The seconds until the time limit of the request is over, which has this many seconds; at least 0."""
+        return max(0.0, self.arrived + limit - time.perf_counter())
 
 
 def open_exchange(scope: Any, started: float) -> Exchange:

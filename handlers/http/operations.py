@@ -249,8 +249,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             return work.result()
         if work.cancel():
             raise TooBusy("The server had no time for the request. Nothing was changed; try again.")
-        # Ending a statement takes a connection to the database, for which the event loop must not wait.
-        await asyncio.get_running_loop().run_in_executor(None, call.deadline.expire)
+        call.deadline.expire()
         raise DeadlineExceeded(
             f"The request took longer than {self._request_seconds:g} seconds and was ended. If it has no "
             "systemUniqueKey, check whether it took effect before you repeat it."
@@ -275,7 +274,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             self._batches.submit(kind, call, pool, asyncio.get_running_loop().call_later)
 
     def _seconds_left(self, exchange: Exchange) -> float:
-        return max(0.0, exchange.arrived + self._request_seconds - time.perf_counter())
+        return exchange.seconds_left(self._request_seconds)
 
     def _run(self, calls: Sequence[HttpCall]) -> list[Rendered | Exception]:
         """Run a batch of calls of one operation and organization, in most cases one call; render the responses."""
@@ -306,6 +305,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             concerns_all = len(calls) == 1 or deadline.expired or is_unavailable(error)
             return [error if concerns_all else _not_batchable(error, calls)] * len(calls)
         finally:
+            deadline_of_thread.set(None)
             if isinstance(deadline, JointDeadline):
                 deadline.release()
 

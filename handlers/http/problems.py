@@ -20,6 +20,7 @@ from handlers.http import storage
 from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.throttle import TooOften
 from handlers.messages.json_text import encode
+from persistence.connections import TransactionDeadlineExceeded
 from persistence.transactions import is_full
 
 MEDIA_TYPE = "application/problem+json"
@@ -79,6 +80,7 @@ def install(middleware: ConnexionMiddleware) -> None:
         (OperationalError, _on_database_unavailable),
         (InterfaceError, _on_database_unavailable),
         (PoolTimeout, _on_database_unavailable),
+        (TransactionDeadlineExceeded, _on_database_unavailable),
         (psycopg2.Error, _on_database_unavailable),
         (DBAPIError, _on_database_error),
         (Exception, _on_failure),

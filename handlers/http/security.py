@@ -10,9 +10,10 @@ from connexion.security import NO_VALUE, SECURITY_HANDLERS
 
 from domain.problems import Forbidden, Unauthorized
 from handlers.call import Caller
-from handlers.http.exchange import exchange_of
+from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.problems import KEY_CHALLENGE, REALM, CredentialsProblem
 from handlers.messages.validation import DocumentError
+from persistence.transactions import TransactionDeadline
 
 MEMBER_SCOPE = "member"
 
@@ -20,14 +21,14 @@ Authenticate = Callable[[str], Caller]
 
 
 def security_map(
-    authenticate: Authenticate, authenticate_key: Authenticate, pool: Callable[[], Executor]
+    authenticate: Authenticate, authenticate_key: Authenticate, pool: Callable[[], Executor], request_seconds: float
 ) -> Mapping[str, Any]:
-    """The handlers of security schemes by type, for connexion."""
+    """The handlers of security schemes by type, for connexion; a request has `request_seconds`."""
     return {
         **SECURITY_HANDLERS,
-        "oauth2": lambda: TokenHandler(authenticate, pool),
+        "oauth2": lambda: TokenHandler(Authentication(authenticate, pool, request_seconds)),
         "bearer": BearerHandler,
-        "apiKey": lambda: KeyHandler(authenticate_key, pool),
+        "apiKey": lambda: KeyHandler(Authentication(authenticate_key, pool, request_seconds)),
     }
 
 
@@ -36,14 +37,35 @@ def refuse_every_key(_key: str) -> Caller:
     raise Unauthorized("The API key is not valid.")
 
 
+class Authentication:
+    """Finds the callers with given credentials, in threads of a pool, and in the time that their requests have left."""
+
+    def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor], request_seconds: float) -> None:
+        self._authenticate = authenticate
+        self._pool = pool
+        self._request_seconds = request_seconds
+        # The caller of a cached token (None if it is not cached), without a change of threads.
+        self.remembered: Callable[[str], Caller | None] = getattr(authenticate, "remembered", lambda token: None)
+
+    async def find_caller(self, exchange: Exchange, credentials: str) -> Caller:
+        """The caller with these credentials; raises Unauthorized, and TransactionDeadlineExceeded."""
+        deadline, loop = TransactionDeadline(), asyncio.get_running_loop()
+        timer = loop.call_later(exchange.seconds_left(self._request_seconds), deadline.expire)
+        try:
+            return await loop.run_in_executor(self._pool(), self._find_caller, deadline, credentials)
+        finally:
+            timer.cancel()
+
+    def _find_caller(self, deadline: TransactionDeadline, credentials: str) -> Caller:
+        with deadline.of_thread():
+            return self._authenticate(credentials)
+
+
 class TokenHandler:
     """Checks `Authorization: Bearer` for operations secured by an `oauth2` scheme."""
 
-    def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor]) -> None:
-        self._authenticate = authenticate
-        self._pool = pool
-        # The caller of a cached token (None if it is not cached), without a change of threads.
-        self._remembered: Callable[[str], Caller | None] = getattr(authenticate, "remembered", lambda token: None)
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
 
     def get_fn(self, _scheme: Mapping[str, Any], scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
         """The check of one operation's requirement; connexion calls it for every request."""
@@ -55,7 +77,7 @@ class TokenHandler:
             if kind.lower() != "bearer":
                 return NO_VALUE
             if exchange.caller is None:
-                exchange.caller = await self._caller(token.strip())
+                exchange.caller = await self._caller(exchange, token.strip())
             if required == (MEMBER_SCOPE,) and exchange.caller.loyalty_member_id is None:
                 # An operation for members also has a requirement with a role, which decides about all other callers.
                 return NO_VALUE
@@ -64,15 +86,15 @@ class TokenHandler:
 
         return check
 
-    async def _caller(self, token: str) -> Caller:
+    async def _caller(self, exchange: Exchange, token: str) -> Caller:
         """The caller with this token; raises CredentialsProblem."""
-        caller = self._remembered(token)
+        caller = self._authentication.remembered(token)
         if caller is not None:
             return caller
         try:
             if not token or not token.isascii() or any(c in token for c in " ,"):
                 raise Unauthorized("The access token is malformed.")
-            return await asyncio.get_running_loop().run_in_executor(self._pool(), self._authenticate, token)
+            return await self._authentication.find_caller(exchange, token)
         except Unauthorized as refusal:
             challenge = f'Bearer realm="{REALM}", error="invalid_token"'
             raise CredentialsProblem(refusal, challenge) from None
@@ -97,9 +119,8 @@ class BearerHandler:
 class KeyHandler:
     """Checks the header of an `apiKey` scheme; the key must belong to the partner that `x-partner` names."""
 
-    def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor]) -> None:
-        self._authenticate = authenticate
-        self._pool = pool
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
 
     def get_fn(self, scheme: Mapping[str, Any], _scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
         """The check of one operation's requirement; raises DocumentError for a scheme that is not served."""
@@ -114,7 +135,7 @@ class KeyHandler:
                 refusal = Unauthorized(f"The request has no API key; it belongs in the header {header}.")
                 raise CredentialsProblem(refusal, KEY_CHALLENGE)
             try:
-                caller = await asyncio.get_running_loop().run_in_executor(self._pool(), self._authenticate, key)
+                caller = await self._authentication.find_caller(exchange, key)
             except Unauthorized as refusal:
                 raise CredentialsProblem(refusal, KEY_CHALLENGE) from None
             if caller.partner is None or caller.partner.partner != partner:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import replace
 
 import pytest
 from sqlalchemy.exc import OperationalError
 
 from domain.problems import Unauthorized
+from handlers.call import Answer, Request
 from handlers.http.app import build_app
 from handlers.messages.validation import DocumentError
+from persistence.transactions import check_deadline, deadline_of_thread
 from tests.http.support import (
     CALLERS,
     KEYS,
@@ -254,6 +258,42 @@ def test_a_key_is_verified_off_the_event_loop():
     )
     assert pay(Client(app), "alpha", "alpha-key").status == 200
     assert [thread is threading.main_thread() for thread in threads] == [False]
+
+
+def test_a_key_is_verified_in_the_time_of_its_own_call():
+    """One thread serves both calls; the first one exceeds its time."""
+
+    def wait_for_deadline(_: Request) -> Answer:
+        while not deadline_of_thread.get().expired:
+            time.sleep(0.01)
+        return Answer(200, {})
+
+    def check_deadline_and_authenticate(key):
+        check_deadline()
+        return authenticate_key(key)
+
+    recorder = Recorder(wait_for_deadline)
+    settings = replace(SETTINGS, threads=1, request_timeout_ms=200)
+    app = build_app(
+        {"integration": document(WITH_KEYS)}, recorder, authenticate, settings, None, check_deadline_and_authenticate
+    )
+    client = Client(app)
+    assert pay(client, "alpha", "alpha-key").status == 503
+    recorder.answer = lambda request: Answer(200, {})
+    assert pay(client, "alpha", "alpha-key").status == 200
+
+
+def test_a_call_whose_credentials_cannot_be_verified_in_time_is_refused():
+    def wait_for_deadline(key):
+        while True:
+            time.sleep(0.01)
+            check_deadline()
+
+    settings = replace(SETTINGS, request_timeout_ms=200)
+    app = build_app({"integration": document(WITH_KEYS)}, Recorder(), authenticate, settings, None, wait_for_deadline)
+    reply = pay(Client(app), "alpha", "alpha-key")
+    assert (reply.status, reply.headers["retry-after"]) == (503, "2")
+    assert reply.json["detail"] == "The database did not respond in time. Try again."
 
 
 @pytest.mark.parametrize("scheme", [{"in": "query"}, {"x-partner": None}])
