@@ -37,6 +37,7 @@ from handlers.services.limit_configuration import limit_configuration
 from handlers.services.organizations.caller_rights import permitted_callers
 from handlers.settings import Settings
 from persistence import audit_log, organizations, replication, test_clocks, transactions
+from persistence.connections import TransactionDeadlineExceeded
 from persistence.engine import autocommit
 from persistence.records import Addresses
 
@@ -47,8 +48,9 @@ WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
 # most commits take, and short for the calls of the batch that do not need the lock.
 BATCH_LOCK_MS = 50
 
-# How long the read replica gets no queries after it did not respond.
-REPLICA_PAUSE_SECONDS = 30.0
+# How long a list waits for the response of the read replica, and how long the replica gets no queries after it did not
+# respond.
+REPLICA_SECONDS, REPLICA_PAUSE_SECONDS = 2.0, 30.0
 # How long a list waits until the replica has everything that was committed, and how long lists are read from the
 # primary after such a wait was in vain.
 REPLICA_WAIT_SECONDS, REPLICA_BEHIND_SECONDS = 0.1, 2.0
@@ -211,9 +213,12 @@ class Dispatcher:
             return admission, replication.position(db) if waits else ""
 
         def ask_replica(db: Connection) -> Sequence[Answer | Exception] | None:
-            if waits and not replication.has_reached(db, position, REPLICA_WAIT_SECONDS):
-                self._replica_behind_until = time.monotonic() + REPLICA_BEHIND_SECONDS
-                return None
+            if waits:
+                with transactions.time_limit(REPLICA_SECONDS), transactions.within_deadline(db):
+                    has_reached_position = replication.has_reached(db, position, REPLICA_WAIT_SECONDS)
+                if not has_reached_position:
+                    self._replica_behind_until = time.monotonic() + REPLICA_BEHIND_SECONDS
+                    return None
             return self._run_batch(db, route, requests, admission=admission)
 
         admission, position = transactions.read(self._reading, ask_primary)
@@ -222,8 +227,8 @@ class Dispatcher:
         except NotFound:
             # The primary may have the record already.
             return None
-        except (DBAPIError, TimeoutError) as error:
-            if not (isinstance(error, TimeoutError) or transactions.is_unavailable(error)):
+        except (DBAPIError, TimeoutError, TransactionDeadlineExceeded) as error:
+            if isinstance(error, DBAPIError) and not transactions.is_unavailable(error):
                 if not transactions.is_retryable(error):
                     raise
                 # The replica cancelled the statement because of the primary's changes.

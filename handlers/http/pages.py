@@ -19,7 +19,10 @@ from handlers.http.playground_pages import add_playground
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
 from handlers.http.reference_pages import add_message_reference, add_reference
 from handlers.http.wsgi import EXCHANGE
+from persistence.transactions import time_limit
 
+# The time that a page has for the database. If the database is silent, monitoring has to learn it at once.
+_DATABASE_SECONDS = 2.0
 _PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/", "/docs/page.css", "/docs/page.js")
 
 
@@ -68,9 +71,10 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     version = {"version": metadata.version("loyalty-server"), "documents": _versions(documents)}
     app.add_url_rule(f"{base_path}/version", "version", lambda: json_page(version))
     app.add_url_rule("/health/live", "live", lambda: json_page({"status": "live"}))
-    app.add_url_rule("/health/ready", "ready", lambda: _readiness_page(site))
-    app.add_url_rule("/metrics", "metrics", lambda: _metrics(site))
-    app.add_url_rule("/.well-known/jwks.json", "jwks", lambda: _key_set(site))
+    limited = time_limit(_DATABASE_SECONDS)
+    app.add_url_rule("/health/ready", "ready", limited(lambda: _readiness_page(site)))
+    app.add_url_rule("/metrics", "metrics", limited(lambda: _metrics(site)))
+    app.add_url_rule("/.well-known/jwks.json", "jwks", limited(lambda: _key_set(site)))
     add_documentation(app, documents, base_path, site.base_url)
     add_playground(app, site.base_url)
     for surface, document in documents.items():

@@ -23,7 +23,7 @@ from sqlalchemy import text
 from handlers.services.webhooks.send_deliveries import LEASE
 from persistence import embedded
 from persistence.engine import create_engine
-from tests.processes.fleet import Workers, disposed, fetch_value, kill_database, patiently, wait_until
+from tests.processes.fleet import Workers, children_of, disposed, fetch_value, kill_database, patiently, wait_until
 from tests.processes.loyalty import ROOT, Server, curl_line, environment, free_port
 from tests.processes.moody_receiver import SECRETS
 from tests.processes.plain_model import CAMPAIGNS, POISON
@@ -212,11 +212,6 @@ class World:
         self.write(MAKE_MESSAGES_DUE)
         time.sleep(0.5)
         return not fetch_value(self.engine, HAS_PENDING_MESSAGES)
-
-
-def children_of(pid: int) -> set[int]:
-    """The processes that a process has started and that still run."""
-    return {int(child_pid) for child_pid in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
 @contextmanager

@@ -73,6 +73,25 @@ def kill_database(home: Path, by: signal.Signals = signal.SIGKILL) -> None:
     os.kill(database_pid(home), by)
 
 
+def children_of(pid: int) -> set[int]:
+    """The processes that a process has started and that still run."""
+    return {int(child_pid) for child_pid in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+@contextmanager
+def silent_database(home: Path) -> Iterator[None]:
+    """Stop all processes of the database; the kernel still accepts connections for it."""
+    server = database_pid(home)
+    processes = [server, *children_of(server)]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+
+
 def patiently(work: Callable[[], Any], patience: float = 120) -> Any:
     """The result of the work, which is repeated for up to `patience` seconds while the database is unavailable."""
     deadline = time.monotonic() + patience

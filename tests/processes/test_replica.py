@@ -17,7 +17,7 @@ from persistence.engine import autocommit, create_engine
 from tests.builders.api import Api, running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, order, running
-from tests.processes.fleet import disposed, kill_database, wait_until
+from tests.processes.fleet import disposed, kill_database, silent_database, wait_until
 from tests.processes.loyalty import wait_until_stopped
 from tests.processes.standby import PRIMARY, standby_of
 
@@ -154,3 +154,13 @@ def test_the_primary_serves_while_the_replica_is_unavailable(shop: Replicated, m
     assert count_reads("replica") == before
     with embedded.server(shop.standby_home, options=shop.options):
         wait_until(lambda: count_members(shop) == 1 and count_reads("replica") > before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_the_primary_serves_while_the_replica_accepts_connections_but_is_silent(shop: Replicated) -> None:
+    shop.member()
+    assert count_members(shop) == 1
+    before = count_reads("replica")
+    with silent_database(shop.standby_home):
+        assert count_members(shop) == 1
+        assert count_reads("replica") == before

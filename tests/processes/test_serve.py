@@ -20,8 +20,7 @@ import pytest
 
 from domain.access import INTEGRATION_ROLES
 from persistence import embedded
-from tests.processes.besieged import children_of
-from tests.processes.fleet import wait_until
+from tests.processes.fleet import children_of, wait_until
 from tests.processes.loyalty import Server, curl_line, free_port, invoke, loyalty, status, wait_until_stopped
 
 CALLS_WAITING = """
