@@ -135,7 +135,7 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     if policies:
         policy = IdlePolicy.of(policies, ExpiryCalendar(zone_named(own_timezone or timezone), year_start_month))
     if policy is not None or arrived or expired_by_lots:
-        values["current_balance"] = _balance_by_now(
+        values["current_balance"], values["last_activity_date"] = _balance_by_now(
             values, expired_by_lots, policy, arrived, now, _kept_lots(kept_lots)
         )
     expired = stored_balance - values["current_balance"]
@@ -167,8 +167,8 @@ def _balance_by_now(
     arrived: Iterable[ArrivedMint],
     now: datetime,
     kept_lots: Sequence[KeptLots],
-) -> Decimal:
-    """The unexpired balance after the mints that have arrived, in their order.
+) -> tuple[Decimal, datetime | None]:
+    """The unexpired balance after the mints that have arrived, in their order, and the begin of its idle period.
 
     `expired` is the expired amount of the stored balance. Each mint counts as a transaction. If the balance had expired
     by inactivity before a mint, the amount of the mint remains, and the `kept_lots`, which inactivity does not expire
@@ -188,9 +188,12 @@ def _balance_by_now(
         )
         balance += mint.amount_after_debt(debt, now)
         debt -= min(debt, mint.amount)
+        if policy is not None:
+            last_activity_date = policy.activity_after(last_transaction_date, last_activity_date, mint.available_at)
         last_transaction_date = max(last_transaction_date, mint.available_at)
         end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
-    return unexpired(balance, reserved_amount, expired, end=end, now=now, kept_lots=kept_lots)
+    balance = unexpired(balance, reserved_amount, expired, end=end, now=now, kept_lots=kept_lots)
+    return balance, last_activity_date
 
 
 def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:

@@ -94,6 +94,21 @@ class IdlePolicy:
             last = last_activity_date
         return None if last is None else self.calendar.expiry(last, self.months, self.rounding)
 
+    def activity_after(
+        self, last_transaction_date: datetime | None, last_activity_date: datetime | None, moment: datetime
+    ) -> datetime | None:
+        """The begin of the idle period after a movement at a moment that is no activity, which does not prolong it.
+
+        It is the moment if the balance had expired before. If no activity is recorded, it is the last transaction,
+        since the movement becomes the last transaction; without an earlier transaction, it is the moment.
+        """
+        if not self.activities:
+            return last_activity_date
+        end = self.end(last_transaction_date, last_activity_date)
+        if end is not None and end <= moment:
+            return moment
+        return last_activity_date or last_transaction_date or moment
+
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
     """The policies as they are stored, with defaults for the fields that they leave out."""

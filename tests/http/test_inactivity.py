@@ -169,6 +169,42 @@ class TestActivities:
         # END_OF_QUARTER is midnight of 1 July 2026 in Madrid: 12 months later, the quarter ends with September 2027.
         assert program.lots == {"2027-09-30T22:00:00Z": 5}
 
+    @pytest.mark.parametrize("kind", ["due", "released", "captured", "transferred"])
+    def test_points_that_arrive_after_an_idle_balance_expired_get_a_new_period(
+        self, program, advance_past_the_end, kind
+    ):
+        points, wallet = program.points, program.wallet
+        if kind == "transferred":
+            sender = points.wallet()
+            points.mint(sender, 40)
+            pending = points.move(sender, wallet, 40, captureMethod="manual")[0]
+        else:
+            waits = {
+                "due": {"availableAfter": "P450D"},
+                "released": {"availableAfter": "P600D"},
+                "captured": {"captureMethod": "manual"},
+            }
+            pending = points.move(None, wallet, 40, **waits[kind])[0]
+        # 450 days after 20 May 2025.
+        advance_past_the_end("2026-08-13T10:00:00Z")
+        if kind == "released":
+            points.release(pending["ledgerTransactionId"])
+        elif kind != "due":
+            points.capture((pending["ledgerTransactionId"], None))
+        assert program.balance == 40
+        # 12 months after 13 August 2026, the quarter ends with September 2027.
+        assert program.lots == {"2027-09-30T22:00:00Z": 40}
+        program.clock.advance("2027-09-30T21:59:59Z")
+        assert program.balance == 40
+        program.clock.advance("2027-09-30T22:00:00Z")
+        assert program.balance == 0
+        assert points.verify() == []
+
+    def test_points_that_arrive_before_an_idle_balance_expires_do_not_prolong_it(self, program):
+        program.points.move(None, program.wallet, 40, availableAfter="P90D")
+        program.clock.advance("2025-08-18T10:00:00Z")
+        assert program.lots == {END_OF_QUARTER: 540}
+
     def test_only_the_activities_of_the_policy_count(self, clock):
         policies = by_inactivity(activities=["spend", GENERIC])
         program = Program(clock, expirationPolicies=policies)

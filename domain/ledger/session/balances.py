@@ -133,19 +133,15 @@ class Balances(UndoableState, ABC):
         if details.counts_as_activity and activity in _activities_of(account, self.zone):
             self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
         else:
-            self._keep_or_restart_idle_period(account, wallet_id)
+            self._keep_or_restart_idle_period(account, wallet_id, self.at)
 
-    def _keep_or_restart_idle_period(self, account: LedgerAccount, wallet_id: int) -> None:
-        """Restart the idle period of a balance if it has ended; a movement that is no activity does not prolong it.
-
-        If no activity is recorded, the idle period began with the last transaction. Record this begin, since the
-        movement becomes the last transaction. Without an earlier transaction, the idle period begins now.
-        """
-        pair = (wallet_id, account.ledger_account_id)
-        balance, end = self.holding(*pair), self._end_of_idle(account, wallet_id)
-        has_ended = end is not None and end <= self.at
-        if _activities_of(account, self.zone) and (has_ended or balance.last_activity_date is None):
-            begin = self.at if has_ended else balance.last_transaction_date or self.at
+    def _keep_or_restart_idle_period(self, account: LedgerAccount, wallet_id: int, moment: datetime) -> None:
+        """Restart the idle period of a balance if it has ended by a moment; a movement that is no activity keeps it."""
+        policy = account.idle_policy(self.zone)
+        if policy is not None:
+            pair = (wallet_id, account.ledger_account_id)
+            balance = self.holding(*pair)
+            begin = policy.activity_after(balance.last_transaction_date, balance.last_activity_date, moment)
             self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 
     def _end_of_idle(self, account: LedgerAccount, wallet_id: int) -> datetime | None:

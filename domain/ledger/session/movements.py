@@ -199,7 +199,7 @@ class Movements(Balances):
             )
         if account.expiration_policies:
             self._record_movement(account, from_wallet_id, SPEND, details)
-            self._keep_or_restart_idle_period(account, to_wallet_id)
+            self._keep_or_restart_idle_period(account, to_wallet_id, self.at)
         self._refuse_unavailable(account, from_wallet_id, amount)
         self._refuse_over_balance(account, to_wallet_id, amount)
         if manual:
