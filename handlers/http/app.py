@@ -11,7 +11,7 @@ from connexion.middleware.exceptions import ExceptionMiddleware
 from connexion.middleware.lifespan import LifespanMiddleware
 from connexion.middleware.security import SecurityMiddleware
 from connexion.spec import Specification
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
@@ -37,7 +37,7 @@ from handlers.services.tokens import Authenticator
 from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.settings import Settings
 from persistence import queue, replication, schema, transactions, triggers
-from persistence.connections import TransactionDeadlineExceeded
+from persistence.connections import TransactionDeadlineExceeded, query
 from persistence.engine import autocommit, create_engine
 
 Figures = TypeVar("Figures")
@@ -199,18 +199,20 @@ def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[
 
 
 def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
-    """The checks of `/health/ready`: the database responds and has space, and its schema is of this version."""
+    """The checks of `/health/ready`: the database accepts writes and has space, and its schema is of this version."""
     migrated = False
 
     def readiness() -> Mapping[str, bool]:
         nonlocal migrated
         try:
-            transactions.read(autocommit(engine), lambda db: db.execute(text("SELECT 1")))
+            # A standby is read-only, too.
+            is_read_only = transactions.read(autocommit(engine), lambda db: query(db, "SHOW transaction_read_only", ()))
+            accepts_writes = is_read_only == [("off",)]
             migrated = migrated or not schema.pending(engine)
         except (SQLAlchemyError, TransactionDeadlineExceeded):
             return {"database": False, "storage": True, "migrations": migrated}
         except schema.SchemaError:
-            return {"database": True, "storage": not storage.is_full(), "migrations": False}
-        return {"database": True, "storage": not storage.is_full(), "migrations": migrated}
+            return {"database": accepts_writes, "storage": not storage.is_full(), "migrations": False}
+        return {"database": accepts_writes, "storage": not storage.is_full(), "migrations": migrated}
 
     return readiness

@@ -21,7 +21,7 @@ from handlers.http.exchange import Exchange, exchange_of
 from handlers.http.throttle import TooOften
 from handlers.messages.json_text import encode
 from persistence.connections import TransactionDeadlineExceeded
-from persistence.transactions import is_full
+from persistence.transactions import is_full, is_unavailable
 
 MEDIA_TYPE = "application/problem+json"
 # Its errors have the form of RFC 6749.
@@ -166,17 +166,18 @@ async def _on_http_exception(request: ConnexionRequest, error: HTTPException) ->
 async def _on_database_unavailable(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
     exchange = exchange_of(request.scope)
     cause = type(getattr(error, "orig", None) or error).__name__
-    _log.warning("the database did not respond: %s", cause, extra=_log_fields(exchange))
+    _log.warning("the database is unavailable: %s", cause, extra=_log_fields(exchange))
     if is_full(error):
         storage.note_full()
         return await _on_refusal(request, StorageFull("The disk of the database is full. Nothing was changed."))
-    body = problem_body(503, "The database did not respond in time. Try again.", exchange.request_id)
+    detail = "The database is unavailable, or did not respond in time. Try again."
+    body = problem_body(503, detail, exchange.request_id)
     return _respond(request, 503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 async def _on_database_error(request: ConnexionRequest, error: DBAPIError) -> ConnexionResponse:
-    """Respond to an error of a statement, which may also be a lost connection."""
-    if error.connection_invalidated:
+    """Respond to an error of a statement, which may also be that of a lost connection or a read-only database."""
+    if is_unavailable(error):
         return await _on_database_unavailable(request, error)
     return await _on_failure(request, error)
 

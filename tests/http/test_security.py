@@ -293,7 +293,7 @@ def test_a_call_whose_credentials_cannot_be_verified_in_time_is_refused():
     app = build_app({"integration": document(WITH_KEYS)}, Recorder(), authenticate, settings, None, wait_for_deadline)
     reply = pay(Client(app), "alpha", "alpha-key")
     assert (reply.status, reply.headers["retry-after"]) == (503, "2")
-    assert reply.json["detail"] == "The database did not respond in time. Try again."
+    assert reply.json["detail"] == "The database is unavailable, or did not respond in time. Try again."
 
 
 @pytest.mark.parametrize("scheme", [{"in": "query"}, {"x-partner": None}])

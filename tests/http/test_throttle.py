@@ -1,4 +1,4 @@
-"""Too many calls, calls that take too long, and a database with a full disk."""
+"""Too many calls, calls that take too long, and a database with a full disk or that is read-only."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import dataclasses
 import threading
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from domain.problems import Unauthorized
 from handlers.call import Answer
 from handlers.http import storage
 from handlers.http.app import _readiness
+from persistence.engine import create_engine
 from tests.http.support import SETTINGS, Recorder, body, operation, serve
 
 OK = {"200": {"description": "done", "content": {"application/json": {"schema": {}}}}}
@@ -152,3 +153,21 @@ def test_a_full_disk_is_a_503_and_makes_the_server_unready(engine, monkeypatch):
     assert (reply.status, reply.json["type"]) == (503, "/problems/storage-full")
     assert storage.is_full()
     assert _readiness(engine)() == {"database": True, "storage": False, "migrations": True}
+
+
+def test_a_write_to_a_read_only_database_is_a_503_and_the_server_is_unready(settings, caplog):
+    read_only = create_engine(settings.database_url, threads=1)
+    event.listen(read_only, "begin", lambda db: db.exec_driver_sql("SET TRANSACTION READ ONLY"))
+
+    def dispatch(request):
+        with read_only.begin() as db:
+            db.execute(text("CREATE TABLE never_created (number int)"))
+
+    reply = server(Recorder(dispatch))("GET", "/v2/books")
+    assert (reply.status, reply.json["type"]) == (503, "/problems/unavailable")
+    assert "retry-after" in reply.headers
+    assert [record.getMessage() for record in caplog.records if record.name == "loyalty.errors"] == [
+        "the database is unavailable: ReadOnlySqlTransaction"
+    ]
+    assert _readiness(read_only)() == {"database": False, "storage": True, "migrations": True}
+    read_only.dispose()

@@ -328,6 +328,23 @@ def test_the_doctor_reports_pending_migrations(shared_home):
     assert "run `loyalty migrate`" in completed.stdout
 
 
+def test_a_read_only_database_is_reported_by_the_doctor_and_by_commands_that_write(shared_home):
+    with embedded.server(shared_home) as url:
+        connection = psycopg2.connect(url.replace("/loyalty?", "/postgres?"))
+        connection.autocommit = True
+        connection.cursor().execute("CREATE DATABASE reads TEMPLATE loyalty")
+        connection.cursor().execute("ALTER DATABASE reads SET default_transaction_read_only = on")
+        connection.close()
+        read_only = {"LOYALTY_DATABASE_URL": url.replace("/loyalty?", "/reads?")}
+        diagnosis = invoke(shared_home, "doctor", **read_only)
+        refusal = invoke(shared_home, "organizations", "create", "X", **read_only)
+    assert diagnosis.returncode == 1
+    assert re.search(r"^BAD  connection: PostgreSQL \S.*, which accepts only reads$", diagnosis.stdout, re.MULTILINE)
+    assert "ok   schema: up to date" in diagnosis.stdout
+    assert refusal.returncode == 1
+    assert re.fullmatch(r"Error: the database cannot be used: cannot execute \w.* in a read-only .*\n", refusal.stderr)
+
+
 @pytest.mark.parametrize(
     "command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"], ["expire"]]
 )

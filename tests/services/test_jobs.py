@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy
 from sqlalchemy import text
 
 from handlers.server import jobs
 from handlers.server.jobs import Job, run_due_job
+from handlers.server.worker import Worker
 from handlers.services.events.release_answers import release_answers
 from tests.builders.tracking import Shop, event
 from tests.concurrency.together import together
+from tests.processes.fleet import wait_until
 
 
 @pytest.fixture
@@ -167,3 +171,14 @@ class TestReleasingAnswers:
     def test_no_result_is_removed_if_results_are_kept_for_ever(self, api):
         settings = replace(api.settings, answers_kept_days=0)
         assert jobs.run_job(api.engine, settings, jobs.RELEASE_ANSWERS)["answers"] == 0
+
+
+def test_a_worker_waits_while_the_database_is_read_only(settings, caplog):
+    worker = Worker(settings)
+    sqlalchemy.event.listen(worker._engine, "begin", lambda db: db.exec_driver_sql("SET TRANSACTION READ ONLY"))
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    wait_until(lambda: "the loop of jobs waits for the database: InternalError" in caplog.text)
+    worker.stop()
+    thread.join()
+    assert {record.levelname for record in caplog.records} == {"WARNING"}

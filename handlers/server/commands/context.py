@@ -18,7 +18,7 @@ from persistence import embedded
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
-    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.exc import DBAPIError
 
 
 # The caller of operations in the audit log.
@@ -199,17 +199,20 @@ def unwind_on_sigterm() -> None:
 
 def _failure_of_database(error: Exception) -> str | None:
     """The text of an expected failure of the database; None for a fault of the program."""
-    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.exc import DBAPIError, OperationalError
 
     from persistence.distribution import DistributionError
     from persistence.schema import SchemaError
+    from persistence.transactions import is_unavailable
 
     if isinstance(error, SchemaError | DistributionError):
         return str(error)
-    return f"the database cannot be used: {_first_line(error)}" if isinstance(error, OperationalError) else None
+    if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and is_unavailable(error)):
+        return f"the database cannot be used: {_first_line(error)}"
+    return None
 
 
-def _first_line(error: OperationalError) -> str:
+def _first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
 
 

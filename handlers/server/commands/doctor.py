@@ -109,11 +109,14 @@ def _examine_database(settings: Settings) -> Iterator[Finding]:
             with engine.connect() as db:
                 version = db.execute(text("SELECT current_setting('server_version_num')::int")).scalar_one()
                 name = db.execute(text("SELECT current_setting('server_version')")).scalar_one()
+                is_read_only = db.execute(text("SHOW transaction_read_only")).scalar_one() == "on"
         except OperationalError as error:
             yield Finding("connection", False, str(error.orig).strip().partition("\n")[0])
             return
         is_recent = version >= _MIN_POSTGRESQL_VERSION
-        yield Finding("connection", is_recent, f"PostgreSQL {name}" + ("" if is_recent else ", 15 or later is needed"))
+        detail = f"PostgreSQL {name}" + ("" if is_recent else ", 15 or later is needed")
+        detail += ", which accepts only reads" if is_read_only else ""
+        yield Finding("connection", is_recent and not is_read_only, detail)
         yield from _examine_schema(engine)
 
 
