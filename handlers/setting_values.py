@@ -54,7 +54,13 @@ def fault_of_database_url(url: str) -> str | None:
     if not separator or scheme not in _DATABASE_SCHEMES:
         return "must be a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
     match = _PORT_OF_URL.match(url)
-    return None if match is None or is_port(match[1]) else "must have a port from 1 to 65535"
+    if match is not None and not is_port(match[1]):
+        return "must have a port from 1 to 65535"
+    # Importing it takes time, which commands without a database save.
+    from persistence.engine import fault_of_url
+
+    fault = fault_of_url(url)
+    return None if fault is None else f"cannot be used: {fault}"
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

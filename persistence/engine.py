@@ -6,9 +6,11 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import psycopg2
 import psycopg2.extensions as driver
 import sqlalchemy
-from sqlalchemy import Engine, event, make_url
+from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy.exc import ArgumentError
 
 from persistence.connections import PipeliningConnection
 
@@ -63,8 +65,7 @@ def create_engine(
         "client_connection_check_interval": str(_CONNECTION_CHECK_MS),
     }
     engine = sqlalchemy.create_engine(
-        # A plain `postgresql://` would select another driver.
-        make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2"),
+        _url_of_driver(url),
         pool_size=threads,
         max_overflow=0,
         pool_pre_ping=False,
@@ -84,6 +85,25 @@ def create_engine(
     event.listen(engine, "connect", _read_plain_values)
     event.listen(engine, "connect", partial(_keep_settings, options))
     return engine
+
+
+def fault_of_url(url: str) -> str | None:
+    """The reason why no connection can be opened by a URL, such as an unknown parameter; None if there is no reason.
+
+    It does not connect.
+    """
+    try:
+        driver_url = _url_of_driver(url)
+        _, parameters = driver_url.get_dialect()().create_connect_args(driver_url)
+        driver.make_dsn(**parameters)
+    except (ArgumentError, psycopg2.ProgrammingError, ValueError) as error:
+        return str(error).strip().removeprefix("invalid dsn: ")
+    return None
+
+
+def _url_of_driver(url: str) -> URL:
+    # A plain `postgresql://` would select another driver.
+    return make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2")
 
 
 # All queries read a UUID as text and a digest as bytes, with SQLAlchemy or without.

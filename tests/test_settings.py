@@ -100,6 +100,8 @@ def test_every_setting_is_read_from_its_variable(setting):
         ("LOYALTY_DATABASE_URL", "mysql://root@db/loyalty"),
         ("LOYALTY_DATABASE_URL", "postgresql://db:99999/loyalty"),
         ("LOYALTY_DATABASE_URL", "postgresql://a:b@db:port/loyalty"),
+        ("LOYALTY_DATABASE_URL", "postgresql:///loyalty?host=db1&port=first"),
+        ("LOYALTY_DATABASE_URL", "postgresql://db/loyalty?async=1"),
         ("LOYALTY_READ_DATABASE_URL", "postgresql://[::1]:0/loyalty"),
     ],
 )
@@ -139,9 +141,10 @@ def test_the_public_url_is_one_that_a_client_can_use(values, public_url):
         "postgresql://a:p/1:0@db/loyalty",
         "postgresql://db/loyalty?application_name=a@b:c",
         "postgresql:///loyalty?host=/run/postgresql&port=5433",
+        "postgres://loyalty@/loyalty?host=db1:5432&host=db2:5432&target_session_attrs=read-write",
     ],
 )
-def test_the_url_of_a_database_may_have_a_port(url):
+def test_the_url_of_a_database_may_have_ports_and_parameters(url):
     assert Settings.from_environment({"LOYALTY_DATABASE_URL": url}).database_url == url
 
 

@@ -412,6 +412,14 @@ def test_an_invalid_setting_ends_a_command_with_exit_code_2_and_without_a_traceb
     assert completed.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
 
 
+@pytest.mark.parametrize("variable", ["LOYALTY_DATABASE_URL", "LOYALTY_READ_DATABASE_URL"])
+@pytest.mark.parametrize("command", ["serve", "migrate", "worker", "doctor"])
+def test_an_unknown_parameter_of_a_database_url_ends_a_command_with_exit_code_2(new_home, command, variable):
+    completed = loyalty(new_home, command, **{variable: f"{NO_SUCH_DATABASE}?sslmod=require"})
+    assert completed.returncode == 2
+    assert completed.stderr == f'Error: {variable} cannot be used: invalid connection option "sslmod"\n'
+
+
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire"])
 def test_an_unreachable_database_ends_a_command_with_exit_code_1_without_a_traceback_or_password(new_home, command):
     completed = invoke(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
