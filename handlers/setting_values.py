@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 _RATE = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)")
@@ -63,6 +64,22 @@ def fault_of_database_url(url: str) -> str | None:
     return None if fault is None else f"cannot be used: {fault}"
 
 
+def is_http_url(text: str) -> bool:
+    """True for an http or https URL with a host, without spaces."""
+    try:
+        parts = urlsplit(text)
+        has_valid_port = parts.port != 0
+    except ValueError:
+        return False
+    is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and has_valid_port
+    return is_complete and text.isprintable() and " " not in text
+
+
+def is_base_url(text: str) -> bool:
+    """True for an http or https URL that ends in the path of the API, so that it has no query and no fragment."""
+    return is_http_url(text) and urlsplit(text).path.rstrip("/").endswith("/v2") and not {"?", "#"} & set(text)
+
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -84,4 +101,9 @@ def client_host(host: str) -> str:
 
 def ports_of(value: str) -> frozenset[int] | None:
     """The ports of a list separated by commas; None for `any`. Raises ValueError."""
-    return None if value == "any" else frozenset(int(port) for port in value.split(","))
+    if value == "any":
+        return None
+    ports = frozenset(int(port) for port in value.split(","))
+    if not all(0 < port < 65_536 for port in ports):
+        raise ValueError("a port is a number from 1 to 65535")
+    return ports

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from handlers.setting_values import Rate, client_host, fault_of_database_url, is_host, is_port, networks_of, ports_of
+from handlers import setting_values
+from handlers.setting_values import Rate, client_host, is_host, is_port, networks_of, ports_of
 
 PREFIX = "LOYALTY_"
 _HOME = Path(".loyalty")
@@ -25,10 +25,6 @@ class SettingError(ValueError):
 
 
 # The functions below read, or only check, the text of a variable; they raise SettingError.
-def _text(value: str) -> str:
-    return value
-
-
 def _directory(value: str) -> Path:
     path = Path(value).expanduser()
     if os.path.exists(path) and not os.path.isdir(path):
@@ -72,16 +68,21 @@ def _switch(value: str) -> bool:
 
 
 def _database_url(value: str) -> str:
-    fault = fault_of_database_url(value)
+    fault = setting_values.fault_of_database_url(value)
     if fault is not None:
         raise SettingError(fault)
     return value
 
 
 def _http_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not setting_values.is_http_url(value):
         raise SettingError(f"must be an http or https URL, not {value!r}")
+    return value.rstrip("/")
+
+
+def _base_url(value: str) -> str:
+    if not setting_values.is_base_url(value):
+        raise SettingError(f"must be an http or https URL ending in /v2, such as https://a.example/v2, not {value!r}")
     return value.rstrip("/")
 
 
@@ -110,11 +111,9 @@ def _bind(value: str) -> str:
 
 def _ports(value: str) -> str:
     try:
-        ports = ports_of(value.lower())
+        ports_of(value.lower())
     except ValueError:
-        ports = frozenset({0})
-    if ports is not None and not all(0 < port < 65_536 for port in ports):
-        raise SettingError(f"must be ports from 1 to 65535, separated by commas, or any, not {value!r}")
+        raise SettingError(f"must be ports from 1 to 65535, separated by commas, or any, not {value!r}") from None
     return value.lower()
 
 
@@ -165,7 +164,7 @@ class Settings:
         _whole(1, 64), 4, "Calls that a server process handles at once, each with a database connection of its own."
     )
     base_url: str = _setting(
-        _http_url,
+        _base_url,
         "",
         "URL under which clients reach the API, with its `/v2`; set it if a proxy is in front of the server.",
         documented_default="`http://HOST:PORT/v2`",
@@ -230,10 +229,10 @@ class Settings:
     lock_timeout_ms: int = _setting(
         _whole(0, 3_600_000), 10_000, "Milliseconds that a statement waits for a lock; 0 means without end."
     )
-    token_issuer: str = _setting(_text, "loyalty-server", "Issuer (`iss`) of the access tokens that the server makes.")
-    token_audience: str = _setting(_text, "loyalty-server", "Audience (`aud`) of the access tokens that it accepts.")
+    token_issuer: str = _setting(str, "loyalty-server", "Issuer (`iss`) of the access tokens that the server makes.")
+    token_audience: str = _setting(str, "loyalty-server", "Audience (`aud`) of the access tokens that it accepts.")
     external_issuer: str = _setting(
-        _text,
+        str,
         "",
         "Issuer (`iss`) of another token service, whose tokens the server also accepts.",
         documented_default="none",
@@ -245,7 +244,7 @@ class Settings:
         documented_default="none",
     )
     external_audience: str = _setting(
-        _text,
+        str,
         "",
         "Audience (`aud`) that the tokens of that service must have.",
         documented_default="`LOYALTY_TOKEN_AUDIENCE`",

@@ -150,19 +150,25 @@ def test_the_command_playground_warns_if_no_server_responds(site):
 
 
 def test_a_wrong_base_path_is_reported(site, carla):
-    for path in ("", "/v1"):
-        address = f"{site.server.url}{path}"
-        playground = invoke(
-            site.home, "playground", "--organization", "1", "--no-browser", "--base-url", address, **DIRECT
-        )
-        assert f"Warning: a server responds at {address}, and has no API there" in playground.stderr
-        completed = invoke(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
-        assert completed.returncode == 1
-        assert f"a server responds at {address}, and has no API there" in completed.stderr
-        assert f"such as {site.server.url}/v2" in completed.stderr
-        doctor = invoke(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
-        assert doctor.returncode == 1
-        assert f"BAD  server: a server responds at {address}, and has no API there" in doctor.stdout
+    address = f"{site.server.url}/other/v2"
+    playground = invoke(site.home, "playground", "--organization", "1", "--no-browser", "--base-url", address, **DIRECT)
+    assert f"Warning: a server responds at {address}, and has no API there" in playground.stderr
+    completed = invoke(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
+    assert completed.returncode == 1
+    assert f"a server responds at {address}, and has no API there" in completed.stderr
+    assert f"such as {site.server.url}/v2" in completed.stderr
+    doctor = invoke(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
+    assert doctor.returncode == 1
+    assert f"BAD  server: a server responds at {address}, and has no API there" in doctor.stdout
+
+
+def test_a_base_url_without_the_path_of_the_api_is_refused(site):
+    completed = loyalty(site.home, "playground", "--no-browser", "--base-url", site.server.url)
+    assert completed.returncode == 2
+    assert completed.stderr == (
+        "Error: LOYALTY_BASE_URL must be an http or https URL ending in /v2, such as https://a.example/v2, "
+        f"not '{site.server.url}'\n"
+    )
 
 
 def test_commands_use_the_management_address_for_pages_and_the_base_url_for_the_api(new_home, migrated_home):
