@@ -303,6 +303,11 @@ def test_the_doctor_reports_an_unknown_setting(shared_home):
     assert "LOYALTY_PROT" in completed.stdout
 
 
+def test_the_doctor_writes_an_ipv6_address_in_brackets(new_home):
+    completed = invoke(new_home, "doctor", LOYALTY_HOST="::1", LOYALTY_PORT="8319")
+    assert "ok   address: [::1]:8319, reached by clients at http://[::1]:8319/v2\n" in completed.stdout
+
+
 def test_the_doctor_reports_a_missing_home_and_creates_none(new_home):
     completed = invoke(new_home, "doctor")
     assert completed.returncode == 1

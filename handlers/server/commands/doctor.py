@@ -67,7 +67,8 @@ def _examine(settings: Settings) -> Iterator[Finding]:
     """Check the settings, the server and the database, one after the other."""
     unknown = unknown_variables(os.environ)
     yield Finding("settings", not unknown, f"not known: {', '.join(unknown)}" if unknown else "all variables are known")
-    yield Finding("address", True, f"{settings.host}:{settings.port}, reached by clients at {settings.public_url}")
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    yield Finding("address", True, f"{host}:{settings.port}, reached by clients at {settings.public_url}")
     yield _examine_server(server_url(settings))
     if settings.database_url:
         from sqlalchemy import make_url
