@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.builders.api import Api, running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, order, running
 from tests.processes.fleet import disposed, kill_database, silent_database, wait_until
-from tests.processes.loyalty import wait_until_stopped
+from tests.processes.loyalty import invoke, wait_until_stopped
 from tests.processes.standby import PRIMARY, standby_of
 
 
@@ -142,6 +143,77 @@ def test_reports_read_the_replica(shop: Shop, standby: Engine) -> None:
     top = shop.administration.get("/reports/top-members", **moments)["results"]
     assert [(result["key"], result["amount"]) for result in top] == [(member, 7)]
     assert (count_reads("replica"), count_reads("primary")) == (before[0] + 1, before[1])
+
+
+def test_a_server_on_a_standby_reads_and_refuses_writes(servers: Servers, shop: Shop, standby: Engine) -> None:
+    member = shop.member()
+    with disposed(create_engine(servers.settings.database_url, threads=1)) as primary, primary.connect() as db:
+        position = replication.position(db)
+    with standby.connect() as db:
+        assert replication.has_reached(db, position, 60)
+    with running_api(replace(servers.settings, database_url=servers.settings.read_database_url)) as api:
+        integration = replace(shop.integration, app=api.app)
+        assert integration.get(f"/members/{member}") == shop.integration.get(f"/members/{member}")
+        refusals = [
+            integration.request("POST", path, body)
+            for path, body in (
+                ("/members", {"loyaltyMemberId": "new"}),
+                ("/events/track", {"events": [order(member, 10)]}),
+            )
+        ]
+    assert {(reply.status, reply.json["type"]) for reply in refusals} == {(503, "/problems/unavailable")}
+    assert count_members(shop) == 1
+
+
+def findings_of_doctor(settings: Settings, home: Path, **urls: str) -> dict[str, str]:
+    """The lines of `loyalty doctor` about the replica and the connection to the primary, by subject."""
+    variables = {
+        "LOYALTY_DATABASE_URL": settings.database_url,
+        "LOYALTY_READ_DATABASE_URL": settings.read_database_url,
+        **urls,
+    }
+    lines = invoke(home, "doctor", **variables).stdout.splitlines()
+    subjects = {line[5:].partition(": ")[0]: line[:5] + line[5:].partition(": ")[2] for line in lines}
+    return {subject: line for subject, line in subjects.items() if "replica" in subject or subject == "connection"}
+
+
+class TestTheDoctor:
+    def test_reports_a_replica_that_has_all_changes(self, servers: Servers, shop: Shop) -> None:
+        shop.member()
+        findings = findings_of_doctor(servers.settings, servers.standby_home)
+        assert findings["replica"].startswith("ok   postgresql://")
+        assert findings["replica connection"].startswith("ok   PostgreSQL ")
+        assert findings["replica schema"] == "ok   up to date"
+        assert findings["replica lag"] == "ok   none, it has all changes of the database"
+
+    def test_reports_a_replica_that_is_behind(self, servers: Servers, shop: Shop, standby: Engine) -> None:
+        execute(standby, "SELECT pg_wal_replay_pause()")
+        shop.member()
+        try:
+            findings = findings_of_doctor(servers.settings, servers.standby_home)
+        finally:
+            execute(standby, "SELECT pg_wal_replay_resume()")
+        assert re.fullmatch(r"BAD  it lacks changes, the last one that it has is \d+ s old", findings["replica lag"])
+
+    def test_reports_a_replica_that_cannot_be_reached(self, servers: Servers) -> None:
+        absent = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
+        findings = findings_of_doctor(servers.settings, servers.standby_home, LOYALTY_READ_DATABASE_URL=absent)
+        assert findings["replica"] == "ok   postgresql://nobody:***@127.0.0.1:1/loyalty"
+        assert re.fullmatch("BAD  .*Connection refused", findings["replica connection"])
+        assert "replica lag" not in findings
+
+    def test_reports_a_replica_that_lacks_the_schema(self, servers: Servers) -> None:
+        other = servers.settings.database_url.replace("/loyalty?", "/postgres?")
+        findings = findings_of_doctor(servers.settings, servers.standby_home, LOYALTY_READ_DATABASE_URL=other)
+        assert findings["replica schema"].startswith("BAD  lacks 1000, ")
+        assert findings["replica lag"] == "ok   unknown, it is not a standby"
+
+    def test_reports_a_primary_that_is_a_standby(self, servers: Servers) -> None:
+        standby_url = servers.settings.read_database_url
+        findings = findings_of_doctor(servers.settings, servers.standby_home, LOYALTY_DATABASE_URL=standby_url)
+        assert re.fullmatch(r"BAD  PostgreSQL \S.*, which accepts only reads", findings["connection"])
+        assert findings["replica schema"] == "ok   up to date"
+        assert "replica lag" not in findings
 
 
 def test_the_primary_serves_while_the_replica_is_unavailable(shop: Replicated, monkeypatch) -> None:

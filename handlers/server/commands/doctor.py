@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,8 +24,11 @@ from persistence import embedded
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+    from sqlalchemy.exc import DBAPIError
 
 _MIN_POSTGRESQL_VERSION = 150_000
+# A replica that has not replayed a change after this time is behind.
+_REPLICA_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Finding:
 def doctor(as_json: bool) -> None:
     """Print what is configured, and whether it works.
 
-    Looks at the settings, the database and its schema; exit code 1 if something is wrong.
+    Looks at the settings, the database, its schema and its replica; exit code 1 if something is wrong.
     """
     findings = list(_examine(load_settings()))
     if as_json:
@@ -71,10 +74,7 @@ def _examine(settings: Settings) -> Iterator[Finding]:
     yield Finding("address", True, f"{host}:{settings.port}, reached by clients at {settings.public_url}")
     yield _examine_server(server_url(settings))
     if settings.database_url:
-        from sqlalchemy import make_url
-
-        url = make_url(settings.database_url).render_as_string(hide_password=True)
-        yield Finding("database", True, url)
+        yield Finding("database", True, _url_without_password(settings.database_url))
         yield from _examine_database(settings)
         return
     description = embedded.describe(settings.home)
@@ -102,39 +102,104 @@ def _examine_server(url: str) -> Finding:
 
 
 def _examine_database(settings: Settings) -> Iterator[Finding]:
-    from sqlalchemy import text
-    from sqlalchemy.exc import OperationalError
+    """Check the database, and the read replica if there is one."""
+    from sqlalchemy.exc import DBAPIError
 
     with command_engine(settings) as engine:
         try:
-            with engine.connect() as db:
-                version = db.execute(text("SELECT current_setting('server_version_num')::int")).scalar_one()
-                name = db.execute(text("SELECT current_setting('server_version')")).scalar_one()
-                is_read_only = db.execute(text("SHOW transaction_read_only")).scalar_one() == "on"
-        except OperationalError as error:
-            yield Finding("connection", False, str(error.orig).strip().partition("\n")[0])
-            return
-        is_recent = version >= _MIN_POSTGRESQL_VERSION
-        detail = f"PostgreSQL {name}" + ("" if is_recent else ", 15 or later is needed")
-        detail += ", which accepts only reads" if is_read_only else ""
-        yield Finding("connection", is_recent and not is_read_only, detail)
-        yield from _examine_schema(engine)
+            yield _examine_connection(engine, is_replica=False)
+            yield from _examine_schema(engine)
+        except DBAPIError as error:
+            yield Finding("connection", False, _first_line(error))
+        if settings.read_database_url:
+            yield from _examine_replica(settings, engine)
+
+
+def _examine_connection(engine: Engine, *, is_replica: bool) -> Finding:
+    """Check the version of PostgreSQL, and whether the primary accepts writes; raises DBAPIError."""
+    from sqlalchemy import text
+
+    with engine.connect() as db:
+        version = db.execute(text("SELECT current_setting('server_version_num')::int")).scalar_one()
+        name = db.execute(text("SELECT current_setting('server_version')")).scalar_one()
+        is_read_only = db.execute(text("SHOW transaction_read_only")).scalar_one() == "on"
+    is_recent = version >= _MIN_POSTGRESQL_VERSION
+    detail = f"PostgreSQL {name}" + ("" if is_recent else ", 15 or later is needed")
+    if is_replica:
+        return Finding("replica connection", is_recent, detail)
+    detail += ", which accepts only reads" if is_read_only else ""
+    return Finding("connection", is_recent and not is_read_only, detail)
 
 
 def _examine_schema(engine: Engine) -> Iterator[Finding]:
     from sqlalchemy import text
 
+    fault = _schema_fault(engine, remedy=": run `loyalty migrate`")
+    yield Finding("schema", fault is None, fault or "up to date")
+    if fault is None:
+        with engine.connect() as db:
+            number = db.execute(text("SELECT count(*) FROM organizations")).scalar_one()
+        yield Finding("organizations", True, str(number))
+
+
+def _schema_fault(engine: Engine, *, remedy: str = "") -> str | None:
+    """The reason why this version cannot use the schema of a database, and how to migrate it; None if it can."""
     from persistence import schema
 
     try:
         pending_migrations = schema.pending(engine)
     except schema.SchemaError as error:
-        yield Finding("schema", False, str(error))
-        return
-    if pending_migrations:
-        yield Finding("schema", False, f"lacks {', '.join(pending_migrations)}: run `loyalty migrate`")
-        return
-    yield Finding("schema", True, "up to date")
-    with engine.connect() as db:
-        number = db.execute(text("SELECT count(*) FROM organizations")).scalar_one()
-    yield Finding("organizations", True, str(number))
+        return str(error)
+    return f"lacks {', '.join(pending_migrations)}{remedy}" if pending_migrations else None
+
+
+def _examine_replica(settings: Settings, primary: Engine) -> Iterator[Finding]:
+    """Check that the read replica can be reached, has the schema, and has what was committed in the primary."""
+    from sqlalchemy.exc import DBAPIError
+
+    yield Finding("replica", True, _url_without_password(settings.read_database_url))
+    with command_engine(replace(settings, database_url=settings.read_database_url)) as replica:
+        try:
+            yield _examine_connection(replica, is_replica=True)
+            fault = _schema_fault(replica)
+            yield Finding("replica schema", fault is None, fault or "up to date")
+            yield from _examine_lag(primary, replica)
+        except DBAPIError as error:
+            yield Finding("replica connection", False, _first_line(error))
+
+
+def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
+    """Check that a standby has the changes of the primary; raises DBAPIError if the standby cannot be reached."""
+    from sqlalchemy import text
+    from sqlalchemy.exc import DBAPIError
+
+    from persistence import replication
+
+    with replica.connect() as db:
+        if not db.execute(text("SELECT pg_is_in_recovery()")).scalar_one():
+            yield Finding("replica lag", True, "unknown, it is not a standby")
+            return
+        try:
+            with primary.connect() as primary_db:
+                position = replication.position(primary_db)
+        except DBAPIError:
+            # Another finding reports that the primary is unavailable, or is a standby itself.
+            return
+        is_current = replication.has_reached(db, position, _REPLICA_SECONDS)
+        seconds = replication.lag(db)
+    if is_current:
+        yield Finding("replica lag", True, "none, it has all changes of the database")
+    elif seconds:
+        yield Finding("replica lag", False, f"it lacks changes, the last one that it has is {seconds:.0f} s old")
+    else:
+        yield Finding("replica lag", False, "it does not receive the changes of the database")
+
+
+def _first_line(error: DBAPIError) -> str:
+    return str(error.orig).strip().partition("\n")[0]
+
+
+def _url_without_password(url: str) -> str:
+    from sqlalchemy import make_url
+
+    return make_url(url).render_as_string(hide_password=True)
