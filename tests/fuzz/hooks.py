@@ -692,6 +692,7 @@ def _book(body: Body, path: Body) -> None:
     if "tiers" in body:
         body["tiers"] = [WORLD.ids["loyaltyTierId"]] if body.get("tierKeys") or body["tiers"] else []
     body["requiredPointsConfig"] = {"ledgerAccountKey": WORLD.keys["account"]}
+    _whole(body, "assignmentRequiredPoints", "usageRequiredPoints")
     for limit, period in (
         ("maxUsagesPerPeriod", "usagePeriodType"),
         ("maxDiscountPerPeriod", "discountPeriodType"),
