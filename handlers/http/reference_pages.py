@@ -11,6 +11,9 @@ from handlers.http.page_answers import address_of, cached_page, html_page, root_
 from handlers.messages.json_text import encode
 from openapi import asyncapi
 
+# The paths of this server to which documents link.
+_LINKED_PATHS = ("/docs/", "/v2/oauth/token")
+
 
 def add_reference(
     app: flask.Flask, prefix: str, surface: str, document: Mapping[str, Any], surfaces: list[str], base_url: str
@@ -45,16 +48,16 @@ def add_message_reference(app: flask.Flask, base_url: str) -> None:
 
 
 def _with_address(document: Mapping[str, Any], base_url: str) -> dict[str, Any]:
-    """The document with the public address, also in its links to the documentation."""
+    """The document with the public address, also in its links to pages and in the URL of tokens."""
     return {**_with_absolute_links(document, address_of(base_url)), "servers": [{"url": base_url}]}
 
 
 def _with_absolute_links(node: Any, address: str) -> Any:
-    """A copy of a part of a document in which links to the documentation begin with the address."""
+    """A copy of a part of a document in which links to this server begin with the address."""
     if isinstance(node, dict):
         return {name: _with_absolute_links(child, address) for name, child in node.items()}
     if isinstance(node, list):
         return [_with_absolute_links(child, address) for child in node]
     if isinstance(node, str):
-        return f"{address}{node}" if node.startswith("/docs/") else node.replace("](/docs/", f"]({address}/docs/")
+        return f"{address}{node}" if node.startswith(_LINKED_PATHS) else node.replace("](/docs/", f"]({address}/docs/")
     return node

@@ -85,7 +85,10 @@ def test_a_document_that_the_client_has_is_a_304(served):
 
 def test_the_served_document_has_the_public_base_url():
     client, _ = serve(PATHS, site=Site(base_url="https://points.example/api/v2"))
-    assert page(client, "/v2/integration/openapi.json").json["servers"] == [{"url": "https://points.example/api/v2"}]
+    document = page(client, "/v2/integration/openapi.json").json
+    assert document["servers"] == [{"url": "https://points.example/api/v2"}]
+    flows = document["components"]["securitySchemes"]["oauth2"]["flows"]
+    assert flows["clientCredentials"]["tokenUrl"] == "https://points.example/api/v2/oauth/token"
 
 
 @pytest.mark.parametrize(("surface", "other"), [("integration", "administration"), ("administration", "integration")])
