@@ -14,7 +14,7 @@ from domain.triggers import DeliveryFigures
 from handlers import metrics
 from handlers.http.documentation_pages import add_documentation, index_page, not_found_page
 from handlers.http.exchange import Exchange
-from handlers.http.page_answers import SITE, json_page, prefers_html
+from handlers.http.page_answers import SITE, json_page, prefers_html, root_of
 from handlers.http.playground_pages import add_playground
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
 from handlers.http.reference_pages import add_message_reference, add_reference
@@ -97,7 +97,7 @@ def _versions(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 def _index_page(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Response:
     """The page under `/`: HTML for browsers, JSON for other clients."""
-    index = _index(documents, base_path)
+    index = _index(documents, base_path, root_of(site.base_url))
     if prefers_html():
         return index_page(site.base_url, index)
     response = json_page(index)
@@ -105,20 +105,22 @@ def _index_page(documents: Mapping[str, Mapping[str, Any]], base_path: str, site
     return response
 
 
-def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> dict[str, Any]:
+def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str, root: str) -> dict[str, Any]:
+    """The paths of all pages, each below the path `root` of the server."""
+    api = f"{root}{base_path}"
     return {
         "documents": {
-            surface: {"openapi": f"{base_path}/{surface}/openapi.json", "docs": f"{base_path}/{surface}/docs"}
+            surface: {"openapi": f"{api}/{surface}/openapi.json", "docs": f"{api}/{surface}/docs"}
             for surface in documents
         },
-        "webhooks": "/asyncapi.json",
-        "documentation": "/docs",
-        "playground": "/playground",
-        "guide": "/llms.txt",
-        "version": f"{base_path}/version",
-        "health": {"live": "/health/live", "ready": "/health/ready"},
-        "metrics": "/metrics",
-        "keys": "/.well-known/jwks.json",
+        "webhooks": f"{root}/asyncapi.json",
+        "documentation": f"{root}/docs",
+        "playground": f"{root}/playground",
+        "guide": f"{root}/llms.txt",
+        "version": f"{api}/version",
+        "health": {"live": f"{root}/health/live", "ready": f"{root}/health/ready"},
+        "metrics": f"{root}/metrics",
+        "keys": f"{root}/.well-known/jwks.json",
     }
 
 

@@ -91,6 +91,16 @@ def test_the_served_document_has_the_public_base_url():
     assert flows["clientCredentials"]["tokenUrl"] == "https://points.example/api/v2/oauth/token"
 
 
+def test_the_index_has_the_path_of_the_public_base_url():
+    client, _ = serve(PATHS, site=Site(base_url="https://points.example/api/v2"))
+    index = page(client, "/").json
+    assert (index["version"], index["keys"]) == ("/api/v2/version", "/api/.well-known/jwks.json")
+    assert index["documents"]["integration"]["docs"] == "/api/v2/integration/docs"
+    html = page(client, "/", Accept="text/html").content.decode()
+    assert '<a href="/api/health/live">/api/health/live</a>' in html
+    assert "/api/api/" not in html
+
+
 @pytest.mark.parametrize(("surface", "other"), [("integration", "administration"), ("administration", "integration")])
 def test_docs_pages_link_to_each_other_and_load_nothing_from_other_servers(served, surface, other):
     client, _ = served
