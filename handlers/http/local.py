@@ -65,6 +65,11 @@ class LocalApi:
             self._nullable[operation] = frozenset(name for name in names if f"/{name}" not in faulty_pointers)
         return self._nullable[operation]
 
+    def required_fields_of(self, operation: OperationName) -> frozenset[str]:
+        """The names of the fields that an operation's body must have."""
+        faulty_pointers = {fault.pointer for fault in self.faults_of_body(operation, {})}
+        return frozenset(name for name in self.fields_of(operation) if f"/{name}" in faulty_pointers)
+
     def faults_of_body(self, operation: OperationName, body: Any) -> list[FieldFault]:
         """The faults of a body according to its document."""
         faults: list[FieldFault] = []

@@ -91,6 +91,37 @@ def test_only_fields_that_differ_are_changed(engine, api, source, files):
     assert apply(engine, api, target, files).changes == []
 
 
+# A field of a record of each kind, with another value than in the sample.
+CHANGES = {
+    "ledgerAccount/default/default": "name: Points",
+    "loyaltyProgram/default": "description: For all",
+    "loyaltyTier/default/Gold": "minRequiredPoints: 5000",
+    "eventType/app-opened": "name: Opened",
+    "audience/Coffee lovers": "description: Many",
+    "badge/Early bird": "maxAmount: 50",
+    "couponBook/Welcome": "description: Hello",
+    "contentCollection/menu": "description: Cake",
+    "campaign/points": "name: Beans",
+    "mission/tenth-coffee": "goalCount: 12",
+    "referralProgram/bring-a-friend": "maxPerCode: 17",
+    "action/points/0": "priority: 8",
+    "trigger/mailer": "name: Post",
+}
+
+
+def test_fields_that_a_file_leaves_out_keep_their_values(engine, api, files, tmp_path):
+    target = new_organization(engine)
+    apply(engine, api, target, files)
+    texts = export(engine, api, target)
+    folder = tmp_path / "changes"
+    write(folder, {f"{n}.yaml": f"record: {ref}\nfields:\n  {line}\n" for n, (ref, line) in enumerate(CHANGES.items())})
+    outcome = apply(engine, api, target, folder)
+    assert {str(change.ref) for change in outcome.changes} == {*CHANGES}
+    changed_texts = export(engine, api, target)
+    lines = [line for name in texts for line in {*changed_texts[name].splitlines()} - {*texts[name].splitlines()}]
+    assert sorted(lines) == sorted(f"  {line}" for line in CHANGES.values())
+
+
 def test_an_account_may_refer_to_a_tier_that_is_created_after_it(engine, api, files):
     [account] = (files / "ledgerAccount").iterdir()
     tier = "      - loyaltyTierKey: !ref 'loyaltyTier/default/Gold'\n        months: 24"

@@ -157,9 +157,15 @@ class _FileApplication:
         if not differing:
             return
         _refuse_without_name(kind, stored_record, file)
+        body = {**self._required_fields(kind, before), **body}
         answer = self._update(kind, stored_record, file, body, [name for name, _, _ in differing])
         self._outcome.warnings += _warnings_in(answer, file)
         self._outcome.add(Change(file.ref, UPDATE, differing))
+
+    def _required_fields(self, kind: Kind, stored_fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The stored values of the fields that an update must have, in the form of requests."""
+        names = frozenset() if kind.update is None else self._api.required_fields_of((kind.surface, kind.update))
+        return {name: self._records.in_bodies(name, value) for name, value in stored_fields.items() if name in names}
 
     def _update(
         self,
