@@ -18,6 +18,7 @@ from handlers.server.samples.coffee_shop import CoffeeShop
 from handlers.services.organizations.create import create_organization
 from persistence import transactions
 from tests.builders.configuration_files import apply, export, write
+from tests.builders.markdown import DOCS
 
 BADGE, MISSION = "badge/early-bird.yaml", "mission/tenth-coffee.yaml"
 ACTION, EVENT_TYPE = "action/points-0.yaml", "eventType/app-opened.yaml"
@@ -58,7 +59,7 @@ def test_files_of_an_organization_reproduce_its_configuration_in_another(engine,
     assert BOOK in texts[MISSION]
     assert "!ref 'badge/Early bird'" in texts["action/early-bird-0.yaml"]
     assert "secret" not in texts["trigger/mailer.yaml"]
-    assert changes.faults_of_files(api, read_folder(files)) == []
+    assert changes.check_files(api, read_folder(files)) == ([], [])
     target = new_organization(engine)
     first = apply(engine, api, target, files)
     assert first.in_no_file == []
@@ -115,11 +116,27 @@ def test_fields_that_a_file_leaves_out_keep_their_values(engine, api, files, tmp
     texts = export(engine, api, target)
     folder = tmp_path / "changes"
     write(folder, {f"{n}.yaml": f"record: {ref}\nfields:\n  {line}\n" for n, (ref, line) in enumerate(CHANGES.items())})
+    faults, warnings = changes.check_files(api, read_folder(folder))
+    assert faults == []
+    assert "9.yaml, line 2: apply updates mission/tenth-coffee if it exists, and cannot create it without " in str(
+        warnings
+    )
     outcome = apply(engine, api, target, folder)
     assert {str(change.ref) for change in outcome.changes} == {*CHANGES}
     changed_texts = export(engine, api, target)
     lines = [line for name in texts for line in {*changed_texts[name].splitlines()} - {*texts[name].splitlines()}]
     assert sorted(lines) == sorted(f"  {line}" for line in CHANGES.values())
+
+
+def test_the_examples_of_the_page_are_valid(tmp_path):
+    examples = re.findall(r"```yaml\n(.*?)```", (DOCS / "configuration-files.md").read_text(), re.DOTALL)
+    write(tmp_path, {f"{number}.yaml": example for number, example in enumerate(examples)})
+    result = CliRunner().invoke(config, ["validate", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert result.output == (
+        "Warning: 1.yaml, line 2: apply updates badge/early-bird if it exists, and cannot create it without maxAmount, "
+        "active.\n2 records have the form that they need. `plan` checks the references to other records.\n"
+    )
 
 
 def test_an_account_may_refer_to_a_tier_that_is_created_after_it(engine, api, files):
@@ -294,7 +311,7 @@ def test_the_commands_print_json_for_programs(engine, settings, source, tmp_path
 
     exported = run("export", folder, "--organization", source)
     assert exported == {"folder": str(folder), "records": len(list(folder.rglob("*.yaml")))}
-    assert run("validate", folder) == {"records": exported["records"], "faults": []}
+    assert run("validate", folder) == {"records": exported["records"], "faults": [], "warnings": []}
     target = new_organization(engine)
     plan = run("plan", folder, "--organization", target)
     by_record = {change["record"]: change for change in plan["changes"]}

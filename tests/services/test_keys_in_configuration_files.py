@@ -159,7 +159,7 @@ def test_a_file_whose_reference_is_not_its_key_is_refused(files, text, fault):
     (files.folder / "a.yaml").write_text(text)
     with pytest.raises(FaultyFiles, match=f"a.yaml, line 6: externalKey is .*{fault}"):
         files.apply_all()
-    [problem] = changes.faults_of_files(files.api, read_folder(files.folder))
+    [problem], _ = changes.check_files(files.api, read_folder(files.folder))
     assert fault in problem
     assert files.names("badge") == []
 
@@ -229,7 +229,7 @@ def test_files_of_records_with_keys_reproduce_them_in_another_organization(engin
         assert f"{parent}{name}:1" in source.names(name)
     target = Files(engine, local_api, tmp_path)
     target.write(texts)
-    assert changes.faults_of_files(local_api, read_folder(tmp_path)) == []
+    assert changes.check_files(local_api, read_folder(tmp_path)) == ([], [])
     target.apply_all()
     assert target.texts() == texts
     again = target.apply_all()

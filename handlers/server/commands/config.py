@@ -83,20 +83,24 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
 def validate(folder: Path, as_json: bool) -> None:
     """Check the form of the files of a FOLDER.
 
-    It needs no organization and no database, so it cannot check which names exist.
+    It needs no organization and no database, so it cannot check which records exist. Fields that only a new record
+    needs may be missing, with a warning.
     """
-    from handlers.server.configuration_files.changes import faults_of_files
+    from handlers.server.configuration_files.changes import check_files
     from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 
     # The engine never connects, so there need not be a database.
     with _printed_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
         files = read_folder(folder)
         with elapsed_time("Checking"):
-            faults = faults_of_files(_api(engine), files)
+            faults, warnings = check_files(_api(engine), files)
         if faults:
             raise FaultyFiles(faults)
-    values = {"records": len(files), "faults": []}
-    print_result(as_json, values, f"{len(files)} records have the form that they need.")
+    if as_json:
+        print_json({"records": len(files), "faults": [], "warnings": warnings})
+        return
+    _print_warnings(warnings)
+    click.echo(f"{len(files)} records have the form that they need. `plan` checks the references to other records.")
 
 
 @config.command()
@@ -206,8 +210,7 @@ def _print_outcome(outcome: ConfigurationOutcome, creation_word: str, update_wor
             click.echo(
                 f"    {name}: {click.style(to_json(before), fg='red')} -> {click.style(to_json(after), fg='green')}"
             )
-    for warning in outcome.warnings:
-        click.echo(click.style(f"Warning: {warning}.", fg="yellow"))
+    _print_warnings(outcome.warnings)
     counts = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
     click.echo(f"{counts[0]} {creation_word}, {counts[1]} {update_word}, {outcome.unchanged} unchanged.")
     if outcome.in_no_file:
@@ -216,6 +219,11 @@ def _print_outcome(outcome: ConfigurationOutcome, creation_word: str, update_wor
         click.echo(
             f"These records are in no file and stay unchanged: {names}{f' and {more} more' if more > 0 else ''}."
         )
+
+
+def _print_warnings(warnings: list[str]) -> None:
+    for warning in warnings:
+        click.echo(click.style(f"Warning: {warning}.", fg="yellow"))
 
 
 def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:

@@ -216,16 +216,27 @@ class _FileApplication:
         return {name: parent.record[name] for name in kind.parent_path}
 
 
-def faults_of_files(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
-    """The faults of files that can be found without an organization, each with file and line."""
-    faults = []
+def check_files(api: LocalApi, files: Sequence[RecordFile]) -> tuple[list[str], list[str]]:
+    """Find faults and warnings without an organization, each with file and line.
+
+    A file that lacks fields of a new record gets a warning, because the record may exist.
+    """
+    faults, warnings = list[str](), list[str]()
     for file in files:
-        kind = KIND_OF[file.ref.kind]
+        kind, missing_names = KIND_OF[file.ref.kind], list[str]()
         body = {**kind.extra_fields, **_placeholders(file.fields)}
-        body_faults = api.faults_of_body((kind.surface, kind.create), body)
-        faults += [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in body_faults]
+        for fault in api.faults_of_body((kind.surface, kind.create), body):
+            pointer = fault.pointer or ""
+            name = pointer.removeprefix("/")
+            if name in api.fields_of((kind.surface, kind.create)) and name not in body:
+                missing_names.append(name)
+            else:
+                faults.append(f"{file.place(pointer)}: {fault.detail}")
         faults += _faults_of_name(file)
-    return faults
+        if missing_names:
+            creation = f"cannot create it without {', '.join(missing_names)}"
+            warnings.append(f"{file.place('')}: apply updates {file.ref} if it exists, and {creation}")
+    return faults, warnings
 
 
 def _faults_of_name(file: RecordFile) -> list[str]:
