@@ -265,8 +265,9 @@ def test_a_sample_fills_a_test_organization_and_a_reset_empties_it(shared_home, 
     live = str(organization["organizationId"])
     refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
     assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live} is not a test organization\n")
-    reset = invoke(shared_home, "organizations", "reset", live, "--yes")
-    assert (reset.returncode, reset.stderr) == (1, f"Error: The organization {live} is not a test organization.\n")
+    # Without --yes: the command refuses before it asks.
+    reset = invoke(shared_home, "organizations", "reset", live)
+    assert (reset.returncode, reset.stdout, reset.stderr) == (1, "", refusal.stderr)
     filled = invoke(shared_home, "sample", "coffee-shop")
     assert filled.returncode == 0, filled.stderr
     identity = filled.stdout.split()[1]

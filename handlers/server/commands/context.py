@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import DBAPIError
 
+    from domain.organizations import Organization
 
 # The caller of operations in the audit log.
 OPERATOR = "operator"
@@ -168,6 +169,18 @@ def named_organization(db: Connection, name: str) -> int:
         ids = ", ".join(str(organization.organization_id) for organization in matching)
         raise click.ClickException(f"several organizations are called {name}: name one by its id ({ids})")
     return matching[0].organization_id
+
+
+def named_test_organization(db: Connection, name: str) -> Organization:
+    """The test organization with this name or id; refuses a live one."""
+    from domain.organizations import TEST
+    from persistence import organizations
+
+    organization_id = named_organization(db, name)
+    organization = organizations.find(db, organization_id)
+    if organization is None or organization.environment != TEST:
+        raise click.ClickException(f"organization {organization_id} is not a test organization")
+    return organization
 
 
 @contextmanager

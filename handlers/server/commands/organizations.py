@@ -14,7 +14,7 @@ from handlers.server.commands.context import (
     json_option,
     load_settings,
     migrated_engine,
-    named_organization,
+    named_test_organization,
     print_json,
     print_record,
     print_result,
@@ -105,19 +105,15 @@ def reset_organization(name: str, yes: bool, as_json: bool) -> None:
     NAME is its name or its id. All records go but its users and their credentials. It then has the ledger, the
     account and the program of a new organization, with other ids.
     """
-    from domain.test_clocks import NotATestOrganization
     from handlers.services.organizations.reset import reset_organization as reset_records
 
     # A single statement may take long for large organizations.
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
-        organization_id = transactions.run(engine, lambda db: named_organization(db, name))
+        organization_id = transactions.run(engine, lambda db: named_test_organization(db, name).organization_id)
         if not yes:
             click.confirm(f"Remove all records of organization {organization_id}?", abort=True)
-        try:
-            with elapsed_time("Removing"):
-                outcome = transactions.run(engine, lambda db: reset_records(db, organization_id, datetime.now(UTC)))
-        except NotATestOrganization as error:
-            raise click.ClickException(str(error)) from None
+        with elapsed_time("Removing"):
+            outcome = transactions.run(engine, lambda db: reset_records(db, organization_id, datetime.now(UTC)))
     if as_json:
         print_json({"organizationId": organization_id, "removed": outcome.removed, **as_fields(outcome.records)})
         return

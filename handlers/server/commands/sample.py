@@ -10,7 +10,7 @@ from handlers.server.commands.context import (
     json_option,
     load_settings,
     migrated_engine,
-    named_organization,
+    named_test_organization,
     print_json,
 )
 from handlers.server.commands.progress import elapsed_time
@@ -35,7 +35,7 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
     from handlers.http.local import LocalApi
     from handlers.server.samples.coffee_shop import CoffeeShop
     from handlers.services.organizations.create import create_organization
-    from persistence import members, organizations
+    from persistence import members
 
     settings, now = load_settings(), datetime.now(UTC)
     with migrated_engine(settings) as engine:
@@ -46,10 +46,8 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
             if organization is None:
                 target_id, at = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id, now
             else:
-                target_id = named_organization(db, organization)
-                existing = organizations.find(db, target_id)
-                if existing is None or existing.environment != TEST:
-                    raise click.ClickException(f"organization {target_id} is not a test organization")
+                existing = named_test_organization(db, organization)
+                target_id = existing.organization_id
                 if members.find_page(db, target_id, {"limit": 1}).total_count:
                     raise click.ClickException(
                         f"organization {target_id} is not empty: `loyalty organizations reset {target_id}` empties it"
