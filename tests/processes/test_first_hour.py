@@ -110,7 +110,7 @@ def test_the_command_simulate_returns_the_result_of_a_purchase_and_tracks_nothin
     assert [row for row in view["timeline"]["results"] if "order" in row["text"].lower()] == []
     failed = simulate(site, "nobody-has-this", "--total", "1")
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert "There is no member nobody-has-this." in failed.stderr
+    assert failed.stderr == "Error: POST /simulations returned 404: There is no member nobody-has-this.\n"
 
 
 @pytest.mark.parametrize("options", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])

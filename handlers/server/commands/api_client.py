@@ -111,7 +111,7 @@ def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[
         return False, body
     detail = f": {problem['detail']}" if problem.get("detail") else ""
     hint = ""
-    if answer.status_code in (401, 403, 404):
+    if answer.status_code in (401, 403):
         hint = "\nDoes the server at this address use the same database as this command, or is the token another's?"
     raise ApiFailure(f"{method} {path} returned {answer.status_code}{detail}{hint}")
 
