@@ -672,7 +672,10 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
     assert (advance["now"], advance["status"], advance["steps"]) == ("2026-04-03T08:00:00Z", "ready", 0)
     assert "which is after 2026-04-01T00:00:00Z" in clock("advance", "--to", "2026-04-01T00:00:00Z", exit_code=1).stderr
     assert "P1H is not a duration" in clock("advance", "--by", "P1H", exit_code=2).stderr
-    assert "2026-04-03T08:00:00Z" in clock("show").stdout
+    clock_text = clock("show").stdout
+    assert "2026-04-03T08:00:00Z" in clock_text
+    # The advance is finished.
+    assert "target     -\n" in clock_text
     exported = invoke(shared_home, "export", "audit-log", "--organization", name)
     *_, entry = [json.loads(line) for line in exported.stdout.splitlines()]
     assert (entry["operationId"], entry["testClock"]) == ("export", "2026-04-03T08:00:00Z")

@@ -260,10 +260,10 @@ def print_result(as_json: bool, values: Mapping[str, Any], text: str | None = No
 
 
 def print_record(values: Mapping[str, Any]) -> None:
-    """Print names and values in two columns."""
+    """Print names and values in two columns, `-` for None."""
     width = max(map(len, values))
     for key, value in values.items():
-        click.echo(f"{click.style(f'{key:<{width}}', fg='cyan')}  {value}")
+        click.echo(f"{click.style(f'{key:<{width}}', fg='cyan')}  {'-' if value is None else value}")
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
