@@ -123,8 +123,11 @@ def the_organization(engine: Engine, organization: int | None) -> int:
     """The id of the organization, for None that of the only one; refuses None if there are none or several."""
     ids = organization_ids(engine, organization)
     if len(ids) != 1:
-        there = f"there are {len(ids)} organizations: name one by" if ids else "there is none for"
-        raise click.UsageError(f"{there} --organization")
+        if not ids:
+            raise click.UsageError("there is none for --organization")
+        raise click.UsageError(
+            f"there are {len(ids)} organizations: name one by --organization; `loyalty organizations list` lists them"
+        )
     return ids[0]
 
 
