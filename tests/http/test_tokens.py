@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import uuid
@@ -13,12 +14,14 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from sqlalchemy import text
 
 from domain.problems import Unauthorized
 from handlers.services import tokens
 from handlers.services.tokens import Authenticator
 from persistence import transactions
 from tests.builders.api import running_api
+from tests.builders.markdown import DOCS
 from tests.builders.users import Users
 
 CLAIMS = {"sub": "till-4", "organizationId": 7, "roles": ["members:read"], "isAdmin": False}
@@ -145,6 +148,35 @@ def test_the_key_set_verifies_the_servers_tokens(authenticator, issue, settings)
     assert (key["use"], key["alg"], key["kty"]) == ("sig", "ES256", "EC")
     claims = jwt.decode(token, jwt.PyJWK(key), audience=settings.token_audience, issuer=settings.token_issuer)
     assert claims["sub"] == "till-4"
+
+
+def test_the_statements_of_the_page_replace_the_signing_key(settings, engine):
+    page = (DOCS / "operations.md").read_text().split("## The key of tokens", 1)[1].split("\n## ", 1)[0]
+    insertion, update, removal, removal_of_all = re.findall(r"(?:INSERT|UPDATE|DELETE) [^;\"]*?(?=;|\"\n|'\n)", page)
+    assert removal_of_all == "DELETE FROM signing_keys"
+    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with engine.connect() as db:
+
+        def issue():
+            return tokens.issue(db, settings, CLAIMS, 3600, datetime.now(UTC))
+
+        def is_valid(token):
+            return tokens.verified_claims(db, token, settings.token_audience) is not None
+
+        old = issue()
+        db.execute(text(insertion.replace(":'key'", ":key")), {"key": pem.decode()})
+        assert jwt.get_unverified_header(issue()) == jwt.get_unverified_header(old)
+        assert db.execute(text(update)).rowcount == 1
+        new = issue()
+        assert jwt.get_unverified_header(new) != jwt.get_unverified_header(old)
+        assert (is_valid(old), is_valid(new)) == (True, True)
+        db.execute(text(removal))
+        assert (is_valid(old), is_valid(new)) == (False, True)
+        db.execute(text(removal_of_all))
+        assert (is_valid(new), is_valid(issue())) == (False, True)
+        db.rollback()
 
 
 def test_another_process_accepts_a_key_that_was_created_later(settings, engine, issue):
