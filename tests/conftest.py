@@ -6,9 +6,11 @@ run the tests (`pytest -n 2`), each process has its own PostgreSQL.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import gc
 import os
+import resource
 import shutil
 import signal
 import tempfile
@@ -40,6 +42,8 @@ gc.set_threshold(10_000)
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 SLOW_MS = 180_000
+_RESIDENT_PAGES = Path("/proc/self/statm")
+_MUCH_MEMORY = 600_000_000
 # The data need not survive a power cut; autovacuum runs at PostgreSQL's default interval.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum_naptime": "1min"}
 
@@ -122,6 +126,20 @@ def the_collector_sees_all_objects() -> Iterator[None]:
     yield
     gc.unfreeze()
     gc.set_threshold(*thresholds)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def free_memory_is_returned() -> Iterator[None]:
+    """Return free memory to the system after a file if the process has much, so that it stays below a gigabyte.
+
+    It would keep the memory of the largest bodies and applications of all files that it has run.
+    """
+    yield
+    if _RESIDENT_PAGES.exists() and int(_RESIDENT_PAGES.read_text().split()[1]) * resource.getpagesize() > _MUCH_MEMORY:
+        gc.collect()
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 @pytest.fixture(scope="session")
