@@ -333,6 +333,27 @@ class TestLateActivities:
         program.buy(40, externalEventDate=END_OF_QUARTER)
         assert program.lots == {"2027-09-30T22:00:00Z": 40}
 
+    @pytest.mark.parametrize("first", ["2025-04-20T10:00:00Z", "2025-05-21T10:00:00Z"])
+    def test_a_late_activity_restores_the_balance_after_one_that_would_not_have_prevented_the_expiry(
+        self, clock, first
+    ):
+        # After the purchase of 20 May 2025 the balance expires on 20 May 2026, with one of the next day on 21 May.
+        program = Program(clock, expirationPolicies=by_inactivity(rounding="none"))
+        program.buy(500)
+        clock.advance("2026-05-22T10:00:00Z")
+        program.buy(7, externalEventDate=first)
+        assert program.balance == 0
+        program.buy(40, externalEventDate="2026-05-20T09:00:00Z")
+        assert program.lots == {"2027-05-20T09:00:00Z": 500 + 40}
+        assert program.points.verify() == []
+
+    def test_an_activity_long_before_the_expiry_restores_nothing_after_a_later_activity(self, program):
+        program.clock.advance("2026-07-02T10:00:00Z")
+        program.buy(7)
+        # After 12 months without another activity, the balance would have expired with the first quarter of 2026.
+        program.buy(40, externalEventDate="2025-03-20T10:00:00Z")
+        assert program.balance == 7 + 40
+
     def test_a_late_activity_restores_the_balance_after_later_activities(self, program, advance_past_the_end):
         advance_past_the_end("2026-07-02T10:00:00Z")
         program.buy(7)

@@ -139,11 +139,16 @@ class Returns(MissingAmounts):
         )
 
     def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
-        latest = timedelta(days=account.late_activity_days)
+        policy, end_of_balance = account.idle_policy(self.zone), self._end_of_idle(account, wallet_id)
+        if policy is None or end_of_balance is None or end_of_balance <= self.at:
+            # The points would expire again at once, and a later activity could not restore them.
+            return
+        latest, end = timedelta(days=account.late_activity_days), policy.end(None, happened_at)
         for expiry in self._idle_expiries.get((wallet_id, account.ledger_account_id), ()):
             moment = expiry.external_event_date or self.at
-            is_in_time = happened_at < moment and self.at - moment <= latest
-            if is_in_time and self._new_statuses.get(expiry.ledger_transaction_id) != REVERTED:
+            would_prevent = end is not None and happened_at < moment < end
+            is_in_time = self.at - moment <= latest
+            if would_prevent and is_in_time and self._new_statuses.get(expiry.ledger_transaction_id) != REVERTED:
                 self._revert_expiry(account, wallet_id, expiry)
 
     def _revert_expiry(self, account: LedgerAccount, wallet_id: int, expiry: Stored) -> None:
