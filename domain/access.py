@@ -65,7 +65,7 @@ def without_implied_roles(roles: Iterable[str]) -> frozenset[str]:
 
 
 def limit_grant(token_grant: Grant, user_grant: Grant) -> Grant:
-    """The permissions of a token, limited to those that its user has now.
+    """The permissions of a token, limited to the current permissions of its user.
 
     The result exceeds neither the grant of the token nor the grant of the user.
     """
@@ -109,10 +109,12 @@ def _implied(grant: Grant) -> frozenset[str]:
 
 
 def _read(role: str) -> str:
+    """The role `x:read` for the role `x:write` or `x:read`."""
     return role.replace(":write", ":read")
 
 
 def _write(role: str) -> str:
+    """The role `x:write` for the role `x:write` or `x:read`."""
     return role.replace(":read", ":write")
 
 

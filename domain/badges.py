@@ -96,7 +96,7 @@ class BadgeLimit(Conflict, title="The member would hold more of the badge than a
 
 
 class InsufficientBadges(Conflict, title="The member holds too few of the badge"):
-    """The member holds less of the badge than is to be taken away."""
+    """The member holds less of the badge than the amount to take away."""
 
 
 class BadgeTrackingReverted(Conflict, title="The badge tracking has already been reverted"):
@@ -126,7 +126,10 @@ class BadgeGrant:
 
 @dataclass(frozen=True, slots=True)
 class BadgeChanges:
-    """Changes to be stored: balances, new trackings, and stored trackings whose reversal or missing amount changed."""
+    """Changes to be stored: balances by place, new trackings, and changed stored trackings.
+
+    A stored tracking changes if it is reverted, or if its missing amount is repaid.
+    """
 
     balances: Mapping[Place, int]
     trackings: tuple[BadgeTracking, ...]
@@ -240,12 +243,12 @@ class BadgeBalances:
         return sorted(trackings, key=lambda tracking: tracking.badge_tracking_id, reverse=True)
 
     def take_new_trackings(self) -> list[BadgeTracking]:
-        """Return the trackings of `assign`, `unassign` and `revert` since the last call, without those of `reverse`."""
+        """Return the trackings of `assign`, `unassign` and `revert` that it has not returned yet; none of `reverse`."""
         new_trackings, self._new_trackings = self._new_trackings, []
         return new_trackings
 
     def drain(self) -> BadgeChanges:
-        """Return the changes since the last call, which count as stored from now on."""
+        """Return the changes that this method has not returned yet; the caller stores them."""
         changes = BadgeChanges(
             balances={place: self._balances[place] for place in sorted(self._changed_places)},
             trackings=tuple(self._trackings[tracking_id] for tracking_id in self._new_ids),
@@ -287,7 +290,7 @@ class BadgeBalances:
         return tracking
 
     def _check_change(self, member_id: int, badge: Badge, amount: int) -> None:
-        """Refuse a decrease below 0 or an increase above the maximum; a lowered maximum may be below the balance."""
+        """Refuse a decrease below 0 or an increase above the maximum; a balance above the maximum may decrease."""
         balance = self.balance(member_id, badge.badge_id)
         if amount > 0 and balance + amount > badge.max_amount:
             raise BadgeLimit(f"The member holds {balance} of at most {badge.max_amount} of the badge {badge.name}.")
@@ -297,7 +300,7 @@ class BadgeBalances:
             )
 
     def _repayments_by(self, tracking: BadgeTracking) -> dict[int, int]:
-        """The amounts that a revert of the tracking repays of the missing amounts of later reversals, by their ids."""
+        """The missing amounts of later reversals that a revert of the tracking repays, by the ids of the reversals."""
         amount, repayments = -tracking.amount_assigned, {}
         for later_id in sorted(self._trackings):
             later = self._trackings[later_id]

@@ -32,7 +32,7 @@ _PAYMENT = [name for name in PAYMENT.fields if name not in ("memberInfo", "produ
 
 
 def event_variable(event: IncomingEvent, key: str, at: datetime) -> dict[str, Any]:
-    """`event`: the tracked event, which happened `at` this moment."""
+    """The variable `event`: the event, which happened `at` this moment."""
     return {
         "loyaltyEventKey": key,
         "eventType": event.event_type,
@@ -46,7 +46,7 @@ def event_variable(event: IncomingEvent, key: str, at: datetime) -> dict[str, An
 
 
 def order_variable(order: Order | None, items: tuple[OrderItem, ...]) -> dict[str, Any] | None:
-    """`order`: the purchase order that the event is about, null for other events."""
+    """The variable `order`: the purchase order that the event is about; None for other events."""
     if order is None:
         return None
     variable: dict[str, Any] = {name: getattr(order, field) for name, field in _ORDER}
@@ -62,7 +62,10 @@ def _tender_variable(payment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def payment_variable(payload: Mapping[str, Any] | None, default_currency: str | None) -> dict[str, Any] | None:
-    """`payment`: the confirmed payment of the payload, in the default currency unless it names one; else null."""
+    """The variable `payment`: the confirmed payment of the payload; None if the payload has none.
+
+    A payment without a currency gets the default one.
+    """
     payment = (payload or {}).get("payment")
     if payment is None:
         return None
@@ -76,7 +79,10 @@ def payment_variable(payload: Mapping[str, Any] | None, default_currency: str | 
 
 
 def member_variable(member: Member | None, orders: EarlierOrders = NO_ORDERS) -> dict[str, Any] | None:
-    """`member` or `sponsor`; null without a sponsor. `orders` are needed only if an expression reads them."""
+    """The variable `member` or `sponsor`; None if the event has no sponsor.
+
+    `orders` are the member's earlier orders, needed only if an expression reads them.
+    """
     if member is None:
         return None
     variable: dict[str, Any] = {name: getattr(member, field) for name, field in _MEMBER}
@@ -87,7 +93,7 @@ def member_variable(member: Member | None, orders: EarlierOrders = NO_ORDERS) ->
 
 
 def balances_by_name(session: LedgerSession, wallet_id: int, accounts: Iterable[LedgerAccount]) -> dict[str, Decimal]:
-    """`balances`: the spendable amount of each account, by its key and by its alias."""
+    """The variable `balances`: the spendable amount of each account, by its key and by its alias."""
     return {
         name: session.holding(wallet_id, account.ledger_account_id).current
         for account in accounts
@@ -97,7 +103,7 @@ def balances_by_name(session: LedgerSession, wallet_id: int, accounts: Iterable[
 
 
 def spend_of(order: Order | None, payment: Mapping[str, Any] | None) -> Decimal | None:
-    """The amount that `minSpendValue` is compared with: the total of the order, or else of the payment."""
+    """The amount that `minSpendValue` is compared with: the total of the order, or else of the payment; else None."""
     if order is not None:
         return order.total
     return None if payment is None else Decimal(payment["total"])
@@ -172,9 +178,9 @@ class EventFacts:
 
 
 class Performed(NamedTuple):
-    """The result of an effect: its amount and worth in money, None without, and further fields of the response.
+    """The result of an effect: its amount and worth in money, if any, and further fields of the response.
 
-    `refusal` is the reason why a part of the amount was not executed.
+    `refusal` is the reason why a part of the amount was not executed; None if all of it was.
     """
 
     amount: Decimal | None = None

@@ -214,7 +214,7 @@ class Evaluator:
     def _note_error(
         self, campaign: CompiledCampaign, action: CompiledAction, message: str, at: tuple[int, int] | None
     ) -> None:
-        """Report an error of an action's rule; `at` is the place of the failing part in the text, if it is known."""
+        """Report an error of an action's rule; `at` is the place of the failing part in the text, None if unknown."""
         if len(self._evaluation.errors) < MAX_ERRORS:
             error = RuleError(campaign.campaign.campaign_id, action.action.action_id, message, at)
             self._evaluation.errors.append(error)
@@ -226,7 +226,7 @@ class Evaluator:
         computed: Sequence[ComputedEffect],
         won: WonItems | None = None,
     ) -> None:
-        """Run the effects of an action whose rule holds; with `won`, its discounts apply only to the items it won.
+        """Run the effects of an action whose rule holds; with `won`, discounts apply only to the items that it has.
 
         If the campaign is re-evaluated on returns, record what each effect granted, for a later partial return.
         """
@@ -295,6 +295,7 @@ class Evaluator:
         effect: ComputedEffect,
         effect_result: Done,
     ) -> None:
+        """Add the outcome of an effect to the evaluation."""
         self._evaluation.effects.append(
             EffectOutcome(
                 campaign=campaign.campaign,
@@ -317,6 +318,7 @@ class Evaluator:
         return EVALUATED if self._explaining else AUTHORIZED if self._authorizing else EXECUTED
 
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
+        """In a dry run, report why the rule of an action does not hold."""
         if self._explaining and action.node is not None:
             trace = self._explain_node(action.node, campaign.zone)
             trace_reason = reason(trace)
@@ -330,7 +332,7 @@ class Evaluator:
             self._explain(campaign, action.action, False, why, trace if self._tracing else None)
 
     def _trace(self, campaign: CompiledCampaign, action: CompiledAction) -> Mapping[str, Any] | None:
-        """The value of every part of the action's rule, if a trace is requested."""
+        """The value of every part of the action's rule; None if no trace is requested or the action has no rule."""
         if not (self._explaining and self._tracing) or action.node is None:
             return None
         return self._explain_node(action.node, campaign.zone)
@@ -351,6 +353,6 @@ class Evaluator:
         why: Reason | None = None,
         trace: Mapping[str, Any] | None = None,
     ) -> None:
-        """In a dry run, report whether and why a campaign (`action` None) or an action applies."""
+        """In a dry run, report whether and why an action applies, or the whole campaign if `action` is None."""
         if self._explaining:
             self._evaluation.explanations.append(Explanation(campaign.campaign, action, is_applied, why, trace))

@@ -122,7 +122,8 @@ class EffectGrant:
     `place` is the effect's place in the action. `transaction_number` is the number of a mint among the transactions of
     the event, with which its key ends; None for a discount. The effect's counts on limits are the counts of the event
     from position `from_count` up to, but not including, `to_count`. `qualifying` are the qualifying points of a mint,
-    None if its amount qualifies; `items` are the items that a discount was limited to, None if it was not.
+    None if its amount qualifies. `items` are the positions of the items that a discount was limited to, None if it was
+    not limited.
     """
 
     place: int

@@ -1,6 +1,7 @@
-"""Re-evaluation after a partial return: evaluates on the rest of the order the actions that granted something for it.
+"""Re-evaluation after a partial return of an order, on the items that the member kept.
 
-These actions are stored with the event, so that later changes of the campaign do not matter.
+It evaluates the actions that granted something for the order again. These actions are stored with the event, so that
+later changes of the campaign do not matter.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ def reevaluate(
 ) -> Reevaluation:
     """Evaluate again the actions that granted something, on the rest of an order, in their original sequence.
 
-    `facts` are the facts of the event, with the rest of the order as variables and basket. `item_positions` has
-    the position of each of its items in the whole order.
+    `facts` are the facts of the event, with the rest of the order as variables and basket. `item_positions` has for
+    each remaining item its position in the original order.
     """
     reevaluation, budget = Reevaluation(), Budget(EVENT_COST, deadline)
     # Balances of zero are not stored.
@@ -157,11 +158,15 @@ def _holds(
 def _take_discount(
     computed: ComputedEffect, grant: EffectGrant, basket: Basket, item_positions: Sequence[int]
 ) -> Decimal:
-    """Take the grant's discount off the basket of the remaining order; return its amount, at most what was granted."""
+    """Take the grant's discount off the basket of the remaining order; return its amount, at most what was granted.
+
+    `item_positions` has for each remaining item its position in the original order. `grant.items` has the positions in
+    the original order to which the discount was limited, None if it was not limited.
+    """
     discount = basket.discount(computed.terms)
     if grant.items is not None:
         discount = basket.part(
-            discount, [item_positions.index(place) for place in grant.items if place in item_positions]
+            discount, [item_positions.index(position) for position in grant.items if position in item_positions]
         )
     discount = basket.cut(discount, min(discount.amount, grant.amount))
     basket.take(discount)

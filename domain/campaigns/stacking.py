@@ -42,7 +42,10 @@ class Stacking:
 
 
 def stacking_of(action: Action, groups: Mapping[str, StackingGroup]) -> Stacking | None:
-    """The group of an action; None if it has none, or its stacking group is inactive."""
+    """The exclusive group of an action, or else its stacking group.
+
+    None if the action has neither, or if its stacking group is missing from `groups` or inactive.
+    """
     if action.exclusive_group is not None:
         return Stacking(action.exclusive_group)
     group = None if action.stacking_group_key is None else groups.get(action.stacking_group_key)
@@ -52,9 +55,9 @@ def stacking_of(action: Action, groups: Mapping[str, StackingGroup]) -> Stacking
 
 
 class Bid(NamedTuple):
-    """The gift of an action in a contest: its worth in money, and the discount that each effect would give now.
+    """The bid of an action in a contest: the worth in money of all its effects, and the discount of each effect.
 
-    The discount of an effect of another kind is None.
+    The discount of an effect that gives no discount is None.
     """
 
     action: Action
@@ -94,9 +97,10 @@ class WonItems(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a contest, in which a bid is known by its position.
+    """The result of a contest; bids are identified by their positions.
 
-    `won` has the items that each winner won, None for the whole order; `beaten` has the winner that beat another bid.
+    `won` has the items that each winner has won, None for the whole order. `beaten` has for each other bid the winner
+    that beat it.
     """
 
     won: Mapping[int, frozenset[int] | None]
@@ -104,7 +108,7 @@ class Verdict:
 
 
 def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
-    """The verdict on bids in the order of evaluation: of bids with the same worth, the first one wins."""
+    """The verdict on bids, which are in the order of evaluation: the first of several bids with the same worth wins."""
     won: Mapping[int, frozenset[int] | None] = {}
     if stacking.scope == PER_ITEM:
         won = _winners_of_items(stacking, bids)
@@ -116,7 +120,7 @@ def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
 
 
 def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, frozenset[int] | None]:
-    """The winners by the items that they win; empty if no bid is about items."""
+    """The items that each winner wins, by the position of its bid; empty if no bid is about items."""
     items: dict[int, set[int]] = {}
     for index in sorted(set().union(*(bid.items for bid in bids))):
         worths = {position: worth for position, bid in enumerate(bids) if (worth := bid.worth_of(index))}
@@ -126,7 +130,10 @@ def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, froz
 
 
 def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
-    """The position of the winner; a bid worth nothing wins only if no bid is worth more."""
+    """The position of the winner; `worths` has the worth of each bid by its position.
+
+    With the mode FIRST the first bid wins; with another mode a bid worth nothing wins only if all are.
+    """
     if stacking.mode == FIRST:
         return min(worths)
     candidates = {position: worth for position, worth in worths.items() if worth} or worths
@@ -135,7 +142,7 @@ def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
 
 
 def _beater(bid: Bid, won: Mapping[int, Collection[int] | None], bids: Sequence[Bid]) -> int:
-    """The winner that beat a bid: the one that won the item on which the bid has the largest discount."""
+    """The position of the winner that won the item on which the beaten `bid` has the largest discount."""
 
     def lost_discount(position: int) -> Decimal:
         items = won[position]

@@ -45,7 +45,7 @@ def warnings_of(
 
 
 def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
-    """The warnings about the rule and the effects of an action; none if it can no longer be compiled."""
+    """The warnings about the rule and the effects of an action; empty if the stored action no longer compiles."""
     if action.fault is not None:
         return []
     record = action.action
@@ -69,7 +69,10 @@ def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
 
 
 def warnings_of_mission(mission: Mission) -> list[ExpressionWarning]:
-    """The warnings about the count expression of a mission; none if there is none, or it can no longer be compiled."""
+    """The warnings about the count expression of a mission.
+
+    Empty if the mission has no count expression, or if the stored one no longer compiles.
+    """
     sources: Sources = ()
     if mission.count_expression is not None:
         try:
@@ -85,6 +88,6 @@ def _reads_of_now(node: Node) -> Iterator[Fault]:
         case FunctionCall(target=Identifier(name="now"), function=name) if name in _READS_OF_CALENDAR:
             yield Fault(_ADVICE, node.start, node.end, NOW_IN_CONDITION)
     for part in parts(node):
-        # Inside a macro whose variable is called `now`, it is another variable.
+        # Inside a macro whose variable is called `now`, the name is that variable.
         if not (isinstance(node, Macro) and node.variable == "now" and part is not node.target):
             yield from _reads_of_now(part)

@@ -16,7 +16,10 @@ _ONE_DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A field to sort by: one of the record, or of `attrs` with its type (None if it is not declared)."""
+    """A field to sort by: a field of the record, or a field of `attrs` with its `type`.
+
+    `type` is None for a field of the record, and for a field whose type the collection does not declare.
+    """
 
     field: str
     descending: bool
@@ -37,7 +40,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search of one locale and status of a collection."""
+    """A search of one locale and status of a collection.
+
+    `words` are all required. `facets` has for each field the texts of which a document must have one. Pages are counted
+    from 0.
+    """
 
     collection: ContentCollection
     locale: str
@@ -67,7 +74,7 @@ class SearchReader:
         self._faults.append(FieldFault(detail, parameter=parameter[:100]))
 
     def sort(self, text: str | None) -> tuple[SortKey, ...]:
-        """The sort keys of a text `field:direction,...`; none for None."""
+        """The sort keys of a text `field:direction,...`; no keys for None."""
         keys = []
         for part in (text or "").split(",") if text else ():
             name, _, direction = part.partition(":")
@@ -81,7 +88,10 @@ class SearchReader:
         return tuple(keys)
 
     def facets(self, pairs_by_field: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, tuple[str, ...]]:
-        """The values to filter by, by field; the argument has (parameter, value) pairs by field."""
+        """The texts to filter by, for each field: a document must have one of them.
+
+        `pairs_by_field` has for each field its values as sent, as pairs (parameter of the request, value).
+        """
         facets: dict[str, tuple[str, ...]] = {}
         for name, pairs in pairs_by_field.items():
             if not self._collection.declares(name):
@@ -92,7 +102,11 @@ class SearchReader:
         return facets
 
     def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
-        """The texts that match a value of a facet; a number also, or only, in its canonical form."""
+        """The texts that match a value of a facet, in most cases only the value as sent.
+
+        For a number field it is the canonical form of the number. For a field without a declared type it is the value
+        as sent and, if that is a number, also its canonical form.
+        """
         kind = self._collection.type_of(name)
         if len(value) > LONGEST_TEXT:
             self.fault(parameter, f"{name} is compared with {len(value)} characters: send at most {LONGEST_TEXT}.")
@@ -110,7 +124,10 @@ class SearchReader:
         return [value]
 
     def ranges(self, ends_by_field: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Bounds, ...]:
-        """The bounds of fields. `ends_by_field` has a pair (parameter, text) by field and then by `min` or `max`."""
+        """The bounds of each field; fields with a fault are left out.
+
+        `ends_by_field` has for each field its ends by `min` and `max`, each as a pair (parameter, text).
+        """
         ranges = []
         for name, ends in ends_by_field.items():
             if not self._collection.declares(name):

@@ -1,4 +1,4 @@
-"""Points of coupons: the price of an assignment or a use is charged, and returned when it is reverted."""
+"""Points of coupons: an assignment or a use charges its price, and its revert returns the points."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -41,8 +41,8 @@ class UsageDetails:
 class PointsCharge:
     """Moves the points of usages in the ledger session of a unit of work.
 
-    `transaction_id` returns the id of the posting at a position, counted from 0. `stored` are the transactions that
-    may be captured or reverted.
+    `transaction_id` returns the id of the posting at a position in the session, counted from 0. `stored` has the stored
+    transactions that may be captured or reverted, by id.
     """
 
     def __init__(
@@ -57,7 +57,10 @@ class PointsCharge:
         self.stored: dict[int, Stored] = {}
 
     def account_of(self, book: CouponBook) -> LedgerAccount | None:
-        """The current account of the book's points, or else the default account of the organization; None for none."""
+        """The current account of the book's points, by default the default account of the organization.
+
+        None if this account does not exist.
+        """
         config = book.required_points_config
         if config:
             account = self._accounts_by_key.get(config["ledgerAccountKey"])
@@ -68,9 +71,11 @@ class PointsCharge:
     def pay(
         self, wallet_id: int, book: CouponBook, price: Decimal, details: UsageDetails, usage_key: str
     ) -> int | None:
-        """Charge `price` points, or those of `details`; return the transaction's id, None if no points move.
+        """Charge a usage; return the id of the transaction, None if no points move.
 
-        Raises the refusals of the ledger, such as InsufficientBalance, and has then changed nothing.
+        Captures the pending burn of `details`, if any, or else charges the `points_override` of `details`, if any, or
+        else `price`. A negative override gives points. Raises the refusals of the ledger, such as InsufficientBalance,
+        and has then changed nothing.
         """
         if details.pending is not None:
             return self._capture(wallet_id, details.pending)
@@ -91,7 +96,10 @@ class PointsCharge:
         return self._transaction_id(position)
 
     def reverse(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:
-        """Revert the points of a usage; None if they were reverted before. Raises the refusals of the ledger."""
+        """Revert the transaction that charged a usage; return the id of the revert, None if it was reverted before.
+
+        Raises the refusals of the ledger.
+        """
         charge = self.stored[ledger_transaction_id]
         if charge.status == REVERTED:
             return None

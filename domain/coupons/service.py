@@ -92,7 +92,7 @@ class CouponService:
             created_at=self._state.at,
             updated_at=self._state.at,
         )
-        member_coupon = self._state.move(member.member_id, coupon, command.amount, ZERO, lot)
+        member_coupon = self._state.move(member.member_id, coupon, command.amount, used_amount=ZERO, lot=lot)
         amounts = _Amounts(
             lot.coupon_lot_id,
             assigned=command.amount,
@@ -195,7 +195,7 @@ class CouponService:
         transaction_id = self._charge.pay(member.wallet_id, book, book.usage_required_points or ZERO, details, key)
         coupon, after = self._state.coupons[lot.coupon_id], lot.after_use(ONE, self._state.at, discounted)
         used_amount = after.amount_used - lot.amount_used
-        member_coupon = self._state.move(member.member_id, coupon, ZERO, used_amount, after)
+        member_coupon = self._state.move(member.member_id, coupon, ZERO, used_amount, lot=after)
         self._state.count_use(member.member_id, book, ONE, discounted or ZERO, self._state.at)
         amounts = _Amounts(
             lot.coupon_lot_id,

@@ -261,7 +261,7 @@ class CouponState(UndoableState):
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
-        """Add to a member's amounts of a coupon, and the sums of coupon and book; `lot` is the changed lot, if any."""
+        """Add to a member's amounts of a coupon and to the sums of coupon and book; store the changed `lot`, if any."""
         if lot is not None:
             self.store_lot(lot)
         before = self.member_coupons.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(

@@ -32,7 +32,7 @@ def count_check(limit: int) -> Callable[[int], None]:
 
 
 def check_unit(name: str) -> None:
-    """Raise EvaluationError for a text that is no unit."""
+    """Raise EvaluationError for a name that is not the name of a unit."""
     if name not in UNITS:
         close = nearest(name, UNITS)
         hint = f"did you mean '{close}'?" if close is not None else f"the units are {', '.join(UNITS)}"
@@ -50,6 +50,7 @@ def add_months(value: datetime, count: int, zone: tzinfo) -> datetime:
 
 
 def _shift_local(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
+    """The moment after `move` has changed the local time of `value`; the moment of `value` if `count` is 0."""
     # By its local time, a moment in the second occurrence of a repeated hour would move to the first occurrence.
     return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
 

@@ -26,7 +26,7 @@ class EvaluationError(Exception):
     """An evaluation failed and has no value.
 
     `code` is one of: null, missing, index, type, overflow, division-by-zero, invalid, too-large, function, cost.
-    `end` is 0 until the place of the failing part is known.
+    `start` and `end` are positions in the text of the expression; `end` is 0 until the failing part is known.
     """
 
     def __init__(self, code: str, message: str, start: int = 0, end: int = 0) -> None:

@@ -1,8 +1,9 @@
 """Progress of a member in a mission: the total count, and the number of rewarded achievements.
 
-The two differ only after reversals. With a goal of 5, let events count 4, and 1, which achieves the goal. If the 4 are
-reversed, the goal is not rewarded again when it is reached again. If the events count 4, 1 and 4, and the 1 is
-reversed, 8 counts remain without an achievement; the next count then achieves the goal.
+The number of achievements is that of the whole goals in the count, except after reversals. Example with a goal of 5: a
+first event counts 4, and a second event counts 1 and achieves the goal. If the first event is then reversed, the count
+is 1, and reaching 5 again gives no second reward. Another example: three events count 4, 1 and 4, and the second event
+is reversed. The count is then 8, and no achievement remains; the next event that counts achieves the goal.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MOST_ACHIEVEMENTS = 9_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`counted` events towards goals of `goal` each, and `times_achieved` goals that were rewarded."""
+    """The total count `counted`, of which each achievement needs `goal`, and the number of rewarded achievements."""
 
     goal: int
     counted: int = 0
@@ -71,10 +72,11 @@ class Progress:
         return Advance(self, after, min(amount, maximum), achieved)
 
     def after_reversal(self, reversed_count: int, achieved: int, goal: int) -> Progress:
-        """The progress without the counts and achievements of an event towards `goal`; never below zero.
+        """The progress after the reversal of an event that counted towards `goal`, the goal of that time.
 
-        If this undoes an achievement, its other counts are no longer those of an achieved goal. Their number comes from
-        the goal of that time; if that differs from the present goal, they count like after `towards`.
+        Neither the count nor the achievements fall below zero. If the reversal undoes an achievement, the other counts
+        of this achievement, `goal` less those of the event, remain without one. If the present goal is another one,
+        they count as after `towards`.
         """
         times_achieved = max(0, self.times_achieved - achieved)
         since = self._since_achievement + (self.times_achieved - times_achieved) * goal - reversed_count
@@ -93,7 +95,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """One step of progress: the amount counted, and the number of times that it achieved the goal."""
+    """One step of progress: `counted` is the amount counted, `achieved` how many times it achieved the goal."""
 
     before: Progress
     after: Progress

@@ -36,11 +36,12 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class CompiledMission:
-    """A compiled mission; an item has to meet all `item_predicates`; `audience_keys` are the audiences that take part.
+    """A compiled mission: an event counts only if one of its items meets all `item_predicates`, if there are any.
 
-    None means no condition; an empty `audience_keys` is an audience without members. Points go to `account`. `count`
-    computes the count of an event, None means 1. `fault` is why a mission saved under earlier rules cannot run, None if
-    it can.
+    `audience_keys` has the key of the audience whose members take part: None for all members, empty if the audience can
+    match no member. Points go to `account`; None if it does not exist. `count` is the program that computes the count
+    of an event; None counts 1. `fault` is the reason why a mission saved under earlier rules cannot count, None if it
+    can.
     """
 
     mission: Mission
@@ -87,7 +88,7 @@ class CompiledMission:
         return self.mission.badge_matcher is None or _badges_match(self.mission.badge_matcher, event.context["badges"])
 
     def _matches(self, item: Mapping[str, Any], budget: Budget) -> bool:
-        """True if the item meets the named matcher and the mission's own."""
+        """True if the item meets the matcher that the mission names and its inline matcher."""
         for predicate in self.item_predicates:
             budget.charge(predicate.cost(item))
             if not predicate(item):
@@ -96,7 +97,7 @@ class CompiledMission:
 
 
 def _items_of(context: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The items of the order, or the products of the payment, whose `sku` is used as the `productCode`."""
+    """The items of the order, or the products of the payment, each with its `sku` as `productCode`; else nothing."""
     if context["order"] is not None:
         items: Iterable[Mapping[str, Any]] = context["order"]["items"]
         return items
@@ -121,7 +122,11 @@ def compile_mission(
     accounts: Mapping[int, LedgerAccount],
     default_account: LedgerAccount | None,
 ) -> CompiledMission:
-    """Compile a stored mission; `audience_keys` has the key of each audience that may match members, by id."""
+    """Compile a stored mission; a count expression that no longer compiles becomes the `fault`.
+
+    The mappings are by id. `audience_keys` has the key of each audience that is active and can match members: a mission
+    for another audience is open to no member. A mission without an account of its own has the `default_account`.
+    """
     audiences = None
     if mission.audience_id is not None:
         audiences = frozenset(
@@ -140,7 +145,7 @@ def compile_mission(
 
 
 def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
-    """The program that computes the count of an event, or the fault that prevents it."""
+    """The program that computes the count of an event, and the fault if it does not compile; (None, None) counts 1."""
     if mission.count_expression is None:
         return None, None
     try:
@@ -150,7 +155,7 @@ def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
 
 
 def _item_predicates(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> Sequence[ItemPredicate]:
-    """The conditions on an item: the named matcher and the mission's own, if there are both."""
+    """The conditions on an item: those of the matcher that the mission names, and of its inline matcher, if any."""
     predicates = [] if mission.matcher_id is None else [matchers[mission.matcher_id]]
     if mission.inline_matcher is not None:
         predicates.append(compile_matcher(mission.inline_matcher, INLINE_MATCHER))
@@ -158,7 +163,10 @@ def _item_predicates(mission: Mission, matchers: Mapping[int, ItemPredicate]) ->
 
 
 def expiry_of_reward(mission: Mission, at: datetime) -> datetime | None:
-    """The expiry of points paid at `at` by the mission's own rule, in its zone; None leaves it to the account."""
+    """The expiry of points that the mission pays at `at`, by its own rule and in its zone.
+
+    None if the mission has no rule: then the policy of the account decides.
+    """
     manual_expiration, zone = mission.manual_expiration, zone_named(mission.timezone)
     if manual_expiration is None:
         return None
@@ -168,7 +176,7 @@ def expiry_of_reward(mission: Mission, at: datetime) -> datetime | None:
     return add_days(at, value if unit == DAYS else 7 * value, zone)
 
 
-# Fields that have no effect without another field.
+# Pairs of fields: the first has no effect without the second.
 _NEEDS = (
     ("period_limit", "repetition_period"),
     ("repetition_period", "period_limit"),

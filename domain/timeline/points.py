@@ -99,7 +99,7 @@ class PointsFact:
         )
 
     def _sentence(self, source: Source) -> str:
-        """Such as "30 points were received by the campaign SPRING; the balance was 130."."""
+        """The sentence of the row, such as "30 points were received by the campaign SPRING; the balance was 130."."""
         if self.is_extension:
             return f"The expiry of {self.account_name} was extended{self._reason(source)}."
         amount = abs(self.moved) or self.reserved_amount or self.amount

@@ -1,4 +1,4 @@
-"""Missing amounts of reverted mints: recorded, and taken when the reversal of an earlier debit returns points."""
+"""Missing amounts of reverted mints: recorded, and clawed back when the reversal of an earlier debit returns points."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +13,10 @@ from domain.ledger.session.movements import Movements
 
 
 class Returned(NamedTuple):
-    """The points that reversing a debit returned: `arrived` are spendable, `repaid` paid debt, `expired` is by lot."""
+    """The points that the reversal of a debit returned to a wallet.
+
+    `arrived` are spendable now, `repaid` have repaid debt. `expired` has the points that expired at once, by lot.
+    """
 
     arrived: Decimal
     repaid: Decimal
@@ -21,7 +24,10 @@ class Returned(NamedTuple):
 
 
 class MissingAmount(NamedTuple):
-    """The missing amount of a mint, and the last revert of this unit of work, if any, that could not take all of it."""
+    """The missing amount of a mint.
+
+    `posting` is the last revert of the mint in this unit of work that could not take everything; None if there is none.
+    """
 
     amount: Decimal
     posting: Posting | None
@@ -31,19 +37,19 @@ class MissingAmounts(Movements):
     """A session that records missing amounts of reverted mints.
 
     A revert takes everything that a wallet has before an amount is missing. When an earlier debit is reverted later,
-    the missing amount is taken from the points that it returns, whichever lots they return to: it would have been taken
-    too if the debit had been reverted first.
+    the points that this returns first pay the missing amount, whichever lots they return to. So as much of the mint is
+    clawed back as if the debit had been reverted first.
     """
 
     @property
     def missing_amounts(self) -> Mapping[int, MissingAmount]:
-        """The mints whose missing amount this unit of work has changed, by transaction."""
+        """The missing amounts that this unit of work has changed, by the transaction id of the mint."""
         postings = {i: posting for i, (_, posting) in self._short_reverts.items()}
         return {i: MissingAmount(amount, postings.get(i)) for i, amount in self._missing.items()}
 
     @property
     def released_amounts(self) -> Mapping[int, Decimal]:
-        """The amounts taken off pending mints, by transaction."""
+        """The amounts that partial reverts have taken off pending mints, by transaction id."""
         return self._released
 
     def reverted_amount_of(self, transaction: Stored) -> Decimal:
@@ -70,7 +76,7 @@ class MissingAmounts(Movements):
 
     @property
     def unearned(self) -> Mapping[int, Decimal]:
-        """The changed amounts of unreverted mints that do not count as earned, by transaction."""
+        """The changed amounts that do not count as earned, by the id of the mint; without reverted mints."""
         return {i: amount for i, amount in self._unearned.items() if self._new_statuses.get(i) != REVERTED}
 
     def given_of(self, transaction: Stored) -> Decimal:
@@ -86,7 +92,7 @@ class MissingAmounts(Movements):
         return self._missing.get(transaction.ledger_transaction_id, transaction.missing)
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
-        """The parts of mints that were clawed back from what a revert or capture had just returned."""
+        """The partial reverts of mints that clawed back what the revert or capture `step` had just returned."""
         parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
@@ -145,10 +151,14 @@ class MissingAmounts(Movements):
         lots: Iterable[LotUse],
         step: Posting | Capture,
     ) -> None:
-        """Take missing amounts of mints from what the reversal of a debit returned, in part to these `lots`."""
+        """Claw back missing amounts of mints from the points that the reversal of a debit returned.
+
+        `transaction` is the debit, `step` the revert or capture that returned points to `lots`. Points are taken from
+        the lots of the mint first, then from `lots`, then from other lots.
+        """
         wallet_id, preferred = transaction.debited_wallet_id, tuple(lots)
         for mint in self._mints_to_repay(transaction, account):
-            # The expired part of the mint itself was burned already.
+            # Points of the mint's own lots that expired when they were returned have been burned.
             shortfall = self.missing_of(mint) - sum((returned_points.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
             shortfall = max(ZERO, shortfall)
             points = min(shortfall, returned_points.arrived)
@@ -173,7 +183,10 @@ class MissingAmounts(Movements):
         debt: Decimal = ZERO,
         part_of: Posting | Capture | None = None,
     ) -> Posting:
-        """Revert a settled mint in part: take `amount` from its wallet, and `debt` in addition."""
+        """Revert a settled mint in part: take `amount` from its wallet by `moves` of lots, and `debt` as overdraft.
+
+        `part_of` is the step that returned the points; None if the mint itself is reversed.
+        """
         debits, amount = self._debit(account, mint.credited_wallet_id, amount, debt), amount + debt
         entries = (*debits, Entry(None, amount))
         self.put(self._reverted_amounts, mint.ledger_transaction_id, self.reverted_amount_of(mint) + amount)
