@@ -103,6 +103,7 @@ def _networks(value: str) -> str:
 
 
 def _bind(value: str) -> str:
+    """An address to listen on, as HOST:PORT; an IPv6 address may be in brackets."""
     host, _, port = value.rpartition(":")
     if not is_host(host.strip("[]")) or not is_port(port):
         raise SettingError(f"must be HOST:PORT, not {value!r}")
@@ -369,7 +370,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
-        """Read all settings; an empty variable counts as unset. Raises SettingError naming the variable."""
+        """Read all settings; `external_audience` defaults to `token_audience`. Raises SettingError for a variable."""
         values = {}
         for setting in dataclasses.fields(cls):
             text = environ.get(variable(setting), "").strip()

@@ -1,4 +1,7 @@
-"""Comparison of every response with the documents: on in tests, off in production (`LOYALTY_VALIDATE_RESPONSES`)."""
+"""Comparison of every response with the OpenAPI documents: on in tests, off in production.
+
+The setting is `LOYALTY_VALIDATE_RESPONSES`.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -18,6 +21,7 @@ _log = logging.getLogger("loyalty.contract")
 _UNDECLARED = {500, 503}
 _PROBLEM_FIELDS = {"type": str, "title": str, "status": int, "detail": str, "instance": str}
 
+# The validators of an operation's responses, by status and media type; None for a media type without a schema.
 Responses = Mapping[str, Mapping[str, Validator | None]]
 
 
@@ -104,7 +108,7 @@ class ResponseContract:
 
 
 def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
-    """The validators of the bodies of an operation's responses, by status and media type; None without a schema."""
+    """The validators of the bodies of an operation's responses."""
     compiled: dict[str, Mapping[str, Validator | None]] = {}
     for status, declared in responses.items():
         content = schemas.resolved(declared).get("content", {})

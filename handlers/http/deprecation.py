@@ -81,7 +81,10 @@ class DeprecationPlan:
                     yield from self._properties(part, depth + 1)
 
     def _time(self, part: Mapping[str, Any], name: str) -> int | None:
-        """The time at which a part was deprecated, None if it was not; raises DocumentError without a date."""
+        """The time at which a part was deprecated, None if it was not.
+
+        Raises DocumentError if the part is deprecated without a date.
+        """
         deprecated_part = part if part.get("deprecated") else self._schemas.resolved(part) if "$ref" in part else part
         if not deprecated_part.get("deprecated"):
             return None

@@ -226,7 +226,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         await send({"type": "http.response.body", "body": body})
 
     async def _refuse_body(self, receive: Receive, exchange: Exchange, kept_body: KeptBody) -> None:
-        """Refuse a body that is sent to an operation without one: what it asks for would be ignored."""
+        """Refuse a body that is sent to an operation without a body: its content would be ignored."""
         if exchange.headers.get("content-length", "0") == "0" and "transfer-encoding" not in exchange.headers:
             return
         if await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange), kept_body):
@@ -262,7 +262,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             self._batches.submit_alone(call, self._token_pool(call.exchange, call.raw))
             return
         if plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
-            # Any other request that holds the mark is served all the same, if not as soon.
+            # Another request that contains the mark by chance is served as well, though perhaps later.
             self._batches.submit_alone(call, self._dry_run_pool(organization))
             return
         pool, kind = self._pool(organization), None
@@ -292,7 +292,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         return [*map(outcomes.__getitem__, calls)]
 
     def _dispatch_batch(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Answer | Exception]:
-        """Dispatch the requests of a batch; return the response or the error of each."""
+        """Dispatch the requests of a batch; return the response or the error of each request."""
         first = calls[0]
         deadline = first.deadline if len(calls) == 1 else JointDeadline([call.deadline for call in calls])
         request_id_of_thread.set(first.exchange.request_id)
@@ -311,7 +311,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 
 
 def _not_batchable(error: Exception, calls: Sequence[HttpCall]) -> NotBatchable:
-    """The outcome of calls whose batch has failed: an error of one must not be that of the others."""
+    """The outcome of calls whose batch has failed: the error of one call must not become the error of the others."""
     if is_lock_timeout(error):
         _log.info("a batch of %d calls needs a row that is locked: they are run individually", len(calls))
     elif not isinstance(error, Refusal | NotBatchable):
@@ -320,7 +320,10 @@ def _not_batchable(error: Exception, calls: Sequence[HttpCall]) -> NotBatchable:
 
 
 def _organization_of(exchange: Exchange) -> Hashable:
-    """The organization whose share of the threads a call takes: the caller's, for system administrators the path's."""
+    """The organization whose share of the threads a call uses.
+
+    This is the caller's organization, or for system administrators the organization in the path; None without one.
+    """
     if exchange.caller is not None and exchange.caller.organization_id is not None:
         return exchange.caller.organization_id
     return next((value for name, value in exchange.path_values if name == "organizationId"), None)

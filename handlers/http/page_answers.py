@@ -35,12 +35,16 @@ def prefers_html() -> bool:
 
 
 def root_of(base_url: str) -> str:
-    """The path in front of all pages, if a proxy serves the API below a path; in most cases empty."""
+    """The path in front of all pages; empty, unless a proxy serves the API below a path, which `base_url` then has."""
     return urlsplit(base_url).path.rstrip("/").removesuffix("/v2")
 
 
 def address_of(base_url: str) -> str:
-    """The scheme, the host, and the path in front of all pages, by which the client reaches the server."""
+    """The address of the server as clients see it: scheme, host, and the path in front of all pages.
+
+    It comes from `base_url` or, if that is empty, from the Host header. For an unusable header it is the address in the
+    written documents.
+    """
     if base_url:
         parts = urlsplit(base_url)
         return f"{parts.scheme}://{parts.netloc}{root_of(base_url)}"
@@ -56,7 +60,10 @@ def json_page(body: Any, status: int = 200) -> flask.Response:
 
 
 def html_page(template: str, values: Mapping[str, Any], status: int = 200) -> flask.Response:
-    """A page of HTML from a template of the folder `site` and its values; it is the same for all readers."""
+    """A page of HTML from a template of the folder `site` and the values of its variables.
+
+    The page is the same for all readers, so that caches may share it.
+    """
     body, media_type = flask.render_template(template, **values).encode(), "text/html; charset=utf-8"
     if status == 200:
         response = cached_page(body, media_type, 0)

@@ -21,7 +21,7 @@ from handlers.http.reference_pages import add_message_reference, add_reference
 from handlers.http.wsgi import EXCHANGE
 from persistence.transactions import time_limit
 
-# The time that a page has for the database. If the database is silent, monitoring has to learn it at once.
+# The time that a page has for the database. If the database does not respond, monitoring has to see it at once.
 _DATABASE_SECONDS = 2.0
 _PUBLIC_PAGES = ("/health/", "/.well-known/", "/problems/", "/docs/page.css", "/docs/page.js")
 
@@ -35,7 +35,7 @@ def _no_keys() -> Mapping[str, Any]:
 
 
 def unknown() -> None:
-    """Return None for figures that the site does not have."""
+    """Return None: the default for figures that a site does not have."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ class Site:
     """The content of the pages beyond the documents.
 
     `readiness` has a result for each check. `jwks` is the key set, `base_url` the public URL, empty if none is
-    configured. The figures of the queue and of deliveries, and the seconds that the read replica is behind, are None if
-    they are unknown. With a `management_port`, pages for the management are only served on this port.
+    configured. The figures of the queue and of deliveries are None while the database is unavailable. `replica_lag`,
+    the seconds that the read replica is behind, is None while the replica is unavailable, and without a replica. With a
+    `management_port`, pages for the management are only served on this port, without one on every port.
     """
 
     readiness: Callable[[], Mapping[str, bool]] = _nothing_to_check
@@ -125,6 +126,7 @@ def _index(documents: Mapping[str, Mapping[str, Any]], base_path: str, root: str
 
 
 def _readiness_page(site: Site) -> flask.Response:
+    """The page with the result of each check; a 503 if one has failed."""
     checks = dict(site.readiness())
     if all(checks.values()):
         return json_page({"status": "ready", "checks": checks})
@@ -134,6 +136,7 @@ def _readiness_page(site: Site) -> flask.Response:
 
 
 def _metrics(site: Site) -> flask.Response:
+    """The page with the metrics of this process, and with the figures that need the database, unless they are None."""
     queue, deliveries, lag = site.queue(), site.deliveries(), site.replica_lag()
     exposition = metrics.exposition()
     exposition += b"" if queue is None else metrics.queue_exposition(queue)
@@ -149,7 +152,7 @@ def _key_set(site: Site) -> flask.Response:
 
 
 def _seal(response: flask.Response) -> flask.Response:
-    """Add the header of all pages; report the route to the log."""
+    """Add the header that all pages have; report the route to the log."""
     exchange: Exchange = flask.request.environ[EXCHANGE]
     if flask.request.url_rule is not None:
         exchange.route = flask.request.url_rule.rule
@@ -165,6 +168,7 @@ def _error_response(site: Site, error: HTTPException) -> flask.Response:
 
 
 def _as_problem(error: HTTPException) -> flask.Response:
+    """The response to an error of a page, as a problem."""
     exchange: Exchange = flask.request.environ[EXCHANGE]
     status = error.code or 500
     if status == 404:

@@ -41,7 +41,10 @@ class Shortener:
         return [self.shorten(item, item_schema) for item in value[:count]]
 
     def _resolved(self, schema: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
-        """The target of a `$ref`, the only part of an `allOf`, or the branch that the value's discriminator chooses."""
+        """The schema that finally describes the value.
+
+        It follows a `$ref`, the only part of an `allOf`, and the branch that the value's discriminator chooses.
+        """
         while True:
             parts = schema.get("allOf", ())
             if "$ref" in schema:
@@ -70,13 +73,13 @@ class Shortener:
 
 
 def _is_chosen(condition: Mapping[str, Any], value: Any) -> bool:
-    """True if the value has the discriminator's constant."""
+    """True if the value's discriminator has the constant of the condition."""
     fields = condition["properties"].items()
     return isinstance(value, dict) and all(value.get(name) == field["const"] for name, field in fields)
 
 
 def _stand_in(value: Any) -> Any:
-    """A small value of the same type; different values get different ones."""
+    """A small value of the same type, another one for each object."""
     return {str(id(value)): None} if isinstance(value, dict) else [id(value)]
 
 

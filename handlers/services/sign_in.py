@@ -142,7 +142,7 @@ def _store_sign_in(call: Call, signed_in: SignIn, user: Credentials) -> int:
 
 
 def _check_new_password(user: Credentials, secret: str, new_password: str) -> None:
-    """Refuse a new password of an API user, and one that is weak or the current one; raises TokenRefused."""
+    """Raise TokenRefused for a new password of an API user, for a weak one, and for the current password."""
     if user.is_api_user:
         raise TokenRefused(400, "invalid_request", "The secret of an API user is changed by resetUserPassword.")
     fault = passwords.password_fault(new_password, user)
@@ -157,6 +157,7 @@ def _unknown_client() -> TokenRefused:
 
 
 def _organization_id(text: str | None) -> int | None:
+    """The id in a request, None if it has none; raises TokenRefused."""
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_ID_DIGITS):
@@ -183,7 +184,7 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
 
 
 def _narrow_to_scope(user_grant: Grant, scope: str | None) -> Grant:
-    """The part of a user's grant that `scope` names, None for all of it; raises TokenRefused."""
+    """The part of a user's grant that `scope` names, all of it if `scope` is None; raises TokenRefused."""
     grant = user_grant if scope is None else narrow_grant(user_grant, scope.split(" "))
     if grant is None:
         raise TokenRefused(400, "invalid_scope", "The scope asks for a role that the user does not have.")

@@ -196,7 +196,7 @@ def write_batch(
     """Write the valid documents of a batch, in a fixed number of statements.
 
     `items` has for each document of the request its changes, or a refusal if its form is wrong. `raw_items` are the
-    same documents as the request contains them: the response names the failed ones by them.
+    same documents as the request contains them; from these, the response names the failed documents.
     """
     collection = collections.raise_content_version(call.db, collection)
     well_formed_items = [item for item in items if not isinstance(item, Refusal)]
@@ -251,8 +251,8 @@ def _text_in(item: Any, name: str) -> str | None:
 class _DocumentValidator:
     """Validates the documents of one call.
 
-    They have to satisfy the collection's schema, and the audiences and coupon books that they name have to exist; these
-    are looked up in at most two statements.
+    Documents have to satisfy the schema of the collection, and the audiences and coupon books that they name have to
+    exist. At most two statements look up these audiences and books.
     """
 
     def __init__(self, call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]) -> None:

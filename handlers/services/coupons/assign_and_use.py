@@ -27,6 +27,7 @@ from persistence.coupons.usages import USAGES
 ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
 
 
+# The fields that did not exist at first; see `CouponCommand.digest`.
 _LATER_FIELDS = ("order_total", "remaining_value", "lock_key")
 
 
@@ -110,9 +111,9 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
 def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
     """Assign coupons to the member of each call, one after the other in one unit of work.
 
-    The coupons are the ones with the codes of the command, or the next ones of the book. If the command `is_strict`,
-    all are assigned or none; if not, as many as possible, but at least one. The same keys with the same request return
-    the same usages.
+    These are the coupons that the command names by code or id, or else the next free ones of the book. If the command
+    `is_strict`, all are assigned or none; if not, as many as possible, but at least one. The same keys with the same
+    request return the same usages.
     """
     return _Requests("assign", ASSIGNED, calls, requests, _assign).run_all()
 
@@ -151,7 +152,7 @@ class _Requests:
         return apply_batch(changes, self._prepare)
 
     def _prepare(self, unit: UnitOfWork) -> None:
-        """Find the usages of earlier requests with the same keys; load the books, and the coupons that are named."""
+        """Find the usages of earlier requests with the same keys; load the books, and the coupons of the commands."""
         keys = {key for request in self._requests for key in request.command.keys}
         # A use that assigns creates two usages.
         count = sum([request.command.count + request.command.may_assign for request in self._requests])
@@ -199,7 +200,7 @@ class _Requests:
 
 
 def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
-    """Use the coupon that the command names by code, id or lock; if it names none, the next one of the member."""
+    """Use the coupon that the command names by code, id or lock, or else the member's next one of the book."""
     command = request.command
     named_coupons = _named_coupons(coupons, book, command)
     use = Use(
@@ -230,7 +231,10 @@ def _lock_of(request: CouponRequest, lock: CouponLock | None) -> CouponLock:
 def _assign(
     coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes
 ) -> list[CouponUsage]:
-    """Assign the coupons that the command names, or the next ones; if it is refused, nothing has changed."""
+    """Assign the coupons that the command names, or else the next free ones of the book.
+
+    If the request is refused, nothing has changed.
+    """
     _refuse_past_expiry(call, request.command)
     return coupons.run_or_roll_back(lambda: _assign_each(coupons, request.member, book, request.command, digest))
 
@@ -238,7 +242,7 @@ def _assign(
 def _assign_each(
     coupons: CouponWork, member: Member, book: CouponBook, command: CouponCommand, digest: bytes
 ) -> list[CouponUsage]:
-    """Assign the coupons that the command names, or the next ones, as many as its `count`.
+    """Assign the coupons that the command names, or else the next `count` free ones of the book.
 
     Raises the first refusal if the command `is_strict`, or if nothing could be assigned.
     """

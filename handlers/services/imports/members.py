@@ -41,7 +41,10 @@ _PARENTS = {name: (place[:-1], place[-1]) for name, place in PLACES.items()}
 
 @dataclass(frozen=True, slots=True)
 class _MemberRow:
-    """A well-formed row: `sent` are its fields of a member, `attributes` its columns of single custom attributes."""
+    """A well-formed row: `sent` are its fields of a member, `attributes` its columns of single custom attributes.
+
+    `joined_at` is None if the row has no such date, `tier` if the row names no tier.
+    """
 
     row: ImportRow
     sent: Changes[MemberBody]
@@ -65,14 +68,20 @@ class _MemberRow:
 
 @dataclass(slots=True)
 class _SortedRows:
-    """The rows to import: `new` of members to enrol, `changed` each with the existing member and the values to set."""
+    """The rows to import: `new` are those of members to enrol.
+
+    `changed` are the rows of existing members, each with the member before the change and the values to set.
+    """
 
     new: list[_MemberRow] = field(default_factory=list)
     changed: list[tuple[_MemberRow, Member, dict[str, Any]]] = field(default_factory=list)
 
 
 def import_members(step: ImportStep) -> None:
-    """Enrol the members of rows, or change them if the import may. No member has two of the rows."""
+    """Enrol the members of rows, or change existing ones if the mode of the import is UPSERT.
+
+    Each row is about another member.
+    """
     tiers = Tiers(step)
     member_rows = step.read(lambda row: _read(step, row, tiers))
     if member_rows:
@@ -106,7 +115,7 @@ def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
 
 
 def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRows:
-    """Sort rows into new members and changes; rows fail if an id is taken or the member was erased."""
+    """Sort rows into new members and changes; a row fails if an id is in use, or if the member was erased."""
     call, sorted_rows = step.call, _SortedRows()
     organization_id = call.organization.organization_id
     ids = {member_row.loyalty_member_id for member_row in member_rows}
@@ -135,7 +144,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
             if public_id in taken_public_ids:
                 step.fail(member_row.row, public_id_taken(public_id).detail, "publicLoyaltyMemberId")
                 continue
-            # For the rows that follow.
+            # The following rows must not use the same id.
             taken_public_ids.add(public_id)
         if before is None:
             sorted_rows.new.append(member_row)
@@ -145,7 +154,10 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
 
 
 def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
-    """The values of an existing member after the changes of a row."""
+    """The values of an existing member after the changes of a row.
+
+    A column of a single custom attribute changes only this attribute.
+    """
     values = changed_values(before, member_row.sent)
     if member_row.attributes:
         values["custom_attributes"] = {**values["custom_attributes"], **member_row.attributes}
@@ -157,10 +169,11 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
     new_members = []
     tiers = {}
     for row in rows:
-        held_tiers = {} if row.tier is None else row.tier.tiers_of_new_member(call.now)
+        held_tiers = {}
+        if row.tier is not None and (held_tier := row.tier.tier_of_new_member(call.now)) is not None:
+            held_tiers[row.tier.program_id] = held_tier
+            tiers[row.loyalty_member_id] = (row.tier, held_tier)
         new_members.append(NewMember(row.properties, row.joined_at, held_tiers))
-        if row.tier is not None:
-            tiers[row.loyalty_member_id] = (row.tier, held_tiers)
     unit = UnitOfWork(call)
     if call.is_quiet and new_members:
         unit.adopt(insert_members(call, new_members))

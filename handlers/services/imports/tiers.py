@@ -33,14 +33,18 @@ class TierRow:
     hold: TierHold
     schedule: TierSchedule | None
 
-    def held_tiers(self, points: Points, now: datetime) -> dict[int, HeldTier]:
-        """The tier that a member with these points gets, by program id; empty if the member gets none."""
-        held_tier = self.hold.place(self.schedule, points, now)
-        return {} if held_tier is None else {self.tier.loyalty_program_id: held_tier}
+    @property
+    def program_id(self) -> int:
+        """The id of the loyalty program of the tier."""
+        return self.tier.loyalty_program_id
 
-    def tiers_of_new_member(self, now: datetime) -> dict[int, HeldTier]:
-        """The tier that a member without points gets, by program id."""
-        return self.held_tiers(lambda _: TierPoints(), now)
+    def held_tier(self, points: Points, now: datetime) -> HeldTier | None:
+        """The tier that a member with these points gets in the program; None if the member gets none."""
+        return self.hold.place(self.schedule, points, now)
+
+    def tier_of_new_member(self, now: datetime) -> HeldTier | None:
+        """The tier that a member without points gets in the program; None if the member gets none."""
+        return self.held_tier(lambda _: TierPoints(), now)
 
 
 class Tiers:
@@ -58,7 +62,7 @@ class Tiers:
         self._default_program = call.organization.default_loyalty_program_id
 
     def of(self, row: ImportRow) -> TierRow | None:
-        """The tier of a row, None if it names none; raises RowFault."""
+        """The tier that a row names; None if it names no tier. Raises RowFault."""
         step, values = self._step, row.values
         expires_at = step.end_in(row, "tierExpiresAt")
         if "tier" not in values:
@@ -77,9 +81,9 @@ class Tiers:
         return TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
 
     def _find_tier(self, name: str) -> ConfiguredTier | None:
-        """The tier with this key or name; if several have the name, the one of the default program.
+        """The tier with this key or name; if several tiers have the name, the one of the default program.
 
-        None if no tier has it, or several tiers of other programs.
+        None if no tier has the key or name, or if several tiers have the name and all belong to other programs.
         """
         by_key = self._by_key.get(name.lower())
         tiers_by_name = self._by_name.get(name, [])
@@ -90,7 +94,10 @@ class Tiers:
 
 
 def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
-    """Store and report the tiers of existing members, which depend on rows and points."""
+    """Store and report the tiers that existing members have after the import.
+
+    They follow from the tier that the row names, and from the member's points. Each member comes with the row.
+    """
     if not tiers:
         return
     organization_id, members = call.organization.organization_id, [member for _, member in tiers]
@@ -99,19 +106,20 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
     changes = []
     for tier_row, member in tiers:
         before = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in stored_tiers[member.member_id]}
-        for program_id, held_tier in tier_row.held_tiers(points(member), call.now).items():
-            changes.append(_Change(tier_row, member.member_id, before.get(program_id), held_tier))
-    new_tiers = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held_tier for change in changes}
+        held_tier = tier_row.held_tier(points(member), call.now)
+        if held_tier is not None:
+            changes.append(_Change(tier_row, member.member_id, before.get(tier_row.program_id), held_tier))
+    new_tiers = {(change.member_id, change.tier_row.program_id): change.held_tier for change in changes}
     member_tiers.move(call.db, organization_id, new_tiers, call.now)
     unit = UnitOfWork(call)
     unit.lock(member_ids={change.member_id for change in changes if change.is_reported})
     _report(unit, changes)
 
 
-def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Mapping[int, HeldTier]]]) -> None:
+def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, HeldTier]]) -> None:
     """Report the tiers of new members, who are locked in the unit.
 
-    `tiers` has for each `loyaltyMemberId` the tier that its row names, and the resulting tiers by program id.
+    `tiers` has for each `loyaltyMemberId` the tier that its row names, and the tier that the member got by it.
     """
     if not tiers:
         return
@@ -124,15 +132,14 @@ def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Map
     changes = []
     for member in unit.members.values():
         if member.loyalty_member_id in tiers:
-            tier_row, held_tiers = tiers[member.loyalty_member_id]
-            for program_id, held_tier in held_tiers.items():
-                changes.append(_Change(tier_row, member.member_id, before.get(program_id), held_tier))
+            tier_row, held_tier = tiers[member.loyalty_member_id]
+            changes.append(_Change(tier_row, member.member_id, before.get(tier_row.program_id), held_tier))
     _report(unit, changes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The tier that an import has given a member, and the tier before, None if there was none."""
+    """The tier that an import has given a member; `before_tier_id` is None if the member had none in the program."""
 
     tier_row: TierRow
     member_id: int

@@ -79,9 +79,10 @@ _KINDS: Mapping[str, Callable[[ImportStep], None]] = {
 
 @dataclass(slots=True)
 class _OpenImport:
-    """An import that this worker works on: its reader, and the number of rows at once.
+    """An import that this worker works on: its reader, None if it is closed, and the number of rows at once.
 
-    After an error there are fewer rows at once, until a single row is found to cause it. This row then fails.
+    After an error there are fewer rows at once, until a single row is found to cause the error. Then `is_row_at_fault`
+    is true, and this row fails.
     """
 
     rows_at_once: int
@@ -196,7 +197,7 @@ class Importer:
         self._store_progress(db, job, reader, failed, began_at, now)
 
     def _forgive_unfinished_step(self) -> None:
-        """Record that the last step was no crash though it did not finish: this worker is alive."""
+        """Record that this worker did not crash in the last step, though the step did not finish."""
         if self._running_job is not None:
             job = self._running_job
             transactions.run(self._engine, lambda db: imports.forgive_begin(db, job))
@@ -205,7 +206,7 @@ class Importer:
     def _claim(self, db: Connection) -> tuple[ImportJob, Call] | tuple[None, None]:
         """Claim an import without a worker, of the organization served longest ago; return it with its call.
 
-        Imports of an organization wait while its test clock is advanced.
+        Returns (None, None) if there is none. Imports of an organization wait while its test clock is advanced.
         """
         for address in self._turns.sort(IMPORTS.find_waiting(db)):
             job = imports.claim(db, *address)
@@ -216,6 +217,7 @@ class Importer:
         return None, None
 
     def _call_of(self, db: Connection, job: ImportJob, organization: Organization) -> Call:
+        """The call on whose behalf the rows of an import are written; it has no caller."""
         return Call(
             db=db,
             organization=organization,
@@ -249,7 +251,7 @@ class Importer:
         return step.failed
 
     def _open_import_of(self, job: ImportJob) -> _OpenImport:
-        """The reader and pace for an import; closes the reader that was not used for longest if there are too many."""
+        """Return the reader and the pace for an import; close the least recently used reader if too many are open."""
         open_import = self._open_imports.setdefault(_address(job), _OpenImport(self._settings.import_rows))
         self._open_imports.move_to_end(_address(job))
         if len(self._open_imports) > _MAX_OPEN_IMPORTS:
@@ -334,7 +336,7 @@ def _rows_to_evaluate(remaining: float, seconds_of_row: float) -> int:
 def _rows_of_distinct_members(job: ImportJob, rows: Sequence[ImportRow]) -> list[ImportRow]:
     """The rows before the first one that repeats a member, if the import is of members; else all rows.
 
-    The next set of rows then sees the changes by this set.
+    So the next set of rows sees the changes by this set.
     """
     if job.kind != MEMBERS:
         return list(rows)

@@ -52,7 +52,7 @@ def create_payment_intents(
     call = calls[0]
     organization_id = call.organization.organization_id
     unit = UnitOfWork(call)
-    # By position of the calls; a call stays NotBatchable until it has another outcome.
+    # The outcome of each call by its position in the batch; NotBatchable until the call has another outcome.
     outcomes: dict[int, PaymentOutcome | Refusal | NotBatchable] = dict.fromkeys(range(len(calls)), NotBatchable())
     existing = MEMBERS.find_all(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id for intent in intents}
@@ -110,7 +110,7 @@ def _key_of(call: Call) -> PartnerKey:
 
 
 def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentOutcome]:
-    """Track the payments of a batch; return the outcomes by position of the calls.
+    """Track the payments of a batch; return the outcome of each call by its position in the batch.
 
     A batch has either one payment, whose member may be new, or payments of several existing members.
     """
@@ -231,7 +231,7 @@ def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberT
 
 
 def _tier_name(call: Call, member_tiers: Sequence[MemberTier]) -> str | None:
-    """The name of the tier in the default program, None if the member has none in it."""
+    """The name of the member's tier in the default program; None if the member has no tier in this program."""
     program_id = call.organization.default_loyalty_program_id
     configuration = configuration_of(call.db, call.organization)
     keys = (
@@ -241,7 +241,7 @@ def _tier_name(call: Call, member_tiers: Sequence[MemberTier]) -> str | None:
 
 
 def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
-    """The changes of the member's points by account, except expiries and unsettled points."""
+    """The changes of the member's points in each account, without expired and pending points."""
     if not unit.is_open:
         return []
     accrued: dict[int, Decimal] = {}
@@ -266,7 +266,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
 
 
 def _with_messages(call: Call, outcomes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The outcomes, each with the mission's message for people as `userMessage`."""
+    """The outcomes of missions, each with the short description of its mission as `userMessage`, None if unknown."""
     missions = configuration_of(call.db, call.organization).missions
     return [
         {

@@ -1,4 +1,4 @@
-"""A member who is not stored, but described by the request, in a unit of work that is a dry run."""
+"""A hypothetical member, whom the request describes and no record stores, in a unit of work that is a dry run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 class HypotheticalMember:
     """Assumptions about a member: balances by key or alias of the account, badges and missions by their keys.
 
-    `missions` has the progress in the form of the variable of expressions. Without any assumption it is a new member.
+    `missions` has the progress in the form of the variable of expressions. Without any assumption, the member is new.
     """
 
     tier_keys: Sequence[Key] = ()
@@ -75,6 +75,7 @@ class HypotheticalUnit(UnitOfWork):
         self.adopt([(_member(execution, person), self._tiers)])
 
     def _open(self, *arguments: Any, **options: Any) -> None:
+        """Open the unit with the assumed balances, all of which were earned now."""
         super()._open(*arguments, **options)
         for account_id, balance in self._balances.items():
             self.ledger.assume(NOBODY, account_id, Holding(current=balance, earned=balance))
@@ -137,11 +138,12 @@ class HypotheticalUnit(UnitOfWork):
         yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in tiers.items())
 
     def _is_in(self, schedule: TierSchedule, points: Points) -> bool:
-        """True for the default program, which has all members, and for programs in which the member has points."""
+        """True for the default program, which all members are in, and for programs in which the member has points."""
         is_default = schedule.loyalty_program_id == self.organization.default_loyalty_program_id
         return is_default or schedule.counted_points(points, self.now) > 0
 
     def _points(self, ledger_account_id: int) -> TierPoints:
+        """The assumed balance of an account, as tiers need it."""
         balance = self._balances.get(ledger_account_id, _ZERO)
         return TierPoints(balance, balance, (Earning(self.now, balance),))
 

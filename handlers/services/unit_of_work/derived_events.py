@@ -55,9 +55,9 @@ Earnings = Mapping[Pair, tuple[Earning, ...]]
 class DerivedEvent:
     """An event about a member that the server itself reports.
 
-    `happened_at` is when it happened, None for now. `key` becomes its systemUniqueKey, so that it is not reported
-    twice; None for a new key. `reason` is None if it is that of the unit of work. `external_id` and `tags` are those of
-    the request that caused it.
+    `happened_at` is when it happened, None for the moment of the unit of work. `key` becomes its systemUniqueKey, so
+    that it is not reported twice; None for a new key. `reason` is None if the event has the reason of the unit of work.
+    `external_id` and `tags` come from the request that caused it.
     """
 
     member_id: int
@@ -77,9 +77,9 @@ def tier_event(
     before: int | None,
     tier: HeldTier | None,
 ) -> DerivedEvent:
-    """The event of a member whose tier changed to `tier`; `keys` has the keys of tiers by id.
+    """The event of a member whose tier in a program changed to `tier`; `keys` has the keys of tiers by id.
 
-    `before` is the id of the previous tier. None is no tier in the program.
+    `before` is the id of the previous tier. None, for both tiers, is no tier in the program.
     """
     payload = tier_payload(schedule, keys, before, tier)
     return DerivedEvent(member_id, TIER_REMOVED if tier is None else TIER_SET, payload)
@@ -91,7 +91,7 @@ class LedgerEvents:
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
-        # How many steps were due when the session was opened; nothing but the time causes these.
+        # How many steps were due when the session was opened; only the time has caused these steps.
         self._due_steps = len(unit.ledger.steps)
         # How many steps have been reported, and how many of these are postings.
         self._reported_steps = 0
@@ -180,6 +180,7 @@ class LedgerEvents:
         for (event_type, wallet_id, account_id, moment), mints in settled.items():
             member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
             if member is not None and member.erased_at is None:
+                # None: at the moment of the unit of work.
                 happened_at = None if moment == self._unit.now else moment
                 make_payload = available_payload if event_type == POINTS_AVAILABLE else cancelled_payload
                 payload = make_payload(self._unit.ledger.accounts[account_id], mints, moment)
@@ -212,6 +213,7 @@ class LedgerEvents:
             member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
             if member is not None and can_be_notified(member):
                 payload = expired_payload(self._unit.ledger.accounts[account_id], amount, moment)
+                # None: at the moment of the unit of work.
                 happened_at = None if moment == self._unit.now else moment
                 events.append(DerivedEvent(member.member_id, POINTS_EXPIRED, payload, happened_at))
         return events
@@ -284,14 +286,20 @@ def can_be_notified(member: Member) -> bool:
 
 
 def settled_wait(step: Step) -> Stored | None:
-    """The mint whose points a step made available, or cancelled as no event confirmed them; None for other steps."""
+    """The mint whose waiting points a step made available, or cancelled because no event confirmed them in time.
+
+    None for other steps.
+    """
     if isinstance(step, Capture):
         return step.stored if step.available_at is not None else None
     return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.is_timed else None
 
 
 def _reason_of_tier(due: Iterable[Step], wallet_id: int, ledger_account_id: int | None) -> str:
-    """Why the tier changed that depends on the points of a wallet in an account, if only the time changed these."""
+    """The reason of a change of the tier by the points of a wallet in an account, which only the time has changed.
+
+    `due` are the steps that happened by time.
+    """
     reasons = {
         _REASONS[POINTS_AVAILABLE if isinstance(step, Capture) else POINTS_EXPIRED]
         for step in due

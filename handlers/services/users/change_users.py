@@ -92,9 +92,10 @@ class UserUpdate(UserProperties):
 
 
 def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[User, str | None]:
-    """Create a user of the organization. Returns the user and the password, which is that of `new` or a new one.
+    """Create a user of the organization; return the user and the password.
 
-    `password_hash` is the hash of the password of `new`. The password of an external user is None.
+    The password is the one in `new`, else a generated one; None for an external user. `password_hash` is the hash of
+    the password in `new`, None if it has none.
     """
     _refuse_contradictions(new)
     inline = Grant(without_implied_roles(new.roles), new.is_admin)

@@ -30,14 +30,14 @@ _FIRST_DRY_RUN_ID = 2**62
 
 
 class BadgeWork:
-    """The badges of the members of a unit; the balances of all members are loaded when one is first needed."""
+    """The badges of the members of a unit; the first use of a balance loads the balances of all members."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._organization_id = unit.organization_id
         self._badges = {badge.badge_id: badge for badge in unit.configuration.badges.values()}
         self._loaded_balances: BadgeBalances | None = None
-        # The balances of a member who is not stored, see `assume`.
+        # The balances of a hypothetical member, see `assume`.
         self._assumed_balances: Mapping[tuple[int, int], int] = {}
         self._has_loaded_revertible = False
         self._ids_to_reserve = _FIRST_IDS
@@ -47,7 +47,7 @@ class BadgeWork:
         return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
 
     def assume(self, member_id: int, amounts: Mapping[int, int]) -> None:
-        """Use these balances, by badge id, for a member who is not stored."""
+        """Use these balances, by badge id, for a hypothetical member."""
         self._assumed_balances = {(member_id, badge_id): amount for badge_id, amount in amounts.items()}
 
     def load_trackings(self, system_unique_keys: Collection[str]) -> None:
@@ -61,7 +61,7 @@ class BadgeWork:
         self._ids_to_reserve = max(count, _FIRST_IDS)
 
     def assign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Assign a badge to a member by `BadgeBalances.assign`; first call `load_trackings` with the grant's key."""
+        """Assign a badge by `BadgeBalances.assign`; first call `load_trackings` with the key of the grant."""
         return self._balances.assign(grant)
 
     def remaining(self, member_id: int, badge: Badge) -> int:
@@ -69,7 +69,7 @@ class BadgeWork:
         return self._balances.remaining(member_id, badge)
 
     def unassign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Unassign a badge from a member by `BadgeBalances.unassign`; first call `load_trackings` with its key."""
+        """Unassign a badge by `BadgeBalances.unassign`; first call `load_trackings` with the key of the grant."""
         return self._balances.unassign(grant)
 
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
@@ -82,7 +82,7 @@ class BadgeWork:
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Return a `badge-assigned` or `badge-unassigned` for every change since the last call."""
+        """Return a `badge-assigned` or `badge-unassigned` event for every change that was not returned yet."""
         if self._loaded_balances is None:
             return []
         return [
@@ -95,7 +95,7 @@ class BadgeWork:
         ]
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
-        """Reverse the trackings of an event, as far as balances allow; no derived events report that."""
+        """Reverse the trackings of an event, as far as balances allow; no derived event reports the reversals."""
         if not self._badges:
             return []
         if not self._has_loaded_revertible:
@@ -119,6 +119,7 @@ class BadgeWork:
 
     @property
     def _balances(self) -> BadgeBalances:
+        """The balances of all members, loaded at the first use."""
         if self._loaded_balances is None:
             unit = self._unit
             balances = {**badges.balances_of(unit.db, self._organization_id, unit.members), **self._assumed_balances}

@@ -39,11 +39,12 @@ POINTS, BADGE, COUPON = "points", "badge", "coupon"
 
 
 @dataclass(frozen=True, slots=True)
-class _Payment:
-    """The receiver of a reward, and what is stored with the reward.
+class _RewardContext:
+    """The data that rewards of a mission need of the event or the request that earns them.
 
-    `key` is the beginning of the systemUniqueKey of its transaction. `occasion` is the occasion of the event that
-    earned the reward, None for a request.
+    `cause` names the receiver. The other fields are stored with the rewards or their ledger transactions: `key` is the
+    beginning of the systemUniqueKey of a transaction, `external_event_date` is None for the moment of the unit of work.
+    `occasion` is the occasion of the event, None for a request.
     """
 
     cause: ProgressCause
@@ -59,7 +60,7 @@ class MissionWork:
     """The missions of one unit of work; only missions whose progress it may change or read are loaded."""
 
     def __init__(self, unit: UnitOfWork) -> None:
-        """Load the progress in these missions: at most three statements, none if there are no such missions."""
+        """Load the progress in the missions that the unit may change or read; at most three statements."""
         self._unit = unit
         self._configuration = unit.configuration
         # The trackings that may be reversed, by the event that counted.
@@ -86,7 +87,7 @@ class MissionWork:
         return by_key
 
     def assume(self, member_id: int, progress_of_missions: Mapping[int, Progress]) -> None:
-        """Use this progress, by mission id, for a member who is not stored."""
+        """Use this progress, by mission id, for a hypothetical member."""
         for mission_id, progress in progress_of_missions.items():
             self._state.assume(member_id, self._configuration.missions[mission_id].mission, progress)
 
@@ -109,7 +110,7 @@ class MissionWork:
         count_before, budget = len(self._moves), Budget(EVENT_COST, deadline)
         for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
             if self._is_counted(compiled, event, budget):
-                self._move(compiled, self._count(compiled, event, budget), self._payment_of(event))
+                self._move(compiled, self._count(compiled, event, budget), self._reward_context_of(event))
         return len(self._moves) > count_before
 
     def take_errors(self) -> list[RuleError]:
@@ -129,8 +130,8 @@ class MissionWork:
             raise UnknownMission(f"There is no mission {mission_id}.")
         key = f"mission-progress-{self._unit.new_key()}"
         date = None if cause.at == cause.now else cause.at
-        payment = _Payment(cause, key, date, cause.external_id, cause.description)
-        advance = self._refuse_or_move(compiled, amount, payment, audience_keys)
+        context = _RewardContext(cause, key, date, cause.external_id, cause.description)
+        advance = self._refuse_or_move(compiled, amount, context, audience_keys)
         # The move belongs to this request, not to the event that is evaluated next.
         self._moves.clear()
         return self._state.progress(cause.member_id, compiled.mission), advance
@@ -140,12 +141,12 @@ class MissionWork:
         self._state.store_answer(answer)
 
     def take_moves(self) -> list[MissionMove]:
-        """Return the moves of missions since the last call, in their order."""
+        """Return the moves of missions that this method has not returned yet, in their order."""
         moves, self._moves = self._moves, []
         return moves
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Return a `mission-achieved` for every mission that was achieved since the last call."""
+        """Return a `mission-achieved` event for every achievement that this method has not returned yet."""
         moves, self._to_report = self._to_report, []
         return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in moves]
 
@@ -166,7 +167,7 @@ class MissionWork:
             missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
 
     def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> bool:
-        """True if the event counts for a mission; False with a new error if its conditions cost too much."""
+        """True if the event counts for a mission; False if its conditions cost too much, which is a new error."""
         try:
             return compiled.counts(event, budget)
         except EvaluationError as error:
@@ -174,7 +175,7 @@ class MissionWork:
             return False
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
-        """The amount that the event counts for a mission; 0 with a new error if that cannot be computed."""
+        """The amount that the event counts for a mission; 0 if it cannot be computed, which is a new error."""
         span, message = None, compiled.fault
         budget.zone = zone_named(compiled.mission.timezone)
         if compiled.count is not None:
@@ -205,55 +206,55 @@ class MissionWork:
         amount = int(params["amount"])
         if not amount:
             raise NothingToDo(f"amount is {params['amount']}: a mission advances by at least 1.")
-        advance = self._refuse_or_move(compiled, amount, self._payment_of(event), event.audience_keys)
+        advance = self._refuse_or_move(compiled, amount, self._reward_context_of(event), event.audience_keys)
         refusal = None if advance.counted == amount else _exhausted(compiled.mission)
         return Performed(Decimal(advance.counted), refusal=refusal)
 
     def _refuse_or_move(
-        self, compiled: CompiledMission, amount: int, payment: _Payment, audience_keys: Collection[str]
+        self, compiled: CompiledMission, amount: int, context: _RewardContext, audience_keys: Collection[str]
     ) -> Advance:
         """Count up to the maximum; raises MissionClosed, or MissionExhausted if nothing can be counted."""
         if amount:
-            compiled.refuse_closed(payment.cause.at, audience_keys)
-            if not self._state.remaining_achievements(payment.cause.member_id, compiled.mission, payment.cause.at):
+            compiled.refuse_closed(context.cause.at, audience_keys)
+            if not self._state.remaining_achievements(context.cause.member_id, compiled.mission, context.cause.at):
                 raise _exhausted(compiled.mission)
-        return self._move(compiled, amount, payment)
+        return self._move(compiled, amount, context)
 
-    def _move(self, compiled: CompiledMission, amount: int, payment: _Payment) -> Advance:
+    def _move(self, compiled: CompiledMission, amount: int, context: _RewardContext) -> Advance:
         """Count up to the maximum, and pay for the goals achieved."""
-        advance = self._state.count(compiled.mission, amount, payment.cause)
+        advance = self._state.count(compiled.mission, amount, context.cause)
         if advance.counted:
-            rewards = tuple(self._rewards(compiled, advance.achieved, payment)) if advance.achieved else ()
-            move = MissionMove(payment.cause.member_id, compiled.mission, advance, rewards)
+            rewards = tuple(self._rewards(compiled, advance.achieved, context)) if advance.achieved else ()
+            move = MissionMove(context.cause.member_id, compiled.mission, advance, rewards)
             self._moves.append(move)
             if advance.achieved:
                 self._to_report.append(move)
         return advance
 
-    def _rewards(self, compiled: CompiledMission, times: int, payment: _Payment) -> Iterable[Reward]:
+    def _rewards(self, compiled: CompiledMission, times: int, context: _RewardContext) -> Iterable[Reward]:
         """Pay the rewards of the mission; a refused reward is recorded and does not stop the other ones."""
         if compiled.mission.points_accrual:
-            yield self._pay_points(compiled, compiled.mission.points_accrual * times, payment)
+            yield self._pay_points(compiled, compiled.mission.points_accrual * times, context)
         if compiled.mission.badge_key is not None:
-            yield self._pay_badge(compiled.mission.badge_key, times, payment.cause)
+            yield self._pay_badge(compiled.mission.badge_key, times, context.cause)
         if compiled.mission.coupon_book_key is not None:
-            yield self._pay_coupon(compiled, compiled.mission.coupon_book_key, times, payment)
+            yield self._pay_coupon(compiled, compiled.mission.coupon_book_key, times, context)
 
-    def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
+    def _pay_points(self, compiled: CompiledMission, amount: Decimal, context: _RewardContext) -> Reward:
         """Pay points up to the maximum balance; the reward has the paid part, and the refusal of the rest."""
-        mission, cause, ledger = compiled.mission, payment.cause, self._unit.ledger
+        mission, cause, ledger = compiled.mission, context.cause, self._unit.ledger
         if compiled.account is None:
             unknown_account = UnknownLedgerAccount("The organization's default ledger has no default account.")
             return Reward(POINTS, amount, refusal=unknown_account.as_problem())
         account = ledger.accounts[compiled.account.ledger_account_id]
         details = Details(
-            system_unique_key=f"{payment.key}:mission-{next(self._transaction_numbers)}",
-            external_id=payment.external_id,
-            external_event_date=payment.external_event_date,
-            description=mission.ledger_transaction_description or payment.description,
+            system_unique_key=f"{context.key}:mission-{next(self._transaction_numbers)}",
+            external_id=context.external_id,
+            external_event_date=context.external_event_date,
+            description=mission.ledger_transaction_description or context.description,
             tags=tuple(dict.fromkeys((*cause.tags, *mission.tags))) or None,
             loyalty_event_id=cause.loyalty_event_id,
-            order_external_id=payment.order_external_id,
+            order_external_id=context.order_external_id,
         )
         wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
@@ -297,17 +298,19 @@ class MissionWork:
             return replace(reward, refusal=refusal.as_problem())
         return reward
 
-    def _pay_coupon(self, compiled: CompiledMission, coupon_book_key: str, times: int, payment: _Payment) -> Reward:
+    def _pay_coupon(
+        self, compiled: CompiledMission, coupon_book_key: str, times: int, context: _RewardContext
+    ) -> Reward:
         """Assign as much of `times` coupons as the coupon book allows to be assigned at once."""
-        cause, coupons = payment.cause, self._unit.coupons
+        cause, coupons = context.cause, self._unit.coupons
         assign = partial(
             coupons.reward,
             cause.member_id,
             coupon_book_key,
             loyalty_event_id=cause.loyalty_event_id,
-            external_event_date=payment.external_event_date,
-            description=compiled.mission.ledger_transaction_description or payment.description,
-            occasion=payment.occasion,
+            external_event_date=context.external_event_date,
+            description=compiled.mission.ledger_transaction_description or context.description,
+            occasion=context.occasion,
         )
         reward = Reward(COUPON, Decimal(times), coupon_book_key=coupon_book_key)
         try:
@@ -317,7 +320,8 @@ class MissionWork:
             code = assign(part).code if part else None
             return replace(reward, refusal=refusal.as_problem(), paid=part, code=code)
 
-    def _payment_of(self, event: EventFacts) -> _Payment:
+    def _reward_context_of(self, event: EventFacts) -> _RewardContext:
+        """The context of the rewards that an event earns."""
         cause = ProgressCause(
             organization_id=self._unit.organization_id,
             member_id=event.member_id,
@@ -326,7 +330,7 @@ class MissionWork:
             loyalty_event_id=event.loyalty_event_id,
         )
         texts = event.external_event_date, event.external_id, event.description
-        return _Payment(cause, event.transaction_prefix, *texts, event.occasion, event.order_external_id)
+        return _RewardContext(cause, event.transaction_prefix, *texts, event.occasion, event.order_external_id)
 
 
 def _exhausted(mission: Mission) -> MissionExhausted:
