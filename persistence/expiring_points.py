@@ -65,31 +65,34 @@ def with_expiring(
     accounts: Mapping[int, LedgerAccount],
     now: datetime,
 ) -> list[WalletView]:
-    """The balances with their expiring points, which one query finds; `accounts` are those of the balances, by id."""
+    """The same balances, each with the points that will expire, which one query finds; `accounts` are by id.
+
+    Balances of accounts without point tracking have no points that expire.
+    """
     zone = organization.zone
-    tracked = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
+    tracked_views = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
     ends = [
-        (view.wallet_id, i, accounts[i].end_of_idle_balance(view, zone))
-        for view in tracked
-        for i in (view.ledger_account_id,)
+        (view.wallet_id, view.ledger_account_id, accounts[view.ledger_account_id].end_of_idle_balance(view, zone))
+        for view in tracked_views
     ]
     amounts: dict[tuple[int, int], dict[datetime, Decimal]] = {}
-    for wallet_id, account_id, moment, amount in find_expiring(db, organization.organization_id, ends, now, now):
+    expiring = find_expiring(db, organization.organization_id, ends, now, known_at=now)
+    for wallet_id, account_id, moment, amount in expiring:
         amounts.setdefault((wallet_id, account_id), {})[moment] = amount
-    for view, (wallet_id, account_id, end) in zip(tracked, ends, strict=True):
-        _add_arrived(amounts.setdefault((wallet_id, account_id), {}), view, end, now)
-    return [
-        replace(
-            view,
-            expiring=expiring_points(amounts.get((view.wallet_id, i), {}), now, accounts[i].expiry_calendar(zone).zone),
-        )
-        for view in views
-        for i in (view.ledger_account_id,)
-    ]
+    for view, (wallet_id, account_id, end) in zip(tracked_views, ends, strict=True):
+        _add_available_mints(amounts.setdefault((wallet_id, account_id), {}), view, end, now)
+    views_with_expiring = []
+    for view in views:
+        amounts_of_view = amounts.get((view.wallet_id, view.ledger_account_id), {})
+        calendar = accounts[view.ledger_account_id].expiry_calendar(zone)
+        views_with_expiring.append(replace(view, expiring=expiring_points(amounts_of_view, now, calendar.zone)))
+    return views_with_expiring
 
 
-def _add_arrived(amounts: dict[datetime, Decimal], view: WalletView, end: datetime | None, now: datetime) -> None:
-    """Add the expiries of mints that have become available, but have no lots yet because that is not posted.
+def _add_available_mints(
+    amounts: dict[datetime, Decimal], view: WalletView, end: datetime | None, now: datetime
+) -> None:
+    """Add the expiries of waiting mints that are available by now, but have no lots before their release is posted.
 
     `end` is the moment at which the whole balance expires, None if it does not.
     """

@@ -24,7 +24,7 @@ INSERT INTO import_blocks (organization_id, import_id, part_number, block_number
 VALUES (%s, %s, %s, %s, %s) RETURNING block_number
 """
 
-# An advisory lock instead of a lock of the row, so that an import can be cancelled while a worker has claimed it.
+# An advisory lock instead of a lock of the row, so that a request can cancel an import that a worker has claimed.
 _CLAIM = "SELECT pg_try_advisory_xact_lock(hashtextextended('import ' || %s, %s))"
 _JOB = f"""
 SELECT {", ".join(fields_of(ImportJob))} FROM imports WHERE organization_id = %s AND import_id = %s AND {_TO_DO}
@@ -68,14 +68,17 @@ def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: 
 
 
 def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | None:
-    """Claim the import until the transaction ends; return None if another worker has claimed it, or it has ended."""
+    """Claim the import until the database transaction ends.
+
+    Returns None if another worker has claimed it, or if it has ended.
+    """
     [(is_claimed,)] = query(db, _CLAIM, (import_id, organization_id))
     rows = query(db, _JOB, (organization_id, import_id)) if is_claimed else []
     return ImportJob(*rows[0]) if rows else None
 
 
 def record_begin(db: Connection, job: ImportJob, rows: int) -> None:
-    """Record that a worker begins a step of this number of rows: if it crashes, the next worker finds the record."""
+    """Record that a worker begins a step of this number of rows, so that the next worker can see that it crashed."""
     defer(db, _RECORD_BEGIN, (rows, job.organization_id, job.import_id))
 
 

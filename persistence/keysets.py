@@ -76,12 +76,16 @@ class Position:
 
 
 def _is_count(value: Any, maximum: int) -> bool:
+    """True for a whole number from 0 to `maximum`."""
     return type(value) is int and 0 <= value <= maximum
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a list: at most `limit` of the rows that meet these conditions, in this order, after `offset` rows."""
+    """A part of a list: at most `limit` of the rows that meet these conditions, in this order.
+
+    The first `offset` rows are skipped; None skips no rows.
+    """
 
     conditions: Sequence[Any]
     ordering: Sequence[Any]
@@ -167,7 +171,7 @@ class Sorting:
         return and_(up_to_last, or_(further, self.within > values[-1]))
 
     def _beyond_by_twin(self, tie_break: int) -> list[Any]:
-        """The condition on the id, repeated for its twin."""
+        """The condition on the id, repeated for its twin; empty without a twin."""
         if self.twin is None:
             return []
         return [self.twin <= tie_break if self.is_descending else self.twin >= tie_break]
@@ -196,35 +200,39 @@ def _json_value(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-def _integer(kind: Any, value: Any) -> int:
-    bits = 15 if isinstance(kind, SmallInteger) else 63 if isinstance(kind, BigInteger) else 31
+# The readers of the values in a cursor, which a client may have changed. Each returns the value for a column of this
+# type, and raises ValueError or ArithmeticError for JSON that `_json_value` does not return for such a column.
+
+
+def _integer(column_type: Any, value: Any) -> int:
+    bits = 15 if isinstance(column_type, SmallInteger) else 63 if isinstance(column_type, BigInteger) else 31
     if type(value) is int and -(2**bits) <= value < 2**bits:
         return value
     raise ValueError
 
 
-def _boolean(kind: Any, value: Any) -> bool:
+def _boolean(column_type: Any, value: Any) -> bool:
     if isinstance(value, bool):
         return value
     raise ValueError
 
 
-def _text(kind: Any, text: Any) -> str:
+def _text(column_type: Any, text: Any) -> str:
     # Lone surrogates raise a ValueError of their own.
     if isinstance(text, str) and b"\0" not in text.encode():
         return text
     raise ValueError
 
 
-def _moment(kind: Any, text: Any) -> datetime:
-    value = datetime.fromisoformat(_text(kind, text))
+def _moment(column_type: Any, text: Any) -> datetime:
+    value = datetime.fromisoformat(_text(column_type, text))
     if value.tzinfo is not None and _json_value(value) == text:
         return value
     raise ValueError
 
 
-def _decimal(kind: Any, text: Any) -> Decimal:
-    value = Decimal(_text(kind, text))
+def _decimal(column_type: Any, text: Any) -> Decimal:
+    value = Decimal(_text(column_type, text))
     if value.is_finite() and _json_value(value) == text:
         *_, exponent = value.as_tuple()
         if isinstance(exponent, int) and exponent >= -_MAX_DIGITS and value.adjusted() <= _MAX_DIGITS:

@@ -170,9 +170,10 @@ def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
 def rows_of_account(
     db: Connection, organization_id: int, ledger_account_id: int, filters: Mapping[str, Any], page: Page
 ) -> Paged[TransactionRow]:
-    """A page of the rows of an account's transactions; `filters` as in `_conditions`, and `wallet_id`.
+    """A page of the rows of an account's transactions.
 
-    A transaction without entries of a wallet has one row, without a wallet.
+    `filters` has filters of `_conditions`, and may have `wallet_id`. A transaction without entries of a wallet has one
+    row, without a wallet.
     """
     if "wallet_id" in filters:
         # The account of the entries, which is that of their transactions. With a condition on the account of the
@@ -218,7 +219,10 @@ def _count_rows_of_account(db: Connection, organization_id: int, conditions: lis
 def rows_of_wallet(
     db: Connection, organization_id: int, wallet_id: int, filters: Mapping[str, Any], page: Page
 ) -> Paged[TransactionRow]:
-    """A page of a wallet's rows on all accounts; `filters` as in `_conditions`, and `ledger_account_key`."""
+    """A page of a wallet's rows on all accounts.
+
+    `filters` has filters of `_conditions`, and may have `ledger_account_key`.
+    """
     conditions = []
     if "ledger_account_key" in filters:
         of_key = (
@@ -239,7 +243,7 @@ def _rows_of_wallet(
     filters: Mapping[str, Any],
     page: Page,
 ) -> Paged[TransactionRow]:
-    """A page of a wallet's rows that meet further conditions and `filters` as in `_conditions`."""
+    """A page of a wallet's rows that meet `conditions` and the filters of `_conditions` in `filters`."""
     is_of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
     joined = _e.join(_t, _ENTRY_OF_TRANSACTION)
     ids = _e.c.ledger_transaction_id, _t.c.ledger_transaction_id
@@ -247,10 +251,10 @@ def _rows_of_wallet(
 
 
 def _conditions(filters: Mapping[str, Any]) -> list[Any]:
-    """The conditions on transactions by these filters, all of which may be missing.
+    """The conditions on transactions by filters, each of which may be missing.
 
-    They are from_date (inclusive), to_date (exclusive), from_id and to_id (both inclusive), system_unique_key, tags
-    (all of them).
+    The filters are from_date (inclusive), to_date (exclusive), from_id and to_id (both inclusive), system_unique_key,
+    and tags (a transaction must have all of them).
     """
     conditions: list[Any] = []
     from_date: datetime | None = filters.get("from_date")

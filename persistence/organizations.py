@@ -59,7 +59,7 @@ _WITH_RIGHTS = compile_statement(
 class CurrentRights:
     """A user's current permissions in an organization: inline permissions and those of groups, merged.
 
-    `is_active` is that of the user, `is_member` is true if the membership of the organization is active, too.
+    `is_active` is true if the user is active, `is_member` if the user's membership of the organization is, too.
     """
 
     is_active: bool
@@ -92,7 +92,7 @@ def find_time(db: Connection, organization_id: int) -> datetime:
 
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
-    """The organization and the current permissions of a user, in one query; None without the organization.
+    """The organization and the current permissions of a user, in one query; None if the organization does not exist.
 
     An unknown user has no permissions.
     """
@@ -108,8 +108,8 @@ def find_with_records(
 ) -> tuple[Organization, dict[int, CurrentRights], Mapping[Any, Record] | None] | None:
     """The organization, the current permissions of users, and the records with these addresses, in one query.
 
-    None without the organization. Unknown users have no permissions. The records are None if they were not read: there
-    are no addresses, or several users, and the query would return every record for each user.
+    None if the organization does not exist. Unknown users have no permissions. The records are None if they were not
+    read, because `addresses` is None or there are several users: the query would return every record for each user.
     """
     statement = _WITH_RIGHTS if user_ids else _FIND
     parameters: dict[str, Any] = {"organization_id": organization_id, "user_ids": list(user_ids)}
@@ -128,7 +128,7 @@ def find_with_records(
 
 @cache
 def _with_records(statement: str, record_statement: str) -> Prepared:
-    """The statement that combines each row of a statement with each record, in no certain order, or with NULLs.
+    """The statement that combines each row of a statement with each record, or with NULLs if there are no records.
 
     Parameters that have the same name in both statements have the same value.
     """
@@ -182,7 +182,7 @@ def raise_configuration_version(db: Connection, organization_id: int) -> None:
 def changing_configurations(db: Connection) -> dict[int, Any] | None:
     """Return the configurations that this transaction has loaded, by organization id.
 
-    None if the transaction has not changed a configuration: it can use those of the process.
+    None if the transaction has not changed a configuration, so that it can use the configurations of the process.
     """
     configurations: dict[int, Any] | None = db.get_execution_options().get("changing_configurations")
     return configurations
@@ -213,10 +213,10 @@ def find_all(db: Connection) -> list[Organization]:
 
 
 def with_rows(db: Connection, table: str, condition: str = "true") -> list[int]:
-    """The organizations with rows `w` of a table that meet a condition of SQL, found by one probe of an index for each.
+    """The ids of the organizations that have a row of `table` for which `condition` is true.
 
-    Workers use it to find the organizations with work to do. The order is random, so that no organization with much
-    work is always first.
+    `condition` is SQL that calls the row `w`. Each organization costs one probe of an index. Workers use it to find the
+    organizations with work to do; the order is random, so that no organization with much work is always first.
     """
     rows = query(db, _WITH_ROWS.format(table=table, condition=condition), ())
     return [organization_id for (organization_id,) in rows]

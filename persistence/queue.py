@@ -135,7 +135,7 @@ def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Colle
 
 
 def add(db: Connection, organization_id: int, rows: Sequence[dict[str, int]]) -> None:
-    """Add stored events to the lines of their members, who are locked.
+    """Add stored events to the lines of their members, who are locked; a deferred statement.
 
     A row has the `loyalty_event_id`, the `member_id` and the `place` of the event in the line.
     """
@@ -155,7 +155,7 @@ def has_waiting(db: Connection, organization_id: int) -> bool:
 def claim_members(
     db: Connection, organization_id: int, after: int, limit: int, *, is_patient: bool = True
 ) -> list[int]:
-    """Claim at most `limit` lines with a due and unclaimed head, of members with an id above `after`.
+    """Claim at most `limit` lines with a due and unclaimed head, of members with an id greater than `after`.
 
     Returns the ids of these members. Unless `is_patient`, heads that wait for their next attempt are due as well.
     """
@@ -180,7 +180,7 @@ def find_lines(db: Connection, organization_id: int, member_ids: Collection[int]
 
 
 def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> None:
-    """Remove processed events from their members' lines."""
+    """Remove processed events from their members' lines; a deferred statement."""
     defer(db, _REMOVE, (organization_id, list(event_ids)))
 
 
@@ -229,6 +229,7 @@ def find_page_of_dead_letters(db: Connection, organization_id: int, query: Mappi
 
 
 def _dead_letter(*row: Any) -> DeadLetter:
+    """The dead letter of a row: the columns of the event, then the three columns of the queue."""
     return DeadLetter(LoyaltyEvent(*row[:-3]), *row[-3:])
 
 

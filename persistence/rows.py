@@ -53,7 +53,7 @@ _COLUMNS: dict[tuple[Table, type[Any]], tuple[Any, ...]] = {}
 
 
 def record(kind: type[Kind], row: AnyRow | None) -> Kind | None:
-    """The record of a row with the columns of `columns_of`; None for no row."""
+    """The record of a row with the columns of `columns_of`; None if `row` is None."""
     return None if row is None else kind(*row)
 
 
@@ -93,6 +93,7 @@ def _external_key_taken(table: Table, values: Mapping[str, Any]) -> dict[str, Re
 
 
 def _execute_one(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:
+    """Execute a statement that returns one row; raise the refusal of the constraint that it violates, if any."""
     try:
         return kind(*db.execute(statement).one())
     except DBAPIError as error:
@@ -104,6 +105,7 @@ def _execute_one(db: Connection, statement: Any, kind: type[Kind], refusals: Map
 
 @cache
 def _bulk_insert(table: Table, names: tuple[str, ...]) -> Prepared:
+    """The statement that inserts rows, whose JSON text is its parameter."""
     listed = ", ".join(names)
     return Prepared(
         f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
@@ -129,14 +131,14 @@ def add_all(db: Connection, table: Table, rows: Sequence[Any], *, names: Sequenc
 
 
 def additions(table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -> list[Statement]:
-    """The statement that inserts rows, which are sent as one JSON text; no statement without rows.
+    """The statement that inserts rows, which are sent as one JSON text; an empty list if there are no rows.
 
-    Without `names` of columns, the rows are mappings, which all have the same columns.
+    `names` are the columns. Without them, the rows are mappings, which all have the same columns.
     """
     if not rows:
         return []
     names = names or rows[0]
-    # A column that the JSON text leaves out is NULL; the names of such columns would be half of the text of an event.
+    # A column that the JSON text leaves out is NULL; the names of the columns that are NULL would be half of the text.
     rows_without_nulls = [
         {name: value for name, value in row.items() if value is not None} if isinstance(row, dict) else row
         for row in rows
@@ -147,7 +149,7 @@ def additions(table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -
 def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
     """Defer statements that change different tables, joined to one statement.
 
-    None of them sees the changes of another; foreign keys are checked, and triggers run, after all of them.
+    No statement sees the changes of another one. Foreign keys are checked, and triggers run, after all statements.
     """
     if statements:
         texts, parameters = zip(*statements, strict=True)
@@ -156,7 +158,7 @@ def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
 
 @cache
 def _joined(statements: tuple[str, ...]) -> Prepared:
-    """The statement that executes all of these; they are WITH queries of the last one."""
+    """The statement that executes all `statements`: the last one, with the others as its WITH queries."""
     *others, last = statements
     parts = ", ".join(f"part_{number} AS ({statement})" for number, statement in enumerate(others))
     return Prepared(f"WITH {parts} {last}" if others else last)
@@ -168,7 +170,7 @@ def as_json(value: Any) -> str:
 
 
 def as_rows(records: Iterable[Any], names: Sequence[str], **others: Any) -> list[dict[str, Any]]:
-    """Rows for `as_json`: these fields of the records, with bytes as texts, and in every row the values `others`."""
+    """Rows for `as_json`: the fields `names` of each record, with bytes as texts, and `others` in every row."""
     return [
         {name: bytea(value) if isinstance(value := getattr(record, name), bytes) else value for name in names} | others
         for record in records
@@ -199,10 +201,10 @@ def upsert(
 
 
 def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) -> Prepared:
-    """The statement that changes rows by id: the columns `names` get values, the columns of `expressions` these.
+    """The statement that changes rows by id: `names` are columns that get a new value from the parameters.
 
-    In an expression, `t` is the stored row and `x` the row of new values. The parameters of the statement are
-    `recordset_of(rows)` and the organization.
+    `expressions` has the SQL of other columns, in which `t` is the stored row and `x` the row of new values. The
+    parameters of the statement are `recordset_of(rows)` and the organization.
     """
     changes = {name: f"x.{name}" for name in names} | expressions
     return Prepared(
@@ -255,7 +257,8 @@ def next_ids(table: str) -> str:
 class IdAllocator:
     """Allocates ids one by one if their number is not known; each statement reserves twice as many as the one before.
 
-    `first` is the number of ids that the first statement reserves. `reserved_ids` are used before it.
+    `first` is the number of ids that the first statement reserves. `reserved_ids` are used first; they need no
+    statement.
     """
 
     def __init__(self, db: Connection, table: str, first: int, reserved_ids: Sequence[int] = ()) -> None:
@@ -265,7 +268,7 @@ class IdAllocator:
         self._unused_ids = list(reserved_ids)[::-1]
 
     def add_reserved(self, ids: Sequence[int]) -> None:
-        """Use these ids first, which another statement has reserved."""
+        """Use ids that another statement has reserved before all other ids."""
         self._unused_ids += ids[::-1]
 
     def expect(self, count: int) -> None:
@@ -323,7 +326,7 @@ _SEQUENCES = {
 
 
 def compile_statement(statement: Select[Any]) -> Prepared:
-    """Compile a statement of SQLAlchemy for `query`; done once, for queries of nearly every call."""
+    """Compile a statement of SQLAlchemy for `query`, once for all calls: nearly every call executes it."""
     compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
     # Constants become a part of the statement, so that the planner can choose a partial index by them.
     constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}

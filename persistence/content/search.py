@@ -81,7 +81,7 @@ def _page_ids(db: Connection, query: _Query, total: int) -> list[int]:
 
 
 def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[str, int]]]:
-    """The most frequent values of each facet field with their counts."""
+    """The most frequent values of each facet field with their counts; empty lists if no document matches."""
     fields = list(query.search.collection.facet_fields)
     facets: dict[str, list[tuple[str, int]]] = {field: [] for field in fields}
     if not fields or not total:
@@ -111,7 +111,7 @@ class _Query:
     def __init__(self, search: Search) -> None:
         self.search = search
         self._organization_id = search.collection.organization_id
-        # The ids of the documents that match; None if all documents do.
+        # The ids of the documents that match; None for a search without conditions, which all documents match.
         self._match = self._intersection()
 
     def series(self, field: str) -> str:
@@ -119,13 +119,16 @@ class _Query:
         return series_of(self.search.collection, self.search.locale, self.search.status, field)
 
     def count(self) -> AnySelect:
-        """The number of documents that match."""
+        """The statement that counts the documents that match: all documents in the scope if `_match` is None."""
         if self._match is not None:
             return select(func.count()).select_from(self._match)
         return select(func.count()).select_from(documents).where(*self._scope())
 
     def facets(self, series: Sequence[str]) -> AnySelect:
-        """The most frequent values of each series among the documents that match: series, value, document count."""
+        """The statement for the most frequent values of each series among the documents that match.
+
+        Its rows are (series, value, number of documents).
+        """
         series_rows = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
         document_count = func.count().label("document_count")
         counts = select(values.c.text_value, document_count).where(
@@ -145,7 +148,10 @@ class _Query:
         )
 
     def ordered_statements(self) -> list[AnySelect]:
-        """The statements whose ids, one statement after the other, are all that match, in the order of the search."""
+        """The statements for the ids of all documents that match, in the order of the search.
+
+        The ids of the first statement come before those of the second, and so on.
+        """
         keys = self.search.sort
         if not keys:
             return [self._best_match() if self.search.words else self._newest()]
@@ -213,10 +219,12 @@ class _Query:
         return () if self._match is None else (id_.in_(select(self._match.c.id)),)
 
     def _newest(self) -> AnySelect:
+        """The ids, the newest document first."""
         id_ = documents.c.content_document_id
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(id_.desc())
 
     def _best_match(self) -> AnySelect:
+        """The ids, the document that matches the words best first."""
         id_ = documents.c.content_document_id
         rank = func.ts_rank(documents.c.search, self._words())
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(rank.desc(), id_.desc())
@@ -264,6 +272,7 @@ class _Query:
         return plain.order_by(*self._order_of_equals(id_))
 
     def _further_keys_need_documents(self) -> bool:
+        """True if a sort key after the first one is a field of the record."""
         return any(key.of_record for key in self.search.sort[1:])
 
     def _order_of_equals(self, id_: Any) -> list[Any]:

@@ -23,7 +23,7 @@ __all__ = ["Description", "EmbeddedError", "Lease", "acquire", "describe", "prog
 class Lease:
     """The right to use the server, until `close`.
 
-    A forked process inherits the lock, so that the server runs until the last child has ended, too. In a child, `close`
+    A forked process inherits the lock, so that the server also runs until the last child has ended. In a child, `close`
     does nothing, so that a forked worker may end by the same code as its parent.
     """
 
@@ -59,6 +59,7 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
     `options` are settings of PostgreSQL, applied only by the process that starts it.
     """
     cluster = clusters.locate(home)
+    # Only with `create=False` can there be none.
     assert cluster is not None
     with _locked(cluster):
         users = _open(cluster.base / "users")
@@ -74,10 +75,11 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
 def reviver(home: Path) -> Callable[[], bool]:
     """A function that restarts the server of a home if it has died, and returns True if so; it raises EmbeddedError.
 
-    While the server runs, the function starts no process where there is /proc, and only reads files there, so that it
-    may be called often.
+    The function may be called often: on a system with /proc, it only reads files while the server runs, and starts no
+    process.
     """
     cluster = clusters.locate(home)
+    # Only with `create=False` can there be none.
     assert cluster is not None
 
     def revive() -> bool:
@@ -115,7 +117,7 @@ class Description:
 
 
 def describe(home: Path) -> Description | None:
-    """Describe a home without a change of it; None if it has no database yet."""
+    """Describe a home without changing it; return None if it has no database yet."""
     cluster = clusters.locate(home, create=False)
     if cluster is None or cluster.major() is None:
         return None
@@ -134,5 +136,6 @@ def _locked(cluster: Cluster) -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
+    """Open a file to lock it, creating it if needed; return the descriptor."""
     # flock needs no right to write, so that any user who may read can take part.
     return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
