@@ -180,7 +180,7 @@ def main() -> None:
         filled = time.perf_counter() - started
         ranges = {
             "30 days": report_range(LAST - timedelta(days=30), LAST, "Europe/Madrid", LAST),
-            "odd 200 days": report_range(
+            "200 days, uneven ends": report_range(
                 LAST - timedelta(days=300, seconds=77), LAST - timedelta(days=100, seconds=33), "Asia/Kathmandu", LAST
             ),
             "everything": report_range(LAST - timedelta(days=DAYS + 1), LAST, None, LAST),

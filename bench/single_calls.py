@@ -135,7 +135,8 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
         }
         load.closed_loop(port, 8, 3, kinds["event"][0])
         print(
-            "| call | clients | pgbench/s | p50 ms | p99 ms | calls/s | of pgbench | p50 ms | p99 ms | failures "
+            "| call | clients | pgbench/s | pgbench p50 ms | pgbench p99 ms "
+            "| calls/s | of pgbench | server p50 ms | server p99 ms | failures "
             "| CPU ms: server | PostgreSQL | PostgreSQL by pgbench |"
         )
         print(13 * "|---" + "|", flush=True)
@@ -168,7 +169,8 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
         reads = {count: times.measure(load.closed_loop, port, count, seconds, make) for count in clients}
     with serving_bare_flask(world, workers) as port:
         print(
-            "\n| clients | bare Flask/s | p50 ms | p99 ms | reads/s | of bare Flask | p50 ms | p99 ms | failures "
+            "\n| clients | bare Flask/s | bare Flask p50 ms | bare Flask p99 ms "
+            "| reads/s | of bare Flask | server p50 ms | server p99 ms | failures "
             "| CPU ms: server | PostgreSQL |"
         )
         print(11 * "|---" + "|", flush=True)

@@ -1,3 +1,5 @@
+"""Settings: their documentation, defaults, variables and errors."""
+
 from __future__ import annotations
 
 import ast

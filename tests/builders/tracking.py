@@ -98,8 +98,15 @@ class Shop:
         assert result["effects"] == []
         return result["error"]["type"]
 
-    def give(self, member: str, amount: Any, action: str = "mint", **body: Any) -> dict[str, Any]:
-        """Mint for a member, or with the action `burn` burn; return the transaction."""
+    def give(self, member: str, amount: Any, **body: Any) -> dict[str, Any]:
+        """Mint points for a member; return the transaction."""
+        return self._move(member, "mint", amount, body)
+
+    def take(self, member: str, amount: Any, **body: Any) -> dict[str, Any]:
+        """Burn points of a member; return the transaction."""
+        return self._move(member, "burn", amount, body)
+
+    def _move(self, member: str, action: str, amount: Any, body: Mapping[str, Any]) -> dict[str, Any]:
         path = f"/members/by-loyalty-member-id/{member}/{action}"
         response = self.administration.post(path, {"amount": amount, **body}, expect=200)
         return response["ledgerTransactions"][0]

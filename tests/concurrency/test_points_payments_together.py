@@ -37,7 +37,7 @@ def action(shop, payment, name, body=None):
     return partial(shop.integration.request, "POST", path, body)
 
 
-def test_5_of_20_payments_of_100_points_from_500_succeed(shop, member):
+def test_a_balance_of_500_points_pays_5_of_20_payments_of_100_points(shop, member):
     replies = together([creation(shop, member) for _ in range(20)])
     assert statuses(replies) == {(201, None): 5, (409, "/problems/insufficient-balance"): 15}
     payments = [reply.json["pointsPayment"] for reply in replies if reply.status == 201]

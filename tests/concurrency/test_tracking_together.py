@@ -200,7 +200,7 @@ def test_an_account_that_starts_to_track_points_while_they_move_tracks_all_of_th
             for account in accounts:
                 member = member_of[account["ledgerAccountId"]][index]
                 shop.give(member, 2, ledgerAccountId=account["ledgerAccountId"])
-                shop.give(member, 1, "burn", ledgerAccountId=account["ledgerAccountId"])
+                shop.take(member, 1, ledgerAccountId=account["ledgerAccountId"])
                 result = shop.track_one(event(member))
                 assert {effect["status"] for effect in result["effects"]} == {"executed"}
 
@@ -219,4 +219,4 @@ def test_an_account_that_starts_to_track_points_while_they_move_tracks_all_of_th
             balance = shop.balance(member, account["ledgerAccountId"])
             # The burn is refused if the lots of the member do not hold the whole balance.
             if balance:
-                shop.give(member, balance, "burn", ledgerAccountId=account["ledgerAccountId"])
+                shop.take(member, balance, ledgerAccountId=account["ledgerAccountId"])

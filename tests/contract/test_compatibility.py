@@ -1,3 +1,5 @@
+"""Changes of the OpenAPI documents that break clients: they are found, and the changelog lists them."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Grants: how they are narrowed, merged, limited and compared, and which permissions imply others."""
+
 from __future__ import annotations
 
 import pytest
@@ -51,8 +53,8 @@ def test_a_grant_has_scopes():
 GRANTS = st.builds(Grant, st.frozensets(st.sampled_from(sorted(ROLES))), st.booleans(), st.booleans())
 
 
-def amounts_to(grant):
-    """All permissions of a grant, also the permissions that others include: a simple model."""
+def implied_permissions(grant):
+    """All permissions that a grant includes or implies, by a simple model."""
     if grant.is_admin or grant.is_system_admin:
         roles = set(ROLES) | {ADMIN}
     else:
@@ -63,7 +65,7 @@ def amounts_to(grant):
 @given(st.lists(GRANTS, max_size=4))
 def test_merged_grants_allow_what_their_parts_allow_without_repetition(grants):
     merged_grant = merge_grants(grants)
-    assert amounts_to(merged_grant) == set().union(*map(amounts_to, grants))
+    assert implied_permissions(merged_grant) == set().union(*map(implied_permissions, grants))
     assert not any(
         role.replace(":write", ":read") in merged_grant.roles for role in merged_grant.roles if role.endswith(":write")
     )
@@ -72,16 +74,20 @@ def test_merged_grants_allow_what_their_parts_allow_without_repetition(grants):
 
 @given(GRANTS, GRANTS)
 def test_a_token_is_limited_to_the_current_permissions_of_its_user(token_grant, user_grant):
-    assert amounts_to(limit_grant(token_grant, user_grant)) == amounts_to(token_grant) & amounts_to(user_grant)
+    assert implied_permissions(limit_grant(token_grant, user_grant)) == implied_permissions(
+        token_grant
+    ) & implied_permissions(user_grant)
 
 
 @given(GRANTS, GRANTS)
 def test_permissions_are_missing_exactly_if_the_new_grant_exceeds_the_held_one(held_grant, new_grant):
-    assert (missing_permissions(held_grant, new_grant) == []) == (amounts_to(new_grant) <= amounts_to(held_grant))
+    assert (missing_permissions(held_grant, new_grant) == []) == (
+        implied_permissions(new_grant) <= implied_permissions(held_grant)
+    )
 
 
 @given(GRANTS, GRANTS)
 def test_the_added_permissions_turn_the_old_grant_into_the_new_one(before, after):
-    assert amounts_to(merge_grants([before, added_permissions(before, after)])) >= amounts_to(after)
-    assert not amounts_to(added_permissions(before, after)) - amounts_to(after)
+    assert implied_permissions(merge_grants([before, added_permissions(before, after)])) >= implied_permissions(after)
+    assert not implied_permissions(added_permissions(before, after)) - implied_permissions(after)
     assert added_permissions(before, before) == Grant(frozenset())

@@ -1,3 +1,5 @@
+"""Members: changes of profiles, columns of imports, ids, and refusals of erased or inactive members."""
+
 from __future__ import annotations
 
 from dataclasses import replace

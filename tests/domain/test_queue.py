@@ -1,3 +1,5 @@
+"""Queued events: the waits between attempts, and the problem after the last attempt."""
+
 from __future__ import annotations
 
 from datetime import timedelta

@@ -143,7 +143,7 @@ def test_cancelling_gives_burned_points_back_and_claws_minted_points_back(shop, 
 def test_cancelling_a_spent_mint_claws_back_only_the_remaining_points(shop, member):
     shop.campaign(running(mint(10)), pointsMonthlyLimitPerMember=10)
     tracked = shop.track_one(event(member))
-    shop.give(member, 8, "burn")
+    shop.take(member, 8)
     # The account has no overdraft limit, so the missing 8 cannot become debt.
     response = cancel(shop, tracked["loyaltyEventKey"], allowOverdraft=True)
     [transaction] = response["results"][0]["ledgerTransactions"]
@@ -158,7 +158,7 @@ def test_a_shortfall_becomes_debt_up_to_the_overdraft_limit(shop, member):
     shop.campaign(running(mint(10, ledgerAccountKey=account_key)))
     one, two = (shop.track_one(event(member))["loyaltyEventKey"] for _ in range(2))
     # Leaves 4 of the 20 points.
-    shop.give(member, 16, "burn", ledgerAccountId=account_id)
+    shop.take(member, 16, ledgerAccountId=account_id)
     [transaction] = cancel(shop, one, allowOverdraft=True)["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["overdraftAmount"]) == (10, 6)
     assert transaction["outcome"] == "reverted"
@@ -330,7 +330,7 @@ def test_a_cancelled_event_returns_its_first_result_again(shop, member):
 def test_spent_points_of_a_cancelled_event_are_clawed_back_when_a_revert_gives_them_back(shop, member):
     shop.campaign(running(mint(50)))
     earning = shop.track_one(event(member))
-    burn_id = shop.give(member, 30, action="burn")["ledgerTransactionId"]
+    burn_id = shop.take(member, 30)["ledgerTransactionId"]
     created = shop.organization.created
     account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]

@@ -538,7 +538,7 @@ def test_uses_of_a_code_can_be_reverted_individually_or_all_at_once(integration)
     assert (one["status"], one["couponUsage"]["revertedUsageId"]) == ("success", second["couponUsageId"])
     assert [detail["status"] for detail in one["details"]] == ["reverted"]
     negative_use = integration.use(member, book, pointsOverride=-5)
-    integration.shop.give(member["loyaltyMemberId"], 15, "burn")
+    integration.shop.take(member["loyaltyMemberId"], 15)
     response = revert(revertAll=True)
     assert response["status"] == "warning"
     assert [(detail["couponUsageKey"], detail["status"]) for detail in response["details"]] == [

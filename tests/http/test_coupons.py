@@ -81,6 +81,7 @@ def test_coupons_can_be_filtered_by_expiry(books, shop):
     for query, expected_codes in (({"expired": True}, ["past"]), ({"expired": False}, ["never", "future"])):
         page = books.surface.get("/coupons", **query)
         assert (page["totalCount"], codes_of(page)) == (len(expected_codes), expected_codes)
+        # Pages are counted from 0.
         assert codes_of(books.surface.get("/coupons", **query, page=1, limit=1)) == expected_codes[1:]
 
 

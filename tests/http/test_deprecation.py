@@ -39,7 +39,8 @@ PATHS = {
         "delete": operation("remove", **DEPRECATED_2020),
     },
 }
-# The first moments of these years, as seconds since 1970.
+# The first moments of these years, as seconds since 1970: the parameter `page` and the field `memberId` are deprecated
+# since 2024, the operation DELETE and the field `code` since 2020.
 AT_2020, AT_2024 = "@1577836800", "@1704067200"
 
 

@@ -160,7 +160,7 @@ class TestActivities:
         program.points.revert(burn)
         program.points.mint(program.wallet, 5, countsAsActivity=False)
         program.shop.give("ana", 1, ledgerAccountId=program.points.account_id, countsAsActivity=False)
-        program.shop.give("ana", 1, "burn", ledgerAccountId=program.points.account_id, countsAsActivity=False)
+        program.shop.take("ana", 1, ledgerAccountId=program.points.account_id, countsAsActivity=False)
         assert program.lots == {END_OF_QUARTER: 500 + 5}
 
     def test_points_minted_after_an_idle_balance_expired_get_a_new_period_even_without_activity(self, program):

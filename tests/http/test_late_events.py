@@ -134,7 +134,7 @@ def test_captured_and_queued_late_events_depend_on_the_tiers_of_their_date(shop,
 
 def test_a_purchase_that_waits_in_the_queue_keeps_the_tier_of_its_date(shop, clock, stars, member):
     # Silver when the order is captured, gold when it is evaluated.
-    shop.give(member, 400, "burn")
+    shop.take(member, 400)
     clock.wait(minutes=30)
     captured_order = order(member, 50)
     [captured] = shop.track(captured_order, executionMode="captureOnly")

@@ -476,7 +476,7 @@ def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
     assert points.verify() == []
 
 
-def test_a_repeated_set_gets_its_first_response(points):
+def test_a_repeated_set_gets_its_first_response_in_any_order_and_a_changed_one_is_refused(points):
     ana = points.wallet()
     item = {"ledgerAccountId": points.account_id, "amount": 10, "fromWalletId": None, "toWalletId": ana}
     create = [{**item, "systemUniqueKey": "one"}, {**item, "systemUniqueKey": "two", "captureMethod": "manual"}]

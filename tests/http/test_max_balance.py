@@ -71,7 +71,7 @@ def test_an_effect_mints_up_to_the_maximum_minus_balance_and_pending_points(shop
     # The pending points can be captured, because they were counted before.
     shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(pending)}]}, expect=200)
     assert shop.balance(member) == 1000
-    shop.give(member, 30, "burn")
+    shop.take(member, 30)
     assert [*map(mint_outcome, shop.track_one(event(member))["effects"])] == [
         ("partial", 30, 100, BALANCE_LIMIT),
         expected_outcomes[1],
@@ -106,7 +106,7 @@ def test_a_limit_of_the_campaign_counts_only_the_minted_points(shop, member):
     limits = {"pointsMonthlyLimitPerMember": 80, "allowPartialApplicationOnLimit": True}
     shop.campaign(running(mint(100)), eventType=GENERIC, **limits)
     assert mint_outcome(shop.track_one(event(member))["effects"][0]) == ("partial", 70, 100, BALANCE_LIMIT)
-    shop.give(member, 70, "burn")
+    shop.take(member, 70)
     limited_result = shop.track_one(event(member))
     # The campaign has 80 - 70 left.
     assert mint_outcome(limited_result["effects"][0]) == ("partial", 10, 100, "/problems/limit-reached")
@@ -172,7 +172,7 @@ def test_an_overdraft_increases_the_amount_that_can_be_credited(organization):
 def test_reverts_and_imports_and_a_lowered_maximum_leave_balances_above_the_maximum(shop, member):
     set_max_balance(shop, 100)
     shop.give(member, 100)
-    burned = shop.give(member, 60, "burn")
+    burned = shop.take(member, 60)
     shop.give(member, 60)
     created = shop.organization.created
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"

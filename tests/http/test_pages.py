@@ -1,3 +1,5 @@
+"""The plain pages: health, documents, key set, index, and other hosts and methods."""
+
 from __future__ import annotations
 
 import json

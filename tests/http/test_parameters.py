@@ -1,3 +1,5 @@
+"""Parameters of paths, queries and headers: types, defaults, faults, and families of parameters."""
+
 from __future__ import annotations
 
 from decimal import Decimal

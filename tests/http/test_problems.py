@@ -1,3 +1,5 @@
+"""Problems over HTTP: their statuses, logs and headers, and the ids of requests."""
+
 from __future__ import annotations
 
 import logging

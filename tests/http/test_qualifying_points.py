@@ -49,7 +49,7 @@ def test_imported_points_qualify_for_more_than_their_amount(shop, organization, 
     )
     assert counts(balances_import) == ("done", 1, 1, 0)
     assert standing(shop) == (300, 5000, "Gold")
-    burn = shop.give("ana", 300, "burn")
+    burn = shop.take("ana", 300)
     assert (burn["amount"], standing(shop)) == (300, (0, 5000, "Gold"))
     assert shop.administration.post("/members/by-loyalty-member-id/ana/burn", {"amount": 1}, expect=409)
 
@@ -246,7 +246,7 @@ def test_exported_balances_restore_what_qualifies_in_each_period(api, organizati
     shop.give("ana", 400, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=7)))
     shop.give("ana", 5, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=8)), qualifyingAmount=50)
     shop.give("ana", 9000, externalEventDate=earlier)
-    shop.give("ana", 9600, "burn")
+    shop.take("ana", 9600)
     lines = exported(organization, "balances")
     quarter = HALF_A_YEAR_AGO.replace(minute=0)
     # One row has the balance, the others the points that qualify, by the quarter of an hour in which they were earned.

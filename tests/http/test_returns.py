@@ -134,7 +134,7 @@ def test_a_partial_return_of_all_items_is_the_full_return(shop, member, points):
 
 def test_a_return_also_claws_back_points_that_an_earlier_return_could_not(shop, member, points):
     buy(shop, member, 10, "confirmed")
-    shop.give(member, 9, "burn")
+    shop.take(member, 9)
     # Of the 5 points of this part only 1 is there.
     return_part(shop, member, 5)
     assert shop.balance(member) == 0
@@ -451,7 +451,7 @@ def test_points_of_the_confirmation_are_reverted_in_the_same_proportion(shop, me
 def test_reverting_a_burn_gives_back_no_points_of_a_returned_order(shop, member, points):
     for number in range(3):
         buy(shop, member, 50, "confirmed", external_id=f"o-{number}")
-        burned = shop.give(member, 50, "burn")
+        burned = shop.take(member, 50)
         shop.track_one(order(member, 20, "partially-returned", f"o-{number}"))
         shop.track_one(order(member, None, "returned", f"o-{number}"))
         path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{burned['ledgerAccountId']}/transactions"

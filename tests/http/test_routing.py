@@ -1,3 +1,5 @@
+"""Routing: paths and methods of operations, encoded segments, and documents that cannot be served."""
+
 from __future__ import annotations
 
 import pytest

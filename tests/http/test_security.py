@@ -1,3 +1,5 @@
+"""Access to operations: tokens, scopes, challenges, and the order of the checks."""
+
 from __future__ import annotations
 
 import threading

@@ -112,7 +112,7 @@ def test_an_action_cannot_be_in_a_stacking_group_and_an_exclusive_group(administ
 
 
 def test_actions_that_compete_need_a_worth(shop, administration, actions, group):
-    worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
+    account_with_worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
     books = CouponBooks(shop.organization)
     with_face_value, without_face_value = (
         books.make(type="codeless", **more)["couponBookKey"] for more in ({"faceValue": 2}, {"name": "Without"})
@@ -120,8 +120,8 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
     badge = shop.integration.post("/badges", {"name": "Buyer", "maxAmount": 9, "active": True})["badge"]["badgeKey"]
     for effects, expect in (
         ([percent_off(5)], 201),
-        ([mint(5, ledgerAccountKey=worth)], 201),
-        ([mint(5, ledgerAccountKey=("=", f'"{worth}"'))], 201),
+        ([mint(5, ledgerAccountKey=account_with_worth)], 201),
+        ([mint(5, ledgerAccountKey=("=", f'"{account_with_worth}"'))], 201),
         ([effect("assign-coupon", couponBookKey=with_face_value)], 201),
         ([mint(5)], 400),
         ([effect("assign-coupon", couponBookKey=without_face_value)], 400),
@@ -136,8 +136,8 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
 
 @pytest.mark.parametrize("mode", ["first", "best", "worst", "all"])
 def test_actions_of_a_group_for_items_need_a_discount(shop, administration, actions, group, mode):
-    worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
-    points, by_item = mint(5, ledgerAccountKey=worth), {"stackingGroupKey": group(mode, scope="item")}
+    account_with_worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
+    points, by_item = mint(5, ledgerAccountKey=account_with_worth), {"stackingGroupKey": group(mode, scope="item")}
     for effects in ([points], []):
         problem = administration.post(actions, running(*effects, **by_item), expect=400)
         assert (faults(problem), problem["detail"]) == (
@@ -154,10 +154,12 @@ def test_actions_of_a_group_for_items_need_a_discount(shop, administration, acti
 
 
 @pytest.mark.parametrize("mode", ["first", "best", "worst", "all"])
-def test_a_group_with_an_action_without_a_discount_cannot_be_for_items(shop, administration, actions, group, mode):
-    worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
+def test_the_scope_item_is_refused_while_an_action_of_the_group_gives_no_discount(
+    shop, administration, actions, group, mode
+):
+    account_with_worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
     in_group = {"stackingGroupKey": group("all", externalKey="group")}
-    action = administration.post(actions, running(mint(5, ledgerAccountKey=worth), **in_group))["action"]
+    action = administration.post(actions, running(mint(5, ledgerAccountKey=account_with_worth), **in_group))["action"]
     [stacking_group] = administration.get("/stacking-groups", externalKey="group")["results"]
     path, body = f"/stacking-groups/{stacking_group['stackingGroupId']}", {"name": "G", "mode": mode, "scope": "item"}
     assert faults(administration.put(path, body, expect=400)) == ["/scope"]

@@ -60,7 +60,7 @@ def test_the_event_about_a_fall_to_the_floor_is_manual(shop):
     member = shop.member(loyaltyMemberId="ana")
     program.set(member, "Silver", tierHold="floor")
     shop.give(member, 1000)
-    shop.give(member, 900, "burn")
+    shop.take(member, 900)
     assert status(shop) == ("Silver", "floor", True, "Gold", 900)
     rows = shop.rows("events", "event_type, payload", "loyalty_event_id")
     payloads = [row.payload for row in rows if row.event_type == "member-tier-set"]

@@ -68,7 +68,7 @@ def test_points_of_a_sponsor_move_the_sponsors_tier(shop, schedule, member):
 def test_mints_and_burns_by_request_move_the_tier(shop, schedule, member):
     shop.give(member, 500)
     assert schedule.of(member) == "Gold"
-    shop.give(member, 1, "burn")
+    shop.take(member, 1)
     assert schedule.of(member) == "Silver"
     assert schedule.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Silver")]
     [first, _] = events_of_type(shop, member, SET)
@@ -228,7 +228,7 @@ def test_a_campaign_rewards_reaching_a_tier(shop, schedule, member):
     rows = {row.loyalty_event_key: row for row in shop.rows("events")}
     cause = rows[purchase["loyaltyEventKey"]]
     assert rows[tier_event["loyaltyEventKey"]].cause_loyalty_event_id == cause.loyalty_event_id
-    shop.give(member, 1600, "burn")
+    shop.take(member, 1600)
     shop.give(member, 600)
     # The member reaches Gold again, but the campaign is limited to one transaction.
     assert shop.balance(member) == 600
@@ -258,7 +258,7 @@ def test_without_a_default_tier_a_member_can_lose_the_last_one(shop, schedule, m
     path = f"/loyalty-programs/{schedule.program['loyaltyProgramId']}/tiers/{schedule.id('Basic')}"
     shop.administration.put(path, {"name": "Basic", "active": False, "minRequiredPoints": 0, "tierOrder": 0})
     shop.give(member, 200)
-    shop.give(member, 1, "burn")
+    shop.take(member, 1)
     assert schedule.entry(member) is None
     assert schedule.moves(member) == [(SET, "Basic", "Silver"), ("member-tier-removed", "Silver", None)]
 
@@ -367,7 +367,7 @@ def test_a_repeated_event_changes_no_tier(shop, schedule, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     purchase = order(member, 250)
     first = shop.track(purchase)
-    shop.give(member, 100, "burn")
+    shop.take(member, 100)
     assert shop.track(purchase) == first
     assert schedule.of(member) == "Basic"
     assert schedule.moves(member) == [(SET, "Basic", "Silver"), (SET, "Silver", "Basic")]

@@ -1,3 +1,5 @@
+"""Tiers over HTTP: their properties, default tiers, lists and refusals."""
+
 from __future__ import annotations
 
 import uuid

@@ -1,3 +1,5 @@
+"""Access tokens: claims, expiry, signatures, keys and trusted issuers."""
+
 from __future__ import annotations
 
 import json

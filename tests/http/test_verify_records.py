@@ -80,7 +80,7 @@ def track_events(shop: Shop) -> None:
     shop.track_one(event(ben, GENERIC, payload={"referralCode": friends.code(ana)}))
     spender = shop.member()
     purchase = shop.track_one(order(spender, 5))
-    shop.give(spender, 10, "burn")
+    shop.take(spender, 10)
     shop.integration.post(f"/events/{purchase['loyaltyEventKey']}/cancel", {}, expect=200)
     schedule.set(shop.member(), "Gold")
 

@@ -57,7 +57,7 @@ class History:
         """Burn some of the points, or all."""
         if self.balance:
             amount = self.chance.choice([self.balance, self.chance.randint(1, self.balance)])
-            transaction = self.shop.give(self.member, amount, "burn")
+            transaction = self.shop.take(self.member, amount)
             self.newer_burns.append((transaction["ledgerTransactionId"], amount))
             self.balance -= amount
             self.effects["burn"] += 1

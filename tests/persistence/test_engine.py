@@ -1,3 +1,5 @@
+"""Connections to the database: settings, number, JSON, and the spelling of URLs."""
+
 from __future__ import annotations
 
 from decimal import Decimal

@@ -1,3 +1,5 @@
+"""Claims of queued events: their order, and the rows that they read."""
+
 from __future__ import annotations
 
 import re

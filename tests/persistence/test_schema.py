@@ -1,3 +1,5 @@
+"""The schema and its migrations, also between versions and processes."""
+
 from __future__ import annotations
 
 import hashlib

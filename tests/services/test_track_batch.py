@@ -55,7 +55,7 @@ def test_a_mint_creates_lots_if_the_account_has_begun_to_track_points_meanwhile(
         shop.administration.put(path, {**body, "pointTrackingEnabled": True})
         track_events(db, organization, incoming(member))
     shop.check_ledger()
-    shop.give(member, 5, "burn", ledgerAccountId=account["ledgerAccountId"])
+    shop.take(member, 5, ledgerAccountId=account["ledgerAccountId"])
     shop.check_ledger()
 
 

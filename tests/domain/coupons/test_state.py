@@ -33,20 +33,27 @@ class Nothing:
 
 
 def coupon(number=1, code="A", **values):
+    """A coupon of book 12 with this number as its id and position."""
     return replace(Coupon(1, number, 12, number, code, ZERO, ZERO, {}, None, None, NOW, NOW), **values)
 
 
 def state(*coupons, **settings):
+    """The state with book 12, which has these settings, and with these coupons."""
     coupon_state = CouponState(NOW, Nothing())
     coupon_state.put_book(coupon_book(**settings))
     coupon_state.put_coupons(coupons)
     return coupon_state
 
 
+def assign(coupon_state, member_id, assigned_coupon, amount, used_amount=ZERO):
+    """Assign an amount, or revert a negative one, and use `used_amount`; return the coupon of the member."""
+    return coupon_state.move(member_id, assigned_coupon, amount, used_amount, lot=None)
+
+
 def test_a_book_that_is_loaded_again_keeps_the_changes_of_the_unit_of_work():
     """3 are assigned and 1 is used before the book is loaded again."""
     coupon_state = state(coupon(), type="single", coupon_count=1, total_assigned=Decimal(4), total_usages=Decimal(2))
-    coupon_state.move(ANA, coupon(), Decimal(3), ONE, None)
+    assign(coupon_state, ANA, coupon(), Decimal(3), used_amount=ONE)
     locked_book = coupon_book(type="single", name="New name", total_assigned=Decimal(10), total_usages=Decimal(5))
     coupon_state.put_book(locked_book)
     book = coupon_state.books[12]
@@ -56,18 +63,18 @@ def test_a_book_that_is_loaded_again_keeps_the_changes_of_the_unit_of_work():
 
 def test_a_coupon_that_is_loaded_again_keeps_its_state():
     coupon_state = state(coupon())
-    coupon_state.move(ANA, coupon(), ONE, ZERO, None)
+    assign(coupon_state, ANA, coupon(), ONE)
     coupon_state.put_coupons([coupon()])
     assert coupon_state.coupons[1].total_assigned == 1
 
 
 def test_the_coupons_of_a_member_that_are_loaded_again_keep_their_state():
     coupon_state = state(coupon())
-    member_coupon = coupon_state.move(ANA, coupon(), ONE, ZERO, None)
+    member_coupon = assign(coupon_state, ANA, coupon(), ONE)
     coupon_state.put_member_coupons([replace(member_coupon, amount_assigned=Decimal(9))])
     assert coupon_state.member_coupons[ANA, 1].amount_assigned == 1
     coupon_state.put_member_coupons([replace(member_coupon, member_id=BEN, amount_assigned=Decimal(9))])
-    assert coupon_state.move(BEN, coupon(), ONE, ZERO, None).amount_assigned == 10
+    assert assign(coupon_state, BEN, coupon(), ONE).amount_assigned == 10
 
 
 def test_only_a_loaded_book_has_a_shared_coupon():
@@ -163,7 +170,7 @@ def test_a_member_has_the_expiry_and_data_of_the_last_lot_unless_all_of_it_was_r
         (ZERO, ZERO, None),
     ):
         last = lot(8, expires_in=1, amount=amount, amount_used=amount_used, custom_attributes={"seat": 4})
-        member_coupon = coupon_state.move(ANA, coupon(), ZERO, ZERO, last)
+        member_coupon = coupon_state.move(ANA, coupon(), assigned=ZERO, used_amount=ZERO, lot=last)
         assert (member_coupon.expired_at, member_coupon.custom_attributes) == (
             expiry,
             {} if expiry is None else {"seat": 4},
@@ -185,7 +192,7 @@ def test_a_code_is_assigned_up_to_its_maximum():
 def test_a_code_of_a_list_belongs_to_one_member():
     coupon_state = state(coupon(), type="list")
     book = coupon_state.books[12]
-    coupon_state.move(ANA, coupon(), ONE, ZERO, None)
+    assign(coupon_state, ANA, coupon(), ONE)
     assert coupon_state.to_assign(ANA, book, coupon_state.coupons[1], ONE).coupon_id == 1
     with pytest.raises(CodeHeld, match=r"The code A was given to another member\."):
         coupon_state.to_assign(BEN, book, coupon_state.coupons[1], ONE)
@@ -198,8 +205,8 @@ def test_a_code_of_a_list_belongs_to_one_member():
 def test_a_movement_adds_to_the_member_the_coupon_and_the_book():
     coupon_state = state(coupon())
     coupon_state.put_totals({(ANA, 12): UsageTotals(assigned=Decimal(2), used=Decimal(4))})
-    coupon_state.move(ANA, coupon(), Decimal(3), ONE, None)
-    member_coupon = coupon_state.move(ANA, coupon(), -ONE, ZERO, None)
+    assign(coupon_state, ANA, coupon(), Decimal(3), used_amount=ONE)
+    member_coupon = assign(coupon_state, ANA, coupon(), -ONE)
     assert (
         member_coupon.amount_assigned,
         member_coupon.amount_used,
@@ -246,10 +253,10 @@ def test_a_use_counts_in_the_periods_in_which_it_took_place(settings, used_at, t
 
 
 def test_changes_are_returned_only_once():
-    coupon_state = state(coupon(2, "B"), coupon())
+    coupon_state = state(coupon(2, "B"), coupon(1, "A"))
     coupon_state.put_coupons([coupon(3, "C")], new=True)
     for number in (2, 1, 3):
-        coupon_state.move(ANA, coupon_state.coupons[number], ONE, ZERO, None)
+        assign(coupon_state, ANA, coupon_state.coupons[number], ONE)
     changes = coupon_state.take_changes()
     assert [changed_coupon.coupon_id for changed_coupon in changes.coupons] == [1, 2, 3]
     assert [member_coupon.coupon_id for member_coupon in changes.member_coupons] == [1, 2, 3]

@@ -1,3 +1,5 @@
+"""The check of expressions: types, faults and warnings."""
+
 import pytest
 
 from domain.expressions import BOOL, DECIMAL, INT, STRING, ExpressionError, check, compile_expression, parse

@@ -1,3 +1,5 @@
+"""Explanations of conditions: labels in words, and traces with the value of each part."""
+
 import json
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,3 +1,5 @@
+"""The parser of expressions: operators, literals, macros, comments, and the places of faults."""
+
 import time
 from decimal import Decimal
 

@@ -1,3 +1,5 @@
+"""The evaluation of expressions: values, errors and the budget."""
+
 import decimal
 import threading
 import time

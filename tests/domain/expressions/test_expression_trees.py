@@ -1,3 +1,5 @@
+"""Expressions as trees in JSON: how they are read, written and limited."""
+
 import copy
 import json
 from decimal import Decimal

@@ -1,3 +1,5 @@
+"""Calendar arithmetic of expiries, and the moment at which an idle balance ends."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone

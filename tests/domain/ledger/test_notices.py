@@ -22,7 +22,10 @@ def schedule(**settings):
 
 
 def due(after, until, **settings):
-    """The notices that are due after one moment and until another: moment, local day of expiry, days before it."""
+    """The notices that are due after one moment and until another.
+
+    Each is a tuple: the moment of the notice, the local day on which the points expire, and how many days it is before.
+    """
     return [
         (notice.moment, notice.day.isoformat(), notice.days_before)
         for notice in schedule(**settings).due(at(after), at(until))
@@ -51,8 +54,9 @@ def test_notices_are_due_after_one_moment_and_until_another():
     assert due("2026-03-31T00:00Z", "2026-03-31T08:00Z", daysBefore=[7]) == [(at("2026-03-31T08:00Z"), "2026-04-07", 7)]
 
 
-def test_only_the_last_missed_notice_of_each_day_is_due():
-    notices = due("2026-03-01T08:00Z", "2026-03-25T08:00Z")
+def test_of_several_missed_notices_about_one_day_only_the_latest_is_due():
+    """The notices about the expiry on 31 March are those of 1 March and 24 March."""
+    notices = due(after="2026-03-01T08:00Z", until="2026-03-25T08:00Z")
     assert (at("2026-03-24T09:00Z"), "2026-03-31", 7) in notices
     assert [notice for notice in notices if notice[1] == "2026-03-31"] == [(at("2026-03-24T09:00Z"), "2026-03-31", 7)]
     # Points that expired on an earlier day are not announced any more.
