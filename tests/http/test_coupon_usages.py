@@ -487,6 +487,18 @@ def test_a_batch_reports_a_result_for_each_item(administration):
     assert batch(*({"memberId": ana["memberId"]} for _ in range(101)), expect=400)["status"] == 400
 
 
+def test_a_batch_fails_only_the_items_of_erased_members(administration):
+    book = administration.book("list", "E-1", "E-2")
+    ana, ben = administration.member(), administration.member()
+    admin = administration.organization.administration
+    admin.delete(f"/members/{ben['memberId']}", expect=200)
+    body = {"items": [{"memberId": ben["memberId"]}, {"memberId": ana["memberId"]}]}
+    failure, assignment = admin.post(f"/coupon-books/{book['couponBookId']}/batch-assign", body, expect=200)["results"]
+    assert (failure["status"], failure["error"]["type"]) == ("failed", "/problems/member-erased")
+    assert (assignment["status"], assignment["memberId"]) == ("assigned", ana["memberId"])
+    assert administration.totals(book) == (1, 0)
+
+
 def test_a_coupon_can_be_assigned_and_used_by_its_id(administration):
     book, member, other = administration.book("list", "D-1", "D-2"), administration.member(), administration.member()
     [second, first] = administration.books.surface.get(f"{administration.books.path(book)}/coupons")["results"]

@@ -6,6 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from domain.members import MemberErased
+from handlers.services.coupons.assign_and_use import CouponCommand, CouponRequest, assign_coupons
+from handlers.services.members.change import erase
 from tests.builders.coupon_shop import CouponShop, priced
 
 
@@ -48,3 +51,12 @@ def test_coupons_burn_points_and_reverting_them_returns_the_points(shop):
     shop.revert(usage)
     shop.revert(assigned)
     assert shop.points(member) == 10
+
+
+def test_a_batch_refuses_only_the_request_of_a_member_who_was_erased_meanwhile(shop):
+    book, ana, ben = shop.book(), shop.member(), shop.member()
+    shop.run(lambda call: erase(call, ben))
+    requests = [CouponRequest(member, book, CouponCommand()) for member in (ben, ana)]
+    refusal, usages = shop.run(lambda call: assign_coupons([call, call], requests))
+    assert isinstance(refusal, MemberErased)
+    assert [usage.member_id for usage in usages] == [ana.member_id]

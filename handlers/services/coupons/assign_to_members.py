@@ -9,12 +9,12 @@ from domain.coupons.books import CouponBook
 from domain.coupons.commands import Assignment
 from domain.coupons.usages import CouponUsage
 from domain.idempotency import ResultsByKey
-from domain.members import Member
+from domain.members import Member, refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call
 from handlers.services.coupons.assign_and_use import ASSIGNED, CouponCommand, look_up_and_reserve
 from handlers.services.references import unknown_member
-from handlers.services.unit_of_work.requests import unit_of_work
+from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.members import MEMBERS
 
@@ -44,8 +44,9 @@ def assign_to_members(
     """Assign a coupon to each of many members independently, in a fixed number of statements."""
     members_of_items = _members_of(call, items)
     command = CouponCommand(points_override=points_override)
-    member_ids = {member.member_id for member in members_of_items.values()}
-    with unit_of_work(call, member_ids, ASSIGNED) as unit:
+    unit = UnitOfWork(call)
+    unit.lock(member_ids={member.member_id for member in members_of_items.values()})
+    with open_unit(unit, ASSIGNED):
         return _Batch(unit, book, command).run(items, members_of_items)
 
 
@@ -74,6 +75,7 @@ class _Batch:
             if member is None:
                 ids = (item.member_id, item.loyalty_member_id)
                 raise unknown_member(" and ".join(str(member_id) for member_id in ids if member_id is not None))
+            refuse_erased(self._unit.members[member.member_id])
             digest = self._command.digest("batch-assign", member.member_id, self._book)
             usage = self._usages.find(key, digest)
             if usage is None:

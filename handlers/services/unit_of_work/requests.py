@@ -50,10 +50,16 @@ def unit_of_work(
 
 def _lock_members(unit: UnitOfWork, member_ids: Collection[int]) -> None:
     """Lock those of the members that exist; raises MemberErased."""
-    members = unit.lock(member_ids=member_ids)
+    unit.lock(member_ids=member_ids)
     for member_id in member_ids:
-        if member_id in members:
-            refuse_erased(members[member_id])
+        _refuse_erased(unit, member_id)
+
+
+def _refuse_erased(unit: UnitOfWork, member_id: int) -> None:
+    """Raise MemberErased for a locked member that was erased; accept an id without a member."""
+    member = unit.members.get(member_id)
+    if member is not None:
+        refuse_erased(member)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +87,14 @@ def apply_batch(
     """
     outcomes: list[T | Refusal] = []
     unit = UnitOfWork(changes[0].call)
-    _lock_members(unit, {change.member_id for change in changes})
+    unit.lock(member_ids={change.member_id for change in changes})
     expired = unit.open_for_request(moments)
     if expired:
         evaluate_derived(unit, expired)
     prepare(unit)
     for change in changes:
         try:
+            _refuse_erased(unit, change.member_id)
             outcomes.append(change.apply(unit))
         except Refusal as refusal:
             outcomes.append(refusal)
