@@ -148,7 +148,8 @@ class Execution:
     """The context of a use case: an open database transaction, the organization and the moment.
 
     `request_id` is the id of the HTTP request, or the name of the job. If `is_quiet`, campaigns and triggers receive no
-    events of the changes; tiers still follow the points.
+    events of the changes; tiers still follow the points. A job that `is_divisible` does less at once if it is too much
+    for one transaction.
     """
 
     db: Connection
@@ -157,6 +158,7 @@ class Execution:
     request_id: str
     new_key: Callable[[], str] = new_uuid
     is_quiet: bool = False
+    is_divisible: bool = False
     # Until when each call of a batch may evaluate rules, by the origin of its events; set at its first event.
     deadlines: dict[EventOrigin, Deadline] = field(default_factory=dict)
 

@@ -16,10 +16,10 @@ from sqlalchemy import Connection, func
 
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
-from persistence.connections import defer, query
+from persistence.connections import Prepared, defer, query
 from persistence.filters import contains
 from persistence.records import Records
-from persistence.rows import add_all, as_json
+from persistence.rows import as_json
 from persistence.tables.triggers import trigger_deliveries as deliveries
 from persistence.tables.triggers import triggers as table
 
@@ -75,6 +75,16 @@ RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_deli
     CASE WHEN t.previous_secret_until > d.last_attempt_at THEN t.previous_secret END,
     o.organization_key::text, d.type, d.member_id, d.created_at, o.clock_now IS NOT NULL
 """
+
+# Each message is sent to the database once, however many triggers receive it.
+_ADD = Prepared("""
+INSERT INTO trigger_deliveries (organization_id, trigger_id, type, member_id, payload, status, created_at, updated_at)
+SELECT %s::bigint, t.trigger_id, m.type, m.member_id, m.payload, 'pending', %s::timestamptz, %s::timestamptz
+FROM json_to_recordset(%s::json)
+    AS m(number integer, trigger_ids bigint[], type text, member_id bigint, payload json)
+CROSS JOIN LATERAL unnest(m.trigger_ids) WITH ORDINALITY AS t(trigger_id, place)
+ORDER BY m.number, t.place
+""")
 
 # Times are computed from numbers of seconds, which may be null: Citus allows now() neither inside of CASE nor in a sum
 # with an interval of a column. Only deliveries that are unchanged since the claim: another worker may have retried one,
@@ -172,30 +182,29 @@ def deactivate(db: Connection, deliveries: Sequence[ClaimedDelivery]) -> int:
     return sum(db.exec_driver_sql(_DEACTIVATE, parameters).rowcount for parameters in _by_organization(rows))
 
 
-def add_deliveries(
-    db: Connection,
-    organization_id: int,
-    messages: Sequence[tuple[int, str, str, int | None]],
-    now: datetime,
-) -> None:
-    """Insert deliveries, to be sent as soon as possible, with one statement.
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message for triggers: its type, its JSON text, and the id of the member whom it is about or None."""
 
-    A message is the id of the trigger, the type, the JSON text, and the id of the member whom it is about or None.
-    """
+    trigger_ids: Sequence[int]
+    type: str
+    text: str
+    member_id: int | None
+
+
+def add_deliveries(db: Connection, organization_id: int, messages: Sequence[Message], now: datetime) -> None:
+    """Insert a delivery of each message for each of its triggers, to be sent as soon as possible; one statement."""
     rows = [
         {
-            "organization_id": organization_id,
-            "trigger_id": trigger_id,
-            "type": type_,
-            "member_id": member_id,
-            "payload": Raw(text),
-            "status": PENDING,
-            "created_at": now,
-            "updated_at": now,
+            "number": number,
+            "trigger_ids": message.trigger_ids,
+            "type": message.type,
+            "member_id": message.member_id,
+            "payload": Raw(message.text),
         }
-        for trigger_id, type_, text, member_id in messages
+        for number, message in enumerate(messages)
     ]
-    add_all(db, deliveries, rows)
+    defer(db, _ADD, (organization_id, now, now, as_json(rows)))
 
 
 def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> TriggerDelivery:

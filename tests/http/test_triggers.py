@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from handlers.services.webhooks import outbox
 from handlers.services.webhooks import triggers as webhook_triggers
+from tests.builders import queue
 from tests.builders.api import running_api
 from tests.builders.tracking import GENERIC, Shop, event
 from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
@@ -358,3 +359,16 @@ class TestLimits:
         assert [deliveries(administration, trigger) for trigger in triggers] == [[], []]
         shop.organization.integration.post("/events/track", {"events": [event(ana)]}, expect=200)
         assert [len(deliveries(administration, trigger)) for trigger in triggers] == [1, 1]
+
+    @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 3), ("MAX_DELIVERED_CHARACTERS", 3500)])
+    def test_queued_events_with_too_many_deliveries_are_evaluated_one_by_one(
+        self, shop, administration, monkeypatch, caplog, limit, maximum
+    ):
+        triggers = [add_trigger(administration, eventTypes=[GENERIC]) for _ in range(2)]
+        monkeypatch.setattr(outbox, limit, maximum)
+        results = queue.send(shop, *(event(shop.member()) for _ in range(3)))
+        queue.drain(shop)
+        assert "a batch of 3 events met TooManyMessages; one by one" in caplog.text
+        assert [queue.outcome(shop, result)["event"]["status"] for result in results] == ["success"] * 3
+        # The messages about an event, for both triggers.
+        assert [len(deliveries(administration, trigger)) for trigger in triggers] == [3, 3]

@@ -6,6 +6,7 @@ ones fail. A failed event is retried later, and the member's later events wait u
 
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.queue import QueuedEvent, Retries
 from handlers import tracing
-from handlers.services.events.evaluate_queued import evaluate_claimed, note_failure
+from handlers.services.events.evaluate_queued import STEP_SECONDS, evaluate_claimed, note_failure
 from handlers.settings import Settings
 from persistence import queue, transactions
 from persistence.test_clocks import FindOrganization, find_and_hold_clock
@@ -107,12 +108,16 @@ class Drain:
         return members
 
     def _evaluate_individually(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
-        """Evaluate events in one transaction each; if one fails, skip the member's later events."""
+        """Evaluate events in one transaction each; if one fails, skip the member's later events.
+
+        After `STEP_SECONDS`, the remaining events stay in the queue, so that other organizations have their turn.
+        """
         waiting_members: set[int] = set()
+        began_at = time.monotonic()
         for event in queued:
             if event.event.member_id in waiting_members:
                 continue
-            if self._stopping():
+            if self._stopping() or time.monotonic() - began_at > STEP_SECONDS:
                 return
             try:
                 transactions.run(self._engine, partial(self._evaluate_one, organization_id, event))

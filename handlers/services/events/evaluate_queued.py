@@ -36,10 +36,13 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
     """Evaluate claimed events, take them out of the queue, and notify the triggers; failed payments release their ids.
 
     They are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
-    the remaining events stay in the queue.
+    the remaining events stay in the queue. Raises TooManyMessages if several events cause too many messages.
     """
     organization_id = organization.organization_id
-    unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID))
+    execution = Execution(
+        db=db, organization=organization, now=now, request_id=_REQUEST_ID, is_divisible=len(queued) > 1
+    )
+    unit = UnitOfWork(execution)
     stored_events = [line.event for line in queued]
     results = _evaluate(unit, stored_events)
     evaluated = [(stored_events[position], result) for position, result in sorted(results.items())]

@@ -28,20 +28,17 @@ from handlers.messages.webhooks import (
 from handlers.services.configuration import Configuration, configuration_of
 from persistence import triggers
 from persistence.rows import as_json
+from persistence.triggers import Message
 
 MAX_DELIVERIES = 10_000
-"""The maximum number of messages of one kind, counted once for each trigger, that a call may queue."""
+"""The maximum number of messages of one kind, counted once for each trigger, that a transaction may queue."""
 
 MAX_DELIVERED_CHARACTERS = 32 * 1024**2
 """The maximum total length of these messages."""
 
 
-class _Message:
-    """A message for several triggers, which share its JSON text; `member_id` is the member whom it is about or None."""
-
-    def __init__(self, trigger_ids: Sequence[int], type_: str, body: Mapping[str, Any], member_id: int | None) -> None:
-        self.trigger_ids, self.type, self.member_id = trigger_ids, type_, member_id
-        self.text = as_json(body)
+class TooManyMessages(Exception):
+    """A job has more messages for triggers than one transaction may queue: it does less at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def queue_events(
         if trigger_ids and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
             type_ = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
             body = message(type_, event_data(row, members[row["member_id"]]), execution.now)
-            messages.append(_Message(trigger_ids, type_, body, row["member_id"]))
+            messages.append(_message(trigger_ids, type_, body, row["member_id"]))
     _queue_limited(execution, messages)
 
 
@@ -102,7 +99,7 @@ def queue_async_results(
                 "result": result.result,
             }
             body = message(ASYNC_EVENT_EVALUATED, data, now)
-            messages.append(_Message(trigger_ids, ASYNC_EVENT_EVALUATED, body, result.member_id))
+            messages.append(_message(trigger_ids, ASYNC_EVENT_EVALUATED, body, result.member_id))
     _queue(db, organization.organization_id, messages, now)
 
 
@@ -142,7 +139,7 @@ def queue_entities(
     for action, record in changes if trigger_ids else ():
         type_ = f"{entity}.{action}"
         body = message(type_, {"entity": entity, "action": action, "record": record}, execution.now)
-        messages.append(_Message(trigger_ids, type_, body, record.get("memberId")))
+        messages.append(_message(trigger_ids, type_, body, record.get("memberId")))
     _queue_limited(execution, messages)
 
 
@@ -152,19 +149,30 @@ def queue_to(
     """Queue a message with each of `data` for each of these triggers; at most one statement."""
     trigger_ids = [listener.trigger_id for listener in listeners]
     messages = [
-        _Message(trigger_ids, type_, message(type_, item, execution.now), item.get("memberId"))
+        _message(trigger_ids, type_, message(type_, item, execution.now), item.get("memberId"))
         for item in (data if trigger_ids else ())
     ]
     _queue_limited(execution, messages)
 
 
-def _queue_limited(execution: Execution, messages: Sequence[_Message]) -> None:
-    """Queue messages; raises DeadlineExceeded if an awaited call has too many deliveries, or too large ones."""
+def _message(trigger_ids: Sequence[int], type_: str, body: Mapping[str, Any], member_id: int | None) -> Message:
+    return Message(trigger_ids, type_, as_json(body), member_id)
+
+
+def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:
+    """Queue messages.
+
+    If there are too many deliveries, or too large ones, raises DeadlineExceeded for an awaited call, and
+    TooManyMessages for a job that can do less at once.
+    """
+    is_limited = execution.is_awaited or execution.is_divisible
     deliveries = sum(len(message.trigger_ids) for message in messages)
-    if execution.is_awaited and (
+    if is_limited and (
         deliveries > MAX_DELIVERIES
         or sum(len(message.trigger_ids) * len(message.text) for message in messages) > MAX_DELIVERED_CHARACTERS
     ):
+        if not execution.is_awaited:
+            raise TooManyMessages
         raise DeadlineExceeded(
             f"The call causes more than {MAX_DELIVERIES:,} messages for triggers, or more than "
             f"{MAX_DELIVERED_CHARACTERS // 1024**2} MiB of them. Nothing was changed. Send fewer or smaller records in "
@@ -173,12 +181,7 @@ def _queue_limited(execution: Execution, messages: Sequence[_Message]) -> None:
     _queue(execution.db, execution.organization.organization_id, messages, execution.now)
 
 
-def _queue(db: Connection, organization_id: int, messages: Sequence[_Message], now: datetime) -> None:
+def _queue(db: Connection, organization_id: int, messages: Sequence[Message], now: datetime) -> None:
     """Queue messages, each of which has a trigger."""
     if messages:
-        deliveries = [
-            (trigger_id, message.type, message.text, message.member_id)
-            for message in messages
-            for trigger_id in message.trigger_ids
-        ]
-        triggers.add_deliveries(db, organization_id, deliveries, now)
+        triggers.add_deliveries(db, organization_id, messages, now)
