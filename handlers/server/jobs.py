@@ -5,7 +5,7 @@ record the expiry.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -27,6 +27,7 @@ from persistence import audit_log, exports, imports, organizations, periodic_job
 from persistence.test_clocks import find_and_hold_clock
 
 Batch = TypeVar("Batch")
+Result = TypeVar("Result")
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
@@ -37,6 +38,10 @@ _REPORT_EXPIRING_MINUTES = 2
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
 
 _log = logging.getLogger("loyalty.jobs")
+
+
+class PartlyFailed(Exception):
+    """A job failed for some organizations, and was done for all others."""
 
 
 def _never() -> bool:
@@ -57,6 +62,27 @@ class JobRun:
     real_time_ids: Sequence[int]
     last_result: Mapping[str, Any]
     stopping: Callable[[], bool] = _never
+
+    def do_for(self, organization_ids: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
+        """Do the work for each organization until the run is to stop; return the results.
+
+        If the work fails for some organizations, it is still done for the others. Raises PartlyFailed in the end, and
+        at once the error of an unavailable database.
+        """
+        results, failed_ids = [], []
+        for organization_id in organization_ids:
+            if self.stopping():
+                break
+            try:
+                results.append(work(organization_id))
+            except Exception as error:
+                if transactions.is_unavailable(error):
+                    raise
+                _log.exception("a job failed for the organization %d", organization_id)
+                failed_ids.append(organization_id)
+        if failed_ids:
+            raise PartlyFailed(f"The job failed for {len(failed_ids)} organizations, the first is {failed_ids[0]}.")
+        return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +155,12 @@ def evaluate_tiers(
 
 
 def _expire(run: JobRun) -> Mapping[str, Any] | None:
-    expired = [expire_points(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids]
+    expired = run.do_for(run.organization_ids, lambda i: expire_points(run.engine, i, run.stopping))
     return None if run.stopping() else {"wallets": sum(sum(batch.wallets.values()) for batch in expired)}
 
 
 def _evaluate(run: JobRun) -> Mapping[str, Any] | None:
-    counts = [
-        evaluate_tiers(run.engine, organization_id, stopping=run.stopping) for organization_id in run.organization_ids
-    ]
+    counts = run.do_for(run.organization_ids, lambda i: evaluate_tiers(run.engine, i, stopping=run.stopping))
     members, moves = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     return None if run.stopping() else {"members": members, "moves": moves}
 
@@ -154,7 +178,7 @@ def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[],
 
 
 def _report_expiring(run: JobRun) -> Mapping[str, Any] | None:
-    reported = [report_expiring(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids]
+    reported = run.do_for(run.organization_ids, lambda i: report_expiring(run.engine, i, run.stopping))
     return None if run.stopping() else {"events": sum(reported)}
 
 
@@ -170,12 +194,9 @@ def _release(run: JobRun) -> Mapping[str, Any] | None:
 
 def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
     days = run.settings.deliveries_kept_days
-    count = sum(
-        remove_old_deliveries(run.engine, organization_id, days, run.stopping)
-        for organization_id in run.real_time_ids
-        if days
-    )
-    return None if run.stopping() else {"deliveries": count}
+    ids = run.real_time_ids if days else ()
+    counts = run.do_for(ids, lambda i: remove_old_deliveries(run.engine, i, days, run.stopping))
+    return None if run.stopping() else {"deliveries": sum(counts)}
 
 
 def _expire_exports(run: JobRun) -> Mapping[str, Any] | None:
@@ -191,12 +212,10 @@ def _remove_uploads(run: JobRun) -> Mapping[str, Any] | None:
         now = datetime.now(UTC)
         return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
 
-    failed = 0
-    for organization_id in run.real_time_ids:
-        if run.stopping():
-            return None
-        failed += transactions.run(run.engine, partial(fail_abandoned, organization_id=organization_id))
-    return {"imports": failed}
+    failed = run.do_for(
+        run.real_time_ids, lambda i: transactions.run(run.engine, partial(fail_abandoned, organization_id=i))
+    )
+    return None if run.stopping() else {"imports": sum(failed)}
 
 
 def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
@@ -213,8 +232,8 @@ def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], 
 
 
 def _seal(run: JobRun) -> Mapping[str, Any] | None:
-    sealed = sum(seal_audit_log(run.engine, organization_id, run.stopping) for organization_id in run.organization_ids)
-    return None if run.stopping() else {"entries": sealed}
+    sealed = run.do_for(run.organization_ids, lambda i: seal_audit_log(run.engine, i, run.stopping))
+    return None if run.stopping() else {"entries": sum(sealed)}
 
 
 JOBS: Sequence[Job] = (

@@ -92,6 +92,22 @@ def test_a_failed_job_records_its_error_and_is_due_again_after_the_interval(api)
     assert row.next_run_at > datetime.now(UTC)
 
 
+def test_a_job_that_fails_for_one_organization_is_done_for_the_others(api, caplog):
+    done_ids = []
+
+    def work(organization_id):
+        if organization_id == 2:
+            raise ValueError("poison")
+        done_ids.append(organization_id)
+
+    job = job_of(lambda context: context.do_for([1, 2, 3], work))
+    jobs.add_jobs(api.engine, [job])
+    assert run_due_job(api.engine, api.settings, never, [job])
+    assert done_ids == [1, 3]
+    assert "a job failed for the organization 2" in caplog.text
+    assert row_of(api.engine, job).last_error == "PartlyFailed"
+
+
 def test_a_job_that_was_stopped_is_due_at_once(api):
     # A job that was stopped has no summary.
     job = job_of(lambda context: None)
