@@ -173,12 +173,9 @@ def _as_created(call: Call, transaction_id: int, request: NewPayment) -> PointsP
     )
 
 
-def view_payment(call: Call, payment: PointsPayment, until: int | None = None) -> PointsPaymentView:
-    """The payment with the state of its hold.
-
-    `until` is the id of the last transaction whose refunds count, None for all refunds.
-    """
-    keys, states = find_keys_and_states(call, [payment], until)
+def view_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
+    """The payment with the state of its hold."""
+    keys, states = find_keys_and_states(call, [payment])
     return view_of(payment, keys[payment.ledger_account_id], states[payment.ledger_transaction_id], call.now)
 
 
@@ -234,9 +231,15 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
 
 def _as_refunded(call: Call, payment: PointsPayment, transaction_id: int) -> PointsPaymentView:
     """The payment in the state after the refund with this transaction id."""
-    view = view_payment(call, payment, transaction_id)
+    keys, states = find_keys_and_states(call, [payment], transaction_id)
+    hold = states[payment.ledger_transaction_id]
+    view = view_of(payment, keys[payment.ledger_account_id], hold, call.now)
     is_refunded_in_full = not any(view.rest)
-    return replace(view, status=REFUNDED if is_refunded_in_full else CAPTURED)
+    return replace(
+        view,
+        status=REFUNDED if is_refunded_in_full else CAPTURED,
+        updated_at=hold.returned_at or payment.updated_at,
+    )
 
 
 def _store_change(call: Call, payment: PointsPayment, before: PointsPaymentView) -> PointsPaymentView:
