@@ -248,6 +248,23 @@ def test_the_cancellation_of_the_event_of_an_order_refunds_all_tenders(funded_ti
     funded_till.shop.check_ledger()
 
 
+def test_the_cancellation_of_the_event_of_a_partly_returned_order_refunds_what_is_left(funded_till):
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment))
+    return_partially(funded_till, 20)
+    assert funded_till.balance == 500 + 1000
+    funded_till.shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert funded_till.read(payment)["status"] == "refunded"
+    assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [25, 25]
+    assert funded_till.balance == 3000
+    # The order keeps its status, but nothing is left for the return of the rest.
+    assert [row.status for row in funded_till.shop.rows("purchase_orders")] == ["partially-returned"]
+    return_result = funded_till.shop.track_one(order(funded_till.member, None, "returned", "1718"))
+    assert refunds(return_result) == [("points", 0, 0), ("card", 0, None)]
+    assert funded_till.balance == 3000
+    funded_till.shop.check_ledger()
+
+
 def test_a_dry_run_checks_payments_and_captures_nothing(funded_till):
     payment = funded_till.pay(points=2500)
     [result] = funded_till.shop.track(order(funded_till.member, 50, payments=tenders(payment)), dryRun=True)

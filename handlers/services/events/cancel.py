@@ -1,9 +1,11 @@
 """Cancels events, and evaluates events that were captured before (integration 4.6, item 3)."""
 
+from dataclasses import replace
 from typing import Any
 
 from domain.events import SUCCESS, EventNotCaptured, IncomingEvent, LoyaltyEvent
 from domain.members import Member, refuse_erased
+from domain.orders import CANCELLED as ORDER_CANCELLED
 from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, OrderWithItems
 from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
@@ -44,8 +46,11 @@ def cancel_event(
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
     cancelled_order = None if order_id is None else orders.cancelled(order_id, event_id)
     if cancelled_order is not None and cancelled_order[0].payments:
-        order_with_refunds, refunds = unit.payments.refund(record, cancelled_order[0])
-        cancelled_order, answer["refunds"] = (order_with_refunds, cancelled_order[1]), list(map(TENDER_REFUND, refunds))
+        order, items = cancelled_order
+        # Everything is refunded, even if the order was returned in part and keeps its status.
+        order_with_refunds, refunds = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
+        cancelled_order = replace(order_with_refunds, status=order.status), items
+        answer["refunds"] = list(map(TENDER_REFUND, refunds))
     reverted_events = reversible.reverse([event_id], reversal, unit)
     for part in reverted_events:
         refuse_erased(members[part.event.member_id])

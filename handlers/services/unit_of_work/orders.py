@@ -141,16 +141,17 @@ class OrderWork:
             self._returned_items.update({item.order_item_id: item for item in items if item.returned_quantity})
 
     def cancelled(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
-        """The order that an event created, as cancelled; `keep` it afterwards.
+        """The order that an event created, after the cancellation of this event; `keep` it afterwards.
 
-        None if the event did not create this order, or if the order's status does not allow the cancellation.
+        It becomes CANCELLED; an order that was returned in part keeps its status. None if the event did not create this
+        order, or if there is nothing to change or to refund.
         """
         order = self._orders.get(external_id)
         if order is None or order[0].loyalty_event_id != loyalty_event_id:
             return None
-        if CANCELLED not in TRANSITIONS.get(order[0].status, frozenset()):
-            return None
-        return replace(order[0], status=CANCELLED), order[1]
+        if CANCELLED in TRANSITIONS.get(order[0].status, frozenset()):
+            return replace(order[0], status=CANCELLED), order[1]
+        return order if order[0].status == PARTIALLY_RETURNED and order[0].payments else None
 
     @property
     def stored_ids(self) -> list[int]:
