@@ -9,7 +9,7 @@ from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import ADMINISTRATION, Call
-from handlers.messages.events import event_record
+from handlers.messages.events import TENDER_REFUND, event_record
 from handlers.messages.lists import listed, listed_by_cursor
 from handlers.messages.reversals import reverted_event
 from handlers.operation import BatchHandler, operation
@@ -68,9 +68,14 @@ def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
 
 @operation("cancelEvent", audit="event")
 def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[str, Any]:
-    """Cancel an event and return what was reversed (integration 4.6, item 3)."""
-    reversals = cancel(call, event, body.description, body.allow_overdraft)
-    return {"results": [reverted_event(reversal) for reversal in reversals], "executionMode": FULL, "dryRun": False}
+    """Cancel an event and return what was reversed and refunded (integration 4.6, item 3)."""
+    reversals, refunds = cancel(call, event, body.description, body.allow_overdraft)
+    return {
+        "results": [reverted_event(reversal) for reversal in reversals],
+        "refunds": list(map(TENDER_REFUND, refunds)),
+        "executionMode": FULL,
+        "dryRun": False,
+    }
 
 
 @operation("evaluateEvent", audit="event")

@@ -87,6 +87,7 @@ def test_cancelling_reverts_all_effects_of_the_event_and_reports_them(shop, memb
                 **{kind: [] for kind in UNDONE_KINDS},
             }
         ],
+        "refunds": [],
         "executionMode": "full",
         "dryRun": False,
     }

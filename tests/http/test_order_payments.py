@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import event
 
 from tests.builders.campaigns import mint
-from tests.builders.tracking import ORDER_CREATED, key, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, key, order, running
+from tests.builders.tracking import event as visit_event
 from tests.http.test_points_payments import POLICY, Till, till, type_of
 
 __all__ = ["till"]
@@ -53,6 +54,18 @@ def refusal(till: Till, *args: Any, **more: Any) -> str:
 def refunds(result: Any) -> list[tuple[Any, Any, Any]]:
     """The tender, the refunded amount of money, and the refunded points of each refund."""
     return [(refund["tender"], refund["amount"], refund["points"]) for refund in result["refunds"]]
+
+
+def cancel(till: Till, result: Any) -> Any:
+    """Cancel the event of a result; return the response."""
+    return till.shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+
+
+def reverted_amounts(response: Any) -> list[tuple[Any, Any, Any, Any]]:
+    """The id, the amount, the reverted amount and the outcome of each transaction that the cancellation reverted."""
+    fields = ("ledgerTransactionId", "amount", "revertedAmount", "outcome")
+    [one] = response["results"]
+    return [tuple(transaction[field] for field in fields) for transaction in one["ledgerTransactions"]]
 
 
 def stored_payments(till: Till, external_id: str = "1718") -> Any:
@@ -241,11 +254,47 @@ def test_the_cancellation_of_the_event_of_an_order_refunds_all_tenders(funded_ti
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment))
-    funded_till.shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    [mint_id] = [row.ledger_transaction_id for row in funded_till.shop.rows("ledger_transactions") if row.amount == 25]
+    response = cancel(funded_till, result)
+    assert refunds(response) == [("points", 25, 2500), ("card", 25, None)]
+    assert reverted_amounts(response) == [
+        (mint_id, 25, 25, "reverted"),
+        (payment["ledgerTransactionId"], 2500, 2500, "reverted"),
+    ]
     assert funded_till.read(payment)["status"] == "refunded"
     assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [25, 25]
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
+
+
+def test_the_cancellation_of_the_event_of_an_authorized_order_lists_the_released_payment(funded_till):
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment), executionMode="authorize")
+    response = cancel(funded_till, result)
+    assert refunds(response) == [("points", 0, 0), ("card", 25, None)]
+    assert reverted_amounts(response) == [(payment["ledgerTransactionId"], 2500, 2500, "released")]
+    assert funded_till.balance == 3000
+
+
+def test_the_cancellation_lists_mints_that_are_clawed_back_from_refunded_points(funded_till):
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment))
+    funded_till.shop.campaign(running(mint(100)), eventType=GENERIC)
+    visit = funded_till.shop.track_one(visit_event(funded_till.member))
+    funded_till.shop.take(funded_till.member, 600)
+    # The points of the visit were spent, so they are missing until the payment is refunded.
+    [visit_mint] = cancel(funded_till, visit)["results"][0]["ledgerTransactions"]
+    assert visit_mint["outcome"] == "clamped"
+    assert reverted_amounts(cancel(funded_till, result)) == [
+        (payment["ledgerTransactionId"], 2500, 2500, "reverted"),
+        (visit_mint["ledgerTransactionId"], 100, 100, "partial"),
+    ]
+    assert funded_till.balance == 2400
+    funded_till.shop.check_ledger()
+
+
+def test_the_cancellation_of_an_event_of_an_order_without_payments_has_no_refunds(funded_till):
+    assert cancel(funded_till, buy(funded_till, None))["refunds"] == []
 
 
 def test_the_cancellation_of_the_event_of_a_partly_returned_order_refunds_what_is_left(funded_till):
@@ -253,7 +302,9 @@ def test_the_cancellation_of_the_event_of_a_partly_returned_order_refunds_what_i
     result = buy(funded_till, tenders(payment))
     return_partially(funded_till, 20)
     assert funded_till.balance == 500 + 1000
-    funded_till.shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    response = cancel(funded_till, result)
+    assert refunds(response) == [("points", 15, 1500), ("card", 15, None)]
+    assert reverted_amounts(response) == [(payment["ledgerTransactionId"], 2500, 1500, "reverted")]
     assert funded_till.read(payment)["status"] == "refunded"
     assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [25, 25]
     assert funded_till.balance == 3000

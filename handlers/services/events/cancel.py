@@ -1,13 +1,16 @@
 """Cancels events, and evaluates events that were captured before (integration 4.6, item 3)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from domain.events import SUCCESS, EventNotCaptured, IncomingEvent, LoyaltyEvent
+from domain.ledger.postings import Posting
 from domain.members import Member, refuse_erased
 from domain.orders import CANCELLED as ORDER_CANCELLED
 from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, OrderWithItems
 from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_uncancellable
+from domain.tenders import TenderRefund
 from handlers.call import Call
 from handlers.messages.events import TENDER_REFUND, track_result
 from handlers.messages.reversals import reverted_event
@@ -16,7 +19,7 @@ from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate
 from handlers.services.unit_of_work.evaluation import evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.orders import OrderWork
-from handlers.services.unit_of_work.reversals import Reversal, Reversals
+from handlers.services.unit_of_work.reversals import Reversal, Reversals, reverted_by
 from handlers.services.unit_of_work.tracked import TrackedEvent, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import reversals
@@ -26,10 +29,11 @@ from persistence.rows import reserve_ids
 
 def cancel_event(
     call: Call, event: LoyaltyEvent, description: str | None, allow_overdraft: bool
-) -> list[RevertedEvent]:
-    """Reverse the event and the events that it caused. Returns the reversed parts of each event.
+) -> tuple[list[RevertedEvent], Sequence[TenderRefund]]:
+    """Reverse the event and the events that it caused, and refund the order that it created.
 
-    Raises EventCancelled, EventNotCancellable, MemberErased, or a refusal of the ledger.
+    Returns the reversed parts of each event, and the refund of each tender of the order. Raises EventCancelled,
+    EventNotCancellable, MemberErased, or a refusal of the ledger.
     """
     organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
     unit = UnitOfWork(call)
@@ -45,13 +49,19 @@ def cancel_event(
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
     cancelled_order = None if order_id is None else orders.cancelled(order_id, event_id)
+    refunds: Sequence[TenderRefund] = ()
+    reverts: Sequence[Posting] = ()
     if cancelled_order is not None and cancelled_order[0].payments:
         order, items = cancelled_order
         # Everything is refunded, even if the order was returned in part and keeps its status.
-        order_with_refunds, refunds = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
+        order_with_refunds, refunds, reverts = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
         cancelled_order = replace(order_with_refunds, status=order.status), items
         answer["refunds"] = list(map(TENDER_REFUND, refunds))
-    reverted_events = reversible.reverse([event_id], reversal, unit)
+    # The cancelled event is the last one, since the events that it caused are newer. It also reports the refunds.
+    *caused_events, cancelled_event = reversible.reverse([event_id], reversal, unit)
+    refunded_transactions = [part for revert in reverts for part in reverted_by(revert, revert.amount, unit.ledger)]
+    transactions = (*cancelled_event.transactions, *refunded_transactions)
+    reverted_events = [*caused_events, replace(cancelled_event, transactions=transactions)]
     for part in reverted_events:
         refuse_erased(members[part.event.member_id])
     if cancelled_order is not None:
@@ -71,7 +81,7 @@ def cancel_event(
         },
         member_ids={part.event.member_id for part in reverted_events},
     )
-    return reverted_events
+    return reverted_events, refunds
 
 
 def _cancellation_record(

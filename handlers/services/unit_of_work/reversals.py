@@ -16,7 +16,7 @@ from domain.campaigns.counters import Count, CounterKey, Counters
 from domain.campaigns.point_effects import transaction_number
 from domain.campaigns.reevaluation import UNCHANGED, Reevaluation
 from domain.events import SUCCESS, LoyaltyEvent
-from domain.ledger.postings import Details
+from domain.ledger.postings import Details, Posting
 from domain.ledger.records import REVERTED
 from domain.ledger.session import LedgerSession
 from domain.problems import Refusal
@@ -175,11 +175,7 @@ class Reversals:
             if reversal.extent.is_whole:
                 total = session.reversible_of(transaction)
                 posting = session.revert(transaction, account, details, reversal.allow_overdraft, burn_available=True)
-                reverted_transactions.append(RevertedTransaction.of(transaction, posting, total - amount_before))
-                # Points that come back may be missing amounts of other mints, which are clawed back at once.
-                for part in session.parts_of(posting):
-                    if part.reverts is not None:
-                        reverted_transactions.append(RevertedTransaction.of(part.reverts, part, part.amount))
+                reverted_transactions += reverted_by(posting, total - amount_before, session)
             else:
                 number_of_transaction = transaction_number(key)
                 extent, qualifying_extent = reevaluation.extents_of(number_of_transaction, reversal.extent)
@@ -236,6 +232,19 @@ class Reversals:
         reversals.write_events(
             self._db, self._organization_id, [self._events[event_id] for event_id in self._reversed_event_ids], at
         )
+
+
+def reverted_by(revert: Posting, due: Decimal, session: LedgerSession) -> list[RevertedTransaction]:
+    """The transaction of which `revert` reverted the `due` amount or less, and the mints that were clawed back with it.
+
+    Points that come back may be missing amounts of other mints, which are clawed back at once.
+    """
+    amounts = [(revert, due), *((part, part.amount) for part in session.parts_of(revert))]
+    return [
+        RevertedTransaction.of(posting.reverts, posting, amount)
+        for posting, amount in amounts
+        if posting.reverts is not None
+    ]
 
 
 def _has_reversed_effects(reverted_event: RevertedEvent) -> bool:

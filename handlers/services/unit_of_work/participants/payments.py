@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from domain.events import AUTHORIZE
-from domain.ledger.postings import Details, Fiat, Stored
+from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.session.fiat_values import rest_of
 from domain.orders import CREATED, POINTS, UNDONE, Order
@@ -91,15 +91,16 @@ class PaymentWork(Participant):
             ledger.capture(transaction, account, part.points, fiat, tracked.stored_date(self._unit.now))
         return payment
 
-    def refund(self, tracked: TrackedEvent, order: Order) -> tuple[Order, list[TenderRefund]]:
+    def refund(self, tracked: TrackedEvent, order: Order) -> tuple[Order, list[TenderRefund], list[Posting]]:
         """Refund what an event has returned of an order; if it undoes the order, release the payments still held.
 
-        `order` is the order after the event. Returns it with the refunds in its payments, and the new refunds. Raises
-        AccountInactive or SupplyExceeded.
+        `order` is the order after the event. Returns it with the refunds in its payments, the new refunds, and the
+        reverts in the ledger. Raises AccountInactive or SupplyExceeded.
         """
         payments = {key: self._paid_points(key) for key in self._keys_of(order) if self._status_of(key) == SETTLED}
         refunds = refunds_of(order, payments)
         ledger, savepoint = self._unit.ledger, self._unit.ledger.savepoint()
+        reverts: list[Posting] = []
         try:
             for tender, refund in zip(order.payments or (), refunds, strict=True):
                 key = tender.get("pointsPaymentKey")
@@ -107,21 +108,23 @@ class PaymentWork(Participant):
                     payment, details = self._payments[key], self._details(tracked, key)
                     transaction = self._transactions[payment.ledger_transaction_id]
                     account, points = self._account_of(payment), refund.points or Decimal(0)
-                    ledger.refund(transaction, account, points, refund.amount, details)
+                    reverts.append(ledger.refund(transaction, account, points, refund.amount, details))
             if order.status in UNDONE:
-                self._release(tracked, order)
+                reverts += self._release(tracked, order)
         except Refusal:
             ledger.rollback_to(savepoint)
             raise
-        return replace(order, payments=with_refunds(order, refunds)), refunds
+        return replace(order, payments=with_refunds(order, refunds)), refunds, reverts
 
-    def _release(self, tracked: TrackedEvent, order: Order) -> None:
-        """Release the payments of an undone order that are still held."""
+    def _release(self, tracked: TrackedEvent, order: Order) -> list[Posting]:
+        """Release the payments of an undone order that are still held; return the reverts in the ledger."""
+        reverts = []
         for key in self._keys_of(order):
             if self._status_of(key) == PENDING:
                 payment = self._payments[key]
                 transaction, account = self._transactions[payment.ledger_transaction_id], self._account_of(payment)
-                self._unit.ledger.revert(transaction, account, self._details(tracked, key))
+                reverts.append(self._unit.ledger.revert(transaction, account, self._details(tracked, key)))
+        return reverts
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
         return Details(
