@@ -230,6 +230,37 @@ def test_a_key_that_occurs_twice_in_a_batch_is_posted_once(points, batch, ana_wi
     assert points.balance(ana_with_100) == 100 + 5
 
 
+def test_a_refused_item_leaves_its_key_to_later_items(points, batch, ana_with_100):
+    burn = batch.item(ana_with_100, None, 150, systemUniqueKey="k-1")
+    response = batch.post(
+        burn,
+        batch.item(None, ana_with_100, 60, systemUniqueKey="k-2"),
+        burn,
+        batch.item(None, ana_with_100, 5, systemUniqueKey="k-1"),
+    )
+    # The third item burns 150 of 100 + 60 points, and so uses the key.
+    assert slugs(response) == {0: "insufficient-balance", 3: "key-reused"}
+    assert [item["index"] for item in response["processed"]] == [1, 2]
+    assert points.balance(ana_with_100) == 10
+    assert points.verify() == []
+
+
+def test_a_failed_set_leaves_its_keys_to_later_items(points, batch, ana_with_100):
+    set_id = str(uuid.uuid4())
+    mint = batch.item(None, ana_with_100, 7, systemUniqueKey="s-1")
+    response = batch.post(
+        {**mint, "atomicSetId": set_id},
+        {**mint, "atomicSetId": set_id},
+        batch.item(ana_with_100, None, 999, systemUniqueKey="s-2", atomicSetId=set_id),
+        mint,
+        batch.item(None, ana_with_100, 1, systemUniqueKey="s-2"),
+    )
+    assert slugs(response) == {0: "atomic-set-failed", 1: "atomic-set-failed", 2: "insufficient-balance"}
+    assert [item["index"] for item in response["processed"]] == [3, 4]
+    assert points.balance(ana_with_100) == 100 + 7 + 1
+    assert points.verify() == []
+
+
 def test_a_batch_overdraws_up_to_the_limit(organization):
     owing = Points.new(organization, overdraftLimit=50)
     batch, wallet = Batch(owing), owing.wallet()

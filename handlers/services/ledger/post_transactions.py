@@ -94,6 +94,8 @@ class MovementBatch:
         )
         # By the position of the movement.
         self._outcomes: dict[int, MovementOutcome] = {}
+        # The position of the last movement that was to be posted under a key, by this key.
+        self._positions_by_key: dict[str, int] = {}
         # The position of the earlier movement with the same key, by the position of the repeated one.
         self._repeats: dict[int, int] = {}
 
@@ -128,8 +130,8 @@ class MovementBatch:
         return outcomes
 
     def _find_outcomes_of_used_keys(self) -> None:
-        """Set the outcomes of refused movements and of keys that were used before; find keys that are used twice."""
-        first: dict[str, int] = {}
+        """Set the outcomes of refused movements, and of keys that were used before or that an earlier call has."""
+        calls_by_key: dict[str, Call] = {}
         for position, (movement, call) in enumerate(zip(self.movements, self._calls, strict=True)):
             key, digest = movement.system_unique_key or "", self._digests[position]
             try:
@@ -142,13 +144,8 @@ class MovementBatch:
                     raise movement.refusal_if_new
                 elif wallet_ids := wallets_of(movement).intersection(self._erased_wallet_ids):
                     raise MemberErased(f"The member of the wallet {min(wallet_ids)} was erased.")
-                elif (original := first.setdefault(key, position)) == position:
-                    continue
-                elif self._calls[original] is not call:
+                elif calls_by_key.setdefault(key, call) is not call:
                     self._outcomes[position] = NotBatchable()
-                else:
-                    refuse_reuse(key, self._digests[original], digest)
-                    self._repeats[position] = original
             except Refusal as refusal:
                 self._outcomes[position] = refusal
 
@@ -166,7 +163,7 @@ class MovementBatch:
             self._fail_set(set_id)
         sets: dict[tuple[str | None, int], list[int]] = {}
         for position, movement in enumerate(self.movements):
-            if position not in self._outcomes and position not in self._repeats:
+            if position not in self._outcomes:
                 set_id = movement.atomic_set_id
                 # Each movement without a set is a group of its own.
                 sets.setdefault((set_id, position if set_id is None else -1), []).append(position)
@@ -177,9 +174,17 @@ class MovementBatch:
         unit = self._unit
         savepoint, postings = unit.ledger.savepoint(), dict[int, Posting]()
         for position in positions:
-            movement = self.movements[position]
+            movement, digest = self.movements[position], self._digests[position]
+            key = movement.system_unique_key or ""
             try:
-                postings[position] = self._post_one(movement, self._digests[position])
+                original = self._positions_by_key.get(key)
+                if original is None or original in self._outcomes:
+                    # No movement has the key, or one that was refused, which does not use it.
+                    self._positions_by_key[key] = position
+                    postings[position] = self._post_one(movement, digest)
+                else:
+                    refuse_reuse(key, self._digests[original], digest)
+                    self._repeats[position] = original
             except Refusal as raised:
                 refusal = _with_pointer(raised, movement.pointer)
                 if atomic:
