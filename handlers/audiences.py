@@ -11,9 +11,8 @@ from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.audiences import AUDIENCE, AudienceProperties, ListChange
-from handlers.services.audiences import change_lists, refuse_without_list
+from handlers.services.audiences import change_lists, lock_new_members, refuse_without_list
 from handlers.services.organizations.reset import refuse_other_organization
-from handlers.services.references import unknown_member
 from persistence import audiences
 from persistence.audiences import AUDIENCES
 
@@ -67,15 +66,14 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
 def update_audience_members(call: Call, audience: Audience, body: ListChange) -> Audience:
     """Put members on the list and take other members off it.
 
-    Adding a member who is on the list, or removing a member who is not on it, changes nothing.
+    Adding a member who is on the list, or removing a member who is not on it, changes nothing. Raises UnknownMember,
+    MemberErased or NotAListAudience.
     """
     refuse_without_list(audience)
     new_ids, removed_ids = set(body.add), set(body.remove)
     if new_ids & removed_ids:
         raise InvalidRequest(_contradictions(body.remove, new_ids))
-    unknown_ids = audiences.find_unknown_members(call.db, audience.organization_id, new_ids)
-    if unknown_ids:
-        raise unknown_member(min(unknown_ids))
+    lock_new_members(call, new_ids)
     [changed_audience] = change_lists(call, [(audience, new_ids, removed_ids)])
     return changed_audience
 

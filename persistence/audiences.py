@@ -10,7 +10,6 @@ from domain.audiences import NULL_MATCHER, Audience
 from domain.scalars import is_key
 from persistence.connections import Prepared, query
 from persistence.filters import contains, is_any_of
-from persistence.members import MEMBERS
 from persistence.records import Records
 from persistence.tables.campaigns import audiences as table
 
@@ -69,11 +68,6 @@ def lists_of(db: Connection, organization_id: int, member_ids: Collection[int]) 
 def store_audience(db: Connection, audience: Audience, values: Mapping[str, Any], now: datetime) -> Audience:
     """Store new values of an audience, and raise its version."""
     return AUDIENCES.store(db, audience, {"version": table.c.version + 1, **values}, now)
-
-
-def find_unknown_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> set[int]:
-    """The ids that belong to no member of the organization."""
-    return set(member_ids) - MEMBERS.find_values(db, organization_id, member_id=member_ids)
 
 
 def add_members(db: Connection, audience: Audience, member_ids: Collection[int], now: datetime) -> int:

@@ -20,7 +20,8 @@ a record of the configuration, which serializes them so that the audit log has t
    requested codes. Then coupon books, by id: shared by calls that assign and use (FOR UPDATE by calls that change what
    a book allows), exclusively from the first assignment on if a number limits the stock, else when all is written. Then
    the coupon that all members of a book share.
-6. an audience, exclusively, by calls that change its list; events read lists without a lock.
+6. an audience, exclusively, by calls that change its list; events read lists without a lock. Before it, the members who
+   are added, shared (FOR KEY SHARE), so that erasing them waits.
 7. a collection of content: shared by calls that write its documents, exclusively by calls that change it. Then
    versions of documents in the order of the request; batches that lock them in different orders are retried.
 

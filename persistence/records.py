@@ -81,6 +81,10 @@ class Records(Generic[Kind]):
         """
         return [self._kind(*row) for row in self._rows(_RECORDS, db, organization_id, values)]
 
+    def share_all(self, db: Connection, organization_id: int, **values: Any) -> list[Kind]:
+        """Like `find_all`; also lock the records FOR KEY SHARE: only deletions, and erasing a member, wait."""
+        return [self._kind(*row) for row in self._rows(_RECORDS_FOR_KEY_SHARE, db, organization_id, values)]
+
     def by(self, name: str) -> Callable[[Connection, int, Any], Kind | None]:
         """A function that finds the record with a value of this column, like `find_by`."""
         return lambda db, organization_id, value: self.find_by(db, organization_id, **{name: value})
@@ -113,7 +117,7 @@ class Records(Generic[Kind]):
     def _rows(
         self, selected: str, db: Connection, organization_id: int, values: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
-        """The rows with these values; `selected` is _RECORDS, _RECORDS_FOR_UPDATE, or the name of one column."""
+        """The rows with these values; `selected` is one of _WHOLE_RECORDS, or the name of one column."""
         comparisons = tuple([(name, _comparison(value)) for name, value in values.items()])
         statement = self._statements.get((selected, comparisons))
         if statement is None:
@@ -123,7 +127,7 @@ class Records(Generic[Kind]):
 
     def _compile(self, selected: str, comparisons: tuple[tuple[str, str], ...]) -> Prepared:
         """Compile the statement of `_rows`; each comparison is a column and how it is compared with its parameter."""
-        table, selects_records = self.table, selected in (_RECORDS, _RECORDS_FOR_UPDATE)
+        table, selects_records = self.table, selected in _WHOLE_RECORDS
         conditions = [_CONDITIONS[how](table.c[name]) for name, how in comparisons]
         statement = (
             select(*(self.columns if selects_records else [table.c[selected]]))
@@ -134,6 +138,8 @@ class Records(Generic[Kind]):
             statement = statement.order_by(self.id)
         if selected == _RECORDS_FOR_UPDATE:
             statement = statement.with_for_update(key_share=self._key_share)
+        if selected == _RECORDS_FOR_KEY_SHARE:
+            statement = statement.with_for_update(read=True, key_share=True)
         return compile_statement(statement)
 
     def find_page(
@@ -229,7 +235,8 @@ class Addresses(Generic[Kind]):
 
 
 # What a statement selects, if not the values of one column.
-_RECORDS, _RECORDS_FOR_UPDATE = "*", "* FOR UPDATE"
+_RECORDS, _RECORDS_FOR_UPDATE, _RECORDS_FOR_KEY_SHARE = "*", "* FOR UPDATE", "* FOR KEY SHARE"
+_WHOLE_RECORDS = (_RECORDS, _RECORDS_FOR_UPDATE, _RECORDS_FOR_KEY_SHARE)
 _NULL, _TRUE, _FALSE, _ANY, _ONE = "null", "true", "false", "any", "one"
 
 # Constants are a part of the statement, so that the planner can choose a partial index by them.

@@ -3,10 +3,13 @@
 from collections.abc import Collection, Iterable
 
 from domain.audiences import LIST_MATCHER, Audience, NotAListAudience
+from domain.members import refuse_erased
 from handlers.call import Call
+from handlers.services.references import unknown_member
 from persistence import audiences
 from persistence.audiences import AUDIENCES
 from persistence.content import collections
+from persistence.members import MEMBERS
 
 
 def refuse_without_list(audience: Audience) -> None:
@@ -15,6 +18,16 @@ def refuse_without_list(audience: Audience) -> None:
         raise NotAListAudience(
             f"The audience {audience.name_or_key} is of the type {audience.matcher_type}, which has no list."
         )
+
+
+def lock_new_members(call: Call, member_ids: Collection[int]) -> None:
+    """Lock members who are to be added to a list against erasing; raises UnknownMember or MemberErased."""
+    members = MEMBERS.share_all(call.db, call.organization.organization_id, member_id=member_ids)
+    members_by_id = {member.member_id: member for member in members}
+    for member_id in sorted(member_ids):
+        if member_id not in members_by_id:
+            raise unknown_member(member_id)
+        refuse_erased(members_by_id[member_id])
 
 
 def change_lists(call: Call, changes: Iterable[tuple[Audience, Collection[int], Collection[int]]]) -> list[Audience]:

@@ -74,6 +74,31 @@ def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
     assert all(0 <= lot.amount_used <= lot.amount and lot.custom_attributes == {} for lot in lots)
 
 
+def test_an_erased_member_is_on_no_list_of_an_audience(shop):
+    """In any order of the calls: the list has the other members, and counts them."""
+    i, a = shop.integration, shop.administration
+    for turn in range(6):
+        member_ids = [
+            i.post("/members", {"loyaltyMemberId": f"m-{turn}-{n}"})["loyaltyMember"]["memberId"] for n in "abc"
+        ]
+        body = {"name": f"Panel {turn}", "active": True, "matcherType": "list-matcher"}
+        audience_id = a.post("/audiences", body)["audience"]["audienceId"]
+        path = f"/audiences/{audience_id}/members"
+        erasing, *changes = together(
+            [
+                partial(a.request, "DELETE", f"/members/{member_ids[0]}"),
+                partial(a.request, "PATCH", path, {"add": member_ids}),
+                partial(a.request, "PATCH", path, {"add": member_ids[:1]}),
+                partial(a.request, "PATCH", path, {"add": member_ids[1:]}),
+            ]
+        )
+        assert (erasing.status, changes[-1].status) == (200, 200)
+        assert {reply.json["type"] for reply in changes if reply.status >= 400} <= {"/problems/member-erased"}
+        listed = [row.member_id for row in shop.rows("audience_members") if row.audience_id == audience_id]
+        assert sorted(listed) == member_ids[1:]
+        assert a.get(f"/audiences/{audience_id}")["audience"]["memberCount"] == 2
+
+
 def track(surface, path):
     """Send an event and an order, each with an unused key."""
     created = event("member-purchase-order-created", payload={"order": order(f"{WORD}-{event()['systemUniqueKey']}")})

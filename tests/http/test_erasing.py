@@ -200,6 +200,25 @@ def test_operations_on_an_erased_member_are_refused(erased_history):
     assert result["error"]["type"] == "/problems/member-erased"
 
 
+def test_an_erased_member_is_not_added_to_an_audience(organization):
+    admin = organization.administration
+    ana, ben = organization.member("ana"), organization.member("ben")
+    body = {"name": "Panel", "active": True, "matcherType": "list-matcher"}
+    path = f"/audiences/{admin.post('/audiences', body)['audience']['audienceId']}"
+    erased = admin.delete(f"/members/{ana['memberId']}", expect=200)["loyalMember"]
+    problem = admin.patch(f"{path}/members", {"add": [ben["memberId"], ana["memberId"]]}, expect=409)
+    assert (problem["type"], problem["detail"]) == (
+        "/problems/member-erased",
+        f"The member {ana['memberId']} was erased.",
+    )
+    assert admin.get(path)["audience"]["memberCount"] == 0
+    for member in (erased, ben):
+        listed = organization.integration.get(f"/members/{member['loyaltyMemberId']}/audiences")
+        assert listed["audienceKeys"] == []
+    # Taking the erased member off the list is possible, and has no effect.
+    assert admin.patch(f"{path}/members", {"remove": [ana["memberId"]]})["audience"]["memberCount"] == 0
+
+
 def test_reverts_for_an_erased_member_are_refused(organization):
     member = organization.member("ana")
     badge = organization.integration.post("/badges", {"name": "Lark", "maxAmount": 9, "active": True})["badge"]

@@ -6,9 +6,11 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import text
 
 from domain.events import NOT_EVALUATED
 from domain.imports.records import ROLE_OF_KIND
+from handlers.services.imports import audience_members
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports, counts
@@ -204,6 +206,23 @@ def test_rows_add_members_to_audiences_and_remove_members(imports, shop):
     imports.run(f"{header}Testers,ana,true\nTesters,ben,true\nTesters,ben,no\n", kind="audience-members")
     assert shop.administration.get(path)["audience"]["memberCount"] == 1
     assert len(shop.rows("audience_members")) == 1
+
+
+def test_members_cannot_be_erased_while_an_import_adds_them_to_an_audience(imports, shop, monkeypatch):
+    shop.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})
+    lock = text("SELECT member_id FROM members WHERE organization_id = :o FOR UPDATE SKIP LOCKED")
+    change_lists, lockable = audience_members.change_lists, []
+
+    def change_while_erasing(call, changes):
+        # As erasing does it, but without waiting for locked members.
+        with shop.engine.begin() as db:
+            lockable.extend(db.execute(lock, {"o": shop.organization.id}).scalars())
+        return change_lists(call, changes)
+
+    monkeypatch.setattr(audience_members, "change_lists", change_while_erasing)
+    job = imports.run("audience,loyaltyMemberId\nTesters,ana\n", kind="audience-members")
+    assert counts(job) == ("done", 1, 1, 0)
+    assert lockable == [shop.integration.get("/members/ben")["loyaltyMember"]["memberId"]]
 
 
 def test_imported_events_are_captured_or_on_request_evaluated(imports, shop):

@@ -15,7 +15,7 @@ from persistence.badges import TRACKINGS
 
 def import_audience_members(step: ImportStep) -> None:
     """Add members to the lists of audiences or remove them; for each member and list, the last row counts."""
-    call, members_by_name = step.call, step.find_members()
+    call, members_by_name = step.call, step.find_members(lock=True)
     named_audiences = audiences.find_all_named(call.db, call.organization.organization_id, step.values_of("audience"))
     audiences_by_name = RecordsByName(
         step,

@@ -93,10 +93,14 @@ class ImportStep:
         """The texts in a field of the rows."""
         return {row.values[field_name] for row in self.rows if field_name in row.values}
 
-    def find_members(self) -> dict[str, Member]:
-        """The members, without erased ones, whom the rows name, by `loyaltyMemberId`."""
+    def find_members(self, *, lock: bool = False) -> dict[str, Member]:
+        """The members, without erased ones, whom the rows name, by `loyaltyMemberId`.
+
+        With `lock`, they cannot be erased until the transaction ends.
+        """
         names, organization_id = self.values_of("loyaltyMemberId"), self.call.organization.organization_id
-        members = MEMBERS.find_all(self.call.db, organization_id, loyalty_member_id=names)
+        find = MEMBERS.share_all if lock else MEMBERS.find_all
+        members = find(self.call.db, organization_id, loyalty_member_id=names)
         return {member.loyalty_member_id: member for member in members if member.erased_at is None}
 
     def member_of(self, row: ImportRow, members: Mapping[str, Member]) -> Member:
