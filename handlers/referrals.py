@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.members import MemberInactive
+from domain.members import MemberInactive, refuse_erased
 from domain.referrals import LeaderboardRow, ProgramTotals, ReferralCode, ReferralLog, ReferralProgram
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -80,6 +80,7 @@ def update_referral_program(
 def create_referral_codes(call: Call, referral_program: ReferralProgram, body: NewReferralCodes) -> list[ReferralCode]:
     """Create codes for a member, all or none."""
     member = references.member(call, body.member_id)
+    refuse_erased(member)
     if not member.active:
         raise MemberInactive("Inactive members are given no referral codes.")
     return referrals.add_codes(call.db, referral_program, member.member_id, body.codes, call.now)

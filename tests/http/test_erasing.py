@@ -194,7 +194,8 @@ def test_operations_on_an_erased_member_are_refused(erased_history):
     badge = f"/members/{pseudonym}/badges/{history['badge']['badgeKey']}/assign"
     assert organization.integration.post(badge, {}, expect=409)["type"] == "/problems/member-erased"
     codes = f"/referral-programs/{history['program']['referralProgramId']}/codes"
-    organization.administration.post(codes, {"memberId": member_id, "codes": ["AGAIN"]}, expect=409)
+    problem = organization.administration.post(codes, {"memberId": member_id, "codes": ["AGAIN"]}, expect=409)
+    assert problem["type"] == "/problems/member-erased"
     deactivation = {**event("member-profile-deactivated"), "loyaltyMemberId": pseudonym}
     [result] = organization.integration.post("/events/track", {"events": [deactivation]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/member-erased"
