@@ -228,6 +228,44 @@ def test_files_without_text_or_record_and_two_files_of_one_record_are_reported(t
     ]
 
 
+def faults_of(folder, text):
+    """The faults of a folder whose only file has this text."""
+    (folder / "a.yaml").write_text(text)
+    with pytest.raises(FaultyFiles) as raised:
+        read_folder(folder)
+    return raised.value.faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'record: badge/Lark\nfields:\n  name: "\\ud800"\n',
+        'record: badge/Lark\nfields:\n  "\\ud800": Lark\n',
+        'record: badge/Lark\nfields:\n  tags: ["a", "b\\ud800\\udc00"]\n',
+        'record: badge/Lark\nfields:\n  book: !ref "couponBook/\\ud800"\n',
+    ],
+)
+def test_texts_with_surrogates_are_reported_with_their_line(tmp_path, text):
+    assert faults_of(tmp_path, text) == [
+        "a.yaml, line 3: \\ud800 is not a character; write one above \\uffff as \\U with 8 digits"
+    ]
+
+
+def test_the_content_of_a_file_is_limited_with_its_aliases_expanded(tmp_path):
+    too_large = ["a.yaml, line 1: the content has more than 2000000 characters if all aliases are expanded"]
+    doubled = "".join(f"  a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 20))
+    text = f"record: badge/Lark\nfields:\n  a0: &a0 x\n{doubled}"
+    # Each line holds twice the texts of the line before; 20 lines have 2**20 texts, and 2**20 characters.
+    assert faults_of(tmp_path, text) == too_large
+    (tmp_path / "a.yaml").write_text(text[: text.index("  a17")])
+    [record_file] = read_folder(tmp_path)
+    assert record_file.fields["a3"] == [[["x", "x"]] * 2] * 2
+    # Many more lines and a list that contains itself take no longer.
+    endless = "".join(f"  b{n}: &b{n} [*a0, *b{n - 1}, *b{n - 1}]\n" for n in range(1, 5000))
+    assert faults_of(tmp_path, f"{text}  b0: &b0 []\n{endless}") == too_large
+    assert faults_of(tmp_path, "record: badge/Lark\nfields:\n  tags: &tags [*tags]\n") == too_large
+
+
 def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     folder = tmp_path / "files"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from handlers.server.configuration_files.kinds import KIND_OF
 
 REF = "!ref"
 _MAX_NAME = 80
+# The maximum size of a file's content by `_size`. The server reads requests of up to 1 MiB by default.
+_MAX_SIZE = 2_000_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,10 @@ def _read(name: str, text: str) -> RecordFile:
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[str, int] = {}
     faults: list[str] = []
+    if node is not None and _size(node, {}, faults, name) > _MAX_SIZE:
+        faults.append(f"{name}, line 1: the content has more than {_MAX_SIZE} characters if all aliases are expanded")
+    if faults:
+        raise FaultyFiles(faults)
     content = None if node is None else _value(node, "", lines, faults, name)
     if not faults:
         faults = _faults_of_form(name, content, lines)
@@ -146,6 +154,27 @@ def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[s
     if not isinstance(content["fields"], dict):
         return [f"{name}, line {lines['/fields']}: fields are names with values"]
     return []
+
+
+def _size(node: yaml.Node, sizes: dict[int, int], faults: list[str], name: str) -> int:
+    """The number of characters and values of a node with all aliases expanded, at most _MAX_SIZE + 1.
+
+    Visits each node only once: `sizes` has the size of each visited node, by its `id`. Adds a fault for each text of
+    the file `name` that has a surrogate.
+    """
+    if id(node) not in sizes:
+        # A node that has an alias of itself has no end.
+        sizes[id(node)] = _MAX_SIZE + 1
+        if isinstance(node, yaml.ScalarNode):
+            size = 1 + len(node.value)
+            if surrogate := _SURROGATE.search(node.value):
+                detail = f"\\u{ord(surrogate[0]):x} is not a character; write one above \\uffff as \\U with 8 digits"
+                faults.append(f"{name}, line {node.start_mark.line + 1}: {detail}")
+        else:
+            parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+            size = 1 + sum(_size(part, sizes, faults, name) for part in parts)
+        sizes[id(node)] = min(size, _MAX_SIZE + 1)
+    return sizes[id(node)]
 
 
 def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], name: str) -> Any:
