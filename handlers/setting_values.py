@@ -96,7 +96,12 @@ def client_host(host: str) -> str:
         return host
     if address.is_unspecified:
         return "127.0.0.1"
-    return f"[{host}]" if address.version == 6 else host
+    return host_in_url(host)
+
+
+def host_in_url(host: str) -> str:
+    """The host for an address with a port: an IPv6 address is in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def ports_of(value: str) -> frozenset[int] | None:

@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 import handlers
 from handlers.server.garbage import collect_rarely
 from handlers.server.loading import loading
+from handlers.setting_values import host_in_url
 from handlers.settings import Settings
 from persistence import embedded
 
@@ -129,7 +130,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def _options(self) -> dict[str, Any]:
         settings = self._settings
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        host = host_in_url(settings.host)
         return {
             "bind": [address for address in (f"{host}:{settings.port}", settings.management_bind) if address],
             "workers": settings.workers,

@@ -161,6 +161,10 @@ class OrganizationCalls:
 
 def named_organization(db: Connection, name: str) -> int:
     """The id of the organization with this name or id."""
+    return _find_named_organization(db, name).organization_id
+
+
+def _find_named_organization(db: Connection, name: str) -> Organization:
     from persistence.organizations import find_all
 
     matching = [
@@ -171,18 +175,16 @@ def named_organization(db: Connection, name: str) -> int:
     if len(matching) > 1:
         ids = ", ".join(str(organization.organization_id) for organization in matching)
         raise click.ClickException(f"several organizations are called {name}: name one by its id ({ids})")
-    return matching[0].organization_id
+    return matching[0]
 
 
 def named_test_organization(db: Connection, name: str) -> Organization:
     """The test organization with this name or id; refuses a live one."""
     from domain.organizations import TEST
-    from persistence import organizations
 
-    organization_id = named_organization(db, name)
-    organization = organizations.find(db, organization_id)
-    if organization is None or organization.environment != TEST:
-        raise click.ClickException(f"organization {organization_id} is not a test organization")
+    organization = _find_named_organization(db, name)
+    if organization.environment != TEST:
+        raise click.ClickException(f"organization {organization.organization_id} is not a test organization")
     return organization
 
 
@@ -224,11 +226,12 @@ def _failure_of_database(error: Exception) -> str | None:
     if isinstance(error, SchemaError | DistributionError):
         return str(error)
     if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and is_unavailable(error)):
-        return f"the database cannot be used: {_first_line(error)}"
+        return f"the database cannot be used: {first_line_of(error)}"
     return None
 
 
-def _first_line(error: DBAPIError) -> str:
+def first_line_of(error: DBAPIError) -> str:
+    """The first line of the database's message, or the kind of error if it has no message."""
     return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
 
 

@@ -12,6 +12,7 @@ import click
 from handlers.server.commands.context import (
     bad,
     command_engine,
+    first_line_of,
     good,
     json_option,
     load_settings,
@@ -19,12 +20,12 @@ from handlers.server.commands.context import (
     with_database,
 )
 from handlers.server.commands.server_address import fault_of_base_url, server_url
+from handlers.setting_values import host_in_url
 from handlers.settings import Settings, unknown_variables
 from persistence import embedded
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
-    from sqlalchemy.exc import DBAPIError
 
 _MIN_POSTGRESQL_VERSION = 150_000
 # A replica that has not replayed a change after this time is behind.
@@ -70,7 +71,7 @@ def _examine(settings: Settings) -> Iterator[Finding]:
     """Check the settings, the server and the database, one after the other."""
     unknown = unknown_variables(os.environ)
     yield Finding("settings", not unknown, f"not known: {', '.join(unknown)}" if unknown else "all variables are known")
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = host_in_url(settings.host)
     yield Finding("address", True, f"{host}:{settings.port}, reached by clients at {settings.public_url}")
     yield _examine_server(server_url(settings))
     if settings.database_url:
@@ -110,7 +111,7 @@ def _examine_database(settings: Settings) -> Iterator[Finding]:
             yield _examine_connection(engine, is_replica=False)
             yield from _examine_schema(engine)
         except DBAPIError as error:
-            yield Finding("connection", False, _first_line(error))
+            yield Finding("connection", False, first_line_of(error))
         if settings.read_database_url:
             yield from _examine_replica(settings, engine)
 
@@ -165,7 +166,7 @@ def _examine_replica(settings: Settings, primary: Engine) -> Iterator[Finding]:
             yield Finding("replica schema", fault is None, fault or "up to date")
             yield from _examine_lag(primary, replica)
         except DBAPIError as error:
-            yield Finding("replica connection", False, _first_line(error))
+            yield Finding("replica connection", False, first_line_of(error))
 
 
 def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
@@ -193,10 +194,6 @@ def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
         yield Finding("replica lag", False, f"it lacks changes, the last one that it has is {seconds:.0f} s old")
     else:
         yield Finding("replica lag", False, "it does not receive the changes of the database")
-
-
-def _first_line(error: DBAPIError) -> str:
-    return str(error.orig).strip().partition("\n")[0]
 
 
 def _url_without_password(url: str) -> str:
