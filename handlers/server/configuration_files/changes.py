@@ -224,11 +224,12 @@ def check_files(api: LocalApi, files: Sequence[RecordFile]) -> tuple[list[str], 
     faults, warnings = list[str](), list[str]()
     for file in files:
         kind, missing_names = KIND_OF[file.ref.kind], list[str]()
-        body = {**kind.extra_fields, **_placeholders(file.fields)}
-        for fault in api.faults_of_body((kind.surface, kind.create), body):
+        operation, body = (kind.surface, kind.create), {**kind.extra_fields, **_placeholders(file.fields)}
+        unset_names = api.fields_of(operation) - body.keys()
+        for fault in api.faults_of_body(operation, body):
             pointer = fault.pointer or ""
             name = pointer.removeprefix("/")
-            if name in api.fields_of((kind.surface, kind.create)) and name not in body:
+            if name in unset_names:
                 missing_names.append(name)
             else:
                 faults.append(f"{file.place(pointer)}: {fault.detail}")
