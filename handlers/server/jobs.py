@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -208,13 +207,14 @@ def _expire_exports(run: JobRun) -> Mapping[str, Any] | None:
 
 
 def _remove_uploads(run: JobRun) -> Mapping[str, Any] | None:
-    def fail_abandoned(db: Connection, organization_id: int) -> int:
-        now = datetime.now(UTC)
-        return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
+    def fail_abandoned(organization_id: int) -> int:
+        def fail(db: Connection) -> int:
+            now = datetime.now(UTC)
+            return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
 
-    failed = run.do_for(
-        run.real_time_ids, lambda i: transactions.run(run.engine, partial(fail_abandoned, organization_id=i))
-    )
+        return transactions.run(run.engine, fail)
+
+    failed = run.do_for(run.real_time_ids, fail_abandoned)
     return None if run.stopping() else {"imports": sum(failed)}
 
 
