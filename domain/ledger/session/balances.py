@@ -142,7 +142,8 @@ class Balances(UndoableState, ABC):
             pair = (wallet_id, account.ledger_account_id)
             balance = self.holding(*pair)
             begin = policy.activity_after(balance.last_transaction_date, balance.last_activity_date, moment)
-            self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
+            if begin != balance.last_activity_date:
+                self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 
     def _end_of_idle(self, account: LedgerAccount, wallet_id: int) -> datetime | None:
         """When the balance expires by the account's idle policy; None is never."""
