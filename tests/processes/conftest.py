@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from persistence import embedded, schema
 from persistence.engine import create_engine
 from tests.processes.fleet import disposed, wait_until
-from tests.processes.loyalty import copy_home
+from tests.processes.loyalty import Server, copy_home
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,23 @@ def home(new_home: Path, migrated_home: Path) -> Path:
     """A home that only this test uses, in its own directory, with a database without organizations."""
     copy_home(migrated_home, new_home)
     return new_home
+
+
+@pytest.fixture
+def serve(home: Path) -> Iterator[Callable[..., Server]]:
+    """A function that starts servers on the home; they are killed at the end of the test."""
+    servers: list[Server] = []
+
+    def start(*arguments: str, **variables: str) -> Server:
+        servers.append(Server(home, *arguments, **variables))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.poll() is None:
+            os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        server.process.stdout.close()
 
 
 @pytest.fixture(scope="module")

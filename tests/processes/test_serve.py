@@ -39,23 +39,6 @@ def running(shared_home):
     server.process.stdout.close()
 
 
-@pytest.fixture
-def serve(home):
-    """A function that starts servers on the home; they are killed at the end of the test."""
-    servers = []
-
-    def start(*arguments: str, **variables: str) -> Server:
-        servers.append(Server(home, *arguments, **variables))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        if server.process.poll() is None:
-            os.killpg(server.process.pid, signal.SIGKILL)
-        server.process.wait()
-        server.process.stdout.close()
-
-
 def test_the_printed_request_works_and_the_data_survive_a_restart(home, serve):
     shutil.rmtree(home)
     server = serve()

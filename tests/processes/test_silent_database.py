@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,27 +17,23 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 REQUEST_SECONDS = 2
 
 
-def test_calls_end_in_time_and_pages_respond_while_the_database_is_silent(home: Path) -> None:
+def test_calls_end_in_time_and_pages_respond_while_the_database_is_silent(
+    home: Path, serve: Callable[..., Server]
+) -> None:
     settings = {"LOYALTY_REQUEST_TIMEOUT_MS": str(REQUEST_SECONDS * 1000)}
-    server = Server(home, "--workers", "1", "--no-worker", **settings)
-    try:
-        url, headers = curl_line(server.greeting())
-        assert status(url, **headers) == 200
-        with silent_database(home), ThreadPoolExecutor() as clients:
-            started = time.monotonic()
-            calls = [clients.submit(status, url, **headers) for _ in range(4)]
-            while time.monotonic() < started + 2 * REQUEST_SECONDS:
-                assert status(f"{server.url}/health/live") == 200
-                time.sleep(0.1)
-            assert [call.result() for call in calls] == [503] * 4
-            pages = [clients.submit(status, server.url + path) for path in ("/health/ready", "/metrics")]
-            assert [page.result() for page in pages] == [503, 200]
-        wait_until(lambda: status(url, **headers) == 200)
-        assert status(f"{server.url}/health/ready") == 200
-        assert server.stop() == 0
-        assert "Traceback" not in server.log.read_text()
-    finally:
-        if server.process.poll() is None:
-            os.killpg(server.process.pid, signal.SIGKILL)
-        server.process.wait()
-        server.process.stdout.close()
+    server = serve("--workers", "1", "--no-worker", **settings)
+    url, headers = curl_line(server.greeting())
+    assert status(url, **headers) == 200
+    with silent_database(home), ThreadPoolExecutor() as clients:
+        started = time.monotonic()
+        calls = [clients.submit(status, url, **headers) for _ in range(4)]
+        while time.monotonic() < started + 2 * REQUEST_SECONDS:
+            assert status(f"{server.url}/health/live") == 200
+            time.sleep(0.1)
+        assert [call.result() for call in calls] == [503] * 4
+        pages = [clients.submit(status, server.url + path) for path in ("/health/ready", "/metrics")]
+        assert [page.result() for page in pages] == [503, 200]
+    wait_until(lambda: status(url, **headers) == 200)
+    assert status(f"{server.url}/health/ready") == 200
+    assert server.stop() == 0
+    assert "Traceback" not in server.log.read_text()
