@@ -266,8 +266,8 @@ class Settings:
     webhook_threads: int = _setting(
         _whole(1, 256),
         32,
-        "Messages that a worker sends at the same time; at most half of them are of one organization, and a quarter of "
-        "one trigger.",
+        "Messages that a worker sends at the same time; at most half of them are of one organization, and at most a "
+        "quarter of one trigger.",
     )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"),
