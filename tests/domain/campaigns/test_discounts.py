@@ -248,6 +248,14 @@ def test_a_discount_of_what_is_used_up_is_skipped_since_nothing_is_left():
         ("executed", None),
         ("skipped", "/problems/discount-exceeds-total"),
     ]
+    assert evaluation.effects[2].error["detail"] == "No item of the order is discounted."
+
+
+def test_a_discount_of_the_whole_order_that_rounds_to_0_is_skipped_since_it_is_zero():
+    [outcome] = (
+        Bench(campaign(action(1, off(PERCENTAGE, 10)))).run(facts("0.01", basket=basket("0.01", "0.01"))).effects
+    )
+    assert (outcome.status, outcome.error["detail"]) == ("skipped", "The discount is zero.")
 
 
 def test_without_a_purchase_an_amount_that_rounds_to_0_is_skipped():

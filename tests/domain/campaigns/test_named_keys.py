@@ -22,6 +22,7 @@ def keys_in(text):
         ("balancesAfter['points'] > 5", [("balancesAfter", "points")]),
         ("badges[member.name] > 5", []),
         ("'gold' in badges", [("badges", "gold")]),
+        ("!('gold' in badges)", [("badges", "gold")]),
         ("'vip' in tiers || 'vip' in audiences", [("tiers", "vip"), ("audiences", "vip")]),
         ("tiers == ['vip', 'new']", [("tiers", "vip"), ("tiers", "new")]),
         ("['vip'] != audiences", [("audiences", "vip")]),

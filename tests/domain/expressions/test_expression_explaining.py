@@ -237,7 +237,7 @@ def test_an_operand_of_a_constant_is_a_part_of_a_trace():
     assert [part["expression"] for part in trace("order.paid || true")["children"]] == ["order.paid"]
 
 
-@pytest.mark.parametrize(("characters", "parts"), [(20, 0), (21, 1)])
+@pytest.mark.parametrize(("characters", "parts"), [(19, 0), (20, 0), (21, 1)])
 def test_a_trace_omits_parts_for_which_no_characters_remain(characters, parts):
     # Both "count == 3" and "count is 3" have 10 characters.
     root = explain(parse("count == 3"), ENVIRONMENT, CONTEXT, FUNCTIONS, characters=CharacterBudget(characters))
