@@ -186,10 +186,12 @@ def _balance_by_now(
             unexpired(balance, reserved_amount, expired, end=end, now=mint.available_at, kept_lots=kept_lots),
             _ZERO,
         )
+        if policy is not None:
+            last_activity_date = policy.activity_after(
+                last_transaction_date, last_activity_date, mint.available_at, has_points=bool(balance)
+            )
         balance += mint.amount_after_debt(debt, now)
         debt -= min(debt, mint.amount)
-        if policy is not None:
-            last_activity_date = policy.activity_after(last_transaction_date, last_activity_date, mint.available_at)
         last_transaction_date = max(last_transaction_date, mint.available_at)
         end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     balance = unexpired(balance, reserved_amount, expired, end=end, now=now, kept_lots=kept_lots)

@@ -95,19 +95,25 @@ class IdlePolicy:
         return None if last is None else self.calendar.expiry(last, self.months, self.rounding)
 
     def activity_after(
-        self, last_transaction_date: datetime | None, last_activity_date: datetime | None, moment: datetime
+        self,
+        last_transaction_date: datetime | None,
+        last_activity_date: datetime | None,
+        moment: datetime,
+        *,
+        has_points: bool,
     ) -> datetime | None:
         """The begin of the idle period after a movement at a moment that is no activity, which does not prolong it.
 
         It is the moment if the balance had expired before. If no activity is recorded, it is the last transaction,
-        since the movement becomes the last transaction; without an earlier transaction, it is the moment.
+        since the movement becomes the last transaction. Without a balance to expire (`has_points` is false), or without
+        an earlier transaction, it is the moment: the mint of points that wait begins no idle period.
         """
         if not self.activities:
             return last_activity_date
         end = self.end(last_transaction_date, last_activity_date)
         if end is not None and end <= moment:
             return moment
-        return last_activity_date or last_transaction_date or moment
+        return last_activity_date or (last_transaction_date if has_points else None) or moment
 
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

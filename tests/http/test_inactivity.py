@@ -205,6 +205,31 @@ class TestActivities:
         program.clock.advance("2025-08-18T10:00:00Z")
         assert program.lots == {END_OF_QUARTER: 540}
 
+    @pytest.mark.parametrize("kind", ["due", "released", "captured"])
+    def test_the_first_idle_period_of_points_that_wait_begins_when_they_become_available(self, clock, kind):
+        """The wallet has had no activity, since the policy counts only visits."""
+        program = Program(clock, expirationPolicies=by_inactivity(activities=[GENERIC]))
+        points = program.points
+        waits = {
+            "due": {"availableAfter": "P90D"},
+            "released": {"availableAfter": "P600D"},
+            "captured": {"captureMethod": "manual"},
+        }
+        [pending] = points.move(None, program.wallet, 40, **waits[kind])
+        # 90 days after 20 May 2025, in the next quarter.
+        clock.advance("2025-08-18T10:00:00Z")
+        if kind == "released":
+            points.release(pending["ledgerTransactionId"])
+        elif kind == "captured":
+            points.capture((pending["ledgerTransactionId"], None))
+        # 12 months after 18 August 2025, the quarter ends with September 2026.
+        assert program.lots == {"2026-09-30T22:00:00Z": 40}
+        clock.advance(END_OF_QUARTER)
+        assert program.balance == 40
+        clock.advance("2026-09-30T22:00:00Z")
+        assert program.balance == 0
+        assert points.verify() == []
+
     def test_only_the_activities_of_the_policy_count(self, clock):
         policies = by_inactivity(activities=["spend", GENERIC])
         program = Program(clock, expirationPolicies=policies)

@@ -130,10 +130,15 @@ class Balances(UndoableState, ABC):
 
     def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> None:
         """Record a movement as an activity; if it is none, restart the idle period if it has ended, else keep it."""
-        if details.counts_as_activity and activity in _activities_of(account, self.zone):
-            self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
-        else:
+        if not self._record_if_activity(account, wallet_id, activity, details):
             self._keep_or_restart_idle_period(account, wallet_id, self.at)
+
+    def _record_if_activity(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> bool:
+        """Record a movement as an activity if it counts as one; returns whether it does."""
+        is_activity = details.counts_as_activity and activity in _activities_of(account, self.zone)
+        if is_activity:
+            self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
+        return is_activity
 
     def _keep_or_restart_idle_period(self, account: LedgerAccount, wallet_id: int, moment: datetime) -> None:
         """Restart the idle period of a balance if it has ended by a moment; a movement that is no activity keeps it."""
@@ -141,7 +146,8 @@ class Balances(UndoableState, ABC):
         if policy is not None:
             pair = (wallet_id, account.ledger_account_id)
             balance = self.holding(*pair)
-            begin = policy.activity_after(balance.last_transaction_date, balance.last_activity_date, moment)
+            dates = balance.last_transaction_date, balance.last_activity_date
+            begin = policy.activity_after(*dates, moment, has_points=bool(balance.current))
             if begin != balance.last_activity_date:
                 self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 

@@ -54,8 +54,8 @@ class Movements(Balances):
         if qualifying is not None:
             _check_qualifying(account, qualifying, is_pending_zero=manual and not amount)
         happened_at = details.external_event_date or self.at
-        if account.expiration_policies:
-            self._record_movement(account, wallet_id, EARN, details)
+        has_policies = bool(account.expiration_policies)
+        is_activity = has_policies and self._record_if_activity(account, wallet_id, EARN, details)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         wait = None
@@ -67,6 +67,8 @@ class Movements(Balances):
         # A mint of only qualifying points does not wait, since these cannot be spent.
         if wait is not None and amount and (wait.available_at is None or wait.available_at > self.at):
             return self._wait(account, wallet_id, amount, details, wait, expires_at, expiry, qualifying)
+        if has_policies and amount and not is_activity:
+            self._keep_or_restart_idle_period(account, wallet_id, self.at)
         balance, to_lot = self._credit(account, wallet_id, amount)
         earned_points = amount if qualifying is None else qualifying
         self._earn(account, wallet_id, earned_points, happened_at)
@@ -86,7 +88,7 @@ class Movements(Balances):
                 qualifying=qualifying,
             )
         )
-        end = end_of_lot(expiry, self._end_of_idle(account, wallet_id)) if account.expiration_policies else expiry
+        end = end_of_lot(expiry, self._end_of_idle(account, wallet_id)) if has_policies else expiry
         if tracked and end is not None and end <= self.at:
             self._expire_at_once(posting, wallet_id, to_lot)
         return posting

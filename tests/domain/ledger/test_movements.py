@@ -294,23 +294,24 @@ A_MONTH_AGO = NOON.replace(month=NOON.month - 1)
 
 
 @pytest.mark.parametrize(
-    ("of", "last_activity", "last_transaction", "idle_since"),
+    ("of", "points", "last_activity", "last_transaction", "idle_since"),
     [
-        (ACTIVE, A_MONTH_AGO + DAY, NOON - DAY, A_MONTH_AGO + DAY),
+        (ACTIVE, 0, A_MONTH_AGO + DAY, NOON - DAY, A_MONTH_AGO + DAY),
         # The idle period of a month has ended, now or before: a new one starts.
-        (ACTIVE, A_MONTH_AGO, NOON - DAY, NOON),
-        (ACTIVE, A_MONTH_AGO - DAY, NOON - DAY, NOON),
-        # Without an activity, the last transaction counts.
-        (ACTIVE, None, NOON - DAY, NOON - DAY),
-        (ACTIVE, None, A_MONTH_AGO, NOON),
-        (ACTIVE, None, None, NOON),
-        (LAST_TRANSACTION, None, A_MONTH_AGO, None),
+        (ACTIVE, 5, A_MONTH_AGO, NOON - DAY, NOON),
+        (ACTIVE, 5, A_MONTH_AGO - DAY, NOON - DAY, NOON),
+        # Without an activity, the last transaction counts, but only if there are points to expire.
+        (ACTIVE, 5, None, NOON - DAY, NOON - DAY),
+        (ACTIVE, 0, None, NOON - DAY, NOON),
+        (ACTIVE, 5, None, A_MONTH_AGO, NOON),
+        (ACTIVE, 0, None, None, NOON),
+        (LAST_TRANSACTION, 5, None, A_MONTH_AGO, None),
     ],
 )
 def test_a_transfer_starts_the_idle_period_of_its_receiver_only_if_none_has_started_or_it_has_ended(
-    of, last_activity, last_transaction, idle_since
+    of, points, last_activity, last_transaction, idle_since
 ):
-    holding = Holding(last_activity_date=last_activity, last_transaction_date=last_transaction)
+    holding = Holding(current=Decimal(points), last_activity_date=last_activity, last_transaction_date=last_transaction)
     ledger = LedgerSession({1: of}, {(ANA, 1): Holding(current=Decimal(5)), (BEN, 1): holding}, {}, NOON)
     ledger.transfer(of, ANA, BEN, Decimal(1), KEY)
     assert ledger.holding(BEN, 1).last_activity_date == idle_since
