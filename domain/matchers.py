@@ -62,7 +62,7 @@ class ItemPredicate:
         return self.combine(test(_value_at(item, path)) for path, test in self.conditions)
 
     def cost(self, item: Mapping[str, Any]) -> int:
-        """The maximum number of values that are compared on an item; 256 characters of a text count as one value."""
+        """The cost of testing all conditions on an item, see `_cost_of`."""
         return sum(_cost_of(_value_at(item, path)) for path, _ in self.conditions)
 
 
@@ -156,7 +156,7 @@ def _value_at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def _cost_of(value: Any) -> int:
-    """The maximum number of values that the test of one condition compares."""
+    """The cost of testing one condition on this value: 1, plus 1 for each element of a list or each 256 characters."""
     if isinstance(value, list):
         return 1 + len(value)
     return 1 + len(value) // 256 if isinstance(value, str) else 1
