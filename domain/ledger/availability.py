@@ -68,8 +68,9 @@ class TermsOfAvailability:
 class Availability:
     """The terms on which points become available, as requests and settings name them.
 
-    They are a moment (`at`), or a duration `after` the event, with `rounding` `day` rounded up to the next local
-    midnight. With `on` the points wait for an event of one of its types, and the duration begins at its date.
+    They are a moment (`at`), or a duration `after` the event that caused the mint. If `rounding` is `day`, the end of
+    the duration is rounded up to the next local midnight. With `on` the points wait for another event, of one of the
+    types in `on`, and the duration begins at the date of that event.
     """
 
     at: datetime | None = None
@@ -115,7 +116,7 @@ class Availability:
         return () if self.on is None else self.on["eventTypes"]
 
     def wait(self, happened_at: datetime, zone: tzinfo, order_external_id: str | None = None) -> Wait | None:
-        """The wait of a mint for something that happened at a moment; days are counted in `zone`. None without terms.
+        """The wait of a mint whose cause happened at `happened_at`; days are counted in `zone`. None without terms.
 
         A mint for an order waits for an event of that order.
         """
@@ -149,7 +150,7 @@ class Availability:
         return [FieldFault(detail, pointer=f"{pointer}/{name}") for name, detail in self.faults()]
 
     def moment(self, happened_at: datetime, zone: tzinfo) -> datetime:
-        """When points for something that happened at a moment become available: `after` it, rounded by `rounding`."""
+        """When points whose cause happened at `happened_at` become available: `after` it, rounded by `rounding`."""
         moment = happened_at if self.after is None else duration_of(self.after).after(happened_at, zone)
         return _next_midnight(moment, zone) if self.rounding == DAY else moment
 

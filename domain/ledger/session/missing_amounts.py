@@ -97,11 +97,12 @@ class MissingAmounts(Movements):
         return [part for part in parts if part.part_of is step]
 
     def _settle_qualifying(self, transaction: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
-        """Count the qualifying points of the captured `amount` of a mint as earned; return the mint's new ones.
+        """Count the qualifying points of the captured `amount` of a mint as earned; return all that the mint then has.
 
-        The mint keeps the qualifying points of the captured amount, and of the amount that partial reverts took off
-        while the mint was pending; the latter points are recorded as not earned. The qualifying points do not change if
-        nothing is captured, or if they are None because the whole amount qualifies.
+        Partial reverts may have released a part of the mint while it was pending. The result includes the qualifying
+        points of that part, but they are recorded as not earned. The rest of the mint was not captured: it does not
+        qualify. If nothing is captured, or if the value is None because the whole amount qualifies, it is returned
+        unchanged.
         """
         if transaction.qualifying is None or not amount:
             return transaction.qualifying

@@ -190,7 +190,7 @@ class Movements(Balances):
         details: Details,
         manual: bool = False,
     ) -> Posting:
-        """Move `amount` between wallets, value keeping its expiry.
+        """Move `amount` between wallets; the points keep their expiry. With `manual`, only reserve it for a capture.
 
         Raises BalanceLimitReached, and the refusals of `burn`.
         """
