@@ -226,7 +226,9 @@ class Evaluator:
         computed: Sequence[ComputedEffect],
         won: WonItems | None = None,
     ) -> None:
-        """Run the effects of an action whose rule holds; with `won`, discounts apply only to the items that it has.
+        """Run the effects of an action whose rule holds.
+
+        With `won`, the result of a contest for single items, discounts apply only to the items that the action has won.
 
         If the campaign is re-evaluated on returns, record what each effect granted, for a later partial return.
         """
@@ -245,7 +247,7 @@ class Evaluator:
             share, count_start = won and won.share(position), len(count_log)
             effect_result = self._effects.execute(campaign, effect, share)
             if is_reevaluated:
-                # The positions of the effect's counts among the counts of this event.
+                # Which of the event's counts on limits are those of this effect.
                 counts = range(count_start - self._first_count, len(count_log) - self._first_count)
                 transaction_number = self._points.transaction_count
                 grant = grant_of_effect(position, effect, effect_result, share, transaction_number, counts)

@@ -109,10 +109,10 @@ class EffectComputer:
 
 
 class EffectRunner:
-    """Executes the effects of actions for one event; `attempt` rolls back what a bid has done to coupons.
+    """Executes the effects of actions for one event, or tries them to find the bid of an action in a contest.
 
-    If the event `is_authorized_only`, its points are pending until a later capture, and its other effects are not
-    executed.
+    `attempt` computes a bid, and undoes what the effects did to coupons. If the event `is_authorized_only`, its points
+    are pending until a later capture, and its other effects are not executed.
     """
 
     def __init__(
