@@ -12,7 +12,7 @@ from domain.expressions import Node, Trace, to_text
 from domain.expressions.tree import Constant, FunctionCall, Identifier, Select, is_operator
 
 MONEY_DIGITS = 2
-"""Fraction digits of amounts of money that are to be added to a total."""
+"""Decimal places of the amount that a total lacks."""
 
 _UNIT = Decimal(1).scaleb(-MONEY_DIGITS)
 _MIRRORED = {"<=": ">=", "<": ">"}
@@ -26,7 +26,7 @@ class TotalThreshold:
     is_strict: bool = False
 
     def shortfall(self, total: Decimal) -> Decimal:
-        """The smallest amount of money to be added to a total below the threshold for it to reach it."""
+        """The smallest amount of money that lifts a total below the threshold to it, or with `is_strict` above it."""
         short = EXACT.subtract(self.total, total)
         if self.is_strict:
             return EXACT.add(short.quantize(_UNIT, ROUND_FLOOR, EXACT), _UNIT)
