@@ -48,7 +48,7 @@ def unpacked(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
     for content in _unpacked(blocks):
         size += len(content)
         if size > limit:
-            raise FileFault(f"The file has more than {limit} bytes when it is unpacked, its limit.")
+            raise FileFault(f"The unpacked file has more than {limit} bytes, the maximum.")
         yield content
 
 

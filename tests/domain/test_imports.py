@@ -157,7 +157,7 @@ def test_the_delimiter_is_that_of_the_first_line():
 def test_a_packed_file_has_a_maximum_size():
     packed_file = gzip.compress(b"x" * 100)
     assert b"".join(unpacked([packed_file], 100)) == b"x" * 100
-    with pytest.raises(FileFault, match=r"The file has more than 99 bytes when it is unpacked, its limit\."):
+    with pytest.raises(FileFault, match=r"The unpacked file has more than 99 bytes, the maximum\."):
         list(unpacked([packed_file], 99))
 
 

@@ -77,7 +77,7 @@ def test_a_step_ends_after_some_megabytes_of_empty_lines_so_that_other_imports_c
 def test_an_import_fails_when_its_unpacked_file_is_too_large(imports):
     job = imports.run(gzip.compress(b"loyaltyMemberId\n" + b"\n" * 17 * 1024 * 1024))
     assert (job["status"], job["rowsDone"]) == ("failed", 0)
-    assert job["error"] == "The file has more than 16777216 bytes when it is unpacked, its limit."
+    assert job["error"] == "The unpacked file has more than 16777216 bytes, the maximum."
 
 
 def test_long_rows_are_read_a_few_at_a_time(imports):
