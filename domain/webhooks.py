@@ -187,14 +187,16 @@ def signatures(secrets: Sequence[str], message_id: str, timestamp: int, body: by
 def faults_of_trigger(
     type_: str, settings: Mapping[str, Any], secret: str | None, stored_headers: Collection[str] = ()
 ) -> list[FieldFault]:
-    """All faults of a trigger's secret, headers and subjects; event types are not looked up.
+    """All faults of a trigger's secret and headers, and of a list that its type does not allow.
+
+    Whether the event types exist is not checked.
 
     A header of CloudEvents is allowed only if it is one of the trigger's `stored_headers`.
     """
     return [
         *_faults_of_secret(secret),
         *_faults_of_headers(settings["headers"], stored_headers),
-        *_faults_of_subjects(type_, settings),
+        *_faults_of_lists(type_, settings),
     ]
 
 
@@ -219,7 +221,8 @@ def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collec
         yield FieldFault(f"headers has {repeated} twice, in letters of any case", pointer="/settings/headers")
 
 
-def _faults_of_subjects(type_: str, settings: Mapping[str, Any]) -> Iterator[FieldFault]:
+def _faults_of_lists(type_: str, settings: Mapping[str, Any]) -> Iterator[FieldFault]:
+    """A fault if the settings have the list that triggers of other types have: event types or entities."""
     name = "eventTypes" if type_ == ENTITY_CHANGE else "entities"
     if settings[name]:
         detail = f"{name} cannot be sent with the type {type_}: leave it empty"
