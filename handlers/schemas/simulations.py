@@ -64,11 +64,12 @@ def _faults(fields: _SimulationBody) -> Iterator[FieldFault]:
         yield FieldFault(f"One of order, payment and event says what happens; the body has {names}", pointer="")
     if fields.loyalty_member_id is not None and fields.person is not None:
         yield FieldFault(
-            "as describes a member, and loyaltyMemberId names another one: send one of them", pointer="/as"
+            "The field as describes a person, and loyaltyMemberId names a member: send one of them", pointer="/as"
         )
     event_type = (fields.event or {}).get("eventType")
     if event_type in EVENTS_WITH_ORDER and event_type != _ORDER_CREATED:
-        detail = f"eventType {event_type} is about a stored order; of orders only {_ORDER_CREATED} can be simulated"
+        stored = f"eventType {event_type} is about a stored order"
+        detail = f"{stored}; of the events about orders, only {_ORDER_CREATED} can be simulated"
         yield FieldFault(detail, pointer="/event/eventType")
 
 

@@ -130,8 +130,8 @@ def redemptions(
 ) -> tuple[list[Redemption], bool]:
     """The offers before the event as redemptions, usable ones first; the points after it decide what is affordable.
 
-    Offers whose condition cannot be evaluated within the time of an event are left out. Also returns True if these are
-    the first MAX_REDEMPTIONS of all offers, False if some may have been left out.
+    An offer is left out if its condition cannot be evaluated within the time for the expressions of one event. Also
+    returns True if these are the first MAX_REDEMPTIONS of all offers, False if some may have been left out.
     """
     deadline, is_complete = event_deadline(), True
     usable: list[Redemption] = []
@@ -155,7 +155,8 @@ def redemptions(
 def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
     """Find for each code whether and how it could be used for the order, before the event has any effect.
 
-    A code is not usable if loading its books and evaluating their conditions takes more than the time of an event.
+    A code is not usable if loading its books and evaluating their conditions takes longer than the expressions of one
+    event may take.
     """
     deadline = event_deadline()
     coupons = COUPONS.find_all(run.unit.db, run.unit.organization_id, code=set(codes)) if codes else []
@@ -165,7 +166,7 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
     loader = run.unit.coupons.loader
     for book_id in sorted({coupon.coupon_book_id for coupon in coupons}):
         if deadline.has_passed():
-            # None of the codes is looked at below.
+            # `_presented` then reports every code that a coupon has as not usable.
             break
         coupon_ids = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
         loader.load_by_code(loader.book(coupon_book_id=book_id), (), coupon_ids)
