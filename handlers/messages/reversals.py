@@ -94,8 +94,8 @@ def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Reversed
 def reversed_coupon(usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
     """The reversal of the assignment or use `usage`; `reversal` is None if all of it was used.
 
-    `missing` is the part of an assignment that stays because it was used meanwhile. If the use of that part is reversed
-    later, this reversal also takes the part from the member, so that its `amountAssigned` is not 0.
+    `missing` is the used part of an assignment, which the member keeps for now. It is taken when the use is reversed:
+    the record of that later reversal then has an `amountAssigned`, too.
     """
     assigned = 0 if reversal is None else -reversal.amount_assigned
     record = {
