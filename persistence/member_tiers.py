@@ -211,11 +211,10 @@ def store_trackings(
     change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changed_trackings, _CHANGEABLE))
 
 
-def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:
-    """The next wallets, by id, of members whose tier of a program has to be evaluated again.
-
-    It has expired by `at`, or is not active any more.
-    """
+def next_wallets_with_lapsed_tier(
+    db: Connection, organization_id: int, after: int, at: datetime, limit: int
+) -> list[int]:
+    """The next wallets, by id, of members with a tier that has expired by `at`, or that is not active any more."""
     return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
 
 
