@@ -3,7 +3,9 @@
 from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_sums
 
 
-def _unlike_usages(table: str, keys: tuple[str, ...], assigned_column: str, used_column: str, subject: str) -> str:
+def _differing_from_usages(
+    table: str, keys: tuple[str, ...], assigned_column: str, used_column: str, subject: str
+) -> str:
     """SQL that finds rows of a table whose amounts are not the sums of the usages with the same keys."""
     by = ", ".join(("organization_id", *keys))
     return wrong_sums(
@@ -148,12 +150,12 @@ GROUP BY h.organization_id, h.coupon_book_id, h.coupon_id HAVING count(*) > 1
 """
 
 CHECKS = (
-    _unlike_usages(
+    _differing_from_usages(
         "member_coupons", ("member_id", "coupon_id"), "amount_assigned", "amount_used", "member %s, coupon %s"
     ),
-    _unlike_usages("coupons", ("coupon_id",), "total_assigned", "total_usages", "coupon %s"),
-    _unlike_usages("coupon_books", ("coupon_book_id",), "total_assigned", "total_usages", "coupon book %s"),
-    _unlike_usages("coupon_lots", ("coupon_lot_id",), "amount", "amount_used", "coupon lot %s"),
+    _differing_from_usages("coupons", ("coupon_id",), "total_assigned", "total_usages", "coupon %s"),
+    _differing_from_usages("coupon_books", ("coupon_book_id",), "total_assigned", "total_usages", "coupon book %s"),
+    _differing_from_usages("coupon_lots", ("coupon_lot_id",), "amount", "amount_used", "coupon lot %s"),
     _unchained_usages("amount_assigned", "updated_total_assigned", "assignments"),
     _unchained_usages("amount_used", "updated_total_usages", "uses"),
     _WRONG_COUNT,

@@ -8,6 +8,7 @@ from persistence.reports.records import MINTS, RECORDS
 from persistence.reports.totals import levels_of, totals_of, wallet_totals_of
 
 _OF = "{0}.organization_id = :organization_id"
+"""The condition on the organization, for the alias of a table."""
 
 _RECORDED = "\nUNION ALL\n".join(
     f"SELECT organization_id, '{kind}' AS kind, at, subject, label, CAST(NULL AS text[]) AS tags, wallet_id, a, b, c, d"
@@ -67,7 +68,7 @@ def _differences(
     return f"WITH recorded AS MATERIALIZED ({recorded}), changes AS MATERIALIZED ({_CHANGES}) {wrong}"
 
 
-def _unlike_parts(
+def _differing_from_parts(
     table: str, keys: tuple[str, ...], figures: tuple[str, ...], words: str, levels: tuple[int, ...], only: str
 ) -> str:
     """A query that finds the totals of longer buckets that differ from the sum of the shortest buckets in them.
@@ -111,7 +112,7 @@ CHECKS: tuple[str, ...] = (
         _MINTED,
         f"level = {QUARTER_HOUR}",
     ),
-    _unlike_parts(
+    _differing_from_parts(
         "report_totals",
         ("kind", "label", "subject"),
         _FIGURES,
@@ -119,7 +120,7 @@ CHECKS: tuple[str, ...] = (
         (DAY, MONTH),
         "kind <> 'missions'",
     ),
-    _unlike_parts(
+    _differing_from_parts(
         "report_wallet_totals",
         ("label", "wallet_id", "ledger_account_id"),
         _WALLET_FIGURES,
