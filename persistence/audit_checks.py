@@ -3,6 +3,7 @@
 from persistence.audit_log import DIGEST, PERSONAL_DIGEST
 
 _IN_ORGANIZATION = "{0}.organization_id = :organization_id"
+"""The condition on the organization, for the alias of a table."""
 
 _CHANGED_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: was changed, its digest is that of another content',

@@ -7,6 +7,7 @@ of the ledgers, even while other transactions post.
 from sqlalchemy import Connection, text
 
 _IN_ORGANIZATION = "{0}.organization_id = :organization_id"
+"""The condition on the organization, for the alias of a table."""
 
 # Mints that are not available yet: they count as issued, but are in no balance.
 _WAITING = f"""

@@ -1,6 +1,7 @@
 """The forms of checks that several subjects share: stored sums against their changes, and chains of totals."""
 
 OF = "{0}.organization_id = :organization_id"
+"""The condition on the organization, for the alias of a table."""
 
 # A limit may be lowered below what was given before. Only a record that is at least this much later than the last
 # change of a rule proves that the rule was broken: clocks differ, and a call follows the rules that it read first.
