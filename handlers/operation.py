@@ -96,12 +96,12 @@ def _per_surface(value: Any) -> Mapping[str, Any]:
 
 
 def _is_merged(annotation: Any) -> bool:
-    """True for the type `Merged[...]` of an argument."""
+    """True if the type of an argument is `Merged[...]`."""
     return MERGED in getattr(annotation, "__metadata__", ())
 
 
 def _body_of(annotation: Any) -> BodyShape | None:
-    """The shape that reads bodies as values of this type; None for types other than commands and their changes."""
+    """The shape that reads bodies as values of this type: a command, or the changes of one. None for other types."""
     if _is_merged(annotation) or get_origin(annotation) is Changes:
         return Update(get_args(annotation)[0])
     return Body(annotation) if isinstance(annotation, type) and is_dataclass(annotation) else None

@@ -96,7 +96,7 @@ class Tiers:
 def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
     """Store and report the tiers that existing members have after the import.
 
-    They follow from the tier that the row names, and from the member's points. Each member comes with the row.
+    `tiers` has each member with the tier that the row names. The new tier also depends on the member's points.
     """
     if not tiers:
         return
