@@ -45,7 +45,8 @@ def cancel_event(
     # Only the cancellation of the event that created an order also cancels the order.
     order_id = (event.payload.get("order") or {}).get("externalId") if record.order_status == CREATED else None
     orders, reversible = OrderWork(call, () if order_id is None else [order_id]), Reversals(call, [event_id])
-    evaluate_derived(unit, unit.open_for_events([record], orders, reversible))
+    moves = unit.open_for_events([record], orders, reversible)
+    evaluate_derived(unit, moves)
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
     cancelled_order = None if order_id is None else orders.cancelled(order_id, event_id)
