@@ -241,13 +241,13 @@ def _process_due(db: Connection, organization: OrganizationDetails, place: _Plac
 
 
 def _expire_points(db: Connection, organization: Organization, place: _Place) -> int | None:
-    """Expire the points of the next wallets."""
+    """Expire the points of the next wallets; return the last of them, None if nothing expires any more."""
     expired = expire_next(db, organization, place.last_wallet_id, place.moment)
     return None if expired is None else expired.last_wallet_id
 
 
 def _extend_expiry(db: Connection, organization: Organization, place: _Place) -> int | None:
-    """Do the next part of a running extension of expiry, which stores its own position."""
+    """Do the next part of a running extension of expiry, which stores its own position; None if none is running."""
     extension = claim_running(db, organization.organization_id)
     if extension is None:
         return None
@@ -256,13 +256,13 @@ def _extend_expiry(db: Connection, organization: Organization, place: _Place) ->
 
 
 def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -> int | None:
-    """Evaluate the tiers of the next members who have an expired one."""
+    """Evaluate the tiers of the next members with a lapsed one; return the last wallet, None if no tier is lapsed."""
     evaluated = evaluate_next(db, organization, place.last_wallet_id, place.moment, everyone=False)
     return None if evaluated is None else evaluated.last_wallet_id
 
 
 def _report_notices(db: Connection, organization: OrganizationDetails, place: _Place) -> int | None:
-    """Report the next notices of expiry, which are due until they are reported."""
+    """Report the next notices of expiry, which are due until they are reported; None if none is due."""
     reported = notices.report_next(db, organization, place.moment)
     return None if reported is None else place.last_wallet_id
 
