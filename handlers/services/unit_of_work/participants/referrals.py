@@ -112,7 +112,7 @@ def _order(event: IncomingEvent) -> Mapping[str, Any]:
 
 
 class ReferralWork(Participant):
-    """The referral codes that a unit of work may use; derived events report only the rewards of referrals."""
+    """Uses the referral codes of events: pays the rewards, and reverses uses. Derived events report only rewards."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         """Load the usable codes, and the uses that may be reversed: three statements at most."""
@@ -228,7 +228,7 @@ class ReferralWork(Participant):
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount("There is no account that the points could go to.")
-        # The referrer must not see texts about the referred member, which also could not be erased with that member.
+        # The referrer must not see texts about the referred member. Erasing that member would not remove them, either.
         is_own = member_id == facts.member_id
         details = Details(
             system_unique_key=f"{facts.transaction_prefix}:referral-{reward.recipient}",
