@@ -46,7 +46,7 @@ def instant_text(moment: datetime) -> str:
 
 
 def local_of(text: str) -> datetime:
-    """Like `instant_of`, but a text without an offset gives a local time without one, as its zone is not known yet."""
+    """The moment of a text as `instant_of` reads it; without an offset, a local time whose zone is not known yet."""
     instant = instant_of(text)
     return instant if _parse_moment(text).tzinfo is not None else instant.replace(tzinfo=None)
 

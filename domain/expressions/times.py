@@ -170,7 +170,7 @@ ACCESSORS: dict[str, Callable[..., int]] = {name: _accessor(read) for name, read
 """Parts of a time in the named zone; months, days of month, of week (Sunday is 0) and of year count from 0."""
 
 LOCAL_ACCESSORS: dict[str, Callable[..., int]] = {name: _local_accessor(read) for name, read in _PARTS.items()}
-"""Like `ACCESSORS`, but in the zone of the budget, which is the first argument."""
+"""The same parts of a time as `ACCESSORS`, in the zone of the budget, which is the first argument."""
 
 
 def _whole(value: timedelta, unit: timedelta) -> int:

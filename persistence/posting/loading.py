@@ -120,9 +120,9 @@ def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> 
 def find_posted_and_reserve_ids(
     db: Connection, organization_id: int, keys: Sequence[str], wallet_ids: Collection[int]
 ) -> tuple[ResultsByKey[int], Collection[int], Sequence[int]]:
-    """Like `find_posted`; also which of the wallets are those of erased members, and an id for each key; one statement.
+    """The posted transactions as `find_posted` returns them, the wallets of erased members, and a new id for each key.
 
-    The ids are reserved for new transactions.
+    All by one statement. The ids are reserved for new transactions.
     """
     values = (organization_id, list(keys), organization_id, list(wallet_ids), len(keys))
     [(posted, erased_wallet_ids, ids)] = query(db, _LOOK_UP, values)

@@ -294,7 +294,7 @@ def _available(body: Body, *, is_mint: bool = True) -> None:
 
 
 def _available_rewards(body: Body, *, is_mint: bool) -> None:
-    """Like `_available`, and clear the other terms: an update keeps terms that it omits."""
+    """Remove contradictory terms, and clear those that are left out: an update would keep their stored values."""
     _available(body, is_mint=is_mint)
     for name in ("availableAt", "availableAfter", "availableOn"):
         body.setdefault(name, None)

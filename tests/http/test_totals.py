@@ -84,7 +84,7 @@ def _read_by_page(organization, path, limit, **query):
 
 
 def _read_by_cursor(organization, path, limit, **query):
-    """Like `_read_by_page`, with cursors for the pages after the first."""
+    """Read a list as `_read_by_page` does, with cursors for the pages after the first."""
     rows, responses, cursor = [], [], {}
     while not responses or len(rows) < responses[-1]["totalCount"]:
         responses.append(organization.administration.get(path, limit=limit, **query, **cursor))
