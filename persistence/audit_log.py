@@ -152,10 +152,10 @@ def add_entries(
     entries: Sequence[tuple[Origin, NewEntry]],
     test_clock: datetime | None = None,
 ) -> bool:
-    """Write any number of entries with one statement; returns True if one of them is about an erased member.
+    """Write any number of entries by one statement; return True if one, unless about points, is about an erased member.
 
     `now` is the real time, and `test_clock` the time of the organization's test clock, None if it has none.
-    Entries about points do not count: they name a wallet, which is not personal data, also after an erasing.
+    Entries about points name only a wallet, which is not personal data even after its member was erased.
     """
     entity_types = {entry.entity_type for _, entry in entries}
     rows = [

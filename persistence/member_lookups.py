@@ -160,7 +160,10 @@ def _moment(text: str | None) -> datetime | None:
 def _lookup(
     select_members: Select[Any], column: Column[Any], record: Callable[[Sequence[Sequence[Any]], datetime, str], Kind]
 ) -> Lookup[Kind]:
-    """The look-up of members by this column; `record` creates a record from all rows of one member."""
+    """The look-up of members by this column, whose values are the addresses.
+
+    `record` creates a record from all rows of one member.
+    """
     position = [*select_members.selected_columns].index(column)
 
     def records(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> dict[Any, Kind]:

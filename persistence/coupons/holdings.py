@@ -187,7 +187,7 @@ def lock_book(db: Connection, book: CouponBook) -> CouponBook:
 
 
 HeldCoupon = tuple[MemberCoupon, Coupon, CouponLot | None]
-"""A member's amounts of a coupon, the coupon, and one of the lots of a personal coupon that have an amount left."""
+"""A member's amounts of a coupon, the coupon, and one of its lots with an amount left, None for a shared coupon."""
 
 
 def shared_coupons(
@@ -210,7 +210,7 @@ def shared_coupons(
 def find_held_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
 ) -> list[HeldCoupon]:
-    """The members' current and past amounts of these coupons; personal coupons occur once for each lot."""
+    """The members' current and past amounts of these coupons; personal ones once for each lot with an amount left."""
     values = (organization_id, organization_id, list(member_ids), list(coupon_ids))
     return [
         (

@@ -46,7 +46,8 @@ class FigureQuery:
     """Builds the parts of a statement about one kind of record, and binds the values of their placeholders.
 
     `label` is the type of events or a tag of mints; `subject` is a coupon book, an account or a mission, None for all.
-    The kind of records and changes is `record_kind`, since only totals have the kind `COUPON_BOOKS`.
+    Totals of each coupon book have the kind `COUPON_BOOKS`; the records and changes from which they are made have the
+    kind `COUPONS`. `record_kind` is the kind of the records and changes.
     """
 
     def __init__(self, organization_id: int, kind: str, label: str = "", subject: int | None = None) -> None:
