@@ -450,24 +450,23 @@ class TestPayments:
         assert sum("INSERT INTO partner_payments" in statement for statement in statements) == 2
 
     def test_each_payment_of_a_batch_has_its_own_response(self, shop, partner):
-        payer, sleeping, other = shop.member(), shop.member(), shop.member()
-        shop.integration.patch(f"/members/{sleeping}", {"active": False})
+        payer, inactive, other = shop.member(), shop.member(), shop.member()
+        shop.integration.patch(f"/members/{inactive}", {"active": False})
         earlier_payment = partner.body(other, 5)
         assert partner.send(earlier_payment).status == 200
-        once = partner.body(payer, 7)
-        bodies = [
-            once,
-            once,
-            partner.body(payer, 8),
-            partner.body(sleeping),
-            earlier_payment,
-            partner.body("nobody"),
-            partner.body(fresh("card"), 9, forceUserSubscription=True),
-            {**partner.body(other), "organizationKey": str(uuid.uuid4())},
+        repeated_payment = partner.body(payer, 7)
+        statuses_of_bodies = [
+            (partner.body(payer, 8), 200),
+            (partner.body(inactive), 409),
+            (earlier_payment, 409),
+            (partner.body("nobody"), 400),
+            (partner.body(fresh("card"), 9, forceUserSubscription=True), 200),
+            ({**partner.body(other), "organizationKey": str(uuid.uuid4())}, 404),
         ]
+        bodies = [repeated_payment, repeated_payment, *(body for body, _ in statuses_of_bodies)]
         replies = self.paying(partner, bodies)
         assert sorted(reply.status for reply in replies[:2]) == [200, 409]
-        assert [reply.status for reply in replies[2:]] == [200, 409, 409, 400, 200, 404]
+        assert [reply.status for reply in replies[2:]] == [status for _, status in statuses_of_bodies]
         problem_types = [reply.json["type"] for reply in replies if reply.status == 409]
         assert sorted(problem_types) == sorted([*["/problems/payment-exists"] * 2, "/problems/member-inactive"])
         assert shop.balance(payer) == 15

@@ -47,11 +47,11 @@ def balances(**balances):
 
 
 def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None):
-    """A change of a badge, badge 1 by default, to assign or to unassign."""
+    """A request to assign or to unassign a badge, by default badge 1; with the external id "receipt-1"."""
     return BadgeGrant(member_id, of or badge(), amount, key, digest, {"till": 4}, "receipt-1", event_id)
 
 
-def test_an_assignment_is_tracked_with_its_request():
+def test_the_tracking_of_an_assignment_contains_what_the_request_sent():
     badges = balances(ana=1)
     tracking = badges.assign(grant(2, key="till-1", digest=b"d", event_id=5))
     assert (tracking.amount_assigned, tracking.updated_total_assigned) == (2, 3)

@@ -292,6 +292,7 @@ class TestRequests:
             }
         mission = create(shop, **fields)
         assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
+        # An amount of 0 adds nothing, so it is not refused.
         assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 0
         assert times_and_count(shop, ana, mission) == (0, 0)
 

@@ -182,7 +182,7 @@ class TestDeadlines:
         ending.join()
         deadline_of_thread.set(None)
         with engine.begin() as db:
-            # The database sees after a second that the connection is cut, and the statement would run for minutes.
+            # The database notices after a second that the connection was closed. If not, it would hold the lock longer.
             db.execute(text("SELECT pg_advisory_xact_lock(4711)"))
 
     def test_a_time_limit_ends_what_the_thread_does_on_a_connection(self, engine) -> None:

@@ -24,6 +24,7 @@ from tests.builders.coupon_values import coupon_book
 
 
 def test_codes_are_assigned_in_order_across_fetches():
+    # The supply brings two codes at a time.
     shop = Shop(codes=5)
     assert [shop.assign().coupon_id for _ in range(5)] == [1, 2, 3, 4, 5]
     with pytest.raises(OutOfStock):

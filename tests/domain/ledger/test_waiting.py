@@ -243,7 +243,7 @@ class TestEvents:
         assert (balance_and_pending(ledger)[1], len(ledger.steps)) == ((100, 1) if is_left else (0, 2))
 
     @pytest.mark.parametrize(("expires_at", "balance"), [(NOON, 0), (NOON + DAY, 100)])
-    def test_stored_points_that_expired_while_waiting_are_burned_at_once(self, expires_at, balance):
+    def test_stored_points_are_burned_at_their_confirmation_if_they_expired_while_waiting(self, expires_at, balance):
         ledger = session(pending_credit=Decimal(100))
         self.confirm(ledger, awaiting(pending_expires_at=expires_at))
         assert balance_and_pending(ledger) == (balance, 0)
