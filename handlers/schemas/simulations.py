@@ -68,8 +68,8 @@ def _faults(fields: _SimulationBody) -> Iterator[FieldFault]:
         )
     event_type = (fields.event or {}).get("eventType")
     if event_type in EVENTS_WITH_ORDER and event_type != _ORDER_CREATED:
-        stored = f"eventType {event_type} is about a stored order"
-        detail = f"{stored}; of the events about orders, only {_ORDER_CREATED} can be simulated"
+        fact = f"eventType {event_type} is about a stored order"
+        detail = f"{fact}; of the events about orders, only {_ORDER_CREATED} can be simulated"
         yield FieldFault(detail, pointer="/event/eventType")
 
 
