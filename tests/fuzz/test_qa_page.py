@@ -22,11 +22,11 @@ from tests.fuzz.runs import Run, read_report
 PAGE = Path(__file__).parents[2] / "docs" / "qa.md"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _MAKE, _RESET = 0, 1
-_ADDRESS, _SHORT, _LONG = 0, 1, 2
+_ADDRESS, _SHORT, _LONG, _SEQUENCES = 0, 1, 2, 3
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of the page in a language; without one, the commands of the operator and one that is an example."""
+    """The blocks of the page in a language; without one, the commands of the operator."""
     return [text for kind, text in _BLOCK.findall(PAGE.read_text(encoding="utf-8")) if kind == language]
 
 
@@ -108,6 +108,19 @@ def test_the_page_allows_refusals_where_the_server_has_a_stricter_pattern_than_t
         if _has_stricter_pattern(document, operation)
     }
     assert {"createMember", "createMembers", "updateMember"} <= stricter_ids <= lenient_ids
+
+
+def test_the_sequences_of_the_page_create_campaigns_and_add_actions_to_them(
+    running_server: RunningServer, tmp_path: Path
+) -> None:
+    bench = Bench(running_server, tmp_path, "administration")
+    commands = blocks("sh")[_SEQUENCES]
+    assert "--max-examples 50 " in commands
+    bench.run("\n".join((_prepare(), commands.replace("--max-examples 50 ", "--max-examples 10 --seed 1 "))))
+    report = bench.report()
+    successful_operations = {name for name in report.operations.values() if name not in report.unreached}
+    assert successful_operations == {"createCampaign", "createAction", "getAction"}, report.table()
+    assert not report.failed_checks
 
 
 @pytest.mark.fuzz
