@@ -187,8 +187,8 @@ def _balance_by_now(
             _ZERO,
         )
         if policy is not None:
-            last_activity_date = policy.activity_after(
-                last_transaction_date, last_activity_date, mint.available_at, has_points=bool(balance)
+            last_activity_date = policy.begin_at_arrival(
+                last_transaction_date, last_activity_date, bool(balance), mint.available_at
             )
         balance += mint.amount_after_debt(debt, now)
         debt -= min(debt, mint.amount)

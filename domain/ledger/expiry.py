@@ -94,26 +94,34 @@ class IdlePolicy:
             last = last_activity_date
         return None if last is None else self.calendar.expiry(last, self.months, self.rounding)
 
-    def activity_after(
-        self,
-        last_transaction_date: datetime | None,
-        last_activity_date: datetime | None,
-        moment: datetime,
-        *,
-        has_points: bool,
+    def begin_kept(
+        self, last_transaction_date: datetime | None, last_activity_date: datetime | None, has_points: bool
     ) -> datetime | None:
-        """The begin of the idle period after a movement at a moment that is no activity, which does not prolong it.
+        """The begin of the idle period that a movement keeps that is no activity; None if no period has begun.
 
-        It is the moment if the balance had expired before. If no activity is recorded, it is the last transaction,
-        since the movement becomes the last transaction. Without a balance to expire (`has_points` is false), or without
-        an earlier transaction, it is the moment: the mint of points that wait begins no idle period.
+        If no activity is recorded, it is the last transaction, since the movement becomes the last transaction, but
+        only if the balance `has_points` that could expire.
         """
         if not self.activities:
             return last_activity_date
+        return last_activity_date or (last_transaction_date if has_points else None)
+
+    def begin_at_arrival(
+        self,
+        last_transaction_date: datetime | None,
+        last_activity_date: datetime | None,
+        has_points: bool,
+        moment: datetime,
+    ) -> datetime | None:
+        """The begin of the idle period after points arrive at a moment without an activity, which does not prolong it.
+
+        It is the moment if the balance had expired before, or if no period has begun.
+        """
         end = self.end(last_transaction_date, last_activity_date)
-        if end is not None and end <= moment:
+        if self.activities and end is not None and end <= moment:
             return moment
-        return last_activity_date or (last_transaction_date if has_points else None) or moment
+        begin = self.begin_kept(last_transaction_date, last_activity_date, has_points)
+        return moment if self.activities and begin is None else begin
 
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

@@ -273,6 +273,15 @@ class TestInactivity:
         rows = [(row["transactionType"], row["amount"], row["externalEventDate"]) for row in program.points.rows()[:2]]
         assert rows == [("burn", 500, "2026-08-01T00:00:00Z"), ("burn", 10, END_OF_QUARTER)]
 
+    def test_a_burn_that_is_no_activity_does_not_prolong_extended_points(self, program):
+        self.extend(program, until="2026-10-01T00:00:00Z")
+        program.clock.advance("2026-08-01T00:00:00Z")
+        program.points.move(program.wallet, None, 100, countsAsActivity=False)
+        assert program.lots == {"2026-10-01T00:00:00Z": 400}
+        program.clock.advance("2026-10-01T00:00:00Z")
+        assert program.balance == 0
+        assert program.points.verify() == []
+
     def test_an_extension_is_no_activity(self, program):
         program.clock.advance("2026-06-30T10:00:00Z")
         self.extend(program, months=1)

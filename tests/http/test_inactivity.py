@@ -205,7 +205,7 @@ class TestActivities:
         program.clock.advance("2025-08-18T10:00:00Z")
         assert program.lots == {END_OF_QUARTER: 540}
 
-    @pytest.mark.parametrize("kind", ["due", "released", "captured"])
+    @pytest.mark.parametrize("kind", ["due", "released", "captured", "transferred"])
     def test_the_first_idle_period_of_points_that_wait_begins_when_they_become_available(self, clock, kind):
         """The wallet has had no activity, since the policy counts only visits."""
         program = Program(clock, expirationPolicies=by_inactivity(activities=[GENERIC]))
@@ -215,12 +215,17 @@ class TestActivities:
             "released": {"availableAfter": "P600D"},
             "captured": {"captureMethod": "manual"},
         }
-        [pending] = points.move(None, program.wallet, 40, **waits[kind])
+        if kind == "transferred":
+            sender = points.wallet()
+            points.mint(sender, 40)
+            pending = points.move(sender, program.wallet, 40, captureMethod="manual")[0]
+        else:
+            [pending] = points.move(None, program.wallet, 40, **waits[kind])
         # 90 days after 20 May 2025, in the next quarter.
         clock.advance("2025-08-18T10:00:00Z")
         if kind == "released":
             points.release(pending["ledgerTransactionId"])
-        elif kind == "captured":
+        elif kind != "due":
             points.capture((pending["ledgerTransactionId"], None))
         # 12 months after 18 August 2025, the quarter ends with September 2026.
         assert program.lots == {"2026-09-30T22:00:00Z": 40}
@@ -229,6 +234,16 @@ class TestActivities:
         clock.advance("2026-09-30T22:00:00Z")
         assert program.balance == 0
         assert points.verify() == []
+
+    @pytest.mark.parametrize(
+        "more", [{"availableAfter": "P90D"}, {"captureMethod": "manual"}], ids=["waiting", "pending"]
+    )
+    def test_points_that_have_not_arrived_do_not_prolong_a_balance_without_an_activity(self, clock, more):
+        program = Program(clock, expirationPolicies=by_inactivity(activities=[GENERIC]))
+        program.points.mint(program.wallet, 60)
+        clock.advance("2025-08-18T10:00:00Z")
+        program.points.move(None, program.wallet, 40, **more)
+        assert program.lots == {END_OF_QUARTER: 60}
 
     def test_only_the_activities_of_the_policy_count(self, clock):
         policies = by_inactivity(activities=["spend", GENERIC])

@@ -128,26 +128,26 @@ class Balances(UndoableState, ABC):
     def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
         """Revert the expiries of an idle balance that an activity at a moment would have prevented."""
 
-    def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> None:
-        """Record a movement as an activity; if it is none, restart the idle period if it has ended, else keep it."""
-        if not self._record_if_activity(account, wallet_id, activity, details):
-            self._keep_or_restart_idle_period(account, wallet_id, self.at)
-
-    def _record_if_activity(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> bool:
-        """Record a movement as an activity if it counts as one; returns whether it does."""
+    def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> bool:
+        """Record a movement as an activity, or keep the idle period if it is none; returns whether it is one."""
         is_activity = details.counts_as_activity and activity in _activities_of(account, self.zone)
         if is_activity:
             self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
+        else:
+            self._keep_idle_period(account, wallet_id)
         return is_activity
 
-    def _keep_or_restart_idle_period(self, account: LedgerAccount, wallet_id: int, moment: datetime) -> None:
-        """Restart the idle period of a balance if it has ended by a moment; a movement that is no activity keeps it."""
+    def _keep_idle_period(self, account: LedgerAccount, wallet_id: int, arrived_at: datetime | None = None) -> None:
+        """Keep the idle period of a balance, which a movement that is no activity must not prolong.
+
+        If points arrive at `arrived_at`, a new period begins if the last one has ended by then, or if none has begun.
+        """
         policy = account.idle_policy(self.zone)
         if policy is not None:
             pair = (wallet_id, account.ledger_account_id)
             balance = self.holding(*pair)
-            dates = balance.last_transaction_date, balance.last_activity_date
-            begin = policy.activity_after(*dates, moment, has_points=bool(balance.current))
+            state = balance.last_transaction_date, balance.last_activity_date, bool(balance.current)
+            begin = policy.begin_kept(*state) if arrived_at is None else policy.begin_at_arrival(*state, arrived_at)
             if begin != balance.last_activity_date:
                 self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 

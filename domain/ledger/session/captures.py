@@ -148,7 +148,7 @@ class CaptureSession(Returns):
         if transaction.to_wallet_id is not None:
             if amount:
                 arrived_at = transaction.available_at or self.at
-                self._keep_or_restart_idle_period(account, transaction.to_wallet_id, arrived_at)
+                self._keep_idle_period(account, transaction.to_wallet_id, arrived_at=arrived_at)
             self._unreserve(account, transaction.to_wallet_id, credit=self.amount_of(transaction))
             balance, to_lots = self._credit(account, transaction.to_wallet_id, amount)
             entries += (Entry(transaction.to_wallet_id, amount, balance.current),)

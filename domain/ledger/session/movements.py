@@ -55,7 +55,7 @@ class Movements(Balances):
             _check_qualifying(account, qualifying, is_pending_zero=manual and not amount)
         happened_at = details.external_event_date or self.at
         has_policies = bool(account.expiration_policies)
-        is_activity = has_policies and self._record_if_activity(account, wallet_id, EARN, details)
+        is_activity = has_policies and self._record_movement(account, wallet_id, EARN, details)
         if manual:
             return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         wait = None
@@ -68,7 +68,7 @@ class Movements(Balances):
         if wait is not None and amount and (wait.available_at is None or wait.available_at > self.at):
             return self._wait(account, wallet_id, amount, details, wait, expires_at, expiry, qualifying)
         if has_policies and amount and not is_activity:
-            self._keep_or_restart_idle_period(account, wallet_id, self.at)
+            self._keep_idle_period(account, wallet_id, arrived_at=self.at)
         balance, to_lot = self._credit(account, wallet_id, amount)
         earned_points = amount if qualifying is None else qualifying
         self._earn(account, wallet_id, earned_points, happened_at)
@@ -201,7 +201,7 @@ class Movements(Balances):
             )
         if account.expiration_policies:
             self._record_movement(account, from_wallet_id, SPEND, details)
-            self._keep_or_restart_idle_period(account, to_wallet_id, self.at)
+            self._keep_idle_period(account, to_wallet_id, arrived_at=None if manual else self.at)
         self._refuse_unavailable(account, from_wallet_id, amount)
         self._refuse_over_balance(account, to_wallet_id, amount)
         if manual:
