@@ -62,7 +62,8 @@ def track(
 def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingEvent]) -> list[Result]:
     """Evaluate events in dry runs; return a result for each event. `make_unit` creates a unit in an execution mode.
 
-    If an event undoes an order of earlier events, those are also tracked, within a savepoint that is rolled back.
+    To reverse what an order gave, an event such as a return needs the order in the database. So the events of the
+    segments before it are also tracked, within a savepoint that is rolled back.
     """
     parts = segments([_SentEvent(event) for event in incoming])
     if len(parts) == 1:
@@ -185,9 +186,9 @@ class _SentEvent:
 
 
 def segments(events_: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
-    """The batch in segments: an event that undoes an order of earlier events in its segment begins a new one.
+    """The batch in segments: an event that undoes a purchase order begins a new segment if its segment has this order.
 
-    The earlier events must be stored before their effects can be reversed.
+    The events that created or confirmed the order must be stored before their effects can be reversed.
     """
     if not any(item.event.event_type in UNDOING_EVENTS for item in events_):
         return [list(events_)]
