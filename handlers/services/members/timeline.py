@@ -70,7 +70,10 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
 
 
 def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple[str, int]], dict[str, int]]:
-    """The newest rows of all sources as (source, id), and the position after them in each source."""
+    """The newest rows of all sources as (source, id), and for each source the position at which the next page begins.
+
+    The further rows of a source have ids below its position; 0 means that it has no further rows.
+    """
     row_ids: list[tuple[str, int]] = []
     indexes = dict.fromkeys(heads, 0)
     while len(row_ids) < limit:
