@@ -97,12 +97,12 @@ class MissingAmounts(Movements):
         return [part for part in parts if part.part_of is step]
 
     def _settle_qualifying(self, transaction: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
-        """Count the qualifying points of the captured `amount` of a mint as earned; return all that the mint then has.
+        """Count the qualifying points of the captured `amount` of a mint as earned; return its new `qualifying`.
 
-        Partial reverts may have released a part of the mint while it was pending. The result includes the qualifying
-        points of that part, but they are recorded as not earned. The rest of the mint was not captured: it does not
-        qualify. If nothing is captured, or if the value is None because the whole amount qualifies, it is returned
-        unchanged.
+        The new `qualifying` covers the captured amount and the amount that partial reverts have released before the
+        capture; the share of the released amount is recorded as not earned. The rest of the mint does not qualify. If
+        `qualifying` is None, because the whole amount qualifies, or if nothing is captured, it remains unchanged, and
+        this method counts nothing.
         """
         if transaction.qualifying is None or not amount:
             return transaction.qualifying

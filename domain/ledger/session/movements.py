@@ -362,7 +362,7 @@ class Movements(Balances):
 
 
 def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending_zero: bool) -> None:
-    """Refuse qualifying points that the account cannot have, or of a pending mint of zero, which can never settle."""
+    """Refuse qualifying points that the account cannot have, and those of a pending mint of 0, which never settles."""
     check_amount(account, qualifying, "qualifyingAmount")
     if is_pending_zero:
         fault = FieldFault(
