@@ -19,12 +19,16 @@ def _differing_from_usages(
     )
 
 
-def _unchained_usages(figure: str, total: str, word: str) -> str:
-    """SQL that finds where the totals after each usage of a coupon do not lead to what the member has of the coupon."""
+def _unchained_usages(column: str, total_column: str, word: str) -> str:
+    """SQL that finds coupons of members whose usages do not lead, step by step, from 0 to the stored amount.
+
+    `column` has the amount in `member_coupons`, and its change in `coupon_usages`. `total_column` has the amount after
+    a usage. `word` is the name of the amount in the fault.
+    """
     return unchained_totals(
-        f"SELECT organization_id, member_id, coupon_id, {figure} AS total FROM member_coupons h WHERE {OF.format('h')}",
-        f"SELECT organization_id, member_id, coupon_id, {figure} AS change, {total} AS total FROM coupon_usages u"
-        f" WHERE {OF.format('u')}",
+        f"SELECT organization_id, member_id, coupon_id, {column} AS total FROM member_coupons h WHERE {OF.format('h')}",
+        f"SELECT organization_id, member_id, coupon_id, {column} AS change, {total_column} AS total"
+        f" FROM coupon_usages u WHERE {OF.format('u')}",
         ("member_id", "coupon_id"),
         f"member %s, {word} of coupon %s",
     )
