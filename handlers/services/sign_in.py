@@ -47,12 +47,12 @@ class TokenRefused(Exception):
 class SignIn:
     """A user whose credentials were right; `new_hash` is the password hash to store if it changes, else None.
 
-    `is_changed` is True for a new password, False for the same one hashed with newer parameters.
+    `is_new_password` is False if `new_hash` is the hash of the same password with newer parameters.
     """
 
     user: Credentials
     new_hash: str | None = None
-    is_changed: bool = False
+    is_new_password: bool = False
 
 
 def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
@@ -70,7 +70,7 @@ def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
         new_password = body.new_password
         if new_password is not None:
             _check_new_password(user, secret, new_password)
-            return SignIn(user, passwords.hash_password(new_password), is_changed=True)
+            return SignIn(user, passwords.hash_password(new_password), is_new_password=True)
         if passwords.is_outdated(user.password_hash):
             return SignIn(user, passwords.hash_password(secret))
         return SignIn(user)
@@ -124,7 +124,7 @@ def _find_user_again(call: Call, signed_in: SignIn) -> Credentials:
             raise TokenRefused(
                 401, "invalid_client", "The temporary password has expired; an administrator can reset it."
             )
-        if not signed_in.is_changed:
+        if not signed_in.is_new_password:
             description = "The password is temporary: send the one that is to replace it as new_password."
             raise TokenRefused(403, "invalid_grant", description, f"/problems/{PasswordChangeRequired.slug}")
     return user
@@ -132,13 +132,14 @@ def _find_user_again(call: Call, signed_in: SignIn) -> Credentials:
 
 def _store_sign_in(call: Call, signed_in: SignIn, user: Credentials) -> int:
     """Store a new password hash, and the first sign-in of a user. Returns the generation of the user's new tokens."""
-    if signed_in.is_changed and signed_in.new_hash is not None:
+    if signed_in.is_new_password and signed_in.new_hash is not None:
         users.set_password(call.db, user.user_id, signed_in.new_hash, temporary_until=None, now=call.now)
     elif signed_in.new_hash is not None:
         users.change_user(call.db, user.user_id, password_hash=signed_in.new_hash)
     if user.pending_provisioning:
         users.change_user(call.db, user.user_id, pending_provisioning=False, updated_at=call.now)
-    return user.token_generation + signed_in.is_changed
+    # `set_password` has raised the generation by 1.
+    return user.token_generation + signed_in.is_new_password
 
 
 def _check_new_password(user: Credentials, secret: str, new_password: str) -> None:
