@@ -138,7 +138,7 @@ def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releas
 @operation("batchLedgerTransactions", body=batched_movements, answer=processed, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[Processed]:
     """Post mints, burns, transfers and reverts: each individually, but the items of one `atomicSetId` all or none."""
-    movements = [_in_organization(call, batch_item) for batch_item in body]
+    movements = [_movement_of(call, batch_item) for batch_item in body]
     identities = [
         {"index": index, "systemUniqueKey": batch_item.system_unique_key} for index, batch_item in enumerate(body)
     ]
@@ -152,7 +152,7 @@ def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[P
     ]
 
 
-def _in_organization(call: Call, item: BatchedMovement) -> Movement:
+def _movement_of(call: Call, item: BatchedMovement) -> Movement:
     """The item's movement, with a refusal if the item names another organization than the path."""
     if item.organization_id in (None, call.organization.organization_id):
         return item.movement
