@@ -76,7 +76,7 @@ def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
         raise TestClockExists("The organization already has a test clock. Advance it, or remove it first.")
     moment = call.real_now if starts_at is None else starts_at
     refuse_moment(moment, call.real_now, "/startsAt")
-    refuse_start(moment, test_clocks.newest_record(call.db, organization.organization_id))
+    refuse_start(moment, test_clocks.time_of_newest_record(call.db, organization.organization_id))
     return _change_clock(call, organization, clock_now=moment, clock_steps=0)
 
 
