@@ -14,7 +14,7 @@ from domain.campaigns.context import EventFacts, Executor, balances_by_name
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
 from domain.campaigns.effects import BURN_POINTS, MINT_POINTS
-from domain.campaigns.execution import Attempt, ComputedEffect, EffectComputer, EffectRunner, reported_params
+from domain.campaigns.execution import ComputedEffect, EffectComputer, EffectRunner, RunAndUndo, reported_params
 from domain.campaigns.outcomes import (
     AUTHORIZED,
     EVALUATED,
@@ -62,8 +62,8 @@ class Evaluator:
 
     `executor_of` returns the executor of an effect that is neither about points nor a discount. `mode` is the execution
     mode; with `tracing` a dry run reports the value of every part of the rules. Rules that are not evaluated by the
-    `deadline` fail; explanations share this deadline. `attempt` is needed if actions of a stacking group compete, to
-    execute effects on coupons and then undo their changes.
+    `deadline` fail; explanations share this deadline. `run_and_undo` is needed if actions of a stacking group
+    compete, to execute effects on coupons and then undo their changes.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Evaluator:
         executor_of: Callable[[str], Executor],
         mode: str,
         tracing: bool,
-        attempt: Attempt,
+        run_and_undo: RunAndUndo,
         deadline: Deadline | None = None,
     ) -> None:
         self._event = event
@@ -102,7 +102,7 @@ class Evaluator:
             self._points,
             executor_of,
             self._authorizing,
-            attempt,
+            run_and_undo,
         )
         # The length of the counters' log before this event.
         self._first_count = 0

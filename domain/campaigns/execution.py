@@ -37,8 +37,8 @@ from domain.ledger.session import LedgerSession
 from domain.members import MemberInactive
 from domain.problems import Conflict, Refusal
 
-Attempt = Callable[[Callable[[], Bid]], Bid]
-"""Calls the function, which executes effects on coupons, undoes what they changed, and returns the bid."""
+RunAndUndo = Callable[[Callable[[], Bid]], Bid]
+"""Calls the function, which executes effects on coupons; undoes their changes, and returns the bid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class EffectComputer:
 class EffectRunner:
     """Executes the effects of actions for one event, or tries them to find the bid of an action in a contest.
 
-    `attempt` computes a bid, and undoes what the effects did to coupons. If the event `is_authorized_only`, its points
-    are pending until a later capture, and its other effects are not executed.
+    `run_and_undo` computes a bid, and undoes what the effects did to coupons. If the event `is_authorized_only`, its
+    points are pending until a later capture, and its other effects are not executed.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class EffectRunner:
         points: PointEffects,
         executor_of: Callable[[str], Executor],
         is_authorized_only: bool,
-        attempt: Attempt,
+        run_and_undo: RunAndUndo,
     ) -> None:
         self._event = event
         self._session = session
@@ -133,7 +133,7 @@ class EffectRunner:
         self._points = points
         self._executor_of = executor_of
         self._is_authorized_only = is_authorized_only
-        self._attempt = attempt
+        self._run_and_undo = run_and_undo
         self._is_trying = False
 
     def execute(self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None) -> Done:
@@ -292,7 +292,7 @@ class EffectRunner:
 
         self._is_trying = True
         has_coupons = any(effect.effect_id == ASSIGN_COUPON for effect in effects)
-        bid = self._attempt(execute) if has_coupons else execute()
+        bid = self._run_and_undo(execute) if has_coupons else execute()
         self._is_trying = False
         self._give_back([discount for discount in bid.discounts if discount is not None])
         self._session.rollback_to(session)

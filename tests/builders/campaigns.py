@@ -11,7 +11,7 @@ from domain.campaigns.compiled import CompiledCampaign, EvaluationPlan, compile_
 from domain.campaigns.context import EventFacts, Executor, host_functions
 from domain.campaigns.counters import CounterKey, Counters
 from domain.campaigns.evaluation import Evaluator
-from domain.campaigns.execution import Attempt
+from domain.campaigns.execution import RunAndUndo
 from domain.campaigns.limits import limit_rules_of
 from domain.campaigns.outcomes import Evaluation
 from domain.campaigns.records import RUNNING, Action, Campaign, StackingGroup
@@ -233,7 +233,7 @@ class Bench:
         used_amounts: Mapping[CounterKey, Decimal] | None = None,
         matchers: Mapping[str, ItemPredicate] | None = None,
         executors: Mapping[str, Executor] | None = None,
-        attempt: Attempt | None = None,
+        run_and_undo: RunAndUndo | None = None,
     ) -> None:
         known_accounts = list(accounts) or [account()]
         self.campaigns = campaigns
@@ -244,7 +244,7 @@ class Bench:
         self.counters = Counters(used_amounts or {})
         self.matchers = matchers or {}
         self.executors = executors or {}
-        self.attempt = attempt or (lambda execute: execute())
+        self.run_and_undo = run_and_undo or (lambda execute: execute())
 
     def run(
         self, event: EventFacts | None = None, *, explaining: bool = False, mode: str = FULL, tracing: bool = False
@@ -259,7 +259,7 @@ class Bench:
             self.executors.__getitem__,
             mode=DRY_RUN if explaining else mode,
             tracing=tracing,
-            attempt=self.attempt,
+            run_and_undo=self.run_and_undo,
         )
         return evaluator.run(EvaluationPlan.of(self.campaigns))
 

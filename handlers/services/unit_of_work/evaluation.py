@@ -260,7 +260,7 @@ def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evalu
         mode=unit.mode,
         tracing=unit.tracing,
         deadline=deadline,
-        attempt=lambda execute: unit.coupons.attempt(execute),
+        run_and_undo=lambda execute: unit.coupons.run_and_undo(execute),
     )
 
 

@@ -323,7 +323,7 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
     """The cup is worth 2.00, and the discount 1.00."""
     assignments_at_trials, assigned_keys = [], []
 
-    def attempt(execute):
+    def run_and_undo(execute):
         assignments_at_trials.append(len(assigned_keys))
         bid = execute()
         assigned_keys.pop()
@@ -336,7 +336,7 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
     cup = in_group(1, effect("assign-coupon", couponBookKey="cup"))
     badge = effect("assign-badge", badgeKey="b")
     tested_campaign = campaign(cup, in_group(2, cash(1), badge), groups=[group()])
-    bench = {"executors": {"assign-coupon": assign}, "attempt": attempt}
+    bench = {"executors": {"assign-coupon": assign}, "run_and_undo": run_and_undo}
     evaluation = run(order(100), tested_campaign, **bench)
     assert [(outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [("assign-coupon", 2)]
     # Only the action with coupons was tried, before anything was assigned.

@@ -137,11 +137,11 @@ class CouponWork:
         )
 
     def largest_part(self, amount: int, assign: Callable[[Decimal], CouponUsage]) -> int:
-        """The largest part of a refused amount that `assign` does not refuse; nothing has changed afterwards."""
+        """Find the largest part of a refused amount that `assign` does not refuse; undo all assignments."""
 
         def is_refused(part: int) -> bool:
             try:
-                self.attempt(lambda: assign(Decimal(part)))
+                self.run_and_undo(lambda: assign(Decimal(part)))
             except Refusal:
                 return True
             return False
@@ -174,15 +174,15 @@ class CouponWork:
         )
 
     def try_use(self, member_id: int, book: CouponBook, command: Use) -> Refusal | None:
-        """The refusal of a use, None if it is possible; nothing has changed afterwards."""
+        """Try a use and undo it; return its refusal, None if the use is possible."""
         try:
-            self.attempt(lambda: self.use(member_id, book, command, UsageDetails()))
+            self.run_and_undo(lambda: self.use(member_id, book, command, UsageDetails()))
         except Refusal as refusal:
             return refusal
         return None
 
-    def attempt(self, act: Callable[[], T]) -> T:
-        """Run `act`, undo its changes of coupons and points, and return its result."""
+    def run_and_undo(self, act: Callable[[], T]) -> T:
+        """Run `act` and undo its changes of coupons and points, also if it raises; return its result."""
         state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()
         try:
             return act()
