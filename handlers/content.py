@@ -34,7 +34,7 @@ from persistence.paging import Paged
 _AUDITED = Audited("content-collection", "content_collection_id", COLLECTION.dump)
 
 
-@operation("listCollections", answer=listed(COLLECTION.dump), from_replica=True)
+@operation("listCollections", answer=listed(COLLECTION.dump), may_be_outdated=True)
 def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentCollection]:
     """A page of the collections that match all filters."""
     filters = {name: value for name, value in query.items() if name != "sort"}
@@ -62,7 +62,7 @@ def update_collection(
     return write_collections.update(call, collection, body)
 
 
-@operation("searchDocuments", from_replica=True)
+@operation("searchDocuments", may_be_outdated=True)
 def search_documents(call: Call, collection: ContentCollection, query: Mapping[str, Any]) -> dict[str, Any]:
     """The documents that match the query and, for each facet field, how many of them have each value."""
     document_search, description = search_of(collection, query)

@@ -69,7 +69,7 @@ class Operation:
     takes_body: bool
     audit: Audited | str | None
     representations: Mapping[str, Representation]
-    from_replica: bool
+    may_be_outdated: bool
     changes_configuration: bool = False
     dry_run_mark: bytes | None = None
     before_transaction: BeforeTransaction | None = None
@@ -116,7 +116,7 @@ def operation(
     representations: Mapping[str, Representation] | None = None,
     before_transaction: BeforeTransaction | None = None,
     after_transaction: AfterTransaction | None = None,
-    from_replica: bool = False,
+    may_be_outdated: bool = False,
     changes_configuration: bool = False,
     dry_run_mark: bytes | None = None,
     batch: BatchHandler | None = None,
@@ -139,8 +139,8 @@ def operation(
     - `before_transaction` is a hook for slow work that must not hold a transaction open; its result is the handler's
       argument `hook_result`.
     - `after_transaction` continues work that the transaction began, in further transactions, and returns the response.
-    - `from_replica` is for reads that may be slightly outdated: the read replica, if there is one, serves them at once.
-      It serves other lists and reports only after it has caught up.
+    - `may_be_outdated` is for reads whose response may be slightly behind: the read replica, if there is one, serves
+      them at once. It serves other lists and reports only after it has caught up.
     - `changes_configuration` raises the version of the configuration before the handler is called, which serializes
       such calls of one organization.
     - `dry_run_mark` is a part of the bodies of all requests that may be dry runs, which run in a separate thread.
@@ -177,7 +177,7 @@ def operation(
             representations=representations or {},
             before_transaction=before_transaction,
             after_transaction=after_transaction,
-            from_replica=from_replica,
+            may_be_outdated=may_be_outdated,
             changes_configuration=changes_configuration,
             dry_run_mark=dry_run_mark,
             merge_into=merge_into,

@@ -66,8 +66,8 @@ class Dispatcher:
     """Calls the handler of requests that their document has accepted.
 
     With a `replica`, lists and reports are read from it, as soon as it has everything that was committed before the
-    request; operations declared `from_replica` do not wait for that. If the replica is unavailable or too far behind,
-    the primary is read.
+    request. Operations declared `may_be_outdated` do not wait for that. If the replica is unavailable or too far
+    behind, the primary is read.
     """
 
     def __init__(self, settings: Settings, engine: Engine, replica: Engine | None = None) -> None:
@@ -203,7 +203,7 @@ class Dispatcher:
         self, replica: Engine, route: Route, requests: Sequence[Request]
     ) -> Sequence[Answer | Exception] | None:
         """The outcomes by the read replica; None if it is unavailable or behind, so that the primary is queried."""
-        waits = not route.operation.from_replica
+        waits = not route.operation.may_be_outdated
         if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if waits else 0.0):
             return None
 
@@ -211,6 +211,8 @@ class Dispatcher:
             # The primary decides who may call: a permission taken from a user counts from the next request on.
             admission = permitted_callers(db, requests, route.scopes)
             return admission, replication.position(db) if waits else ""
+
+        admission, position = transactions.read(self._reading, ask_primary)
 
         def ask_replica(db: Connection) -> Sequence[Answer | Exception] | None:
             if waits:
@@ -221,7 +223,6 @@ class Dispatcher:
                     return None
             return self._run_batch(db, route, requests, admission=admission)
 
-        admission, position = transactions.read(self._reading, ask_primary)
         try:
             return transactions.read(replica, ask_replica)
         except NotFound:
@@ -239,7 +240,7 @@ class Dispatcher:
 
 
 def _may_read_replica(route: Route) -> bool:
-    return route.reads and (route.operation.from_replica or route.operation.reads_many)
+    return route.reads and (route.operation.may_be_outdated or route.operation.reads_many)
 
 
 def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Admission:
