@@ -135,7 +135,7 @@ class MissionClosed(Conflict, title="The mission is not open to the member"):
     """The mission is not active, not within its dates, or for an audience without the member."""
 
 
-class MissionExhausted(Conflict, title="The mission has reached its maximum number of completions"):
+class MissionExhausted(Conflict, title="The member has achieved the mission the maximum number of times"):
     """The member has achieved the mission the maximum number of times, in total or in the period."""
 
 

@@ -121,7 +121,7 @@ class MissionWork:
     def advance(
         self, mission_id: int, amount: int, cause: ProgressCause, audience_keys: Collection[str]
     ) -> tuple[MissionProgress, Advance]:
-        """Count `amount` by request. Returns the member's progress afterwards, and how it advanced.
+        """Count the `amount` of a request. Returns the member's progress afterwards, and how it advanced.
 
         Raises UnknownMission, MissionClosed, or MissionExhausted if nothing can be counted.
         """
@@ -132,7 +132,7 @@ class MissionWork:
         date = None if cause.at == cause.now else cause.at
         context = _RewardContext(cause, key, date, cause.external_id, cause.description)
         advance = self._refuse_or_move(compiled, amount, context, audience_keys)
-        # The move belongs to this request, not to the event that is evaluated next.
+        # This progress belongs to the request, not to the event that is evaluated next.
         self._moves.clear()
         return self._state.progress(cause.member_id, compiled.mission), advance
 
@@ -334,7 +334,9 @@ class MissionWork:
 
 
 def _exhausted(mission: Mission) -> MissionExhausted:
-    return MissionExhausted(f"The mission {mission.name} has reached its maximum number of completions for the member.")
+    return MissionExhausted(
+        f"The member has achieved the mission {mission.name} the maximum number of times, in total or in this period."
+    )
 
 
 def _missions_of(unit: UnitOfWork) -> set[int]:
