@@ -231,7 +231,7 @@ class CouponService:
         return lot
 
     def _find_lot(self, member: Member, book: CouponBook, command: Use, count: int) -> CouponLot | None:
-        """The lot to be used next, None if the member has none; raises CouponLocked for a coupon that is locked."""
+        """The lot to be used next, None if the member has none; raises CouponLocked if only locked uses are left."""
         coupon = self._current(command.coupon)
         coupon_id = None if coupon is None else coupon.coupon_id
         usable = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
@@ -242,7 +242,8 @@ class CouponService:
         # If each code of the book belongs to one member, another code can be assigned.
         can_assign = command.auto_assign and coupon is None and book.type in PERSONAL
         if (is_locked and not can_assign) or (coupon is not None and coupon.is_locked(self._state.at)):
-            raise CouponLocked(f"The coupon of the coupon book {book.name} is locked. Use its lock, or let it expire.")
+            fact = f"The coupon of the coupon book {book.name} is locked."
+            raise CouponLocked(f"{fact} Use the key of its lock, or wait until the lock ends.")
         return None
 
     def _nothing_to_use(self, member: Member, book: CouponBook, command: Use) -> Conflict:
