@@ -1,4 +1,4 @@
-"""Assigning, using and reverting coupons: the rules, on loaded coupons and a charge of points (integration 4.2)."""
+"""The rules of assigning, using and reverting loaded coupons; a PointsCharge moves their points (integration 4.2)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -63,7 +63,7 @@ class CouponService:
         self._new_usage_id = new_usage_id
 
     def assign(self, member: Member, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
-        """Assign a coupon; raises the first reason for refusal and has then changed nothing."""
+        """Assign a coupon; raises the first refusal, and has then changed nothing."""
         book = self._state.books[book.coupon_book_id]
         attempt = Attempt(ASSIGN, command.amount, order_total=command.order_total, occasion=command.occasion)
         self._refuse_assignment(member, book, attempt)
@@ -102,7 +102,7 @@ class CouponService:
         return self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
 
     def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
-        """Raise the first reason for which the book refuses an assignment."""
+        """Raise the first refusal of an assignment by the rules of the book, if there is one."""
         totals = self._state.totals(member.member_id, book.coupon_book_id)
         reservations = [
             lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock
@@ -112,23 +112,23 @@ class CouponService:
         refuse_excluded(book, facts, attempt, _CHECKED_BY_LEDGER)
 
     def _refuse_use(self, member: Member, book: CouponBook, command: Use) -> None:
-        """Raise the first reason for which the book refuses a use."""
+        """Raise the first refusal of a use by the rules of the book, if there is one."""
         totals = self._state.totals(member.member_id, book.coupon_book_id)
         used_or_locked = totals.used + len(self._state.locks_of(member.member_id, book.coupon_book_id))
         facts = replace(
             self._facts(member, book), used_in_period=used_or_locked, discounted_in_period=totals.discounted
         )
-        without = _CHECKED_BY_LEDGER | (PERIOD_LIMITS if command.bypass else frozenset())
+        unchecked = _CHECKED_BY_LEDGER | (PERIOD_LIMITS if command.bypass else frozenset())
         attempt = Attempt(
             USE,
             amount_discounted=command.amount_discounted,
             order_total=command.order_total,
             occasion=command.occasion,
         )
-        refuse_excluded(book, facts, attempt, without)
+        refuse_excluded(book, facts, attempt, unchecked)
 
     def lock(self, member: Member, book: CouponBook, command: Lock, key: str, lock_id: int) -> CouponLock:
-        """Lock a coupon; raises the first reason for refusal, and the caller rolls back."""
+        """Lock a coupon; raises the first refusal, and the caller rolls back."""
         book = self._state.books[book.coupon_book_id]
         use = Use(coupon=command.coupon, auto_assign=command.auto_assign)
         self._refuse_use(member, book, use)
@@ -169,7 +169,7 @@ class CouponService:
     def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons; return a usage for each. Only the details of a single use may have a key.
 
-        Raises the first reason for refusal; the caller rolls back the uses made before it.
+        Raises the first refusal; the caller rolls back the uses made before it.
         """
         if book.is_value_coupon:
             command.refuse_without_value()
