@@ -263,7 +263,7 @@ def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -
     maximum, discount = book.max_discount_per_use, attempt.amount_discounted
     if maximum is None or discount is None or discount <= maximum:
         return None
-    return f"One use may give a discount of {_plain(maximum)}, not {_plain(discount)}."
+    return f"One use may give a discount of at most {_plain(maximum)}, not {_plain(discount)}."
 
 
 def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
