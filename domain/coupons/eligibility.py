@@ -88,43 +88,44 @@ class Attempt:
 
 
 def exclusions(
-    book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
+    book: CouponBook, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
 ) -> Iterator[Conflict]:
-    """All reasons for refusal, in the order of the rules; rules whose refusal is in `without` are not checked.
+    """All refusals, in the order of the rules; rules whose refusal is in `unchecked` are not checked.
 
     Raises TimeExceeded if the deadline of the attempt passes before the book's condition is evaluated.
     """
     for purposes, refusal, rule in _RULES:
-        if purposes & attempt.purpose and refusal not in without:
+        if purposes & attempt.purpose and refusal not in unchecked:
             why = rule(book, facts, attempt)
             if why is not None:
                 yield refusal(why)
 
 
 def refuse_excluded(
-    book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
+    book: CouponBook, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
 ) -> None:
-    """Raise the first reason for refusal, if there is one."""
-    for refusal in exclusions(book, facts, attempt, without):
+    """Raise the first of the refusals, if there is one."""
+    for refusal in exclusions(book, facts, attempt, unchecked):
         raise refusal
 
 
-def exclusions_of_list(
+def exclusions_from_list(
     book: CouponBook,
     facts: MemberFacts,
     order_total: Decimal | None = None,
     *,
     deadline: Deadline | None = None,
-    without: Collection[type[Conflict]] = (),
+    unchecked: Collection[type[Conflict]] = (),
 ) -> list[Conflict]:
-    """Reasons that keep a book out of a member's list: everything that prevents using it now, for an order if known.
+    """All refusals that keep a book out of the list of books that a member can use now.
 
-    A member without unused coupons would be assigned one first. Known stock counts in any case. Rules whose refusal is
-    in `without` are not checked. Raises TimeExceeded if the deadline passes before the condition is evaluated.
+    `order_total` is the total of the order, None if it is not known. If the member has no unused coupon, the rules of
+    an assignment apply, too. The stock must be enough in any case, if it is known. Rules whose refusal is in
+    `unchecked` are not checked. Raises TimeExceeded if the deadline passes before the condition is evaluated.
     """
     purpose = USE if facts.unused >= ONE else ASSIGN_AND_USE
     attempt = Attempt(purpose, order_total=order_total, deadline=deadline)
-    reasons = list(exclusions(book, facts, attempt, {OutOfStock, *without}))
+    reasons = list(exclusions(book, facts, attempt, {OutOfStock, *unchecked}))
     shortage = _stock(book, facts, attempt)
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
 
@@ -132,11 +133,11 @@ def exclusions_of_list(
 def is_usable(
     book: CouponBook, facts: MemberFacts, order_total: Decimal | None = None, *, deadline: Deadline | None = None
 ) -> bool:
-    """True if `exclusions_of_list` has no reasons; evaluates the condition only if all other rules permit a use.
+    """True if `exclusions_from_list` has no refusals; evaluates the condition only if all other rules permit a use.
 
     Raises TimeExceeded if the deadline passes before the condition is evaluated.
     """
-    return not exclusions_of_list(book, facts, order_total, without={ConditionNotMet}) and holds(
+    return not exclusions_from_list(book, facts, order_total, unchecked={ConditionNotMet}) and holds(
         book.condition, facts.context, deadline
     )
 

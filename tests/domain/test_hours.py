@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.calendar import instant_of
 from domain.campaigns.restrictions import first_violated
-from domain.coupons.eligibility import ASSIGN, USE, Attempt, MemberFacts, exclusions, exclusions_of_list
+from domain.coupons.eligibility import ASSIGN, USE, Attempt, MemberFacts, exclusions, exclusions_from_list
 from domain.hours import Occasion, hours_faults, hours_of
 from domain.organizations import location_faults
 from tests.builders.campaigns import Bench, action, campaign, facts, mint
@@ -216,7 +216,7 @@ def test_a_coupon_book_is_closed_outside_its_hours():
         assert reasons(book, "2026-07-01T13:00:00Z", Attempt(purpose)) == []
         detail = "The coupon book is closed at 17:00 on day 3 of the week (time zone Europe/Madrid)."
         assert reasons(book, "2026-07-01T15:00:00Z", Attempt(purpose)) == [("coupon-book-hours", detail)]
-    exclusions_in_list = exclusions_of_list(book, MemberFacts(at=instant_of("2026-07-01T15:00:00Z")))
+    exclusions_in_list = exclusions_from_list(book, MemberFacts(at=instant_of("2026-07-01T15:00:00Z")))
     assert [exclusion.slug for exclusion in exclusions_in_list] == ["coupon-book-hours"]
 
 

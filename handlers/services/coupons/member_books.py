@@ -8,7 +8,7 @@ from typing import Any
 
 from domain.coupons.books import LIST, CouponBook, stock_left
 from domain.coupons.conditions import condition_may_read_orders, context_of
-from domain.coupons.eligibility import MemberFacts, exclusions_of_list, is_usable
+from domain.coupons.eligibility import MemberFacts, exclusions_from_list, is_usable
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import period_starts
 from domain.coupons.state import UsageTotals
@@ -162,7 +162,7 @@ class _MemberView:
                 points=available.get(account_key, Decimal(0)),
             )
             if explain:
-                yield MemberBook(book, amounts_of_book, tuple(exclusions_of_list(book, facts, deadline=deadline)))
+                yield MemberBook(book, amounts_of_book, tuple(exclusions_from_list(book, facts, deadline=deadline)))
             elif is_usable(book, facts, deadline=deadline):
                 yield MemberBook(book, amounts_of_book, ())
 

@@ -16,7 +16,7 @@ from domain.coupons.eligibility import (
     Attempt,
     MemberFacts,
     exclusions,
-    exclusions_of_list,
+    exclusions_from_list,
     is_usable,
     points_needed,
 )
@@ -51,7 +51,7 @@ class Offer:
 
     def exclusions(self, deadline: Deadline) -> Sequence[Refusal]:
         """The refusals that keep the member from redeeming the book now; raises TimeExceeded."""
-        return exclusions_of_list(self.book, self.facts, self.order_total, deadline=deadline)
+        return exclusions_from_list(self.book, self.facts, self.order_total, deadline=deadline)
 
     def is_usable(self, deadline: Deadline) -> bool:
         """True if nothing keeps the member from redeeming the book now; raises TimeExceeded."""
@@ -72,7 +72,7 @@ class Offer:
 
         The condition of the book, which takes longest, is not checked: `meets_condition` does so.
         """
-        reasons = exclusions_of_list(self.book, self.facts, self.order_total, without={ConditionNotMet})
+        reasons = exclusions_from_list(self.book, self.facts, self.order_total, unchecked={ConditionNotMet})
         cost = self.cost
         is_only_reason = [*map(type, reasons)] == [InsufficientBalance]
         return cost - self.facts.points if is_only_reason and cost is not None else None

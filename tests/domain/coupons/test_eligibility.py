@@ -18,7 +18,7 @@ from domain.coupons.eligibility import (
     Attempt,
     MemberFacts,
     exclusions,
-    exclusions_of_list,
+    exclusions_from_list,
     is_usable,
     refuse_excluded,
 )
@@ -58,7 +58,7 @@ def test_the_minimum_total_of_an_order_limits_assignment_and_use(total, refusal_
         attempt = Attempt(purpose, order_total=order_total)
         assert slugs(book, attempt=attempt) == refusal_slugs
         assert slugs(coupon_book(), attempt=attempt) == []
-    listed_exclusions = exclusions_of_list(book, facts(), order_total)
+    listed_exclusions = exclusions_from_list(book, facts(), order_total)
     assert [exclusion.slug for exclusion in listed_exclusions] == refusal_slugs
 
 
@@ -268,7 +268,7 @@ def test_a_list_of_books_excludes_a_member_who_can_neither_be_assigned_nor_use_a
     )
 
     def of_list(**fields):
-        return [exclusion.slug for exclusion in exclusions_of_list(book, facts(**fields))]
+        return [exclusion.slug for exclusion in exclusions_from_list(book, facts(**fields))]
 
     assert of_list(points=Decimal(14)) == ["insufficient-balance"]
     assert of_list(points=Decimal(15)) == []
