@@ -150,7 +150,10 @@ class _Explainer(Interpreter):
         return trace
 
     def element(self, part: Node, scope: Scope, variable: str) -> Any:
-        """Evaluate a part of a macro for one element; its traces are added to `passes`, up to the maximum."""
+        """Evaluate a part of a macro for one element, and add its traces to `passes`.
+
+        Once `passes` has MAX_ELEMENTS traces, further elements leave no traces.
+        """
         if self.silent:
             return super().element(part, scope, variable)
         outer_traces, self.traces = self.traces, []

@@ -315,7 +315,7 @@ for _name, _access in times.ACCESSORS.items():
 def _calendar_method(
     argument: Type, check: Callable[[Any], None], compute: Callable[[datetime, Any, tzinfo], datetime]
 ) -> tuple[Overload, ...]:
-    """The overloads of a calendar method: in the budget's zone, and in the zone that a last argument names."""
+    """The overloads of a calendar method: in the time zone of the budget, and in the one that a last argument names."""
 
     def in_local_zone(budget: Budget, value: datetime, argument: Any) -> datetime:
         check(argument)
