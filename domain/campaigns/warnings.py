@@ -83,7 +83,7 @@ def warnings_of_mission(mission: Mission) -> list[ExpressionWarning]:
 
 
 def _reads_of_now(node: Node) -> Iterator[Fault]:
-    """The calls that read the calendar of the variable `now`."""
+    """A warning for each call that reads the day or the time of the variable `now`, such as `now.getHours()`."""
     match node:
         case FunctionCall(target=Identifier(name="now"), function=name) if name in _READS_OF_CALENDAR:
             yield Fault(_ADVICE, node.start, node.end, NOW_IN_CONDITION)
