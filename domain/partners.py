@@ -100,8 +100,8 @@ class PaymentIntent:
             )
         if len(self.loyalty_member_id) > MAX_GOV_ID_LENGTH:
             raise MemberNotCreated(
-                f"The loyaltyMemberId {self.loyalty_member_id} of the payment intent is longer than a userGovId "
-                f"can be, {MAX_GOV_ID_LENGTH} characters."
+                f"The loyaltyMemberId {self.loyalty_member_id} of the payment intent has more than "
+                f"{MAX_GOV_ID_LENGTH} characters, the maximum of a userGovId."
             )
         return self.loyalty_member_id
 

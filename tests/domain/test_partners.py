@@ -121,7 +121,7 @@ def test_a_member_that_the_next_payment_would_not_find_is_not_created():
         "memberInfo."
     )
     assert intent(loyalty_member_id="x" * 100, member_info=MemberInfo("ana")).new_gov_id == "x" * 100
-    with pytest.raises(MemberNotCreated, match="longer than a userGovId can be, 100 characters"):
+    with pytest.raises(MemberNotCreated, match="more than 100 characters, the maximum of a userGovId"):
         _ = intent(loyalty_member_id="x" * 101, member_info=MemberInfo("ana")).new_gov_id
 
 
