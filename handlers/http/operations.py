@@ -241,7 +241,10 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         return upload
 
     async def _in_time(self, call: HttpCall, organization: Hashable) -> Rendered:
-        """Do the work in a thread of the organization; raises TooBusy or DeadlineExceeded if its time runs out."""
+        """Run a call in one of the threads that its organization may use.
+
+        Raises TooBusy if its time runs out before the call begins, DeadlineExceeded if it runs out later.
+        """
         self._submit(call, organization)
         work = call.future
         await _ended(work, self._seconds_left(call.exchange))
