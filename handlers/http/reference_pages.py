@@ -1,4 +1,4 @@
-"""The documents, and their pages for people: the server renders the list of operations, a script of it the rest."""
+"""The documents, and pages that show them: the server renders the list of operations, a script of the page the rest."""
 
 from collections.abc import Mapping
 from typing import Any
