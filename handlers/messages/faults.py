@@ -94,7 +94,8 @@ class Explainer:
     def _closest(self, place: Place, branches: list[list[Any]]) -> Iterator[tuple[Place, str]]:
         """The faults of one alternative: the one with the fewest faults among all that allow the type of the value.
 
-        If no alternative allows the type: one fault, which names the allowed types. `branches` has the errors of each
+        If no alternative allows the type: one fault, which names the allowed types. If no error names a type, for
+        example because the value fits several alternatives: one fault without types. `branches` has the errors of each
         alternative.
         """
 
