@@ -10,7 +10,7 @@ from handlers.server.loading import loading
 # Each command by name: its module and function, and the first sentence of its help.
 _COMMANDS = {
     "clock": ("clock:clock", "Move the time of a test organization."),
-    "completion": ("completion:completion", "Print the completion of commands for a shell."),
+    "completion": ("completion:completion", "Print the script by which a shell completes commands."),
     "config": ("config:config", "Keep the configuration of an organization as files."),
     "credentials": ("organizations:credentials", "Credentials of programs that use the API."),
     "deliver": ("periodic_work:deliver", "Send due messages to the receivers of webhooks."),

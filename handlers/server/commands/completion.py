@@ -1,4 +1,4 @@
-"""The command that prints what a shell needs to complete the commands."""
+"""The command that prints the script by which a shell completes commands."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the completion of commands for a shell.
+    """Print the script by which a shell completes commands.
 
     For bash: `loyalty completion bash > ~/.local/share/bash-completion/completions/loyalty`.
     """

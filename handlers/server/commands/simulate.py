@@ -127,7 +127,7 @@ def _read_payload(text: str) -> Any:
 
 
 def _print(simulation: Mapping[str, Any]) -> None:
-    """Print the tables of a simulation that have rows, and for each campaign whether it applies, and if not, why."""
+    """Print the tables of a simulation that have rows; then for each campaign or action if it applies, or why not."""
     earn = simulation["earn"]
     if not (earn["effects"] or [*_gains(earn)]):
         click.echo("Nothing would happen.")
