@@ -23,7 +23,7 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-_requests = Counter("loyalty_http_requests", "Requests with a response.", ("operation", "method", "status"))
+_requests = Counter("loyalty_http_requests", "Requests that got a response.", ("operation", "method", "status"))
 _durations = Histogram(
     "loyalty_http_request_seconds", "Seconds from a request to its response.", ("operation", "method"), buckets=_BUCKETS
 )
