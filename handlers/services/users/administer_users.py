@@ -1,4 +1,4 @@
-"""Rules of every change of users: one at a time, by callers with the permissions, leaving an administrator."""
+"""Rules of every change of users: one change at a time, by a caller with the permissions; an administrator remains."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
