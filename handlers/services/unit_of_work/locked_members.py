@@ -123,6 +123,7 @@ class LockedMembers:
         self._created_ids |= {member.member_id for member, _ in new_members}
 
     def _add(self, members: Sequence[member_lookups.FoundMember]) -> None:
+        """Add locked or new members with their tiers, and the types of events for which their points wait."""
         for member, held_tiers, ledger_id, awaited_types in members:
             self.awaited_types.update(awaited_types)
             self.members[member.member_id] = member
