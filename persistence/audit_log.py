@@ -64,7 +64,7 @@ _POINTS = "ledger-transaction"
 
 # Ids are drawn in a query that reads no table: in a distributed database, a node that reads tables would draw them from
 # its own sequence. Members are looked up one by one: for a join, the planner may read all members of the organization.
-# The result is true if an entry, unless about points, names an erased member.
+# The result is true if an entry that is not about points names an erased member.
 _ADD = Prepared(f"""
 WITH numbered AS MATERIALIZED (
     SELECT nextval('audit_log_audit_log_id_seq') AS audit_log_id, x.*,
@@ -152,7 +152,7 @@ def add_entries(
     entries: Sequence[tuple[Origin, NewEntry]],
     test_clock: datetime | None = None,
 ) -> bool:
-    """Write any number of entries by one statement; return True if one, unless about points, is about an erased member.
+    """Write any number of entries by one statement; return True if one that is not about points names an erased member.
 
     `now` is the real time, and `test_clock` the time of the organization's test clock, None if it has none.
     Entries about points name only a wallet, which is not personal data even after its member was erased.
