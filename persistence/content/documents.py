@@ -148,9 +148,9 @@ def upsert(
     languages: Mapping[str, str],
     now: datetime,
 ) -> list[ContentDocument]:
-    """Insert or replace versions, each with another key or locale; return them in the order of the rows.
+    """Insert or replace versions; return them in the order of the rows, of which no two have the same key and locale.
 
-    `languages` has the text search configuration of each locale. It sends three statements for any number of rows.
+    `languages` has the text search configuration of each locale. The number of statements does not depend on the rows.
     """
     if not rows:
         return []
