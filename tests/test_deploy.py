@@ -208,6 +208,16 @@ def test_commands_exist() -> None:
         assert set(options) <= known_options
 
 
+def test_every_upgrade_writes_the_path_of_the_new_version_into_the_services() -> None:
+    script = re.search(r"sed -i '(s,/opt/loyalty.+)' /etc/systemd", (ROOT / "docs" / "operations.md").read_text())[1]
+    for unit in UNITS:
+        text = unit.read_text()
+        for version in ("1.1.0", "1.2.0"):
+            command = ["sed", script.replace("1.1.0", version)]
+            text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+            assert re.findall(r"^ExecStart=(\S+) ", text, re.M) == [f"/opt/loyalty-{version}/bin/loyalty"]
+
+
 def test_ports_and_probes_are_those_of_the_server() -> None:
     [server] = [document for document in documents("server.yaml") if document["kind"] == "Deployment"]
     [container] = server["spec"]["template"]["spec"]["containers"]
