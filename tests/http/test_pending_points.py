@@ -87,14 +87,14 @@ class TestWaiting:
         assert holds(shop, member) == (0, 100, (100, moment))
 
     def test_months_of_expiry_begin_when_points_are_available(self, clock, points):
-        a_year = Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
-        wallet = a_year.wallet()
-        a_year.mint(wallet, 100, availableAfter="P14D")
+        yearly_points = Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
+        wallet = yearly_points.wallet()
+        yearly_points.mint(wallet, 100, availableAfter="P14D")
         clock.advance("2026-04-01T09:00:00Z")
-        [lot] = a_year.wallet_of(wallet, include="lots")["lots"]["expiring"]
+        [lot] = yearly_points.wallet_of(wallet, include="lots")["lots"]["expiring"]
         assert (lot["available"], lot["expiresAt"]) == (100, "2027-03-15T09:00:00Z")
         clock.advance("2027-03-15T09:00:00Z")
-        assert a_year.balance(wallet) == 0
+        assert yearly_points.balance(wallet) == 0
 
     def test_a_refused_burn_says_what_is_pending(self, shop):
         member = shop.member()

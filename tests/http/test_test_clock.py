@@ -45,7 +45,7 @@ def shop(clock):
 
 
 @pytest.fixture
-def a_year(clock):
+def yearly_points(clock):
     """A further account, whose points expire after 12 months."""
     return Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
 
@@ -243,23 +243,23 @@ class TestOperations:
 
 
 class TestAdvancing:
-    def test_points_expire_at_their_moment(self, clock, a_year):
-        wallet = a_year.wallet()
-        a_year.mint(wallet, 100)
+    def test_points_expire_at_their_moment(self, clock, yearly_points):
+        wallet = yearly_points.wallet()
+        yearly_points.mint(wallet, 100)
         state = clock.advance("2027-03-02T00:00:00Z")
         assert (state["now"], state["status"], state["steps"]) == ("2027-03-02T00:00:00Z", "ready", 1)
-        assert a_year.balance(wallet) == 0
-        [expiry, _] = transactions_of(a_year)
+        assert yearly_points.balance(wallet) == 0
+        [expiry, _] = transactions_of(yearly_points)
         assert (expiry["description"], expiry["amount"]) == ("Expired", 100)
         assert expiry["createdAt"] == "2027-03-01T09:00:00Z"
 
-    def test_nothing_is_done_before_its_moment(self, clock, a_year):
-        wallet = a_year.wallet()
-        a_year.mint(wallet, 100)
+    def test_nothing_is_done_before_its_moment(self, clock, yearly_points):
+        wallet = yearly_points.wallet()
+        yearly_points.mint(wallet, 100)
         assert clock.advance("2027-03-01T08:59:59Z")["steps"] == 0
-        assert a_year.balance(wallet) == 100
+        assert yearly_points.balance(wallet) == 100
         assert clock.advance("2027-03-01T09:00:00Z")["steps"] == 1
-        assert a_year.balance(wallet) == 0
+        assert yearly_points.balance(wallet) == 0
 
     def test_idle_balances_expire_by_the_calendar_of_the_organizations_zone(self, api):
         # 23:30 UTC on 31 January is 0:30 on 1 February in Madrid. A month later is 0:30 on 1 March there.
@@ -346,9 +346,9 @@ class TestAdvancing:
         assert dead["event"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
         assert (dead["event"]["status"], dead["event"]["updatedAt"]) == ("failed", START)
 
-    def test_the_deactivation_of_a_trigger_does_not_wait_for_a_step(self, clock, a_year, monkeypatch, api):
-        wallet = a_year.wallet()
-        a_year.mint(wallet, 100)
+    def test_the_deactivation_of_a_trigger_does_not_wait_for_a_step(self, clock, yearly_points, monkeypatch, api):
+        wallet = yearly_points.wallet()
+        yearly_points.mint(wallet, 100)
         expire = service.expire_next
 
         def deactivate_meanwhile(*arguments):
@@ -360,7 +360,7 @@ class TestAdvancing:
 
         monkeypatch.setattr(service, "expire_next", deactivate_meanwhile)
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
-        assert a_year.balance(wallet) == 0
+        assert yearly_points.balance(wallet) == 0
 
     def test_a_clock_is_not_removed_while_work_of_its_target_is_due(self, api, clock, monkeypatch):
         begin_advance(clock, monkeypatch, "2026-03-02T09:00:00Z")
@@ -399,8 +399,8 @@ class TestAdvancing:
         member = clock.organization.integration.get("/members/ana")["loyaltyMember"]
         assert member["createdAt"] == "2026-03-02T09:00:00Z"
 
-    def test_a_reset_of_the_organization_ends_an_advance(self, clock, a_year, monkeypatch, api):
-        a_year.mint(a_year.wallet(), 100)
+    def test_a_reset_of_the_organization_ends_an_advance(self, clock, yearly_points, monkeypatch, api):
+        yearly_points.mint(yearly_points.wallet(), 100)
         begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
         reset(clock)
         organization = service.advance_clock(api.engine, api.settings, clock.organization.id, lambda: False)
@@ -418,25 +418,25 @@ class TestAdvancing:
         [expiry, _] = transactions_of(idle)
         assert (expiry["amount"], expiry["createdAt"]) == (40, start)
 
-    def test_a_worker_continues_an_advance(self, clock, a_year, monkeypatch, api):
-        wallet = a_year.wallet()
-        a_year.mint(wallet, 100)
+    def test_a_worker_continues_an_advance(self, clock, yearly_points, monkeypatch, api):
+        wallet = yearly_points.wallet()
+        yearly_points.mint(wallet, 100)
         begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
         assert service.advance_clocks(api.engine, api.settings, lambda: False)
         state = clock.get()
         assert (state["status"], state["now"], state["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
-        assert a_year.balance(wallet) == 0
+        assert yearly_points.balance(wallet) == 0
 
-    def test_a_moment_with_much_to_do_is_done_in_parts(self, clock, a_year, monkeypatch, api):
-        wallets = [a_year.wallet() for _ in range(3)]
+    def test_a_moment_with_much_to_do_is_done_in_parts(self, clock, yearly_points, monkeypatch, api):
+        wallets = [yearly_points.wallet() for _ in range(3)]
         for wallet in wallets:
-            a_year.mint(wallet, 100)
+            yearly_points.mint(wallet, 100)
         begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
         monkeypatch.setattr(service, "_STEP_SECONDS", 0)
         monkeypatch.setattr(service, "expire_next", partial(service.expire_next, limit=1))
 
         def expiries():
-            return [row["createdAt"] for row in transactions_of(a_year) if row["description"] == "Expired"]
+            return [row["createdAt"] for row in transactions_of(yearly_points) if row["description"] == "Expired"]
 
         # The advance stops after the first expiry of the moment.
         service.advance_clock(api.engine, api.settings, clock.organization.id, lambda: len(expiries()) == 1)
@@ -444,19 +444,21 @@ class TestAdvancing:
         assert (state["now"], state["status"], state["steps"]) == ("2027-03-01T09:00:00Z", "advancing", 1)
         assert clock.advance("2027-03-02T00:00:00Z")["steps"] == 1
         assert expiries() == ["2027-03-01T09:00:00Z"] * 3
-        assert [a_year.balance(wallet) for wallet in wallets] == [0, 0, 0]
+        assert [yearly_points.balance(wallet) for wallet in wallets] == [0, 0, 0]
 
-    def test_a_worker_looks_at_other_clocks_after_a_while(self, clock, a_year, monkeypatch, api):
-        a_year.mint(a_year.wallet(), 100)
+    def test_a_worker_looks_at_other_clocks_after_a_while(self, clock, yearly_points, monkeypatch, api):
+        yearly_points.mint(yearly_points.wallet(), 100)
         # Neither the request nor the worker has time for a step.
         monkeypatch.setattr(service, "CALL_SECONDS", 0)
         clock.advance("2027-03-02T00:00:00Z")
         assert service.advance_clocks(api.engine, api.settings, lambda: False)
         assert clock.get()["status"] == "advancing"
 
-    def test_a_step_that_always_fails_ends_the_advance_until_the_request_is_repeated(self, clock, a_year, monkeypatch):
-        wallet = a_year.wallet()
-        a_year.mint(wallet, 100)
+    def test_a_step_that_always_fails_ends_the_advance_until_the_request_is_repeated(
+        self, clock, yearly_points, monkeypatch
+    ):
+        wallet = yearly_points.wallet()
+        yearly_points.mint(wallet, 100)
         attempts = []
 
         def fail(*arguments):
@@ -473,19 +475,19 @@ class TestAdvancing:
             "test-clock-advancing"
         )
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
-        assert a_year.balance(wallet) == 0
+        assert yearly_points.balance(wallet) == 0
 
-    def test_jobs_depend_on_the_clock(self, clock, a_year, api):
-        wallet = a_year.wallet()
+    def test_jobs_depend_on_the_clock(self, clock, yearly_points, api):
+        wallet = yearly_points.wallet()
         # The lot expires on 1 May 2026, which is past in real time.
-        a_year.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))
+        yearly_points.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))
         expire_points(api.engine, clock.organization.id)
         evaluate_tiers(api.engine, clock.organization.id, everyone=True)
-        assert a_year.balance(wallet) == 100
+        assert yearly_points.balance(wallet) == 100
 
-    def test_verify_finds_no_fault_after_an_advance(self, clock, a_year, api):
-        wallet = a_year.wallet()
-        a_year.mint(wallet, 100)
+    def test_verify_finds_no_fault_after_an_advance(self, clock, yearly_points, api):
+        wallet = yearly_points.wallet()
+        yearly_points.mint(wallet, 100)
         clock.advance("2027-03-02T00:00:00Z")
         with api.engine.connect() as db:
             assert verify(db, clock.organization.id) == []
@@ -543,11 +545,11 @@ class TestRealTime:
         path = f"/members/{member}/content/documents/nothing"
         assert shop.integration.with_token(token).request("GET", path).status == 404
 
-    def test_repeated_requests_about_points_are_audited_once(self, clock, a_year):
-        body = {"amount": 5, "fromWalletId": None, "toWalletId": a_year.wallet(), "systemUniqueKey": key()}
+    def test_repeated_requests_about_points_are_audited_once(self, clock, yearly_points):
+        body = {"amount": 5, "fromWalletId": None, "toWalletId": yearly_points.wallet(), "systemUniqueKey": key()}
         for _ in range(3):
-            a_year.admin.post(f"{a_year.path}/transactions", body)
-        listed = a_year.admin.get("/audit-log", operationId="createLedgerTransaction")
+            yearly_points.admin.post(f"{yearly_points.path}/transactions", body)
+        listed = yearly_points.admin.get("/audit-log", operationId="createLedgerTransaction")
         assert listed["totalCount"] == 1
 
     def test_repeated_requests_about_badges_and_coupons_are_audited_once(self, clock, shop):
