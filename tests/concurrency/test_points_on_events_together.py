@@ -35,7 +35,7 @@ def buy(shop, member, numbers):
     shop.track(*(order(member, 10, external_id=f"order-{number}") for number in numbers))
 
 
-def holds(shop, member):
+def balance_and_pending(shop, member):
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
     return balance["balance"], balance["pending"]
 
@@ -60,7 +60,7 @@ def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop
     ]
     together(send)
     assert [row[0] for row in shop.rows("purchase_orders", "status")] == ["cancelled"] * 10
-    assert holds(shop, member) == (0, 0)
+    assert balance_and_pending(shop, member) == (0, 0)
     ids = [lot["ledgerTransactionId"] for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
     assert len(ids) == len(set(ids))
 
@@ -75,7 +75,7 @@ def test_either_a_confirmation_or_the_worker_settles_each_mint(busy_api, shop, m
     cancelled = [lot for payload in payloads(shop, "cancelledAt") for lot in payload["lots"]]
     ids = [lot["ledgerTransactionId"] for lot in (*available, *cancelled)]
     assert len(ids) == len(set(ids)) == 10
-    assert holds(shop, member) == (10 * len(available), 0)
+    assert balance_and_pending(shop, member) == (10 * len(available), 0)
 
 
 def test_a_worker_that_is_killed_reports_each_cancellation_once(busy_api, shop, member):
@@ -88,11 +88,11 @@ def test_a_worker_that_is_killed_reports_each_cancellation_once(busy_api, shop, 
     for kill in range(KILLS):
         _work_until(engine, shop, later, total * (kill + 1) // (KILLS + 1))
         assert len(payloads(shop, "cancelledAt")) == 1
-        assert holds(shop, other) == (0, 30)
+        assert balance_and_pending(shop, other) == (0, 30)
     work(engine, shop, later)
     assert work(engine, shop, later) is None
     assert [payload["amount"] for payload in payloads(shop, "cancelledAt")] == [30, 30]
-    assert (holds(shop, member), holds(shop, other)) == ((0, 0), (0, 0))
+    assert (balance_and_pending(shop, member), balance_and_pending(shop, other)) == ((0, 0), (0, 0))
 
 
 def _work_until(engine, shop, moment, last):

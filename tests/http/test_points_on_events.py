@@ -32,7 +32,7 @@ def mint(shop, member, amount, expect=200, **more):
     return response["ledgerTransactions"][0] if expect == 200 else response
 
 
-def holds(shop, member):
+def balance_and_pending(shop, member):
     """(balance, pending points) of a member."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
     return balance["balance"], balance["pending"]
@@ -85,7 +85,7 @@ class TestOrders:
         wallet = row["toWalletId"]
         assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [{"availableAt": None, "amount": 100}]
         clock.advance(CONFIRMED_AT)
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         confirm(shop, member)
         [row] = points.rows()
         fields = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT}
@@ -95,11 +95,11 @@ class TestOrders:
             {"availableAt": AVAILABLE_AT, "amount": 100}
         ]
         clock.advance("2026-03-19T10:59:59Z")
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance(AVAILABLE_AT)
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
         clock.advance("2026-05-01T00:00:00Z")
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
         [payload] = payloads(shop, "points-available")
         assert (payload["amount"], payload["availableAt"]) == (100, AVAILABLE_AT)
         assert payload["orderExternalIds"] == ["order-1"]
@@ -110,17 +110,17 @@ class TestOrders:
         member = shop.member()
         results = shop.track(order(member, 100, external_id="order-1"), order(member, None, "confirmed", "order-1"))
         assert [result["status"] for result in results] == ["success", "success"]
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T09:00:00Z")
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
 
     def test_points_are_cancelled_if_nothing_confirms_them(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-04-30T07:59:59Z")
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance(CANCELLED_AT)
-        assert holds(shop, member) == (0, 0)
+        assert balance_and_pending(shop, member) == (0, 0)
         revert, minted = points.rows()
         assert (revert["description"], revert["externalEventDate"]) == ("not-confirmed", CANCELLED_AT)
         assert (minted["status"], minted["reversalLedgerTransactionId"]) == (2, revert["ledgerTransactionId"])
@@ -136,7 +136,7 @@ class TestOrders:
         ]
         clock.advance("2026-05-02T00:00:00Z")
         confirm(shop, member)
-        assert holds(shop, member) == (0, 0)
+        assert balance_and_pending(shop, member) == (0, 0)
         assert points.verify() == []
 
     def test_only_the_order_of_the_points_confirms_them(self, clock, shop, points, action):
@@ -146,16 +146,16 @@ class TestOrders:
         clock.advance(CONFIRMED_AT)
         confirm(shop, member, "order-2")
         clock.advance(AVAILABLE_AT)
-        assert holds(shop, member) == (100, 100)
+        assert balance_and_pending(shop, member) == (100, 100)
 
     def test_one_call_creates_and_confirms(self, clock, shop, points, action):
         member = shop.member()
         created = order(member, 100, external_id="order-1")
         results = shop.track(created, order(member, None, "confirmed", "order-1"))
         assert [result["status"] for result in results] == ["success"] * 2
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T09:00:00Z")
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
         assert points.verify() == []
 
     def test_a_late_confirmation_counts_from_its_date(self, clock, shop, points, action):
@@ -163,9 +163,9 @@ class TestOrders:
         self.buy(shop, member)
         clock.advance("2026-04-10T09:00:00Z")
         confirm(shop, member, externalEventDate="2026-03-28T12:00:00+01:00")
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-04-11T10:00:00Z")
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
 
     def test_points_are_available_at_once_if_their_time_since_a_late_confirmation_has_passed(
         self, clock, shop, points, action
@@ -174,7 +174,7 @@ class TestOrders:
         self.buy(shop, member)
         clock.advance("2026-04-10T09:00:00Z")
         confirm(shop, member, externalEventDate=CONFIRMED_AT)
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
         [payload] = payloads(shop, "points-available")
         assert (payload["availableAt"], payload["orderExternalIds"]) == ("2026-04-10T09:00:00Z", ["order-1"])
         assert points.verify() == []
@@ -183,18 +183,18 @@ class TestOrders:
         member = shop.member()
         self.buy(shop, member)
         shop.track(order(member, None, "confirmed", "order-1"), order(member, None, "returned", "order-1"))
-        assert holds(shop, member) == (0, 0)
+        assert balance_and_pending(shop, member) == (0, 0)
         clock.advance(CANCELLED_AT)
-        assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
+        assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
         assert points.verify() == []
 
     def test_waiting_points_of_a_cancelled_order_are_reverted(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         shop.track(order(member, None, "cancelled", "order-1"))
-        assert holds(shop, member) == (0, 0)
+        assert balance_and_pending(shop, member) == (0, 0)
         clock.advance(CANCELLED_AT)
-        assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
+        assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
         assert points.verify() == []
 
     @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
@@ -209,7 +209,7 @@ class TestOrders:
                 confirm(shop, member)
             [undone] = shop.track(order(member, None, way, "order-1"))
             assert undone["status"] == "success"
-        assert holds(shop, member) == (0, 0)
+        assert balance_and_pending(shop, member) == (0, 0)
         [payload] = payloads(shop, "points-cancelled")
         assert payload["amount"] == 100
         # Status 2 is reverted.
@@ -225,7 +225,7 @@ class TestOrders:
         [result] = shop.track(order(member, None, "confirmed", "order-1"), executionMode="dryRun")
         # The points are available before the effects of the event.
         assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [101]
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         assert len(points.rows()) == 1
 
     def test_points_of_the_sponsor_wait_for_the_order(self, clock, shop, points):
@@ -235,9 +235,9 @@ class TestOrders:
         shop.track({**order(member, 100, external_id="order-1"), "sponsorLoyaltyMemberId": sponsor})
         shop.track(order(sponsor, 100, external_id="order-2"))
         confirm(shop, sponsor, "order-2")
-        assert holds(shop, sponsor) == (0, 50)
+        assert balance_and_pending(shop, sponsor) == (0, 50)
         confirm(shop, member)
-        assert (holds(shop, member), holds(shop, sponsor)) == ((0, 0), (50, 0))
+        assert (balance_and_pending(shop, member), balance_and_pending(shop, sponsor)) == ((0, 0), (50, 0))
         assert points.verify() == []
 
     def test_rewards_of_missions_wait_for_the_order_by_the_terms_of_their_account(self, clock, shop, points):
@@ -267,9 +267,9 @@ class TestMembers:
         member, other = shop.member(), shop.member()
         minted = mint(shop, member, 30, availableOn={"eventTypes": ["member-generic-event"]})
         shop.track(event(other))
-        assert holds(shop, member) == (0, 30)
+        assert balance_and_pending(shop, member) == (0, 30)
         shop.track(event(member))
-        assert holds(shop, member) == (30, 0)
+        assert balance_and_pending(shop, member) == (30, 0)
         [payload] = payloads(shop, "points-available")
         [lot] = payload["lots"]
         assert (lot["ledgerTransactionId"], payload["orderExternalIds"]) == (int(minted["ledgerTransactionId"]), [])
@@ -280,9 +280,9 @@ class TestMembers:
         shop.campaign(running(effect), eventType="member-generic-event")
         member = shop.member()
         shop.track(event(member))
-        assert holds(shop, member) == (0, 10)
+        assert balance_and_pending(shop, member) == (0, 10)
         shop.track(event(member), event(member))
-        assert holds(shop, member) == (20, 10)
+        assert balance_and_pending(shop, member) == (20, 10)
         lots = [lot["ledgerTransactionId"] for payload in payloads(shop, "points-available") for lot in payload["lots"]]
         assert sorted(lots) == sorted(row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1)
         assert points.verify() == []
@@ -293,16 +293,16 @@ class TestMembers:
         assert mint(shop, member, 30, **terms) == minted
         other = {"eventTypes": [CONFIRMED], "cancelAfter": "P61D"}
         problem = mint(shop, member, 30, expect=409, **{**terms, "availableOn": other})
-        assert (problem["type"], holds(shop, member)) == ("/problems/key-reused", (0, 30))
+        assert (problem["type"], balance_and_pending(shop, member)) == ("/problems/key-reused", (0, 30))
 
     def test_rounding_to_days_waits_for_the_midnight_after_the_event(self, clock, shop, points):
         member = shop.member()
         terms = {"availableOn": {"eventTypes": ["member-generic-event"]}, "availableRounding": "day"}
         mint(shop, member, 30, **terms)
         shop.track(event(member))
-        assert holds(shop, member) == (0, 30)
+        assert balance_and_pending(shop, member) == (0, 30)
         clock.advance("2026-03-01T23:00:00Z")
-        assert holds(shop, member) == (30, 0)
+        assert balance_and_pending(shop, member) == (30, 0)
 
     def test_mints_without_terms_wait_for_the_event_of_the_account(self, clock, shop):
         awaited = {"eventTypes": ["member-generic-event"], "cancelAfter": "P1D"}
@@ -320,9 +320,9 @@ class TestMembers:
         member = shop.member()
         minted = mint(shop, member, 30, availableOn=ON_CONFIRMED)
         points.release(minted["ledgerTransactionId"])
-        assert holds(shop, member) == (30, 0)
+        assert balance_and_pending(shop, member) == (30, 0)
         clock.advance(CANCELLED_AT)
-        assert (holds(shop, member), payloads(shop, "points-cancelled")) == ((30, 0), [])
+        assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((30, 0), [])
         assert points.verify() == []
 
     @pytest.mark.parametrize(

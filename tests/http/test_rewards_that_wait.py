@@ -23,7 +23,7 @@ def shop(clock):
     shop.check_ledger()
 
 
-def holds(shop, member):
+def balance_and_pending(shop, member):
     """(balance, pending points) of a member in the default account."""
     balance = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"][0]
     return balance["balance"], balance["pending"]
@@ -43,11 +43,11 @@ class TestMissions:
         create(shop, availableAfter="P14D")
         member = shop.member()
         shop.track(event(member))
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T08:59:59Z")
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance(AVAILABLE_AT)
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
 
     def test_points_wait_until_a_fixed_moment(self, clock, shop):
         create(shop, availableAt="2026-03-02T00:00:00Z")
@@ -55,7 +55,7 @@ class TestMissions:
         shop.track(event(member))
         clock.advance("2026-03-02T00:00:00Z")
         shop.track(event(member))
-        assert holds(shop, member) == (200, 0)
+        assert balance_and_pending(shop, member) == (200, 0)
 
     def test_terms_of_the_mission_replace_those_of_the_account(self, clock, shop):
         account = Points.new(clock.organization, defaultAvailability={"availableAfter": "P2D"})
@@ -76,20 +76,20 @@ class TestMissions:
         assert mission["availableOn"] == awaited
         member = shop.member()
         shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
-        assert holds(shop, member) == (0, 200)
+        assert balance_and_pending(shop, member) == (0, 200)
         shop.track_one(order(member, None, "confirmed", "order-2"))
-        assert holds(shop, member) == (100, 100)
+        assert balance_and_pending(shop, member) == (100, 100)
         clock.advance("2026-03-21T09:00:00Z")
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
 
     def test_the_cancellation_of_an_event_reverts_its_waiting_points(self, clock, shop):
         create(shop, availableAfter="P14D")
         member = shop.member()
         [result] = shop.track(event(member))
         shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-        assert holds(shop, member) == (0, 0)
+        assert balance_and_pending(shop, member) == (0, 0)
         clock.advance(AVAILABLE_AT)
-        assert holds(shop, member) == (0, 0)
+        assert balance_and_pending(shop, member) == (0, 0)
 
     @pytest.mark.parametrize(
         ("terms", "reported"),
@@ -123,9 +123,9 @@ class TestMissions:
         member = shop.member()
         shop.track(event(member))
         clock.advance("2026-03-15T22:59:59Z")
-        assert holds(shop, member) == (0, 100)
+        assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T23:00:00Z")
-        assert holds(shop, member) == (100, 0)
+        assert balance_and_pending(shop, member) == (100, 0)
 
     @pytest.mark.parametrize(
         ("more", "pointer"),
@@ -151,9 +151,9 @@ class TestReferralPrograms:
         friends = Friends(shop, availableAfter="P14D")
         ana, ben = shop.member(), shop.member()
         shop.track_one(event(ben, payload={"referralCode": friends.code(ana)}))
-        assert (holds(shop, ana), holds(shop, ben)) == ((0, 100), (0, 50))
+        assert (balance_and_pending(shop, ana), balance_and_pending(shop, ben)) == ((0, 100), (0, 50))
         clock.advance(AVAILABLE_AT)
-        assert (holds(shop, ana), holds(shop, ben)) == ((100, 0), (50, 0))
+        assert (balance_and_pending(shop, ana), balance_and_pending(shop, ben)) == ((100, 0), (50, 0))
 
     def test_the_points_of_both_sides_wait_for_the_order_of_the_referred_member(self, clock, shop):
         awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
@@ -163,11 +163,11 @@ class TestReferralPrograms:
             purchase = order(member, 100, external_id=name)
             purchase["payload"]["referralCode"] = friends.code(ana)
             shop.track_one(purchase)
-        assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((0, 200), (0, 50), (0, 50))
+        assert [balance_and_pending(shop, member) for member in (ana, ben, cora)] == [(0, 200), (0, 50), (0, 50)]
         shop.track_one(order(ben, None, "confirmed", "order-1"))
-        assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((100, 100), (50, 0), (0, 50))
+        assert [balance_and_pending(shop, member) for member in (ana, ben, cora)] == [(100, 100), (50, 0), (0, 50)]
         clock.advance("2026-03-21T09:00:00Z")
-        assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((100, 0), (50, 0), (0, 0))
+        assert [balance_and_pending(shop, member) for member in (ana, ben, cora)] == [(100, 0), (50, 0), (0, 0)]
 
     @pytest.mark.parametrize(
         ("terms", "reported"),
