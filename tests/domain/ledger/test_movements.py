@@ -158,9 +158,9 @@ def test_a_wallet_holds_at_most_the_maximum_balance():
     assert balance(ledger) == 16
 
 
-def test_a_wallet_of_an_account_without_a_limit_holds_any_balance():
+def test_a_wallet_holds_any_balance_if_its_account_has_no_maximum():
     ledger = session()
-    ledger.mint(POINTS, ANA, Decimal(10**12), KEY, is_limited=True)
+    ledger.mint(POINTS, ANA, Decimal(10**12), KEY)
     assert balance(ledger) == 10**12
 
 

@@ -120,7 +120,7 @@ def test_a_condition_compares_the_badges_of_the_member(sign, matching):
     assert {amount for amount in range(4) if counts(record, badges={"gold": Decimal(amount)})} == matching
 
 
-def test_conditions_are_joined_by_and_or_or():
+def test_conditions_on_badges_are_joined_by_their_operator():
     two_conditions = (("gold", ">=", 1), ("silver", "<", 1))
     for badges, all_hold, any_holds in (
         ({"gold": 1, "silver": 0}, True, True),
