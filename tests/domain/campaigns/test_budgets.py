@@ -203,6 +203,7 @@ def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
     broken_effect = effect("discount", type="amount", value=("=", "order.total"))
     tested_campaign = limited_campaign(broken_effect, coupons(6), limit=rule(5, "coupons"), parts=False)
     evaluation = Bench(tested_campaign, executors=assigning([])).run()
+    # The broken effect counts nothing. The 6 coupons after it exceed the limit of 5.
     assert [(outcome.status, outcome.error["type"]) for outcome in evaluation.effects] == [
         ("skipped", "/problems/effect-parameter"),
         ("skipped", "/problems/limit-reached"),
