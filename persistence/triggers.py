@@ -34,12 +34,16 @@ TRIGGERS = Records(
 )
 DELIVERIES = Records(deliveries, TriggerDelivery, equal=("status",))
 
-# Triggers and organizations in random order, and a few deliveries of each trigger, so that triggers with many
-# deliveries do not block others. The lease is stored as the time of the next attempt: if a worker crashes, another
-# worker claims the delivery when the lease expires.
+# Organizations with few deliveries under way come first, and few deliveries of a trigger are claimed at once, so that
+# neither an organization with many triggers nor a trigger with many deliveries blocks others. The lease is stored as
+# the time of the next attempt: if a worker crashes, another worker claims the delivery when the lease expires.
 _WITH_DUE = """
 SELECT organization_id, array_agg(trigger_id) FROM (
-    SELECT t.organization_id, t.trigger_id FROM triggers t
+    SELECT t.organization_id, t.trigger_id, coalesce(busy.under_way, 0) AS under_way,
+        coalesce(busy.under_way, 0) + row_number() OVER (PARTITION BY t.organization_id ORDER BY random()) AS place
+    FROM triggers t
+    LEFT JOIN unnest(%(organization_ids)s::bigint[], %(numbers_under_way)s::bigint[])
+        AS busy(organization_id, under_way) ON busy.organization_id = t.organization_id
     CROSS JOIN LATERAL (
         SELECT 1 FROM trigger_deliveries d
         WHERE d.organization_id = t.organization_id AND d.trigger_id = t.trigger_id
@@ -49,8 +53,8 @@ SELECT organization_id, array_agg(trigger_id) FROM (
     WHERE t.active AND t.trigger_id <> ALL(%(busy_triggers)s::bigint[])
         AND t.organization_id <> ALL(%(busy_organizations)s::bigint[])
         AND (%(organization_id)s::bigint IS NULL OR t.organization_id = %(organization_id)s)
-    ORDER BY random() LIMIT %(limit)s
-) x GROUP BY 1 ORDER BY random()
+    ORDER BY place, random() LIMIT %(limit)s
+) x GROUP BY 1 ORDER BY min(under_way), random()
 """
 _CLAIM = """
 WITH due AS (
@@ -215,11 +219,17 @@ def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> Tri
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """The maximum numbers of deliveries that are being sent at once: in total, of an organization and of a trigger."""
+    """The maximum numbers of deliveries that are being sent at once: in total, and of a trigger."""
 
     total: int
-    of_organization: int
     of_trigger: int
+
+    def of_organization(self, of_others: int) -> int:
+        """The maximum of an organization while `of_others` are being sent for other organizations.
+
+        As much as it uses remains free for others, so that there is always a place for an organization that has none.
+        """
+        return max(1, (self.total - of_others) // 2)
 
 
 def claim_due(
@@ -232,28 +242,39 @@ def claim_due(
     """Claim due deliveries of active triggers; no other worker can claim them during the `lease`.
 
     `under_way` are the deliveries that are being sent, which count for the limits. Without `organization_id`, the
-    deliveries are those of all organizations.
+    deliveries are those of all organizations. Organizations with few of them under way come first.
     """
     of_triggers = Counter(delivery.trigger_id for delivery in under_way)
     of_organizations = Counter(delivery.organization_id for delivery in under_way)
-    remaining = limits.total - len(under_way)
+
+    def remaining_of(id_: int) -> int:
+        """The number of deliveries of an organization that may still be claimed, 0 or less if none."""
+        count, total = of_organizations[id_], of_organizations.total()
+        return min(limits.total - total, limits.of_organization(total - count) - count)
+
     criteria = {
-        "limit": remaining,
+        "limit": limits.total - len(under_way),
         "busy_triggers": [i for i, count in of_triggers.items() if count >= limits.of_trigger],
-        "busy_organizations": [i for i, count in of_organizations.items() if count >= limits.of_organization],
+        "busy_organizations": [i for i in of_organizations if remaining_of(i) <= 0],
+        "organization_ids": [*of_organizations.keys()],
+        "numbers_under_way": [*of_organizations.values()],
         "organization_id": organization_id,
     }
     deliveries: list[ClaimedDelivery] = []
     for due_organization_id, trigger_ids in query(db, _WITH_DUE, criteria):
-        remaining_of_organization = limits.of_organization - of_organizations[due_organization_id]
+        remaining = remaining_of(due_organization_id)
+        if remaining <= 0:
+            continue
         values = {
             "lease": lease,
             "limit_of_trigger": limits.of_trigger,
             "organization_id": due_organization_id,
             "trigger_ids": trigger_ids,
-            "limit": min(remaining_of_organization, remaining - len(deliveries)),
+            "limit": remaining,
         }
-        deliveries += [ClaimedDelivery(*row) for row in query(db, _CLAIM, values)]
+        claims = [ClaimedDelivery(*row) for row in query(db, _CLAIM, values)]
+        of_organizations[due_organization_id] += len(claims)
+        deliveries += claims
     return deliveries
 
 

@@ -41,7 +41,10 @@ def _never() -> bool:
 
 
 class Sender:
-    """Sends due deliveries in several threads: a trigger uses at most a quarter of them, an organization half."""
+    """Sends due deliveries in several threads: a trigger uses at most a quarter of them.
+
+    An organization uses at most as many threads as remain free, so at most half of them.
+    """
 
     def __init__(
         self,
@@ -56,8 +59,8 @@ class Sender:
             settings.webhook_allow_http, settings.webhook_allow_private, ports_of(settings.webhook_ports)
         )
         threads = settings.webhook_threads
-        # So a receiver that never responds, or an organization with many of them, does not delay other deliveries.
-        self._limits = ClaimLimits(threads, max(1, threads // 2), max(1, threads // 4))
+        # So a receiver that never responds, or organizations with many of them, do not delay other deliveries.
+        self._limits = ClaimLimits(threads, max(1, threads // 4))
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
 
     def send_due(self, stopping: Callable[[], bool] = _never) -> int:
