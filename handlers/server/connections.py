@@ -2,9 +2,9 @@
 
 gunicorn waits forever for the first request of a connection, and accepts connections until no descriptor is left. Here
 requests and the reading of responses have time limits. A process that has its maximum number of connections closes the
-one that has been silent longest to accept a new one. If it has too many unsent bytes of responses, it closes the
-connections whose clients have read nothing for the longest time. gunicorn also closes connections as soon as a signal
-ends the worker. Here the responses announce the end first.
+one that has been silent longest to accept a new one. If it has too many unsent bytes of responses, it closes
+connections whose clients do not read, then those with the largest responses. gunicorn also closes connections as soon
+as a signal ends the worker. Here the responses announce the end first.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ HEAD_SECONDS = 10.0
 READING_SECONDS = 60.0
 # The bytes of responses that a process keeps for clients that have not read them yet. They take twice as much memory.
 MAX_UNSENT_BYTES = 64 * 1024**2
+# Clients that have read nothing for this time are the first whose connections are closed for unsent bytes.
+NOT_READING_SECONDS = 5.0
 # A body may have this number of chunks, and one more for each `_MIN_CHUNK_BYTES`: each costs time of the event loop.
 _FREE_CHUNKS = 1_000
 _MIN_CHUNK_BYTES = 256
@@ -218,9 +220,8 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.is_ending = False
         # The connections without a complete request, the one that has been silent longest first.
         self.silent: dict[Connection, None] = {}
-        # The connections whose responses wait for their clients, the one that has read nothing for the longest time
-        # first, with the unsent bytes when they were last counted.
-        self.unread: dict[Connection, int] = {}
+        # The connections whose responses wait for their clients: the unsent bytes, and when these last became fewer.
+        self.unread: dict[Connection, tuple[int, float]] = {}
         self.max_unsent_bytes = MAX_UNSENT_BYTES
         self._closed_count = 0
         self._unread_count = 0
@@ -254,20 +255,28 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self._report()
 
     def limit_unsent_bytes(self, newest: Connection) -> None:
-        """Add the newest connection whose response waits; if there are too many unsent bytes, close other ones."""
-        for connection, unsent_bytes in [*self.unread.items()]:
+        """Add the newest connection whose response waits; if there are too many unsent bytes, close connections.
+
+        First those whose clients have read nothing for a while, then those with the largest unsent responses: a client
+        that reads loses its response only to smaller ones.
+        """
+        now = self.loop.time()
+        for connection, (unsent_bytes, _) in [*self.unread.items()]:
             if connection.unsent_bytes() < unsent_bytes:
-                # The client has read since then.
-                del self.unread[connection]
-                self.unread[connection] = connection.unsent_bytes()
-        self.unread[newest] = newest.unsent_bytes()
-        excess = sum(self.unread.values()) - self.max_unsent_bytes
+                self.unread[connection] = connection.unsent_bytes(), now
+        self.unread[newest] = newest.unsent_bytes(), now
+        excess = sum(unsent_bytes for unsent_bytes, _ in self.unread.values()) - self.max_unsent_bytes
         while excess > 0 and len(self.unread) > 1:
-            longest = next(iter(self.unread))
-            excess -= self.unread.pop(longest)
-            longest.abort()
+            slowest = max(self.unread, key=lambda connection: self._unsent_rank(connection, now))
+            excess -= self.unread.pop(slowest)[0]
+            slowest.abort()
             self._unread_count += 1
             self._report()
+
+    def _unsent_rank(self, connection: Connection, now: float) -> tuple[bool, int]:
+        """The rank of a connection among those to close for their unsent bytes; the highest is closed first."""
+        unsent_bytes, changed_at = self.unread[connection]
+        return now - changed_at >= NOT_READING_SECONDS, unsent_bytes
 
     def _report(self) -> None:
         """Log the numbers of closed connections, at most once a minute."""
@@ -282,7 +291,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
             )
         if self._unread_count:
             _log.warning(
-                "%d connections were closed whose clients did not read: a process keeps at most %d unsent bytes",
+                "%d connections were closed whose clients read too slowly: a process keeps at most %d unsent bytes",
                 self._unread_count,
                 self.max_unsent_bytes,
             )

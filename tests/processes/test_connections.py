@@ -320,48 +320,61 @@ UNREAD_BYTES = 60_000
 
 async def bytes_after_another_connection() -> int:
     """The bytes of a response that a client gets if another client takes the only connection before it reads them."""
-    async with small_server(UNREAD_BYTES) as (worker, connect):
+    async with small_server() as (worker, connect):
         worker.connection_limit = 1
-        idle = await connect()
+        idle = await connect(UNREAD_BYTES)
         await worker.responses.get()
         while not worker.silent:
             await asyncio.sleep(0)
         # The response is partly unsent, so without an abort, closing the connection would wait for the client.
-        assert await read_all(await connect(), UNREAD_BYTES) == UNREAD_BYTES
+        assert await read_all(await connect(UNREAD_BYTES), UNREAD_BYTES) == UNREAD_BYTES
         return await read_all(idle, UNREAD_BYTES)
-
-
-def test_the_connections_that_read_nothing_for_longest_are_closed_if_too_many_bytes_are_unsent():
-    numbers = asyncio.run(bytes_of_three_large_responses())
-    assert numbers["a"] == numbers["c"] == LARGE_BYTES
-    assert numbers["b"] < LARGE_BYTES / 2
 
 
 LARGE_BYTES = 200_000
 
 
-async def bytes_of_three_large_responses() -> dict[str, int]:
-    """The bytes that clients get from a server that keeps the unsent bytes of two and a quarter responses.
+def test_the_connection_of_a_client_that_does_not_read_is_closed_if_too_many_bytes_are_unsent():
+    """The response of b is the smallest, but b has read nothing for longer than the others."""
+    sizes = {"a": LARGE_BYTES, "b": 3 * LARGE_BYTES // 4, "c": LARGE_BYTES}
+    numbers = asyncio.run(bytes_of_three_responses(sizes, 10))
+    assert numbers["a"] == numbers["c"] == LARGE_BYTES
+    assert numbers["b"] < LARGE_BYTES / 2
 
-    a and b get responses and do not read them. Then a reads a quarter, and c gets a response.
+
+@pytest.mark.parametrize("largest", ["a", "b", "c"])
+def test_the_largest_response_is_ended_if_too_many_bytes_are_unsent_of_clients_that_read(largest):
+    sizes = dict.fromkeys("abc", LARGE_BYTES) | {largest: 2 * LARGE_BYTES}
+    numbers = asyncio.run(bytes_of_three_responses(sizes, 0))
+    assert numbers.pop(largest) < LARGE_BYTES / 2
+    assert [*numbers.values()] == [LARGE_BYTES, LARGE_BYTES]
+
+
+async def bytes_of_three_responses(sizes: dict[str, int], seconds: float) -> dict[str, int]:
+    """The bytes that clients get from a server that keeps the unsent bytes of two and a quarter large responses.
+
+    a and b get responses and do not read them. After some seconds a reads a quarter, and c gets a response.
     """
-    async with small_server(LARGE_BYTES) as (worker, connect):
+    async with small_server() as (worker, connect):
         worker.max_unsent_bytes = 9 * LARGE_BYTES // 4
+        real_time, ahead = worker.loop.time, 0.0
+        worker.loop.time = lambda: real_time() + ahead
         clients = {}
         for name in ("a", "b"):
-            clients[name] = await connect()
+            clients[name] = await connect(sizes[name])
             await worker.responses.get()
+        ahead = seconds
         bytes_of_a = await read_all(clients["a"], LARGE_BYTES // 4)
-        clients["c"] = await connect()
+        clients["c"] = await connect(sizes["c"])
         await worker.responses.get()
-        numbers = {name: await read_all(clients[name], LARGE_BYTES) for name in ("b", "c")}
-        numbers["a"] = bytes_of_a + await read_all(clients["a"], LARGE_BYTES - bytes_of_a)
+        numbers = {name: await read_all(clients[name], sizes[name]) for name in ("b", "c")}
+        numbers["a"] = bytes_of_a + await read_all(clients["a"], sizes["a"] - bytes_of_a)
         return numbers
 
 
 @asynccontextmanager
-async def small_server(size: int) -> AsyncIterator[tuple[LimitedWorker, Callable[[], Awaitable[socket.socket]]]]:
-    """A worker that sends bodies of `size` bytes with small buffers, and a function that sends it a request.
+async def small_server() -> AsyncIterator[tuple[LimitedWorker, Callable[[int], Awaitable[socket.socket]]]]:
+    """A worker with small buffers, and a function that sends it a request for a body of a number of bytes.
 
     `responses` of the worker gets an item for each response, in the iteration of the event loop that writes it.
     """
@@ -371,6 +384,7 @@ async def small_server(size: int) -> AsyncIterator[tuple[LimitedWorker, Callable
     worker.responses = asyncio.Queue()
 
     async def answer(scope, receive, send):
+        size = int(scope["path"].removeprefix("/"))
         length = str(size).encode()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
         worker.responses.put_nowait(size)
@@ -382,12 +396,12 @@ async def small_server(size: int) -> AsyncIterator[tuple[LimitedWorker, Callable
     server = await loop.create_server(lambda: Connection(worker), sock=listener)
     clients = []
 
-    async def connect() -> socket.socket:
+    async def connect(size: int) -> socket.socket:
         clients.append(socket.socket())
         clients[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         clients[-1].setblocking(False)
         await loop.sock_connect(clients[-1], listener.getsockname())
-        await loop.sock_sendall(clients[-1], b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        await loop.sock_sendall(clients[-1], b"GET /%d HTTP/1.1\r\nHost: here\r\n\r\n" % size)
         return clients[-1]
 
     yield worker, connect
