@@ -1,11 +1,13 @@
 """The periodic jobs of a worker; most are commands, too. Two runs of a job at the same time do no harm.
 
 Nothing depends on their punctuality: expired points and tiers do not count from the moment of expiry on. The jobs only
-record the expiry.
+record the expiry. An organization with much work does not delay the others: a job alternates between organizations, and
+a worker alternates between jobs.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from domain.imports.records import MAX_UPLOAD_AGE
 from domain.organizations import Organization
 from handlers import tracing
-from handlers.services.events.release_answers import release_answers
+from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import Expired, expire_next
 from handlers.services.ledger.notices import report_next
 from handlers.services.tiers import Evaluated, evaluate_next
@@ -27,6 +29,8 @@ from persistence.test_clocks import find_and_hold_clock
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""A run in steps: it yields after each transaction, so that other jobs can run in between."""
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
@@ -34,6 +38,8 @@ EXPORTS_AT_ONCE = 10
 _EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
 # Notices are due at a time of the day, so this job runs often.
 _REPORT_EXPIRING_MINUTES = 2
+# A job that takes longer is interrupted, so that other jobs can run.
+_SLICE_SECONDS = 1.0
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
 
 _log = logging.getLogger("loyalty.jobs")
@@ -43,54 +49,70 @@ class PartlyFailed(Exception):
     """A job failed for some organizations, and was done for all others."""
 
 
-def _never() -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JobRun:
-    """The arguments of a run; `stopping` returns True once the run is to stop.
+    """The arguments of a run. `last_result` is the summary of the last complete run, empty if there was none.
 
-    `real_time_ids` are the organizations without a test clock: only their records are removed because of their age.
-    `last_result` is the summary of the last complete run, empty if there was none.
+    `is_due` is set when the job becomes due, at the beginning of the run and possibly again during it.
     """
 
     engine: Engine
     settings: Settings
-    organization_ids: Sequence[int]
-    real_time_ids: Sequence[int]
     last_result: Mapping[str, Any]
-    stopping: Callable[[], bool] = _never
+    is_due: bool = True
 
-    def do_for(self, organization_ids: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
-        """Do the work for each organization until the run is to stop; return the results.
+    def do_for(
+        self, work: Callable[[int], Iterator[Result]], *, real_time_only: bool = False
+    ) -> Steps[Sequence[Result]]:
+        """Do the work for each organization, in rounds of one batch of each; return the results of the batches.
+
+        An organization without a further batch leaves the rounds, until the job becomes due again during the run.
+        `real_time_only` leaves out organizations with a test clock.
 
         If the work fails for some organizations, it is still done for the others. Raises PartlyFailed in the end, and
         at once the error of an unavailable database.
         """
-        results, failed_ids = [], []
-        for organization_id in organization_ids:
-            if self.stopping():
+        results: list[Result] = []
+        failed_ids: set[int] = set()
+        works: dict[int, Iterator[Result]] = {}
+        while True:
+            if self.is_due:
+                self.is_due = False
+                for organization_id in self._find_ids(real_time_only):
+                    works.setdefault(organization_id, work(organization_id))
+            for organization_id, batches in list(works.items()):
+                try:
+                    results.append(next(batches))
+                except StopIteration:
+                    del works[organization_id]
+                except Exception as error:
+                    if transactions.is_unavailable(error):
+                        raise
+                    _log.exception("a job failed for the organization %d", organization_id)
+                    failed_ids.add(organization_id)
+                    del works[organization_id]
+                yield
+            if not works:
                 break
-            try:
-                results.append(work(organization_id))
-            except Exception as error:
-                if transactions.is_unavailable(error):
-                    raise
-                _log.exception("a job failed for the organization %d", organization_id)
-                failed_ids.append(organization_id)
         if failed_ids:
-            raise PartlyFailed(f"The job failed for {len(failed_ids)} organizations, the first is {failed_ids[0]}.")
+            raise PartlyFailed(f"The job failed for {len(failed_ids)} organizations, the first is {min(failed_ids)}.")
         return results
+
+    def _find_ids(self, real_time_only: bool) -> list[int]:
+        return [
+            organization.organization_id
+            for organization in transactions.run(self.engine, organizations.find_all)
+            if organization.clock_now is None or not real_time_only
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job by its name. `minutes` returns the interval, 0 for never; `run` a summary, None if the run was stopped."""
+    """A job by its name. `minutes` returns the interval, 0 for never; `run` returns a summary in the end."""
 
     name: str
     minutes: Callable[[Settings], int]
-    run: Callable[[JobRun], Mapping[str, Any] | None]
+    run: Callable[[JobRun], Steps[Mapping[str, Any]]]
 
 
 @dataclass(slots=True)
@@ -102,10 +124,7 @@ class ExpiredPoints:
 
 
 def _run_batches(
-    engine: Engine,
-    organization_id: int,
-    work: Callable[[Connection, Organization, datetime], Batch | None],
-    stopping: Callable[[], bool],
+    engine: Engine, organization_id: int, work: Callable[[Connection, Organization, datetime], Batch | None]
 ) -> Iterator[Batch]:
     """Call `work` in one transaction after the other, with the organization and its time; yield each result.
 
@@ -116,124 +135,151 @@ def _run_batches(
         organization = find_and_hold_clock(db, organization_id)
         return None if organization is None else work(db, organization, organization.time_at(datetime.now(UTC)))
 
-    while not stopping() and (batch := transactions.run(engine, next_batch)) is not None:
+    while (batch := transactions.run(engine, next_batch)) is not None:
         yield batch
 
 
-def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> ExpiredPoints:
-    """Post the expiries of one organization, in several transactions."""
-    last_wallet_id, expired = 0, ExpiredPoints({}, {})
+def _expire_batches(engine: Engine, organization_id: int) -> Iterator[Expired]:
+    last_wallet_id = 0
 
     def expire(db: Connection, organization: Organization, now: datetime) -> Expired | None:
         return expire_next(db, organization, last_wallet_id, now)
 
-    for batch in _run_batches(engine, organization_id, expire, stopping):
+    for batch in _run_batches(engine, organization_id, expire):
         last_wallet_id = batch.last_wallet_id
+        yield batch
+
+
+def expire_points(engine: Engine, organization_id: int) -> ExpiredPoints:
+    """Post the expiries of one organization, in several transactions."""
+    expired = ExpiredPoints({}, {})
+    for batch in _expire_batches(engine, organization_id):
         for account_id, amount in batch.amounts.items():
             expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + amount
             expired.wallets[account_id] = expired.wallets.get(account_id, 0) + len(batch.wallets[account_id])
     return expired
 
 
-def evaluate_tiers(
-    engine: Engine, organization_id: int, everyone: bool = False, stopping: Callable[[], bool] = _never
-) -> tuple[int, int]:
-    """Evaluate the expired tiers of one organization, or with `everyone` all tiers, in several transactions.
-
-    Returns the number of members and the number of moves.
-    """
-    last_wallet_id, members, moves = 0, 0, 0
+def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = False) -> Iterator[tuple[int, int]]:
+    last_wallet_id = 0
 
     def evaluate(db: Connection, organization: Organization, now: datetime) -> Evaluated | None:
         return evaluate_next(db, organization, last_wallet_id, now, everyone=everyone)
 
-    for evaluated in _run_batches(engine, organization_id, evaluate, stopping):
+    for evaluated in _run_batches(engine, organization_id, evaluate):
         last_wallet_id = evaluated.last_wallet_id
-        members, moves = members + evaluated.members, moves + evaluated.moves
+        yield evaluated.members, evaluated.moves
+
+
+def evaluate_tiers(engine: Engine, organization_id: int, everyone: bool = False) -> tuple[int, int]:
+    """Evaluate the expired tiers of one organization, or with `everyone` all tiers, in several transactions.
+
+    Returns the number of members and the number of moves.
+    """
+    return _sum_columns(_evaluate_batches(engine, organization_id, everyone))
+
+
+def _sum_columns(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    members, moves = 0, 0
+    for member_count, move_count in counts:
+        members, moves = members + member_count, moves + move_count
     return members, moves
 
 
-def _expire(run: JobRun) -> Mapping[str, Any] | None:
-    expired = run.do_for(run.organization_ids, lambda i: expire_points(run.engine, i, run.stopping))
-    return None if run.stopping() else {"wallets": sum(sum(batch.wallets.values()) for batch in expired)}
+def _expire(run: JobRun) -> Steps[Mapping[str, Any]]:
+    def expire(organization_id: int) -> Iterator[int]:
+        for batch in _expire_batches(run.engine, organization_id):
+            yield sum(len(wallet_ids) for wallet_ids in batch.wallets.values())
+
+    counts = yield from run.do_for(expire)
+    return {"wallets": sum(counts)}
 
 
-def _evaluate(run: JobRun) -> Mapping[str, Any] | None:
-    counts = run.do_for(run.organization_ids, lambda i: evaluate_tiers(run.engine, i, stopping=run.stopping))
-    members, moves = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-    return None if run.stopping() else {"members": members, "moves": moves}
+def _evaluate(run: JobRun) -> Steps[Mapping[str, Any]]:
+    counts = yield from run.do_for(lambda organization_id: _evaluate_batches(run.engine, organization_id))
+    members, moves = _sum_columns(counts)
+    return {"members": members, "moves": moves}
 
 
-def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
+def report_expiring(engine: Engine, organization_id: int) -> Iterator[int]:
     """Report to the members of one organization which points will expire, in several transactions.
 
-    Returns the number of events.
+    Yields the number of events of each transaction.
     """
 
     def report(db: Connection, organization: Organization, now: datetime) -> int | None:
         return report_next(db, organizations.find_details(db, organization.organization_id), now)
 
-    return sum(_run_batches(engine, organization_id, report, stopping))
+    return _run_batches(engine, organization_id, report)
 
 
-def _report_expiring(run: JobRun) -> Mapping[str, Any] | None:
-    reported = run.do_for(run.organization_ids, lambda i: report_expiring(run.engine, i, run.stopping))
-    return None if run.stopping() else {"events": sum(reported)}
+def _report_expiring(run: JobRun) -> Steps[Mapping[str, Any]]:
+    reported = yield from run.do_for(lambda organization_id: report_expiring(run.engine, organization_id))
+    return {"events": sum(reported)}
 
 
-def _release(run: JobRun) -> Mapping[str, Any] | None:
+def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
     # The run continues after the event up to which the last run has released responses.
     days, up_to = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
     if not days:
         return {"answers": 0, "upTo": up_to}
     before = datetime.now(UTC) - timedelta(days=days)
-    released = release_answers(run.engine, run.real_time_ids, up_to, before, run.stopping)
-    return None if released is None else {"answers": released.answers, "upTo": released.up_to}
+    pages = yield from run.do_for(
+        lambda organization_id: release_answers(run.engine, organization_id, up_to, before), real_time_only=True
+    )
+    released = Released.of(up_to, pages)
+    return {"answers": released.answers, "upTo": released.up_to}
 
 
-def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
+def _remove_deliveries(run: JobRun) -> Steps[Mapping[str, Any]]:
     days = run.settings.deliveries_kept_days
-    ids = run.real_time_ids if days else ()
-    counts = run.do_for(ids, lambda i: remove_old_deliveries(run.engine, i, days, run.stopping))
-    return None if run.stopping() else {"deliveries": sum(counts)}
+    if not days:
+        return {"deliveries": 0}
+    counts = yield from run.do_for(
+        lambda organization_id: remove_old_deliveries(run.engine, organization_id, days), real_time_only=True
+    )
+    return {"deliveries": sum(counts)}
 
 
-def _expire_exports(run: JobRun) -> Mapping[str, Any] | None:
+def _expire_exports(run: JobRun) -> Steps[Mapping[str, Any]]:
     expired, last_count = 0, EXPORTS_AT_ONCE
-    while last_count == EXPORTS_AT_ONCE and not run.stopping():
+    while last_count == EXPORTS_AT_ONCE:
         last_count = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
         expired += last_count
-    return None if run.stopping() else {"exports": expired}
+        yield
+    return {"exports": expired}
 
 
-def _remove_uploads(run: JobRun) -> Mapping[str, Any] | None:
-    def fail_abandoned(organization_id: int) -> int:
+def _remove_uploads(run: JobRun) -> Steps[Mapping[str, Any]]:
+    def fail_abandoned(organization_id: int) -> Iterator[int]:
         def fail(db: Connection) -> int:
             now = datetime.now(UTC)
             return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
 
-        return transactions.run(run.engine, fail)
+        yield transactions.run(run.engine, fail)
 
-    failed = run.do_for(run.real_time_ids, fail_abandoned)
-    return None if run.stopping() else {"imports": sum(failed)}
+    counts = yield from run.do_for(fail_abandoned, real_time_only=True)
+    return {"imports": sum(counts)}
 
 
-def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
-    """Seal all unsealed entries of an organization's audit log, some of them in each seal. Returns their number."""
-    sealed, last_count = 0, ENTRIES_IN_A_SEAL
-
+def _seal_batches(engine: Engine, organization_id: int) -> Iterator[int]:
     def next_seal(db: Connection) -> int:
         return audit_log.seal(db, organization_id, datetime.now(UTC), ENTRIES_IN_A_SEAL)
 
-    while last_count == ENTRIES_IN_A_SEAL and not stopping():
+    last_count = ENTRIES_IN_A_SEAL
+    while last_count == ENTRIES_IN_A_SEAL:
         last_count = transactions.run(engine, next_seal)
-        sealed += last_count
-    return sealed
+        yield last_count
 
 
-def _seal(run: JobRun) -> Mapping[str, Any] | None:
-    sealed = run.do_for(run.organization_ids, lambda i: seal_audit_log(run.engine, i, run.stopping))
-    return None if run.stopping() else {"entries": sum(sealed)}
+def seal_audit_log(engine: Engine, organization_id: int) -> int:
+    """Seal all unsealed entries of an organization's audit log, some of them in each seal. Returns their number."""
+    return sum(_seal_batches(engine, organization_id))
+
+
+def _seal(run: JobRun) -> Steps[Mapping[str, Any]]:
+    sealed = yield from run.do_for(lambda organization_id: _seal_batches(run.engine, organization_id))
+    return {"entries": sum(sealed)}
 
 
 JOBS: Sequence[Job] = (
@@ -248,64 +294,90 @@ JOBS: Sequence[Job] = (
 )
 
 
-def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
-    """Run a job now, even if another process is running it, and store its summary; return the summary."""
-    job = next(job for job in JOBS if job.name == name)
-    transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
-    last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
-    result = _run(engine, settings, job, last_result, _never)
-    if result is None:
-        raise AssertionError("a run that is not stopped is complete")
-    return result
-
-
-def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS) -> bool:
-    """Run the job that has been due longest; False if none is due.
-
-    A failure is logged and stored; the job runs again when it is due the next time.
-    """
-    intervals = {job.name: timedelta(minutes=job.minutes(settings)) for job in jobs if job.minutes(settings)}
-    due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
-    if due is None:
-        return False
-    job = next(job for job in jobs if job.name == due.name)
-    try:
-        with tracing.span(f"job {job.name}", {}):
-            result = _run(engine, settings, job, due.last_result, stopping)
-    except Exception as error:
-        _log.exception("the job %s failed", job.name)
-        # `last_result` stays unchanged: the next run starts from the last complete one.
-        failure = {"finished_at": datetime.now(UTC), "last_error": type(error).__name__}
-        transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, **failure))
-        return True
-    if result is None:
-        # The run was stopped, so the job is due again at once.
-        transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, next_run_at=datetime.now(UTC)))
-    else:
-        _log.info("the job %s is done: %s", job.name, dict(result))
-    return True
-
-
 def add_jobs(engine: Engine, jobs: Sequence[Job] = JOBS) -> None:
     """Add the jobs that this installation has never run."""
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [j.name for j in jobs], datetime.now(UTC)))
 
 
-def _run(
-    engine: Engine,
-    settings: Settings,
-    job: Job,
-    last_result: Mapping[str, Any] | None,
-    stopping: Callable[[], bool],
-) -> Mapping[str, Any] | None:
-    """Run a job and store its summary; return the summary, None if the run was stopped."""
-    all_organizations = transactions.run(engine, organizations.find_all)
-    ids = [organization.organization_id for organization in all_organizations]
-    real_time_ids = [
-        organization.organization_id for organization in all_organizations if organization.clock_now is None
-    ]
-    result = job.run(JobRun(engine, settings, ids, real_time_ids, last_result or {}, stopping))
-    if result is not None:
-        values = {"finished_at": datetime.now(UTC), "last_result": result, "last_error": None}
-        transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, **values))
+def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
+    """Run a job now, even if another process is running it, and store its summary; return the summary."""
+    job = next(job for job in JOBS if job.name == name)
+    transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
+    last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
+    steps = _run(job, JobRun(engine, settings, last_result or {}))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Mapping[str, Any] = end.value
+            return result
+
+
+def _run(job: Job, run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Run a job, and store its summary; return the summary."""
+    result = yield from job.run(run)
+    _store(run.engine, job.name, finished_at=datetime.now(UTC), last_result=result, last_error=None)
+    _log.info("the job %s is done: %s", job.name, dict(result))
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenRun:
+    """A run of a claimed job that has not ended."""
+
+    name: str
+    run: JobRun
+    steps: Steps[Mapping[str, Any]]
+
+    def proceed(self, stopping: Callable[[], bool]) -> bool:
+        """Continue the run for some time; True if it has ended.
+
+        A failure is logged and stored; the job runs again when it is due the next time.
+        """
+        slice_end = time.monotonic() + _SLICE_SECONDS
+        try:
+            with tracing.span(f"job {self.name}", {}):
+                for _ in self.steps:
+                    if stopping() or time.monotonic() >= slice_end:
+                        return False
+        except Exception as error:
+            _log.exception("the job %s failed", self.name)
+            # `last_result` stays unchanged: the next run starts from the last complete one.
+            _store(self.run.engine, self.name, finished_at=datetime.now(UTC), last_error=type(error).__name__)
+        return True
+
+
+def run_due_jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS) -> bool:
+    """Run the jobs that are due, the one that has been due longest first; False if none is due.
+
+    A job with much work is interrupted for jobs that become due, and then continues where it was.
+    """
+    intervals = {job.name: timedelta(minutes=job.minutes(settings)) for job in jobs if job.minutes(settings)}
+    # The run that was interrupted last is at the end.
+    open_runs: dict[str, _OpenRun] = {}
+    has_run = False
+    try:
+        while not stopping():
+            due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
+            if due is None and not open_runs:
+                break
+            if due is None:
+                open_run = open_runs.pop(next(iter(open_runs)))
+            elif due.name in open_runs:
+                open_run = open_runs.pop(due.name)
+                open_run.run.is_due = True
+            else:
+                run = JobRun(engine, settings, due.last_result or {})
+                open_run = _OpenRun(due.name, run, _run(next(job for job in jobs if job.name == due.name), run))
+            if not open_run.proceed(stopping):
+                open_runs[open_run.name] = open_run
+            has_run = True
+    finally:
+        # The worker is to stop, so the interrupted jobs are due again at once.
+        for name in open_runs:
+            _store(engine, name, next_run_at=datetime.now(UTC))
+    return has_run
+
+
+def _store(engine: Engine, name: str, **values: Any) -> None:
+    transactions.run(engine, lambda db: periodic_jobs.store(db, name, **values))

@@ -66,7 +66,7 @@ class ExpiringPoints:
 
     def run_job(self):
         """Report what is due; returns the number of notices."""
-        return report_expiring(self.clock.organization.api.engine, self.clock.organization.id)
+        return sum(report_expiring(self.clock.organization.api.engine, self.clock.organization.id))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from handlers import tracing
 from handlers.http.tracing import Traced
-from handlers.server.jobs import JOBS, add_jobs, run_due_job
+from handlers.server.jobs import JOBS, add_jobs, run_due_jobs
 from handlers.settings import Settings
 from persistence import connections, transactions
 from tests.builders.api import Api, running_api
@@ -117,7 +117,7 @@ def test_the_work_of_a_worker_has_spans(api, settings, exporter):
     switched_off = [dataclasses.replace(job, minutes=lambda _: 0) for job in JOBS[1:]]
     job = dataclasses.replace(JOBS[0], name="expire-traced")
     add_jobs(api.engine, [job])
-    assert run_due_job(api.engine, settings, lambda: False, [job, *switched_off])
+    assert run_due_jobs(api.engine, settings, lambda: False, [job, *switched_off])
     assert "job expire-traced" in {span.name for span in spans(exporter)}
 
 

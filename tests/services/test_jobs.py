@@ -12,9 +12,10 @@ import sqlalchemy
 from sqlalchemy import text
 
 from handlers.server import jobs
-from handlers.server.jobs import Job, run_due_job
+from handlers.server.jobs import Job, run_due_jobs
 from handlers.server.worker import Worker
-from handlers.services.events.release_answers import release_answers
+from handlers.services.events.release_answers import Released, release_answers
+from handlers.services.ledger.expire import expire_next
 from tests.builders.tracking import Shop, event
 from tests.concurrency.together import together
 from tests.processes.fleet import wait_until
@@ -26,13 +27,29 @@ def shop(api):
 
 
 def job_of(run, minutes=60):
+    """A job of one step, with a name that no other test uses."""
+
+    def steps(context):
+        result = run(context)
+        yield
+        return result
+
+    return job_of_steps(steps, minutes)
+
+
+def job_of_steps(steps, minutes=60):
     """A job with a name that no other test uses."""
-    return Job(f"job-{uuid.uuid4()}", lambda settings: minutes, run)
+    return Job(f"job-{uuid.uuid4()}", lambda settings: minutes, steps)
 
 
 def row_of(engine, job):
     with engine.connect() as db:
         return db.execute(text("SELECT * FROM periodic_jobs WHERE name = :n"), {"n": job.name}).one()
+
+
+def make_due(engine, job):
+    with engine.begin() as db:
+        db.execute(text("UPDATE periodic_jobs SET next_run_at = now() WHERE name = :n"), {"n": job.name})
 
 
 def never():
@@ -49,15 +66,14 @@ def test_a_job_runs_once_per_interval_for_four_workers(api):
 
     job = job_of(run)
     jobs.add_jobs(api.engine, [job])
-    calls = [lambda: run_due_job(api.engine, api.settings, never, [job]) for _ in range(4)]
+    calls = [lambda: run_due_jobs(api.engine, api.settings, never, [job]) for _ in range(4)]
     assert sorted(together(calls)) == [False, False, False, True]
     assert runs == [{}]
     row = row_of(api.engine, job)
     assert row.last_result == {"run": 1}
     assert row.next_run_at - row.started_at == timedelta(minutes=60)
     assert row.finished_at >= row.started_at
-    with api.engine.begin() as db:
-        db.execute(text("UPDATE periodic_jobs SET next_run_at = now() WHERE name = :n"), {"n": job.name})
+    make_due(api.engine, job)
     assert calls[0]()
     assert runs == [{}, {"run": 1}]
 
@@ -70,14 +86,14 @@ def test_a_job_whose_next_run_is_more_than_two_intervals_away_runs_at_once(api):
         with api.engine.begin() as db:
             later = datetime.now(UTC) + timedelta(minutes=minutes)
             db.execute(text("UPDATE periodic_jobs SET next_run_at = :t WHERE name = :n"), {"t": later, "n": job.name})
-        assert run_due_job(api.engine, api.settings, never, [job]) is runs
-    assert run_due_job(api.engine, api.settings, never, [job]) is False
+        assert run_due_jobs(api.engine, api.settings, never, [job]) is runs
+    assert run_due_jobs(api.engine, api.settings, never, [job]) is False
 
 
 def test_a_job_with_an_interval_of_0_never_runs(api):
     job = job_of(lambda context: pytest.fail("it ran"), minutes=0)
     jobs.add_jobs(api.engine, [job])
-    assert not run_due_job(api.engine, api.settings, never, [job])
+    assert not run_due_jobs(api.engine, api.settings, never, [job])
 
 
 def test_a_failed_job_records_its_error_and_is_due_again_after_the_interval(api):
@@ -86,34 +102,117 @@ def test_a_failed_job_records_its_error_and_is_due_again_after_the_interval(api)
 
     job = job_of(run)
     jobs.add_jobs(api.engine, [job])
-    assert run_due_job(api.engine, api.settings, never, [job])
+    assert run_due_jobs(api.engine, api.settings, never, [job])
     row = row_of(api.engine, job)
     assert (row.last_result, row.last_error) == (None, "RuntimeError")
     assert row.next_run_at > datetime.now(UTC)
 
 
 def test_a_job_that_fails_for_one_organization_is_done_for_the_others(api, caplog):
+    first, failing, last = (api.organization().id for _ in range(3))
     done_ids = []
 
     def work(organization_id):
-        if organization_id == 2:
-            raise ValueError("poison")
-        done_ids.append(organization_id)
+        for batch in range(2):
+            if (organization_id, batch) == (failing, 1):
+                raise ValueError("poison")
+            done_ids.append(organization_id)
+            yield batch
 
-    job = job_of(lambda context: context.do_for([1, 2, 3], work))
+    job = job_of_steps(lambda context: context.do_for(work))
     jobs.add_jobs(api.engine, [job])
-    assert run_due_job(api.engine, api.settings, never, [job])
-    assert done_ids == [1, 3]
-    assert "a job failed for the organization 2" in caplog.text
+    assert run_due_jobs(api.engine, api.settings, never, [job])
+    assert [done_ids.count(organization_id) for organization_id in (first, failing, last)] == [2, 1, 2]
+    assert f"a job failed for the organization {failing}" in caplog.text
     assert row_of(api.engine, job).last_error == "PartlyFailed"
 
 
-def test_a_job_that_was_stopped_is_due_at_once(api):
-    # A job that was stopped has no summary.
-    job = job_of(lambda context: None)
+def test_points_of_two_organizations_expire_in_turns(api, monkeypatch):
+    large, small = (Shop(api.organization()) for _ in range(2))
+    for shop, members in ((large, 4), (small, 1)):
+        for _ in range(members):
+            shop.give(shop.member(), 10)
+        with api.engine.begin() as db:
+            expire = text("UPDATE ledger_lots SET expires_at = now() WHERE organization_id = :id")
+            db.execute(expire, {"id": shop.organization.id})
+    names = {large.organization.id: "large", small.organization.id: "small"}
+    batches = []
+
+    def expire_one(db, organization, after, now):
+        batch = expire_next(db, organization, after, now, limit=1)
+        if batch is not None and organization.organization_id in names:
+            batches.append(names[organization.organization_id])
+        return batch
+
+    monkeypatch.setattr(jobs, "expire_next", expire_one)
+    assert jobs.run_job(api.engine, api.settings, "expire")["wallets"] >= 5
+    assert batches == ["large", "small", "large", "large", "large"]
+    for shop, expired in ((large, 40), (small, 10)):
+        assert shop.rows("ledger_lots", "sum(remaining), sum(expired)") == [(0, expired)]
+
+
+def test_a_due_job_runs_while_another_has_work_without_end(api, monkeypatch):
+    monkeypatch.setattr(jobs, "_SLICE_SECONDS", 0)
+    steps, summaries = [], []
+
+    def work_without_end(context):
+        while True:
+            steps.append(len(summaries))
+            if len(steps) == 3:
+                make_due(api.engine, short)
+            yield
+
+    def run(context):
+        summaries.append("done")
+        return {}
+
+    endless, short = job_of_steps(work_without_end), job_of(run)
+    # The endless job is due first.
+    for job in (endless, short):
+        jobs.add_jobs(api.engine, [job])
+    assert run_due_jobs(api.engine, api.settings, lambda: len(steps) == 6, [endless, short])
+    # The short job ran after the first step and again after the third one, and the endless one continued.
+    assert steps == [0, 1, 1, 2, 2, 2]
+    assert row_of(api.engine, short).last_result == {}
+    assert row_of(api.engine, endless).last_result is None
+
+
+def test_an_organization_gets_new_work_done_while_another_has_work_without_end(api, monkeypatch):
+    monkeypatch.setattr(jobs, "_SLICE_SECONDS", 0)
+    large, small = (api.organization().id for _ in range(2))
+    done_ids = []
+
+    def work(organization_id):
+        while organization_id == large:
+            done_ids.append(large)
+            if done_ids.count(large) == 3:
+                make_due(api.engine, job)
+            yield
+        if organization_id == small:
+            done_ids.append(small)
+            yield
+
+    job = job_of_steps(lambda context: context.do_for(work))
     jobs.add_jobs(api.engine, [job])
-    assert run_due_job(api.engine, api.settings, never, [job])
-    assert row_of(api.engine, job).next_run_at <= datetime.now(UTC)
+    assert run_due_jobs(api.engine, api.settings, lambda: done_ids.count(large) == 6, [job])
+    # All organizations are asked for work again when the job is due again, after the third batch.
+    assert done_ids == [large, small, large, large, large, small, large, large]
+
+
+def test_an_interrupted_job_is_due_at_once_when_the_worker_stops(api):
+    steps = []
+
+    def run(context):
+        while True:
+            steps.append(1)
+            yield
+
+    job = job_of_steps(run)
+    jobs.add_jobs(api.engine, [job])
+    assert run_due_jobs(api.engine, api.settings, lambda: len(steps) == 2, [job])
+    row = row_of(api.engine, job)
+    assert row.next_run_at <= datetime.now(UTC)
+    assert (row.finished_at, row.last_result) == (None, None)
 
 
 def test_every_job_runs_without_an_error(api, shop):
@@ -138,7 +237,7 @@ class TestReleasingAnswers:
     def release(self, shop, after=0):
         """Remove the responses of events that are older than 400 days and have ids above `after`."""
         before = datetime.now(UTC) - timedelta(days=400)
-        return release_answers(shop.organization.api.engine, [shop.organization.id], after, before, never)
+        return Released.of(after, [*release_answers(shop.organization.api.engine, shop.organization.id, after, before)])
 
     def test_the_result_of_an_old_event_is_removed_and_its_event_and_key_stay(self, shop):
         member = shop.member()
@@ -178,11 +277,6 @@ class TestReleasingAnswers:
         second = self.release(shop, first.up_to)
         assert second.answers == 2
         assert self.release(shop, second.up_to).answers == 0
-
-    def test_a_release_ends_without_a_result_when_it_is_stopped(self, shop):
-        self.track_old(shop, shop.member(), 500)
-        before = datetime.now(UTC)
-        assert release_answers(shop.organization.api.engine, [shop.organization.id], 0, before, lambda: True) is None
 
     def test_no_result_is_removed_if_results_are_kept_for_ever(self, api):
         settings = replace(api.settings, answers_kept_days=0)

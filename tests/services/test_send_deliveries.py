@@ -459,15 +459,13 @@ class TestRemoval:
                     text("UPDATE trigger_deliveries SET status = :s, created_at = :t WHERE trigger_delivery_id = :i"),
                     {"s": status_, "t": old if index < 3 else datetime.now(UTC), "i": ids[index]},
                 )
-        # Stopped before the first batch.
-        assert remove_old_deliveries(engine, organization_id, 30, lambda: True) == 0
-        assert remove_old_deliveries(engine, organization_id, 30) == 2
+        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 2
         remaining_ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         assert remaining_ids == ids[2:]
         body = trigger_body(key=trigger["triggerKey"], url=there.url, active=False)
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
-        assert remove_old_deliveries(engine, organization_id, 30) == 1
-        assert remove_old_deliveries(engine, organization_id, 30) == 0
+        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 1
+        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 0
         assert len(deliveries(shop.administration, trigger)) == 3
 
     def test_any_number_of_old_deliveries_is_removed_in_batches(self, shop, there, monkeypatch):
@@ -484,7 +482,7 @@ class TestRemoval:
                 {"id": organization_id},
             )
         queue(shop, 5)
-        assert remove_old_deliveries(engine, organization_id, 30) == 15
+        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 15
         assert shop.rows("trigger_deliveries", "count(*)") == [(5,)]
 
 

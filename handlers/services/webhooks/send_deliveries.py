@@ -6,7 +6,7 @@ transaction. If a sender dies in between, its deliveries are sent again after th
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -195,19 +195,15 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping
     }
 
 
-def remove_old_deliveries(
-    engine: Engine, organization_id: int, days: int, stopping: Callable[[], bool] = _never
-) -> int:
-    """Remove the deliveries of one organization older than `days`, in several transactions. Returns their number."""
-    before, after, count = datetime.now(UTC) - timedelta(days=days), 0, 0
+def remove_old_deliveries(engine: Engine, organization_id: int, days: int) -> Iterator[int]:
+    """Remove the deliveries of one organization older than `days`; yield their number in each transaction."""
+    before, after = datetime.now(UTC) - timedelta(days=days), 0
 
     def next_batch(db: Connection) -> tuple[int | None, int]:
         return triggers.remove_old(db, organization_id, after, before, _REMOVED_AT_ONCE)
 
-    while not stopping():
-        last_id, removed_count = transactions.run(engine, next_batch)
-        count += removed_count
-        if last_id is None:
-            break
+    last_id: int | None = after
+    while last_id is not None:
         after = last_id
-    return count
+        last_id, removed_count = transactions.run(engine, next_batch)
+        yield removed_count
