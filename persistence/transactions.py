@@ -173,20 +173,16 @@ class TransactionDeadline:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._expired = False
+        # True once the time is over.
+        self.expired = False
         # The connection that is being watched.
         self._connection: Any = None
         self._joint: JointDeadline | None = None
 
-    @property
-    def expired(self) -> bool:
-        """True once the time is over."""
-        return self._expired
-
     def expire(self) -> None:
         """End the statement that runs now, and refuse to begin or commit another transaction. Does not block."""
         with self._lock:
-            self._expired = True
+            self.expired = True
             if self._connection is not None:
                 self._connection.is_overdue = True
                 _cut(self._connection)
@@ -198,11 +194,6 @@ class TransactionDeadline:
         """Be a part of a joint deadline from now on; with None, be a part of no joint deadline any more."""
         with self._lock:
             self._joint = joint
-
-    def check(self) -> None:
-        """Raise TransactionDeadlineExceeded if the time is over."""
-        if self._expired:
-            raise TransactionDeadlineExceeded
 
     @contextmanager
     def of_thread(self) -> Iterator[None]:
@@ -221,20 +212,21 @@ class TransactionDeadline:
         """
         connection = db.connection.dbapi_connection
         with self._lock:
-            self.check()
+            if self.expired:
+                raise TransactionDeadlineExceeded
             outer, self._connection = self._connection, connection
         try:
             yield
         except DBAPIError as error:
-            if self._expired:
+            if self.expired:
                 raise TransactionDeadlineExceeded from error
             raise
         finally:
             with self._lock:
                 self._connection = outer
-            if self._expired:
+            if self.expired:
                 db.invalidate()
-        if self._expired:
+        if self.expired:
             raise TransactionDeadlineExceeded
 
 
@@ -287,8 +279,8 @@ def within_deadline(db: Connection) -> AbstractContextManager[None]:
 def check_deadline() -> None:
     """Raise TransactionDeadlineExceeded if the time of the running thread is over."""
     deadline = deadline_of_thread.get()
-    if deadline is not None:
-        deadline.check()
+    if deadline is not None and deadline.expired:
+        raise TransactionDeadlineExceeded
 
 
 @contextmanager
