@@ -125,6 +125,12 @@ def _setting(
     return field(default=default, repr=not secret, metadata=metadata)
 
 
+def _optional(
+    parse: Callable[[str], str], meaning: str, *, documented_default: str = "none", secret: bool = False
+) -> Any:
+    return _setting(parse, "", meaning, documented_default=documented_default, secret=secret)
+
+
 def _minutes(default: int, job: str) -> Any:
     return _setting(_whole(0, 525_600), default, f"Minutes between two runs of {job}; 0 switches it off.")
 
@@ -133,19 +139,16 @@ def _minutes(default: int, job: str) -> Any:
 class Settings:
     """All settings; a field `x` is the environment variable `LOYALTY_X`."""
 
-    database_url: str = _setting(
+    database_url: str = _optional(
         _database_url,
-        "",
         "URL of the PostgreSQL database, version 15 or later; without it the server runs a PostgreSQL of its own.",
         documented_default="embedded",
         secret=True,
     )
-    read_database_url: str = _setting(
+    read_database_url: str = _optional(
         _database_url,
-        "",
         "URL of a read replica, which serves lists, reports and searches; while it is unavailable or behind, the "
         "database itself serves them.",
-        documented_default="none",
         secret=True,
     )
     home: Path = _setting(  # noqa: RUF009  (a field with the immutable default `_HOME`, not a shared value)
@@ -153,20 +156,17 @@ class Settings:
     )
     host: str = _setting(_host, "127.0.0.1", "Address to listen on; `0.0.0.0` means all addresses of the machine.")
     port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
-    management_bind: str = _setting(
+    management_bind: str = _optional(
         _bind,
-        "",
         "Second address, `HOST:PORT`, that serves `/metrics`, the OpenAPI documents and the documentation in place of "
         "the main one.",
-        documented_default="none",
     )
     workers: int = _setting(_whole(1, 256), 2, "Number of server processes; about one for each core.")
     threads: int = _setting(
         _whole(1, 64), 4, "Calls that a server process handles at once, each with a database connection of its own."
     )
-    base_url: str = _setting(
+    base_url: str = _optional(
         _base_url,
-        "",
         "URL under which clients reach the API, with its `/v2`; set it if a proxy is in front of the server.",
         documented_default="`http://HOST:PORT/v2`",
     )
@@ -203,12 +203,10 @@ class Settings:
     wrong_secrets_per_address: str = _setting(
         _rate, "60/minute", "Maximum rate of wrong secrets from one address, for all clients."
     )
-    trusted_proxies: str = _setting(
+    trusted_proxies: str = _optional(
         _networks,
-        "",
         "Addresses or networks of your proxies, separated by commas, whose `X-Forwarded-For` is believed; without "
         "it all clients of a proxy count as one address.",
-        documented_default="none",
     )
     evaluation_ms: int = _setting(
         _whole(10, 60_000),
@@ -232,21 +230,14 @@ class Settings:
     )
     token_issuer: str = _setting(str, "loyalty-server", "Issuer (`iss`) of the access tokens that the server makes.")
     token_audience: str = _setting(str, "loyalty-server", "Audience (`aud`) of the access tokens that it accepts.")
-    external_issuer: str = _setting(
-        str,
-        "",
-        "Issuer (`iss`) of another token service, whose tokens the server also accepts.",
-        documented_default="none",
+    external_issuer: str = _optional(
+        str, "Issuer (`iss`) of another token service, whose tokens the server also accepts."
     )
-    external_jwks_url: str = _setting(
-        _http_url,
-        "",
-        "URL of the public keys (JWK set) of that token service; needed with the issuer.",
-        documented_default="none",
+    external_jwks_url: str = _optional(
+        _http_url, "URL of the public keys (JWK set) of that token service; needed with the issuer."
     )
-    external_audience: str = _setting(
+    external_audience: str = _optional(
         str,
-        "",
         "Audience (`aud`) that the tokens of that service must have.",
         documented_default="`LOYALTY_TOKEN_AUDIENCE`",
     )
@@ -334,12 +325,10 @@ class Settings:
         _whole(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
     )
     seal_audit_log_minutes: int = _minutes(10, "the job that seals new entries of the audit log")
-    tracing_url: str = _setting(
+    tracing_url: str = _optional(
         _http_url,
-        "",
         "URL of an OpenTelemetry collector that gets traces by OTLP over HTTP, such as "
         "`http://127.0.0.1:4318/v1/traces`; needs the extra `tracing`.",
-        documented_default="none",
     )
     validate_responses: bool = _setting(
         _switch,
