@@ -92,6 +92,7 @@ class ExportJob:
     rows: int
     bytes: int
     last_id: int | None
+    error: str | None
     created_at: datetime
     updated_at: datetime
     started_at: datetime | None

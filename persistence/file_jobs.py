@@ -46,7 +46,7 @@ class FileJobs(Records[Kind]):
         for table in self._content:
             db.execute(delete(table).where(*(table.c[name] == value for name, value in address.items())))
 
-    def end(self, db: Connection, job: Kind, status: str, now: datetime) -> Kind:
-        """End a locked job that was cancelled or has failed, and remove its content."""
+    def end(self, db: Connection, job: Kind, status: str, now: datetime, error: str | None = None) -> Kind:
+        """End a locked job that was cancelled or has failed, and remove its content; `error` is why it failed."""
         self.remove_content(db, job)
-        return self.store(db, job, {"status": status, "finished_at": now}, now)
+        return self.store(db, job, {"status": status, "error": error, "finished_at": now}, now)

@@ -691,7 +691,10 @@ def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, capl
     with monkeypatch.context() as patched:
         patched.setitem(write.ROWS, "members", failing_rows)
         jobs.write()
-    assert jobs.get(path)["status"] == "failed"
+    assert (jobs.get(path)["status"], jobs.get(path)["error"]) == (
+        "failed",
+        "The server had an unexpected error, which is in its log.",
+    )
     assert "failed" in caplog.text
     jobs.part(path, expect=409)
     assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "failed"

@@ -70,11 +70,11 @@ class ExportWriter:
             try:
                 self._write(job)
             except Exception as error:
-                self._close(job)
                 if is_unavailable(error):
+                    self._close(job)
                     raise
                 _log.exception("the export %s failed", job.export_id)
-                self._run_if_mine(job, lambda db, current: EXPORTS.end(db, current, FAILED, datetime.now(UTC)))
+                self._fail(job, "The server had an unexpected error, which is in its log.")
         if self._stopping():
             self._return_to_queue()
             return False
@@ -126,6 +126,11 @@ class ExportWriter:
         open_export = self._open_exports.pop(_address(job), None)
         if open_export is not None:
             open_export.db.close()
+
+    def _fail(self, job: ExportJob, reason: str) -> None:
+        """Mark an export as failed, and remove its rows."""
+        self._close(job)
+        self._run_if_mine(job, lambda db, current: EXPORTS.end(db, current, FAILED, datetime.now(UTC), reason))
 
     def _return_to_queue(self) -> None:
         """Let another worker write the open exports."""
