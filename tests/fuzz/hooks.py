@@ -165,12 +165,19 @@ def _done_export() -> int:
     call = Client(urlsplit(os.environ["FUZZ_URL"]).port or 0, WORLD.token)
     home = f"/organizations/{WORLD.ids['organizationId']}/exports"
     if not _done_exports or call("GET", f"{home}/{_done_exports[-1]}")["export"]["status"] != "done":
+        # The number of waiting exports is limited.
+        _wait_until(lambda: not call("GET", f"{home}?status=queued")["totalCount"])
         _done_exports.append(call("POST", home, {"kind": "members"})["export"]["exportId"])
+    _wait_until(lambda: call("GET", f"{home}/{_done_exports[-1]}")["export"]["status"] == "done")
+    return _done_exports[-1]
+
+
+def _wait_until(is_true: Callable[[], bool]) -> None:
+    """Wait half a minute at most."""
     for _ in range(300):
-        if call("GET", f"{home}/{_done_exports[-1]}")["export"]["status"] == "done":
+        if is_true():
             break
         time.sleep(0.1)
-    return _done_exports[-1]
 
 
 def _use_few_days(query: dict[str, Any]) -> None:
