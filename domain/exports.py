@@ -69,6 +69,8 @@ QUEUED, RUNNING, DONE, FAILED, CANCELLED, EXPIRED = "queued", "running", "done",
 ROWS_KEPT_FOR = timedelta(days=7)
 # A worker that has added nothing to its export for this time is considered dead.
 ABANDONED_AFTER = timedelta(minutes=2)
+MAX_UNFINISHED_EXPORTS = 20
+"""How many exports of an organization may be queued or running; enough for one of each kind at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,14 @@ class ExportJob:
 
 class ExportState(Conflict, title="The state of the export does not allow it"):
     """The state of the export does not allow the request."""
+
+
+class ExportLimit(Conflict, title="The organization has reached a limit of exports"):
+    """The organization has too many unfinished exports, or its exports have stored too many bytes."""
+
+
+class ExportTooLarge(Exception):
+    """The rows of an export would exceed the bytes that the exports of its organization may store."""
 
 
 class UnknownExportPart(NotFound, title="The part does not exist"):

@@ -312,6 +312,11 @@ class Settings:
         80,
         "Percentage of its time that a worker spends on imports while there are any; the rest is for live traffic.",
     )
+    export_stored_bytes: int = _setting(
+        _whole(1024, 1024**5),
+        10 * 1024**3,
+        "Maximum bytes of the stored rows of all exports of one organization; further exports are refused.",
+    )
     expire_minutes: int = _minutes(60, "the job that does the work of `loyalty expire`")
     evaluate_tiers_minutes: int = _minutes(60, "the job that does the work of `loyalty evaluate-tiers`")
     release_answers_minutes: int = _minutes(1440, "the job that does the work of `loyalty release-answers`")

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, func, select, text
 
 from domain.exports import ABANDONED_AFTER, DONE, EXPIRED, QUEUED, ROWS_KEPT_FOR, RUNNING, ExportJob
 from persistence import organizations
@@ -46,6 +46,22 @@ WITH old AS (
 )
 SELECT count(*) FROM old
 """
+
+
+def count_unfinished(db: Connection, organization_id: int) -> int:
+    """Return how many exports are queued or running."""
+    statement = select(func.count()).where(
+        exports.c.organization_id == organization_id, exports.c.status.in_((QUEUED, RUNNING))
+    )
+    return int(db.execute(statement).scalar_one())
+
+
+def stored_bytes(db: Connection, organization_id: int) -> int:
+    """Return the size of the rows of the exports that are done or have not ended."""
+    statement = select(func.coalesce(func.sum(exports.c.bytes), 0)).where(
+        exports.c.organization_id == organization_id, exports.c.status.in_((QUEUED, RUNNING, DONE))
+    )
+    return int(db.execute(statement).scalar_one())
 
 
 def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -> ExportJob | None:

@@ -61,7 +61,7 @@ def test_every_setting_is_read_from_its_variable(setting):
     }
     kinds = {bool: "true", int: "17"}
     value = samples.get(setting.name, kinds.get(type(setting.default), "value"))
-    if setting.name in ("max_body_bytes", "import_unpacked_bytes", "import_stored_bytes"):
+    if setting.name in ("max_body_bytes", "import_unpacked_bytes", "import_stored_bytes", "export_stored_bytes"):
         value = "2048"
     environ = {variable(setting): value}
     if setting.name.startswith("external_"):

@@ -144,7 +144,7 @@ _LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[
     ("jobs", _JOBS_SECONDS, _jobs),
     ("reports", _REPORTS_SECONDS, lambda engine, *_: lambda: transactions.run(engine, move_changes) >= CHANGES_AT_ONCE),
     ("imports", _LONG_WORK_SECONDS, lambda engine, settings, _: Importer(engine, settings).step),
-    ("exports", _LONG_WORK_SECONDS, lambda engine, _, stopping: ExportWriter(engine, stopping).step),
+    ("exports", _LONG_WORK_SECONDS, lambda *context: ExportWriter(*context).step),
     ("clocks", _LONG_WORK_SECONDS, lambda *context: lambda: advance_clocks(*context)),
     ("extensions", _LONG_WORK_SECONDS, lambda engine, *_: lambda: extend_running(engine)),
 )

@@ -5,19 +5,28 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
 
-from domain.exports import ABANDONED_AFTER, FILTERS, FILTERS_OF_KIND, ROLE_OF_KIND, ROWS_KEPT_FOR
+from domain.exports import (
+    ABANDONED_AFTER,
+    FILTERS,
+    FILTERS_OF_KIND,
+    MAX_UNFINISHED_EXPORTS,
+    ROLE_OF_KIND,
+    ROWS_KEPT_FOR,
+)
+from handlers.services.exports import manage, write
 from handlers.services.exports import rows as export_rows
-from handlers.services.exports import write
 from handlers.services.exports.rows import ROWS, csv_header, csv_row
 from handlers.services.exports.write import ExportWriter
 from persistence import exports, organizations, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
+from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.exports import exported
@@ -166,7 +175,7 @@ def test_texts_with_any_line_break_can_be_exported(organization):
     organization.member("ana", profile={"name": name})
     export = organization.administration.post("/exports", {"kind": "members"})["export"]
     path = f"/exports/{export['exportId']}"
-    writer = ExportWriter(organization.api.engine, stopping=lambda: False)
+    writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: False)
     while writer.step():
         pass
     assert organization.administration.get(f"{path}/parts/1")["results"][0]["name"] == name
@@ -417,7 +426,7 @@ class Jobs:
     def __init__(self, organization):
         self.organization = organization
         self.administration = organization.administration
-        self.writer = ExportWriter(organization.api.engine, stopping=lambda: False)
+        self.writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: False)
 
     def begin(self, kind="members", **options):
         """Create an export that waits for the writer; return its path."""
@@ -593,7 +602,7 @@ def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, m
 def test_the_export_of_an_organization_does_not_wait_for_all_exports_of_another_one(
     jobs, organization, other_organization
 ):
-    writer = ExportWriter(organization.api.engine, stopping=lambda: False)
+    writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: False)
     while writer.step():
         pass
     busy, idle = [jobs.begin() for _ in range(3)], Jobs(other_organization).begin()
@@ -654,7 +663,7 @@ def test_a_stopping_worker_returns_its_exports_to_the_queue(jobs, organization, 
     for name in ("ana", "ben"):
         organization.member(name)
     path, is_stopping = jobs.begin(), False
-    writer = ExportWriter(organization.api.engine, stopping=lambda: is_stopping)
+    writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: is_stopping)
     while jobs.get(path)["status"] == "queued":
         assert writer.step()
     assert jobs.get(path)["status"] == "running"
@@ -698,6 +707,98 @@ def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, capl
     assert "failed" in caplog.text
     jobs.part(path, expect=409)
     assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "failed"
+
+
+def test_an_organization_has_a_maximum_of_unfinished_exports(jobs, organization, api, monkeypatch):
+    assert len(ROLE_OF_KIND) <= MAX_UNFINISHED_EXPORTS == manage.MAX_UNFINISHED_EXPORTS
+    monkeypatch.setattr(manage, "MAX_UNFINISHED_EXPORTS", 3)
+    organization.member("ana")
+    first, second, _ = (jobs.begin() for _ in range(3))
+    problem = jobs.administration.post("/exports", {"kind": "members"}, expect=409)
+    assert problem["type"] == "/problems/export-limit"
+    assert problem["detail"] == (
+        "3 exports of the organization are queued or running, the maximum. Wait until one is done, or cancel one by"
+        " cancelExport."
+    )
+    assert jobs.administration.get("/exports")["totalCount"] == 3
+    # The limit is for each organization.
+    Jobs(api.organization()).begin()
+    # A running export counts, too.
+    engine, now, export_id = organization.api.engine, datetime.now(UTC), jobs.get(first)["exportId"]
+    running_export = transactions.run(engine, lambda db: exports.claim(db, organization.id, export_id, now))
+    assert jobs.get(first)["status"] == "running"
+    jobs.administration.post("/exports", {"kind": "members"}, expect=409)
+    # Each export that ends, by a request or when it is done, allows another one.
+    jobs.administration.post(f"{second}/cancel", expect=200)
+    jobs.begin()
+    jobs.administration.post("/exports", {"kind": "members"}, expect=409)
+    finish = {"status": "done", "finished_at": now}
+    transactions.run(engine, lambda db: EXPORTS.store(db, running_export, finish, now))
+    jobs.begin()
+    jobs.administration.post("/exports", {"kind": "members"}, expect=409)
+    jobs.write()
+    assert [jobs.get(jobs.begin())["status"] for _ in range(3)] == ["queued"] * 3
+
+
+@pytest.fixture
+def size_of_rows(jobs, organization):
+    """The bytes of an export of the members, who are two."""
+    for name in ("ana", "ben"):
+        organization.member(name)
+    path, export = jobs.run()
+    jobs.administration.post(f"{path}/cancel", expect=200)
+    return export["bytes"]
+
+
+def limited_jobs(api, organization):
+    """The exports of an organization by an API whose settings limit their bytes."""
+    return Jobs(replace(organization, api=api))
+
+
+def test_the_rows_of_all_exports_of_an_organization_have_a_maximum(settings, organization, size_of_rows):
+    with running_api(replace(settings, export_stored_bytes=2 * size_of_rows)) as api:
+        jobs, others = limited_jobs(api, organization), Jobs(api.organization())
+        (first, export), (second, _) = jobs.run(), jobs.run()
+        assert (export["status"], export["bytes"], export["error"]) == ("done", size_of_rows, None)
+        problem = jobs.administration.post("/exports", {"kind": "badges"}, expect=409)
+        assert problem["type"] == "/problems/export-limit"
+        assert problem["detail"] == (
+            f"The rows of the organization's exports have {2 * size_of_rows} bytes; the organization may have"
+            f" {2 * size_of_rows}. Remove the rows of an export by cancelExport, or wait: they are removed 7 days after"
+            " the export was done."
+        )
+        assert others.run()[1]["status"] == "done"
+        jobs.administration.post(f"{first}/cancel", expect=200)
+        assert jobs.run()[1]["status"] == "done"
+        jobs.administration.post("/exports", {"kind": "badges"}, expect=409)
+        # The rows of the others count until they expire.
+        later = datetime.now(UTC) + ROWS_KEPT_FOR
+        while transactions.run(api.engine, lambda db: exports.expire(db, later, 10)):
+            pass
+        assert jobs.get(second)["status"] == "expired"
+        assert jobs.run()[1]["status"] == "done"
+
+
+def test_an_export_fails_when_its_rows_would_exceed_the_maximum(settings, organization, size_of_rows, monkeypatch):
+    monkeypatch.setattr(write, "ROWS_IN_PART", 1)
+    limit = 2 * size_of_rows - 1
+    with running_api(replace(settings, export_stored_bytes=limit)) as api:
+        jobs, shop = limited_jobs(api, organization), Shop(organization)
+        first, _ = jobs.run()
+        path, export = jobs.run()
+        # Its first part fits, its second does not.
+        assert (export["status"], export["parts"], export["rows"]) == ("failed", 1, 1)
+        assert export["error"] == (
+            f"The rows of the organization's exports would have more than {limit} bytes, the maximum. Remove the rows"
+            " of other exports by cancelExport, or select fewer rows by filters."
+        )
+        first_id = jobs.get(first)["exportId"]
+        parts = shop.rows("export_parts", "export_id, part_number", order="part_number")
+        assert [tuple(row) for row in parts] == [(first_id, 1), (first_id, 2)]
+        assert jobs.part(path, expect=409).json["detail"] == "The export is failed."
+        # The rows of the failed export do not count any more.
+        jobs.administration.post(f"{first}/cancel", expect=200)
+        assert jobs.run()[1]["status"] == "done"
 
 
 @pytest.mark.parametrize("kind", ["badges", "audience-members"])

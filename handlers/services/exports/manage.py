@@ -11,10 +11,13 @@ from domain.exports import (
     EXPIRED,
     FAILED,
     FILTERS_OF_KIND,
+    MAX_UNFINISHED_EXPORTS,
     QUEUED,
     ROLE_OF_KIND,
+    ROWS_KEPT_FOR,
     RUNNING,
     ExportJob,
+    ExportLimit,
     ExportState,
     UnknownExportPart,
 )
@@ -23,6 +26,7 @@ from handlers.call import Call
 from handlers.messages.base import Shape, values_of
 from handlers.services import references
 from handlers.services.file_jobs import refuse_without_role
+from persistence import exports
 from persistence.exports import EXPORTS
 
 
@@ -65,7 +69,8 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
     """Begin an export, which the worker writes.
 
     Raises Forbidden for a caller who may not read the exported records, InvalidRequest for filters that the kind does
-    not have, and the refusal of a filter that names a record that does not exist.
+    not have, ExportLimit if the organization has too many exports, and the refusal of a filter that names a record that
+    does not exist.
     """
     refuse_without_role(call, "export", properties.kind, ROLE_OF_KIND)
     filters = filters_on_wire(properties.filters)
@@ -76,8 +81,29 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
         ledger_account=properties.filters.ledger_account_id,
         coupon_book=properties.filters.coupon_book_id,
     )
+    _refuse_too_much(call)
     values = {**values_of(properties), "filters": filters, "status": QUEUED}
     return EXPORTS.add(call.db, call.organization.organization_id, values, call.now)
+
+
+def _refuse_too_much(call: Call) -> None:
+    """Refuse an export if too many of the organization are unfinished, or their stored rows have reached their limit.
+
+    Concurrent calls do not see each other's exports, so that the number can be exceeded by the calls that run at once.
+    """
+    organization_id = call.organization.organization_id
+    if exports.count_unfinished(call.db, organization_id) >= MAX_UNFINISHED_EXPORTS:
+        raise ExportLimit(
+            f"{MAX_UNFINISHED_EXPORTS} exports of the organization are queued or running, the maximum. Wait until one"
+            " is done, or cancel one by cancelExport."
+        )
+    limit, total = call.settings.export_stored_bytes, exports.stored_bytes(call.db, organization_id)
+    if total >= limit:
+        raise ExportLimit(
+            f"The rows of the organization's exports have {total} bytes; the organization may have {limit}. Remove the"
+            f" rows of an export by cancelExport, or wait: they are removed {ROWS_KEPT_FOR.days} days after the export"
+            " was done."
+        )
 
 
 def filters_on_wire(filters: ExportFilters) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine
 
-from domain.exports import ABANDONED_AFTER, DONE, FAILED, QUEUED, RUNNING, ExportJob
+from domain.exports import ABANDONED_AFTER, DONE, FAILED, QUEUED, RUNNING, ExportJob, ExportTooLarge
 from handlers.services.exports.rows import ROWS, ExportedRow, json_line
 from handlers.services.turns import Address, Turns
+from handlers.settings import Settings
 from persistence import exported_rows, exports, organizations, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
@@ -54,8 +55,9 @@ class _OpenExport:
 class ExportWriter:
     """Writes exports, at most one of each organization at once; `stopping` returns True once the worker is to end."""
 
-    def __init__(self, engine: Engine, stopping: Callable[[], bool]) -> None:
+    def __init__(self, engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> None:
         self._engine = engine
+        self._settings = settings
         self._stopping = stopping
         self._turns = Turns()
         self._open_exports: dict[Address, _OpenExport] = {}
@@ -69,6 +71,9 @@ class ExportWriter:
         if job is not None:
             try:
                 self._write(job)
+            except ExportTooLarge as error:
+                _log.info("the export %s failed: %s", job.export_id, error)
+                self._fail(job, str(error))
             except Exception as error:
                 if is_unavailable(error):
                     self._close(job)
@@ -142,10 +147,20 @@ class ExportWriter:
             )
 
     def _add_part(self, job: ExportJob, part: _Part) -> bool:
-        """Store a part; False, without storing it, if another attempt has begun or the export was cancelled."""
+        """Store a part; False, without storing it, if another attempt has begun or the export was cancelled.
+
+        Raises ExportTooLarge, without storing it, if the exports of the organization would exceed their bytes.
+        """
+        limit = self._settings.export_stored_bytes
 
         def add(db: Connection) -> bool:
-            return exports.add_part(db, job, part.content, part.rows, part.last_id, datetime.now(UTC))
+            is_added = exports.add_part(db, job, part.content, part.rows, part.last_id, datetime.now(UTC))
+            if is_added and exports.stored_bytes(db, job.organization_id) > limit:
+                raise ExportTooLarge(
+                    f"The rows of the organization's exports would have more than {limit} bytes, the maximum. Remove"
+                    " the rows of other exports by cancelExport, or select fewer rows by filters."
+                )
+            return is_added
 
         return transactions.run(self._engine, add)
 
