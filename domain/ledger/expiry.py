@@ -117,11 +117,12 @@ class IdlePolicy:
 
         It is the moment if the balance had expired before, or if no period has begun.
         """
+        if not self.activities:
+            return last_activity_date
         end = self.end(last_transaction_date, last_activity_date)
-        if self.activities and end is not None and end <= moment:
+        if end is not None and end <= moment:
             return moment
-        begin = self.begin_kept(last_transaction_date, last_activity_date, has_points)
-        return moment if self.activities and begin is None else begin
+        return self.begin_kept(last_transaction_date, last_activity_date, has_points) or moment
 
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
