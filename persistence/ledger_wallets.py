@@ -187,7 +187,7 @@ def _balance_by_now(
             _ZERO,
         )
         if policy is not None:
-            last_activity_date = policy.begin_at_arrival(
+            last_activity_date = policy.begin_after_movement(
                 last_transaction_date, last_activity_date, bool(balance), mint.available_at
             )
         balance += mint.amount_after_debt(debt, now)

@@ -94,35 +94,25 @@ class IdlePolicy:
             last = last_activity_date
         return None if last is None else self.calendar.expiry(last, self.months, self.rounding)
 
-    def begin_kept(
-        self, last_transaction_date: datetime | None, last_activity_date: datetime | None, has_points: bool
-    ) -> datetime | None:
-        """The begin of the idle period that a movement keeps that is no activity; None if no period has begun.
-
-        If no activity is recorded, it is the last transaction, since the movement becomes the last transaction, but
-        only if the balance `has_points` that could expire.
-        """
-        if not self.activities:
-            return last_activity_date
-        return last_activity_date or (last_transaction_date if has_points else None)
-
-    def begin_at_arrival(
+    def begin_after_movement(
         self,
         last_transaction_date: datetime | None,
         last_activity_date: datetime | None,
         has_points: bool,
-        moment: datetime,
+        arrived_at: datetime | None = None,
     ) -> datetime | None:
-        """The begin of the idle period after points arrive at a moment without an activity, which does not prolong it.
+        """The begin of the idle period after a movement that is no activity, which does not prolong it; None if none.
 
-        It is the moment if the balance had expired before, or if no period has begun.
+        If no activity is recorded, it is the last transaction, since the movement becomes the last transaction, but
+        only if the balance `has_points` that could expire. If points arrive at `arrived_at`, it is this moment if the
+        balance had expired by then, or if no period has begun.
         """
         if not self.activities:
             return last_activity_date
         end = self.end(last_transaction_date, last_activity_date)
-        if end is not None and end <= moment:
-            return moment
-        return self.begin_kept(last_transaction_date, last_activity_date, has_points) or moment
+        if arrived_at is not None and end is not None and end <= arrived_at:
+            return arrived_at
+        return last_activity_date or (last_transaction_date if has_points else None) or arrived_at
 
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

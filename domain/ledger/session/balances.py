@@ -146,8 +146,8 @@ class Balances(UndoableState, ABC):
         if policy is not None:
             pair = (wallet_id, account.ledger_account_id)
             balance = self.holding(*pair)
-            state = balance.last_transaction_date, balance.last_activity_date, bool(balance.current)
-            begin = policy.begin_kept(*state) if arrived_at is None else policy.begin_at_arrival(*state, arrived_at)
+            dates = balance.last_transaction_date, balance.last_activity_date
+            begin = policy.begin_after_movement(*dates, bool(balance.current), arrived_at)
             if begin != balance.last_activity_date:
                 self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 
