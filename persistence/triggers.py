@@ -39,7 +39,7 @@ DELIVERIES = Records(deliveries, TriggerDelivery, equal=("status",))
 # the time of the next attempt: if a worker crashes, another worker claims the delivery when the lease expires.
 _WITH_DUE = """
 SELECT organization_id, array_agg(trigger_id) FROM (
-    SELECT t.organization_id, t.trigger_id, coalesce(busy.under_way, 0) AS under_way,
+    SELECT t.organization_id, t.trigger_id,
         coalesce(busy.under_way, 0) + row_number() OVER (PARTITION BY t.organization_id ORDER BY random()) AS place
     FROM triggers t
     LEFT JOIN unnest(%(organization_ids)s::bigint[], %(numbers_under_way)s::bigint[])
@@ -54,7 +54,7 @@ SELECT organization_id, array_agg(trigger_id) FROM (
         AND t.organization_id <> ALL(%(busy_organizations)s::bigint[])
         AND (%(organization_id)s::bigint IS NULL OR t.organization_id = %(organization_id)s)
     ORDER BY place, random() LIMIT %(limit)s
-) x GROUP BY 1 ORDER BY min(under_way), random()
+) x GROUP BY 1 ORDER BY min(place), random()
 """
 _CLAIM = """
 WITH due AS (
