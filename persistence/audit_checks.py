@@ -1,14 +1,12 @@
 """Checks of the audit log's integrity: each is a query that finds violations, like those of `ledger_checks`."""
 
 from persistence.audit_log import DIGEST, PERSONAL_DIGEST
-
-_IN_ORGANIZATION = "{0}.organization_id = :organization_id"
-"""The condition on the organization, for the alias of a table."""
+from persistence.record_checks.forms import OF
 
 _CHANGED_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: was changed, its digest is that of another content',
     a.audit_log_id)
-FROM audit_log a WHERE {_IN_ORGANIZATION.format("a")} AND (
+FROM audit_log a WHERE {OF.format("a")} AND (
     a.digest <> {DIGEST.format("a")}
     OR (a.salt IS NOT NULL AND a.personal_digest <> {PERSONAL_DIGEST.format("a")})
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
@@ -19,13 +17,13 @@ _ERASINGS = f"""
 SELECT e.organization_id, e.changes #> '{{erasedEntries,to}}' AS ids
 FROM audit_log e JOIN members m
     ON m.organization_id = e.organization_id AND m.member_id = e.member_ids[1] AND m.erased_at = e.created_at
-WHERE {_IN_ORGANIZATION.format("e")} AND e.entity_type = 'member' AND e.operation_id = 'eraseMember'
+WHERE {OF.format("e")} AND e.entity_type = 'member' AND e.operation_id = 'eraseMember'
 """
 
 # Resets of test organizations empty all entries before them.
 _EMPTY_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: is empty, but no erasing of a member emptied it', a.audit_log_id)
-FROM audit_log a WHERE {_IN_ORGANIZATION.format("a")} AND a.salt IS NULL AND NOT EXISTS (
+FROM audit_log a WHERE {OF.format("a")} AND a.salt IS NULL AND NOT EXISTS (
     SELECT FROM ({_ERASINGS}) erasing CROSS JOIN LATERAL json_array_elements_text(erasing.ids) AS emptied(id)
     WHERE erasing.organization_id = a.organization_id AND CAST(emptied.id AS bigint) = a.audit_log_id
 ) AND NOT EXISTS (
@@ -38,7 +36,7 @@ FROM audit_log a WHERE {_IN_ORGANIZATION.format("a")} AND a.salt IS NULL AND NOT
 # Each entry that a seal contains, with the number of the seal.
 _SEALED = f"""
 SELECT s.organization_id, s.seal_number, id AS audit_log_id
-FROM audit_log_seals s CROSS JOIN LATERAL unnest(s.audit_log_ids) AS id WHERE {_IN_ORGANIZATION.format("s")}
+FROM audit_log_seals s CROSS JOIN LATERAL unnest(s.audit_log_ids) AS id WHERE {OF.format("s")}
 """
 
 _REMOVED_ENTRY = f"""
@@ -56,10 +54,10 @@ FROM audit_log a LEFT JOIN (
     SELECT organization_id, audit_log_id, count(*) AS number FROM (
         SELECT organization_id, audit_log_id FROM ({_SEALED}) sealed
         UNION ALL
-        SELECT u.organization_id, u.audit_log_id FROM unsealed_audit_log u WHERE {_IN_ORGANIZATION.format("u")}
+        SELECT u.organization_id, u.audit_log_id FROM unsealed_audit_log u WHERE {OF.format("u")}
     ) place GROUP BY organization_id, audit_log_id
 ) places USING (organization_id, audit_log_id)
-WHERE {_IN_ORGANIZATION.format("a")} AND places.number IS DISTINCT FROM 1
+WHERE {OF.format("a")} AND places.number IS DISTINCT FROM 1
 """
 
 _CHANGED_SEAL = f"""
@@ -70,7 +68,7 @@ FROM audit_log_seals s LEFT JOIN (
     FROM ({_SEALED}) sealed JOIN audit_log a USING (organization_id, audit_log_id)
     GROUP BY sealed.organization_id, sealed.seal_number
 ) entries USING (organization_id, seal_number)
-WHERE {_IN_ORGANIZATION.format("s")}
+WHERE {OF.format("s")}
     AND s.hash IS DISTINCT FROM sha256(s.previous_hash || coalesce(entries.digests, ''))
 """
 
@@ -79,7 +77,7 @@ SELECT organization_id, format('audit log seal %s: does not follow the one befor
 FROM (
     SELECT s.organization_id, s.seal_number, s.previous_hash,
         lag(s.hash, 1, CAST('' AS bytea)) OVER chain AS hash_before, row_number() OVER chain AS row_number
-    FROM audit_log_seals s WHERE {_IN_ORGANIZATION.format("s")}
+    FROM audit_log_seals s WHERE {OF.format("s")}
     WINDOW chain AS (PARTITION BY s.organization_id ORDER BY s.seal_number)
 ) seals
 WHERE row_number <> seal_number OR previous_hash <> hash_before
