@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, text
 
 from domain.exports import ABANDONED_AFTER, DONE, EXPIRED, QUEUED, ROWS_KEPT_FOR, RUNNING, ExportJob
 from persistence import organizations
@@ -14,7 +14,14 @@ from persistence.tables.imports import export_parts, exports
 _FIELDS = ", ".join(fields_of(ExportJob))
 
 _TO_DO = f"(status = '{QUEUED}' OR (status = '{RUNNING}' AND updated_at < %(abandoned)s))"
-EXPORTS = FileJobs(exports, ExportJob, (export_parts,), _TO_DO)
+EXPORTS = FileJobs(
+    exports,
+    ExportJob,
+    (export_parts,),
+    _TO_DO,
+    size=exports.c.bytes,
+    storing_statuses=(QUEUED, RUNNING, DONE),
+)
 _CLAIM = f"""
 UPDATE exports SET status = '{RUNNING}', attempt = attempt + 1, parts = 0, rows = 0, bytes = 0, last_id = NULL,
     started_at = %(started_at)s, updated_at = %(now)s
@@ -46,22 +53,6 @@ WITH old AS (
 )
 SELECT count(*) FROM old
 """
-
-
-def count_unfinished(db: Connection, organization_id: int) -> int:
-    """Return how many exports are queued or running."""
-    statement = select(func.count()).where(
-        exports.c.organization_id == organization_id, exports.c.status.in_((QUEUED, RUNNING))
-    )
-    return int(db.execute(statement).scalar_one())
-
-
-def stored_bytes(db: Connection, organization_id: int) -> int:
-    """Return the size of the rows of the exports that are done or have not ended."""
-    statement = select(func.coalesce(func.sum(exports.c.bytes), 0)).where(
-        exports.c.organization_id == organization_id, exports.c.status.in_((QUEUED, RUNNING, DONE))
-    )
-    return int(db.execute(statement).scalar_one())
 
 
 def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -> ExportJob | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, delete
+from sqlalchemy import Column, Connection, Table, delete, func, select
 
 from persistence.connections import query
 from persistence.records import Records
@@ -16,11 +16,22 @@ class FileJobs(Records[Kind]):
     """The jobs of a table, whose content is stored piece by piece in other tables.
 
     `content` are these tables, the one with the column `content` first; a table that refers to another one comes before
-    it. Jobs wait for a worker while the SQL condition `is_waiting` holds.
+    it. Jobs wait for a worker while the SQL condition `is_waiting` holds. A job has the `size` of its content in bytes,
+    which is stored while the job has one of the `storing_statuses`.
     """
 
-    def __init__(self, table: Table, kind: type[Kind], content: Sequence[Table], is_waiting: str) -> None:
+    def __init__(
+        self,
+        table: Table,
+        kind: type[Kind],
+        content: Sequence[Table],
+        is_waiting: str,
+        *,
+        size: Column[Any],
+        storing_statuses: Sequence[str],
+    ) -> None:
         super().__init__(table, kind, equal=("kind", "status"))
+        self._stored_bytes = select(func.coalesce(func.sum(size), 0)).where(table.c.status.in_(storing_statuses))
         self._content = content
         columns = f"organization_id, {self.id.name}"
         self._waiting = f"SELECT {columns} FROM {table.name} WHERE {is_waiting} ORDER BY updated_at, {self.id.name}"
@@ -28,6 +39,11 @@ class FileJobs(Records[Kind]):
     def find_waiting(self, db: Connection, **parameters: Any) -> list[tuple[int, int]]:
         """The organization and id of all waiting jobs, the longest waiting job first; `parameters` of `is_waiting`."""
         return [(row[0], row[1]) for row in query(db, self._waiting, parameters)]
+
+    def stored_bytes(self, db: Connection, organization_id: int) -> int:
+        """The bytes of the stored content of all jobs of an organization."""
+        of_organization = self.table.c.organization_id == organization_id
+        return int(db.execute(self._stored_bytes.where(of_organization)).scalar_one())
 
     def read_content(self, db: Connection, job: Kind, **piece: int) -> Any:
         """The content of a piece, which the columns `piece` number; None if it is not stored."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import psycopg2
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, select, update
 
 from domain.imports.records import FAILED, QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
 from persistence.connections import defer, query
@@ -17,7 +17,14 @@ from persistence.tables.imports import failed_import_rows, import_blocks, import
 BLOCK_BYTES = 1024 * 1024
 
 _TO_DO = f"status IN ('{QUEUED}', '{RUNNING}')"
-IMPORTS = FileJobs(imports, ImportJob, (import_blocks, import_parts), _TO_DO)
+IMPORTS = FileJobs(
+    imports,
+    ImportJob,
+    (import_blocks, import_parts),
+    _TO_DO,
+    size=imports.c.bytes_total,
+    storing_statuses=(UPLOADING, QUEUED, RUNNING),
+)
 
 _ADD_BLOCK = """
 INSERT INTO import_blocks (organization_id, import_id, part_number, block_number, content)
@@ -36,14 +43,6 @@ WHERE organization_id = %s AND import_id = %s
 _FORGIVE_BEGIN = """
 UPDATE imports SET crashes = greatest(crashes - 1, 0) WHERE organization_id = %s AND import_id = %s
 """
-
-
-def stored_bytes(db: Connection, organization_id: int) -> int:
-    """Return the size of the uploaded files of the imports that have not ended."""
-    statement = select(func.coalesce(func.sum(imports.c.bytes_total), 0)).where(
-        imports.c.organization_id == organization_id, imports.c.status.in_((UPLOADING, QUEUED, RUNNING))
-    )
-    return int(db.execute(statement).scalar_one())
 
 
 def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: datetime, error: str) -> int:

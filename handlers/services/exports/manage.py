@@ -26,7 +26,6 @@ from handlers.call import Call
 from handlers.messages.base import Shape, values_of
 from handlers.services import references
 from handlers.services.file_jobs import refuse_without_role
-from persistence import exports
 from persistence.exports import EXPORTS
 
 
@@ -92,12 +91,13 @@ def _refuse_too_much(call: Call) -> None:
     Concurrent calls do not see each other's exports, so that the number can be exceeded by the calls that run at once.
     """
     organization_id = call.organization.organization_id
-    if exports.count_unfinished(call.db, organization_id) >= MAX_UNFINISHED_EXPORTS:
+    unfinished_exports = EXPORTS.find_all(call.db, organization_id, status=(QUEUED, RUNNING))
+    if len(unfinished_exports) >= MAX_UNFINISHED_EXPORTS:
         raise ExportLimit(
             f"{MAX_UNFINISHED_EXPORTS} exports of the organization are queued or running, the maximum. Wait until one"
             " is done, or cancel one by cancelExport."
         )
-    limit, total = call.settings.export_stored_bytes, exports.stored_bytes(call.db, organization_id)
+    limit, total = call.settings.export_stored_bytes, EXPORTS.stored_bytes(call.db, organization_id)
     if total >= limit:
         raise ExportLimit(
             f"The rows of the organization's exports have {total} bytes; the organization may have {limit}. Remove the"

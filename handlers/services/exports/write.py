@@ -155,7 +155,7 @@ class ExportWriter:
 
         def add(db: Connection) -> bool:
             is_added = exports.add_part(db, job, part.content, part.rows, part.last_id, datetime.now(UTC))
-            if is_added and exports.stored_bytes(db, job.organization_id) > limit:
+            if is_added and EXPORTS.stored_bytes(db, job.organization_id) > limit:
                 raise ExportTooLarge(
                     f"The rows of the organization's exports would have more than {limit} bytes, the maximum. Remove"
                     " the rows of other exports by cancelExport, or select fewer rows by filters."

@@ -80,7 +80,7 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
 def _refuse_too_much(call: Call, more_bytes: int) -> None:
     """Refuse a part if the stored files of the organization would exceed their limit."""
     limit = call.settings.import_stored_bytes
-    total = imports.stored_bytes(call.db, call.organization.organization_id) + more_bytes
+    total = IMPORTS.stored_bytes(call.db, call.organization.organization_id) + more_bytes
     if more_bytes > 0 and total > limit:
         raise ImportState(
             f"With this part, the files of imports that have not ended have {total} bytes; the organization may have"
