@@ -82,6 +82,11 @@ class Operation:
         """True if the operation reads lists of records, or sums over them, which the first word of its name shows."""
         return self.operation_id.startswith(_PREFIXES_OF_LISTS)
 
+    @property
+    def writes_one_record(self) -> bool:
+        """True if the operation creates or changes one record, so that its body has no list of items."""
+        return isinstance(self.audit, Audited) and self.audit.records is None
+
 
 _PREFIXES_OF_LISTS = ("list", "report", "search")
 _OPERATIONS: dict[str, Operation] = {}

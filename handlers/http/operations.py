@@ -57,6 +57,8 @@ _UPLOAD_TIMES = 10
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
+# The maximum of a body that is one record, so that a page of 100 records has at most about 25 MiB.
+_MAX_RECORD_BYTES = 256 * 1024
 # A call with a longer body has many items, and is a batch of its own.
 _MOST_BATCHED_BYTES = 16_384
 
@@ -82,6 +84,7 @@ class OperationPlan:
         self.makes_tokens = f"{surface}:{self.operation_id}" == TOKEN_OPERATION
         operation_of_handler = all_operations().get(self.operation_id)
         self.dry_run_mark = None if operation_of_handler is None else operation_of_handler.dry_run_mark
+        self.writes_one_record = operation_of_handler is not None and operation_of_handler.writes_one_record
         operation_name = f"{surface} {self.operation_id}"
         parameters = _parameters(item, operation, schemas)
         self._parameters = ParameterPlan(parameters, schemas, operation_name)
@@ -175,6 +178,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._dispatch_token_request = throttle.guard(dispatch)
         self._throttle = throttle
         self._max_body_bytes = max_body_bytes
+        self._max_record_bytes = min(max_body_bytes, _MAX_RECORD_BYTES)
         self._request_seconds = request_seconds
         self._plans: dict[str, OperationPlan] = {}
         self._max_batch = max_batch
@@ -208,7 +212,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             else:
                 if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
                     media_type = plan.body.refuse_other_types(exchange)
-                raw = await self._read(plan.body, receive, exchange, kept_body)
+                max_bytes = self._max_record_bytes if plan.writes_one_record else self._max_body_bytes
+                raw = await self._read(plan.body, max_bytes, receive, exchange, kept_body)
                 if not raw:
                     media_type = None
                 elif media_type is None:
@@ -232,10 +237,12 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         if await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange), kept_body):
             raise HttpProblem(400, "The operation takes no body.")
 
-    async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange, kept_body: KeptBody) -> bytes | Upload:
+    async def _read(
+        self, body: BodyPlan, max_bytes: int, receive: Receive, exchange: Exchange, kept_body: KeptBody
+    ) -> bytes | Upload:
         """Read the body. If it has a file, the time for the request counts from the arrival of the file."""
         if body.max_file_bytes is None:
-            return await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange), kept_body)
+            return await read_body(receive, exchange, max_bytes, self._seconds_left(exchange), kept_body)
         upload = await read_upload(receive, exchange, body.max_file_bytes, _UPLOAD_TIMES * self._request_seconds)
         exchange.arrived = time.perf_counter()
         return upload

@@ -61,6 +61,25 @@ def test_a_configuration_grows_up_to_its_limit_and_can_be_made_smaller(organizat
     assert before - 10_400 < size() < before - 9_900
 
 
+def test_a_body_of_one_record_is_at_most_256_kib(organization):
+    administration = organization.administration
+
+    def body(letters):
+        return audience(0, matcher={"tags": ["a" * 200] * 1000, "locations": ["a" * 200] * (letters // 200)})
+
+    # 200 letters take 203 bytes.
+    record = administration.post("/audiences", body(58_000), expect=201)["audience"]
+    for refusal in (
+        administration.post("/audiences", body(58_400), expect=413),
+        administration.put(f"/audiences/{record['audienceId']}", body(58_400), expect=413),
+    ):
+        assert refusal["type"] == "/problems/payload-too-large"
+        assert refusal["detail"] == "The body is larger than 262144 bytes."
+    # The limit of bodies with lists of items is 1 MiB: this one is read, and its type is too long.
+    organization.integration.post("/events/track", {"events": [{"eventType": "a" * 300_000}]}, expect=400)
+    organization.integration.post("/events/track", {"events": [{"eventType": "a" * 2**20}]}, expect=413)
+
+
 def test_calls_at_the_same_time_load_a_configuration_once(organization, monkeypatch):
     loads = []
     original = configuration._load
