@@ -117,10 +117,10 @@ def _same(*names: str) -> dict[str, str]:
     return {wire_name(name): f"t.{name}" for name in names}
 
 
-# The keys of events that the server itself reports: the type and a UUID.
+# Events that the server emitted without a reason: another event caused them, or their key has their loyaltyEventKey.
 _BY_SERVER = (
-    "(starts_with(t.system_unique_key, t.event_type || '-')"
-    " AND length(t.system_unique_key) = length(t.event_type) + 37)"
+    "(t.cause_loyalty_event_id IS NOT NULL"
+    " OR t.system_unique_key = t.event_type || '-' || CAST(t.loyalty_event_key AS text))"
 )
 # Joins with a constant organization, so that a cluster of Citus executes the whole statement on one node.
 _MEMBER_OF = "JOIN members m ON m.organization_id = %(organization_id)s AND m.member_id = t.member_id"

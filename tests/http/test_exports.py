@@ -264,6 +264,24 @@ def test_exported_records_of_members_can_be_imported_unchanged(api, organization
     }
 
 
+def test_exported_events_are_those_that_the_server_did_not_emit(organization, shop):
+    # The mint raises the tier, so the event of the client causes an event of the server.
+    tier = {"name": "Gold", "active": True, "minRequiredPoints": 5, "tierOrder": 1}
+    program = f"/loyalty-programs/{organization.created.loyalty_program_id}"
+    gold = organization.administration.post(f"{program}/tiers", tier)["tier"]
+    shop.campaign(running(mint(5)), eventType=GENERIC)
+    member = organization.member("ana")
+    path = f"/members/{member['memberId']}{program}/tier"
+    organization.administration.put(path, {"loyaltyTierId": gold["loyaltyTierId"]})
+    organization.administration.put(path, {})
+    # Clients may form their keys in the same way as the server.
+    key = f"{GENERIC}-01a2281d-a8d2-7bcb-a722-0cb5e3d8639d"
+    assert shop.track_one(event("ana", systemUniqueKey=key))["status"] == "success"
+    types = [json.loads(line)["eventType"] for line in exported(organization, "event-results")]
+    assert types.count("member-tier-set") > 1
+    assert [json.loads(line)["systemUniqueKey"] for line in exported(organization, "events")] == [key]
+
+
 def test_records_with_the_same_name_are_exported_by_their_keys(organization):
     create_referenced_records(organization)
     keys = {book["couponBookKey"] for book in organization.integration.get("/coupon-books")["results"]}
