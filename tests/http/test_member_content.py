@@ -292,12 +292,15 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
     shop.put({}, fromDate=(NOW + timedelta(minutes=1)).isoformat())
     first = request_documents()
     assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")
+    # The address does not name the organization: another token may be one of another organization.
+    assert first.headers["Vary"] == "Authorization"
     Clock.moment = NOW + timedelta(minutes=14, seconds=59)
     cached = request_documents()
     assert (cached.text, cached.headers["Age"], cached.headers["ETag"]) == (first.text, "899", first.headers["ETag"])
     assert request_documents(limit=5).json["totalCount"] == 1
     same = request_documents(304, etag=f'"other", W/{first.headers["ETag"]}')
     assert (same.text, same.headers["ETag"], same.headers["Age"]) == ("", first.headers["ETag"], "899")
+    assert same.headers["Vary"] == "Authorization"
     assert request_documents(304, etag="*").text == ""
     request_documents(200, etag='"other"')
     Clock.moment = NOW + timedelta(minutes=15)

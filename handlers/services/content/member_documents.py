@@ -121,6 +121,8 @@ def member_content(
         ("Age", str(int((call.now - answer.since).total_seconds()))),
         ("Cache-Control", f"private, max-age={int(kept_for.total_seconds())}"),
         ("ETag", answer.entity_tag),
+        # The address does not name the organization, which only the token does.
+        ("Vary", "Authorization"),
     )
     if _client_has(headers.get("if-none-match", ""), answer.entity_tag):
         return Answer(304, None, response_headers)
