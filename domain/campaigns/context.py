@@ -95,7 +95,7 @@ def member_variable(member: Member | None, orders: EarlierOrders = NO_ORDERS) ->
 def balances_by_name(session: LedgerSession, wallet_id: int, accounts: Iterable[LedgerAccount]) -> dict[str, Decimal]:
     """The variable `balances`: the spendable amount of each account, by its key and by its alias."""
     return {
-        name: session.holding(wallet_id, account.ledger_account_id).current
+        name: session.holding(wallet_id, account.ledger_account_id).available
         for account in accounts
         for name in (account.ledger_account_key, account.alias)
         if name is not None

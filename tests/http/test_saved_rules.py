@@ -8,6 +8,7 @@ from domain.campaigns.compiled import compile_action
 from handlers import metrics
 from tests.builders import missions
 from tests.builders.campaigns import action, effect, mint
+from tests.builders.points import Points
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
 
@@ -249,3 +250,14 @@ def test_balances_include_rewards_of_missions_and_exclude_effects_of_the_event(s
     shop.track_one(event(member))
     assert shop.balance(member) == 5 + 10 + 1 + 100
     assert {row.description for row in shop.rows("ledger_transactions", "description")} >= {"5"}
+
+
+def test_balances_exclude_points_on_hold(shop):
+    member = shop.member()
+    shop.give(member, 10)
+    wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+    Points.default(shop.organization).move(wallet, None, 4, captureMethod="manual")
+    shop.campaign(running(mint(("=", "balances.points + 10.0 * balancesAfter.points"))), eventType=GENERIC)
+    shop.track_one(event(member))
+    # 6 of the 10 points are available: 6 + 10 * 6 are minted.
+    assert shop.balance(member) == 10 + 66
