@@ -35,7 +35,8 @@ class Assignment:
 class Use:
     """Command to use `amount` of `coupon`, or of any coupons of the book if it is None, in the order of expiry.
 
-    `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first.
+    `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first; with
+    `from_stock` a coupon is assigned first even if the member has one.
     `order_total` and `occasion` are the same as in an assignment.
     """
 
@@ -44,6 +45,7 @@ class Use:
     amount_discounted: Decimal | None = None
     bypass: bool = False
     auto_assign: bool = False
+    from_stock: bool = False
     order_total: Decimal | None = None
     occasion: Occasion | None = None
 

@@ -209,12 +209,12 @@ class CouponService:
     def _find_or_assign_lot(
         self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int
     ) -> CouponLot:
-        """Find the lot to be used next, and assign one if the command allows it and the member has none.
+        """Find the lot to be used next; assign one if the use is of the stock, or allows it and the member has none.
 
         It is the unexpired lot that expires soonest, of equal ones the oldest. `count` is the number of remaining uses,
         including this one.
         """
-        lot = self._find_lot(member, book, command, count)
+        lot = None if command.from_stock else self._find_lot(member, book, command, count)
         if lot is None and command.auto_assign:
             # Points in the details are for the whole call, and only the use charges them.
             new_details = UsageDetails(
@@ -224,7 +224,7 @@ class CouponService:
                 points_override=ZERO if details.sets_price else None,
             )
             usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), new_details)
-            # The new lot is the only one of the member.
+            # It is the lot of this assignment, even if the member has others.
             lot = self._lot_of(usage)
         if lot is None:
             raise self._nothing_to_use(member, book, command)

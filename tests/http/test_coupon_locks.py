@@ -135,6 +135,30 @@ def test_locks_of_a_shared_code_count_against_its_limit(shop, books):
     assert eva.lock(autoAssign=True)["code"] == "ALL"
 
 
+@pytest.mark.parametrize(("book_type", "codes"), [("codeless", ()), ("single", ("ALL",)), ("list", ("A", "B", "C"))])
+def test_a_use_of_a_lock_of_the_stock_assigns_another_coupon(shop, books, book_type, codes):
+    ana = Holder(shop, books.make(*codes, type=book_type))
+    of_stock = ana.lock(autoAssign=True)
+    ana.assign()
+    of_assignment = ana.lock()
+    # The coupon that ana has is locked, but not the one that the first lock keeps.
+    assert ana.use(expect=409) == LOCKED
+    assert ana.use(of_stock)["code"] == of_stock["code"]
+    assert ana.use(of_assignment)["code"] == of_assignment["code"]
+    assert ana.use(expect=409) == NOT_ASSIGNED
+    book = shop.administration.get(f"/coupon-books/{ana.book['couponBookId']}")["couponBook"]
+    assert (book["totalAssigned"], book["totalUsages"]) == (2, 2)
+
+
+def test_a_coupon_that_was_assigned_after_a_lock_of_the_stock_remains_after_the_use_of_the_lock(shop, books):
+    ana = Holder(shop, books.make(type="codeless", maxCouponCount=2))
+    lock = ana.lock(autoAssign=True)
+    ana.assign()
+    ana.use(lock)
+    assert Holder(shop, ana.book).assign(expect=409) == OUT_OF_STOCK
+    assert ana.use()["amountUsed"] == 1
+
+
 def test_locks_count_against_quota_and_limits_of_periods(shop, books):
     quota = Holder(shop, books.make("A", "B", type="list", maxAssignedPerMember=1))
     quota.lock(autoAssign=True)

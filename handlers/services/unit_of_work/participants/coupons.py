@@ -94,7 +94,9 @@ class CouponWork:
 
         def end_and_use() -> list[CouponUsage]:
             ended_lock = self._service.end_lock(lock)
-            usages = self.use(lock.member_id, book, replace(command, auto_assign=lock.reserves_stock), details)
+            is_new = lock.reserves_stock
+            use = replace(command, auto_assign=is_new, from_stock=is_new)
+            usages = self.use(lock.member_id, book, use, details)
             self.loader.state.link_lock(ended_lock, usages[0].coupon_usage_id)
             return usages
 
