@@ -97,6 +97,21 @@ def test_the_code_of_the_event_takes_precedence_over_the_codes_of_order_and_enro
     assert [shop.balance(member) for member in (ana, ben, cleo, dora)] == [100, 100, 100, 150]
 
 
+@pytest.mark.parametrize("calls", ["one call", "two calls"])
+def test_the_code_of_an_order_is_reported_as_unknown_at_its_confirmation(shop, calls):
+    Friends(shop, eventType=CONFIRMED)
+    ana = shop.member()
+    purchase = order(ana, external_id="o-1", referralCode="NOBODY")
+    confirmation = order(ana, None, "confirmed", "o-1")
+    if calls == "one call":
+        results = shop.track(purchase, confirmation)
+    else:
+        results = [shop.track_one(purchase), shop.track_one(confirmation)]
+    assert results[0]["referrals"] == []
+    assert outcome(results[1]) == ("skipped", "unknown-referral-code")
+    assert results[1]["referrals"][0]["code"] == "NOBODY"
+
+
 def test_a_member_who_is_enrolled_with_a_code_is_referred_by_the_enrolment_itself(shop):
     friends = Friends(shop, eventType="member-created")
     ana = shop.member()

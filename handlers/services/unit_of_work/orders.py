@@ -97,6 +97,12 @@ class OrderWork:
         """The order with this external id if it existed before the batch, else None."""
         return self._orders[external_id][0] if external_id in self._existing else None
 
+    @property
+    def referral_codes(self) -> set[str]:
+        """The referral codes with which the existing orders were created."""
+        orders = [self._orders[name][0] for name in self._existing]
+        return {order.referral_code for order in orders if order.referral_code is not None}
+
     def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
         """The keys of the points payments that these events or their existing orders name."""
         payloads = [event.order for event in events if event.order is not None and event.order_status in PAID_BY]

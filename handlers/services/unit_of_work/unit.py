@@ -39,7 +39,7 @@ from handlers.services.unit_of_work.participants.coupons import CouponWork
 from handlers.services.unit_of_work.participants.missions import MissionWork
 from handlers.services.unit_of_work.participants.outbox import OutboxWork
 from handlers.services.unit_of_work.participants.payments import PaymentWork
-from handlers.services.unit_of_work.participants.referrals import ReferralWork, may_refer
+from handlers.services.unit_of_work.participants.referrals import ReferralWork, may_refer, may_refer_by_order
 from handlers.services.unit_of_work.participants.tiers import TierWork
 from handlers.services.unit_of_work.reversals import Participant, Reversals
 from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, TrackedEvent
@@ -143,11 +143,13 @@ class UnitOfWork(LockedMembers):
         if self.mode == CAPTURE_ONLY:
             return []
         self._payment_keys = orders.payment_keys(tracked)
+        incoming = [event.event for event in tracked]
         if not (
             self.is_dry_run
             or reversals
             or self._payment_keys
-            or any(map(self.may_have_effect, [event.event for event in tracked]))
+            or any(map(self.may_have_effect, incoming))
+            or may_refer_by_order(self.configuration, incoming, orders.referral_codes)
         ):
             return []
         self.moments = frozenset([self.now, *[event.at for event in tracked]])

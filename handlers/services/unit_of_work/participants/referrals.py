@@ -102,6 +102,16 @@ def may_refer(configuration: Configuration, event: IncomingEvent, usable_code_id
     return is_considered and (bool(usable_code_ids) or named_code(event) is not None)
 
 
+def may_refer_by_order(
+    configuration: Configuration, incoming: Sequence[IncomingEvent], order_codes: Collection[str]
+) -> bool:
+    """True if an event may use the code of its order: one of `order_codes`, or of an order that the events create."""
+    types = configuration.referral_programs.types
+    if not any(event.event_type in types and _order(event) for event in incoming):
+        return False
+    return bool(order_codes) or any(named_code(event) is not None for event in incoming)
+
+
 def named_code(event: IncomingEvent) -> str | None:
     """The referral code that the event itself names, None for none."""
     return (event.payload or {}).get("referralCode") or _order(event).get("referralCode")
