@@ -74,6 +74,18 @@ _OWN_RECORDS = (
     WHERE m.organization_id = :o AND m.member_id = :m
         AND f.organization_id = m.organization_id AND f.loyalty_member_id = m.loyalty_member_id
     """,
+    # Rows in which the id of a member could not be read, and rows that have an id of this member in another column.
+    """
+    DELETE FROM failed_import_rows f USING members m, imports i
+    WHERE m.organization_id = :o AND m.member_id = :m
+        AND f.organization_id = m.organization_id
+        AND i.organization_id = m.organization_id AND i.import_id = f.import_id
+        AND (
+            f.loyalty_member_id IS NULL AND strpos(f.row #>> '{}', m.loyalty_member_id) > 0
+            OR i.kind = 'events' AND strpos(f.row #>> '{}', CAST(to_json(m.loyalty_member_id) AS text)) > 0
+            OR i.kind = 'members' AND strpos(f.row #>> '{}', CAST(to_json(m.public_loyalty_member_id) AS text)) > 0
+        )
+    """,
     "DELETE FROM trigger_deliveries WHERE organization_id = :o AND member_id = :m",
     f"""
     UPDATE events e SET {_emptied(events, "e", payload=_PAYLOAD, result="'null'", status=_STATUS)}

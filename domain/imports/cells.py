@@ -232,6 +232,13 @@ class Columns:
         """The name of a field in the file."""
         return self._names.get(field, field)
 
+    def cell_of(self, field: str, cells: Sequence[str]) -> str | None:
+        """The cell of a field in a row; None if the row has another number of columns or the file lacks the field."""
+        if len(cells) != len(self._fields) or field not in self._names:
+            return None
+        cell = cells[self.header.index(self._names[field])]
+        return restored(cell) if self.restores else cell
+
     def values(self, cells: Sequence[str]) -> dict[str, Any]:
         """The values of a row by field, without those of empty cells; raises RowFault."""
         if len(cells) != len(self._fields):

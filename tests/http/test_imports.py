@@ -706,3 +706,27 @@ def test_erasing_a_member_erases_the_failed_rows_about_it(imports, organization)
     assert len(imports.errors(job)) == 2
     organization.administration.delete(f"/members/{member(imports, 'ana')['memberId']}", expect=200)
     assert [line for line, _, _ in imports.errors(job)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "file_format", "content", "lines_left"),
+    [
+        ("balances", "csv", "loyaltyMemberId,amount\nana,x\nben,x\n", [3]),
+        ("balances", "csv", "loyaltyMemberId,amount\nana,5,6\nben,5,6\n", [3]),
+        ("balances", "csv", 'loyaltyMemberId,amount\n"ana"",5\nben"",5\n', [3]),
+        ("members", "csv", "loyaltyMemberId\n ana\n ben\n", [3]),
+        ("members", "csv", "loyaltyMemberId,publicLoyaltyMemberId\ncora,A-1\ndora,A-1\nben,\n", [4]),
+        ("members", "ndjson", '{"loyaltyMemberId": "ana", "tags": 5}\n{"loyaltyMemberId": "ben", "tags": 5}\n', [2]),
+        ("members", "ndjson", '{"loyaltyMemberId": "ana"\n{"loyaltyMemberId": "ben"\n', [2]),
+        ("events", "csv", "loyaltyMemberId,eventType,sponsorLoyaltyMemberId\nben,none,ana\nben,none,dan\n", [3]),
+    ],
+)
+def test_erasing_a_member_erases_the_failed_rows_that_name_it(
+    imports, organization, kind, file_format, content, lines_left
+):
+    organization.member("ana", publicLoyaltyMemberId="A-1")
+    organization.member("ben")
+    job = imports.run(content, kind=kind, file_format=file_format)
+    assert (len(imports.errors(job)), job["rowsDone"]) == (content.count("\n") - (file_format == "csv"), 0)
+    organization.administration.delete(f"/members/{member(imports, 'ana')['memberId']}", expect=200)
+    assert [line for line, _, _ in imports.errors(job)] == lines_left

@@ -15,13 +15,15 @@ from persistence import imports
 
 # The bytes of the unpacked file that are read ahead, up to the end of a row. In memory, rows need a multiple of that.
 _BYTES_AT_ONCE = 2 * 1024 * 1024
+_MEMBER = "loyaltyMemberId"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
     """A row of a file: its values by field or its fault, and as `sent` its unchanged cells or text.
 
-    The next row begins at `next_byte` of the unpacked file, which is line `next_line`.
+    The next row begins at `next_byte` of the unpacked file, which is line `next_line`. `member_name` is the
+    loyaltyMemberId of a row with a fault, if it can be read.
     """
 
     line: int
@@ -30,13 +32,14 @@ class ImportRow:
     next_line: int
     values: Mapping[str, Any] = field(default_factory=dict)
     fault: RowFault | None = None
+    member_name: Any = None
     # True for empty lines, which are not imported.
     is_empty: bool = False
 
     def failed(self, reason: str, column: str | None = None) -> FailedRow:
         """The record of the row as a failed one."""
-        name = self.values.get("loyaltyMemberId")
-        return FailedRow(self.line, column, reason, self.sent, name if isinstance(name, str) else None)
+        name = self.values.get(_MEMBER, self.member_name)
+        return FailedRow(self.line, column, reason, self.sent, name.strip() if isinstance(name, str) else None)
 
 
 class RowReader:
@@ -193,23 +196,29 @@ class RowReader:
             return ImportRow(raw.line, cells, raw.next_byte, raw.next_line, columns.values(cells))
         except RowFault as fault:
             original = _readable_text(raw) if cells is None or len(cells) > MAX_COLUMNS else cells
-            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, fault=_without_frames(fault))
+            name = None if cells is None else columns.cell_of(_MEMBER, cells)
+            return _faulty_row(raw, original, fault, name)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
         job, text = self._job, None
+        row: Mapping[str, Any] = {}
         try:
             text = _decode(raw, job.encoding)
             row = _json_object(text)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
             original = _readable_text(raw) if text is None else text
-            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, fault=_without_frames(fault))
+            return _faulty_row(raw, original, fault, row.get(job.column_names.get(_MEMBER, _MEMBER)))
         return ImportRow(raw.line, text, raw.next_byte, raw.next_line, values)
 
 
-def _without_frames(fault: RowFault) -> RowFault:
-    """A copy of a raised fault without its traceback, so that fault, frames and row form no reference cycle."""
-    return RowFault(fault.reason, fault.column)
+def _faulty_row(raw: RawRow, original: Sequence[str] | str, fault: RowFault, member_name: Any) -> ImportRow:
+    """A row that cannot be read, with a copy of its fault.
+
+    The copy has no traceback, so that fault, frames and row form no reference cycle.
+    """
+    fault = RowFault(fault.reason, fault.column)
+    return ImportRow(raw.line, original, raw.next_byte, raw.next_line, fault=fault, member_name=member_name)
 
 
 def _empty_row(raw: RawRow) -> ImportRow:
