@@ -53,7 +53,8 @@ def create_engine(
 ) -> Engine:
     """Create the engine of a process with this number of threads, each of which has one connection, kept open.
 
-    Transactions are READ COMMITTED; `autocommit` gives the variant for single statements.
+    Transactions are READ COMMITTED; `autocommit` gives the variant for single statements. The `options` of the URL
+    apply, except for settings that the server needs itself.
     """
     options = {
         "timezone": "UTC",
@@ -64,8 +65,10 @@ def create_engine(
         # A statement whose connection was cut at the deadline of its call ends, and releases its locks.
         "client_connection_check_interval": str(_CONNECTION_CHECK_MS),
     }
+    own_options = [f"-c {name}={value}" for name, value in {**options, _MARK: "on"}.items()]
+    driver_url = _url_of_driver(url)
     engine = sqlalchemy.create_engine(
-        _url_of_driver(url),
+        driver_url,
         pool_size=threads,
         max_overflow=0,
         pool_pre_ping=False,
@@ -79,7 +82,7 @@ def create_engine(
             "application_name": application_name,
             "connect_timeout": CONNECT_TIMEOUT_SECONDS,
             **_SILENCE,
-            "options": " ".join(f"-c {name}={value}" for name, value in {**options, _MARK: "on"}.items()),
+            "options": " ".join([*driver_url.normalized_query.get("options", ()), *own_options]),
         },
     )
     event.listen(engine, "connect", _read_plain_values)

@@ -35,6 +35,16 @@ def test_connections_have_the_time_zone_the_time_limits_and_the_isolation_level(
     assert session_settings == ["UTC", "1234ms", "567ms", "loyalty", "read committed"]
 
 
+def test_the_options_of_the_url_apply_except_for_settings_that_the_server_needs(database_url):
+    separator = "&" if "?" in database_url else "?"
+    url = f"{database_url}{separator}options=-c%20work_mem%3D7MB%20-c%20timezone%3DAsia/Tokyo"
+    engine = create_engine(url, threads=1)
+    with engine.connect() as db:
+        session_settings = [db.execute(text(f"SHOW {name}")).scalar_one() for name in ("work_mem", "TimeZone")]
+    engine.dispose()
+    assert session_settings == ["7MB", "UTC"]
+
+
 def test_a_silent_connection_is_closed_within_30_seconds(engine):
     with engine.connect() as db:
         parameters = db.connection.dbapi_connection.get_dsn_parameters()
