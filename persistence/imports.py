@@ -8,6 +8,7 @@ import psycopg2
 from sqlalchemy import Connection, select, update
 
 from domain.imports.records import FAILED, QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
+from domain.members import Member
 from persistence.connections import defer, query
 from persistence.file_jobs import FileJobs
 from persistence.filters import is_same
@@ -128,6 +129,13 @@ def add_failed(db: Connection, job: ImportJob, rows: Sequence[FailedRow]) -> Non
     """Store rows that failed, with one statement."""
     import_ids = {"organization_id": job.organization_id, "import_id": job.import_id}
     add_all(db, failed_import_rows, as_rows(rows, fields_of(FailedRow), **import_ids))
+
+
+def rename_failed(db: Connection, before: Member, loyalty_member_id: str) -> None:
+    """Give the failed rows about a member its new loyaltyMemberId, so that erasing the member removes them."""
+    table = failed_import_rows
+    rows = is_same(table, before, "loyalty_member_id")
+    db.execute(update(table).where(rows).values(loyalty_member_id=loyalty_member_id))
 
 
 def find_failed(db: Connection, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:

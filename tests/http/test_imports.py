@@ -730,3 +730,12 @@ def test_erasing_a_member_erases_the_failed_rows_that_name_it(
     assert (len(imports.errors(job)), job["rowsDone"]) == (content.count("\n") - (file_format == "csv"), 0)
     organization.administration.delete(f"/members/{member(imports, 'ana')['memberId']}", expect=200)
     assert [line for line, _, _ in imports.errors(job)] == lines_left
+
+
+def test_erasing_a_member_erases_the_failed_rows_under_a_former_id(imports, organization):
+    ana = organization.member("ana")
+    job = imports.run("loyaltyMemberId,name\nana,Ana\nben,\nben,Ben\n")
+    assert [line for line, _, _ in imports.errors(job)] == [2, 4]
+    organization.integration.patch("/members/ana", {"loyaltyMemberId": "ana-2"})
+    organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
+    assert [line for line, _, _ in imports.errors(job)] == [4]

@@ -16,7 +16,7 @@ from handlers.services.ledger.holds import release_holds
 from handlers.services.members.enrol import lock_referrers
 from handlers.services.members.view import view_member, view_members
 from handlers.services.webhooks.outbox import queue_entity_change
-from persistence import erasing, exports, members
+from persistence import erasing, exports, imports, members
 
 
 def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str, Any]:
@@ -37,6 +37,8 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
         release_holds(call, [before])
         release_locks(call, [before])
     after = members.store_member(call.db, before, values, call.now)
+    if after.loyalty_member_id != before.loyalty_member_id:
+        imports.rename_failed(call.db, before, after.loyalty_member_id)
     if update.emit_event:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
         emit(call, after, "member-updated", payload, update.update_reason or "The member was changed by request.")
