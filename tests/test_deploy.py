@@ -15,7 +15,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+import openapi
 from handlers import metrics
+from handlers.http import operations
 from handlers.http.problems import problem_body
 from handlers.server import gunicorn_server
 from handlers.server.cli import main
@@ -136,14 +138,38 @@ def test_alerts_are_raised_when_they_should_be() -> None:
 def test_proxies_have_the_limits_of_the_server() -> None:
     longest = SETTINGS.request_timeout_ms // 1000
     assert f"client_max_body_size {SETTINGS.max_body_bytes};" in NGINX
-    assert f"max_size {SETTINGS.max_body_bytes}\n" in CADDY
+    assert f"request_body @others {{\n\t\t# LOYALTY_MAX_BODY_BYTES\n\t\tmax_size {SETTINGS.max_body_bytes}\n" in CADDY
     for pattern in (r"proxy_read_timeout (\d+)s;", r"proxy_send_timeout (\d+)s;"):
         assert int(re.search(pattern, NGINX)[1]) > longest
     assert int(re.search(r"response_header_timeout (\d+)s", CADDY)[1]) > longest
     assert f"client_body_timeout {longest}s;" in NGINX
-    assert f"read_body {longest}s" in CADDY
+    # Caddy has one time for all requests, so the server ends those that are no uploads.
+    assert f"read_body {operations._UPLOAD_TIMES * longest}s" in CADDY
     matches = [re.search(r"keepalive_timeout (\d+)s;", NGINX), re.search(r"keepalive (\d+)s", CADDY)]
     assert all(int(match[1]) < gunicorn_server._KEEP_ALIVE_SECONDS for match in matches)
+
+
+def test_proxies_allow_the_size_and_the_time_of_parts_of_imports() -> None:
+    max_bytes = openapi.bundle("administration")["components"]["schemas"]["ImportFile"]["x-max-bytes"]
+    upload_seconds = operations._UPLOAD_TIMES * SETTINGS.request_timeout_ms // 1000
+    location = re.search(r"location ~ \S+ \{\n(.+?)\n    \}", NGINX, re.S)[1]
+    assert f"client_max_body_size {max_bytes};" in location
+    assert f"client_body_timeout {upload_seconds}s;" in location
+    assert f"request_body @part {{\n\t\tmax_size {max_bytes}\n" in CADDY
+
+
+def test_proxies_allow_large_bodies_only_for_parts_of_imports() -> None:
+    by_nginx = re.findall(r"location ~ (\S+) \{", NGINX)
+    by_caddy = re.findall(r"path_regexp (\S+)", CADDY)
+    assert len(by_caddy) == 3
+    [pattern] = {*by_nginx, *by_caddy}
+    large = {
+        (method, operation["operationId"])
+        for surface in openapi.SURFACES
+        for path, method, _, operation in openapi.operations_of(openapi.bundle(surface))
+        if re.search(pattern, re.sub(r"\{\w+\}", "17", f"/v2{path}"))
+    }
+    assert large == {("put", "uploadImportPart")}
 
 
 def test_proxies_do_not_expose_the_metrics() -> None:
@@ -154,7 +180,7 @@ def test_proxies_do_not_expose_the_metrics() -> None:
 def test_problems_of_proxies_are_those_of_the_server() -> None:
     texts = re.findall(r"return (\d+) '(\{.*\})';", NGINX)
     by_caddy = [(status, text) for text, status in re.findall(r"respond (?:@\w+ )?`(\{.*\})` (\d+)", CADDY)]
-    assert [int(status) for status, _ in texts] == [int(status) for status, _ in by_caddy] == [413, 503]
+    assert [int(status) for status, _ in texts] == [int(status) for status, _ in by_caddy] == [413, 413, 503]
     # Without `=503`, the response would have the status of the error.
     assert "error_page 502 504 =503 /refused/503;" in NGINX
     for status, text in [*texts, *by_caddy]:
