@@ -15,6 +15,9 @@ LARGE_BYTES = 64 * 1024
 """Longer bodies count for the share of their organization, and are parsed one after the other."""
 # The maximum for the bodies of an organization that a process keeps, complete or not.
 MAX_KEPT_BYTES = 64 * 1024**2
+# The metrics that processes share are mapped files in the same folder: without space for a page of them, the kernel
+# ends the process.
+_MIN_FREE_BYTES = 8 * 1024**2
 
 
 class ClientGone(Exception):
@@ -61,7 +64,7 @@ async def read_upload(receive: Receive, exchange: Exchange, max_bytes: int, seco
 
     Refuses the body with 413 or 408 like `read_body`, and with 503 if the disk is full.
     """
-    upload = Upload()
+    upload = Upload(_MIN_FREE_BYTES)
     try:
         await _read(receive, exchange, max_bytes, seconds, upload.append)
     except OSError:

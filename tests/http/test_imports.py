@@ -6,11 +6,13 @@ import gzip
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from handlers.messages import uploads
 from handlers.server.jobs import run_job
 from handlers.services.imports import work
 from tests.builders.api import running_api
@@ -692,6 +694,17 @@ def test_an_import_waits_while_the_disk_of_the_database_is_full(imports, engine,
         pass
     assert counts(imports.get(path)) == ("done", 2, 2, 0)
     assert members(imports) == ["ana", "ben"]
+
+
+@pytest.mark.parametrize(("free_bytes", "status"), [(9_000_000, 200), (8_000_000, 503)])
+def test_a_part_leaves_space_on_the_disk_for_the_metrics(imports, monkeypatch, free_bytes, status):
+    monkeypatch.setattr(uploads, "disk_usage", lambda folder: SimpleNamespace(free=free_bytes))
+    path = imports.begin()
+    [problem] = imports.upload(path, b"x" * 300_000, expect=status)
+    if status == 503:
+        assert problem["detail"] == "The server has no disk space left for the body."
+    # A small part stays in memory.
+    imports.upload(path, b"loyaltyMemberId\nana\n")
 
 
 def test_imports_are_in_the_audit_log(imports, organization):
