@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import openapi
 from handlers import metrics
-from handlers.http import operations
+from handlers.http import intake, operations
 from handlers.http.problems import problem_body
 from handlers.server import gunicorn_server
 from handlers.server.cli import main
@@ -193,6 +193,19 @@ def test_problems_of_proxies_are_those_of_the_server() -> None:
 def test_services_start_when_the_database_comes_back(path: Path) -> None:
     # systemd does not restart a service that stopped because a required unit failed.
     assert not re.search(r"^Requires=", path.read_text(), re.M)
+
+
+def test_servers_have_space_for_several_parts_of_imports_at_once() -> None:
+    max_bytes = openapi.bundle("administration")["components"]["schemas"]["ImportFile"]["x-max-bytes"]
+    [server] = [document for document in documents("server.yaml") if document["kind"] == "Deployment"]
+    [volume] = server["spec"]["template"]["spec"]["volumes"]
+    [container] = server["spec"]["template"]["spec"]["containers"]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"}
+    # The processes have 2 GiB besides the volume, whose memory counts for the container.
+    assert container["resources"]["limits"]["memory"] == "3Gi"
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["server"]
+    assert compose["tmpfs"] == ["/tmp:size=1g"]
+    assert (1024**3 - intake._MIN_FREE_BYTES) // max_bytes == 15
 
 
 def test_pods_get_no_variables_of_services() -> None:
