@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.campaigns import mint
+from tests.builders.imports import Imports, counts
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
@@ -45,6 +46,14 @@ class TestRounding:
         points.mint(ana, 100, externalEventDate="2024-09-01T03:59:59Z")
         points.mint(ana, 10, externalEventDate="2024-09-01T04:00:00Z")
         assert lots_of(points, ana) == {"2025-09-01T04:00:00Z": 100, "2025-10-01T04:00:00Z": 10}
+
+    def test_the_months_of_imported_points_begin_when_they_were_earned(self, clock):
+        points = Points.new(clock.organization, expiresInMonths=12, alias="stars")
+        wallet = clock.organization.member("ana")["ledgerWalletId"]
+        rows = "loyaltyMemberId,account,amount,earnedAt\nana,stars,100,2024-09-01T12:00:00Z\nana,stars,10,\n"
+        record = Imports(clock.organization).run(rows, kind="balances")
+        assert counts(record) == ("done", 2, 2, 0)
+        assert lots_of(points, wallet) == {"2025-09-01T12:00:00Z": 100, "2026-02-10T09:00:00Z": 10}
 
     def test_an_expiry_year_begins_with_the_configured_month(self, clock):
         points = Points.new(clock.organization, expiresInMonths=1, expiryRounding="year", expiryYearStartMonth=4)
