@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, insert, select, update
+from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, delete, func, insert, select, update
 
 from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
@@ -247,6 +247,17 @@ def add_signing_key(db: Connection, key: SigningKey) -> None:
     )
 
 
+def date_signing_key(db: Connection, key_id: str, date: datetime) -> None:
+    """Give a signing key another date."""
+    db.execute(update(signing_keys).where(signing_keys.c.key_id == key_id).values(created_at=date))
+
+
+def remove_signing_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
+    """Remove signing keys by id; return the ids of the removed ones."""
+    statement = delete(signing_keys).where(signing_keys.c.key_id.in_(key_ids)).returning(signing_keys.c.key_id)
+    return list(db.execute(statement).scalars())
+
+
 def wait_for_signing_key_turn(db: Connection) -> None:
-    """Serialize the creation of the first signing key."""
+    """Serialize changes of the signing keys."""
     db.execute(select(func.pg_advisory_xact_lock(func.hashtext("loyalty signing keys"))))

@@ -20,6 +20,7 @@ _COMMANDS = {
     "expire": ("periodic_work:expire", "Post the expiry of points that are past their date."),
     "export": ("export:export_rows", "Write rows to the standard output."),
     "import": ("import_file:import_file", "Import rows from a file."),
+    "keys": ("keys:keys", "Replace the key that signs tokens and offline allowances."),
     "mcp": ("mcp:mcp", "Offer read operations and dry runs to AI assistants (MCP)."),
     "member": ("member:member", "Print a MEMBER and what happened, the newest first."),
     "migrate": ("database:migrate", "Bring the database's schema up to date."),

@@ -16,12 +16,12 @@ from domain.organizations import LIVE
 from domain.problems import Unauthorized
 from handlers.call import Caller
 from handlers.services.organizations.caller_rights import known_caller
+from handlers.services.signing_keys import ALGORITHM, signing_key
 from handlers.settings import Settings
 from persistence import organizations, transactions
 from persistence.engine import autocommit
 from persistence.organizations import SigningKey
 
-ALGORITHM = "ES256"
 ACCESS_TOKEN_SECONDS = 3600
 MEMBER_TOKEN_SECONDS = 900
 _CACHED_TOKENS = 10_000
@@ -30,7 +30,7 @@ _CLOCK_LEEWAY_SECONDS = 5
 
 def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetime: int, now: datetime) -> str:
     """Sign a token with `claims` that expires `lifetime` seconds after `now`."""
-    key = _signing_key(db, now)
+    key = signing_key(db, now)
     return jwt.encode(
         {
             "iss": settings.token_issuer,
@@ -85,22 +85,6 @@ def issue_operator_token(
         "isSystemAdmin": is_system_admin,
     }
     return issue(db, settings, claims, lifetime, now)
-
-
-def _signing_key(db: Connection, now: datetime) -> SigningKey:
-    """Return the newest signing key; create the first one."""
-    keys = organizations.signing_keys_newest_first(db)
-    if not keys:
-        organizations.wait_for_signing_key_turn(db)
-        keys = organizations.signing_keys_newest_first(db)
-    if not keys:
-        key = ec.generate_private_key(ec.SECP256R1())
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        keys = [SigningKey(secrets.token_hex(8), ALGORITHM, pem.decode(), now)]
-        organizations.add_signing_key(db, keys[0])
-    return keys[0]
 
 
 def _public_key(key: SigningKey) -> ec.EllipticCurvePublicKey:
@@ -185,10 +169,10 @@ class Authenticator:
 
     def _load_keys(self) -> None:
         def load(db: Connection) -> None:
-            _signing_key(db, datetime.now(UTC))
-            for signing_key in organizations.signing_keys_newest_first(db):
-                numbers = jwt.algorithms.ECAlgorithm.to_jwk(_public_key(signing_key), as_dict=True)
-                self._keys[signing_key.key_id] = jwt.PyJWK({**numbers, "alg": signing_key.algorithm})
+            signing_key(db, datetime.now(UTC))
+            for key in organizations.signing_keys_newest_first(db):
+                numbers = jwt.algorithms.ECAlgorithm.to_jwk(_public_key(key), as_dict=True)
+                self._keys[key.key_id] = jwt.PyJWK({**numbers, "alg": key.algorithm})
 
         transactions.run(self._engine, load)
 

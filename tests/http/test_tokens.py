@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 import uuid
@@ -16,14 +15,13 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from sqlalchemy import text
 
 from domain.problems import Unauthorized
-from handlers.services import tokens
+from handlers.services import signing_keys, tokens
+from handlers.services.signing_keys import KeyRefused
 from handlers.services.tokens import Authenticator
 from persistence import transactions
 from tests.builders.api import running_api
-from tests.builders.markdown import DOCS
 from tests.builders.users import Users
 
 CLAIMS = {"sub": "till-4", "organizationId": 7, "roles": ["members:read"], "isAdmin": False}
@@ -137,7 +135,7 @@ def test_tokens_without_a_valid_signature_are_refused(authenticator, issue):
 
 
 def test_a_token_needs_an_expiry_and_a_subject(authenticator, issue, engine):
-    key = transactions.run(engine, lambda db: tokens._signing_key(db, datetime.now(UTC)))
+    key = transactions.run(engine, lambda db: signing_keys.signing_key(db, datetime.now(UTC)))
     for claim in ("exp", "sub"):
         claims = {name: value for name, value in claims_now().items() if name != claim}
         expect_refusal(authenticator, jwt.encode(claims, key.private_key, "ES256", headers={"kid": key.key_id}))
@@ -152,33 +150,39 @@ def test_the_key_set_verifies_the_servers_tokens(authenticator, issue, settings)
     assert claims["sub"] == "till-4"
 
 
-def test_the_statements_of_the_page_replace_the_signing_key(settings, engine):
-    page = (DOCS / "operations.md").read_text().split("## The key of tokens", 1)[1].split("\n## ", 1)[0]
-    insertion, update, removal, removal_of_all = re.findall(r"(?:INSERT|UPDATE|DELETE) [^;\"]*?(?=;|\"\n|'\n)", page)
-    assert removal_of_all == "DELETE FROM signing_keys"
-    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def test_a_signing_key_is_replaced_while_the_tokens_of_both_keys_are_valid(settings, engine):
     with engine.connect() as db:
 
         def issue():
-            return tokens.issue(db, settings, CLAIMS, 3600, datetime.now(UTC))
+            token = tokens.issue(db, settings, CLAIMS, 3600, datetime.now(UTC))
+            return token, jwt.get_unverified_header(token)["kid"]
 
         def is_valid(token):
             return tokens.verified_claims(db, token, settings.token_audience) is not None
 
-        old = issue()
-        db.execute(text(insertion.replace(":'key'", ":key")), {"key": pem.decode()})
-        assert jwt.get_unverified_header(issue()) == jwt.get_unverified_header(old)
-        assert db.execute(text(update)).rowcount == 1
-        new = issue()
-        assert jwt.get_unverified_header(new) != jwt.get_unverified_header(old)
-        assert (is_valid(old), is_valid(new)) == (True, True)
-        db.execute(text(removal))
-        assert (is_valid(old), is_valid(new)) == (False, True)
-        db.execute(text(removal_of_all))
-        assert (is_valid(new), is_valid(issue())) == (False, True)
-        db.rollback()
+        signing_keys.remove_all_keys(db)
+        old_token, old_key = issue()
+        new_key = signing_keys.add_key(db, datetime.now(UTC)).key_id
+        assert issue()[1] == old_key
+        with pytest.raises(KeyRefused, match=f"the key {old_key} signs: let another key sign first"):
+            signing_keys.remove_keys(db, {old_key})
+        # A clock that is behind does not matter.
+        signing_keys.let_sign(db, new_key, datetime.now(UTC) - timedelta(hours=1))
+        new_token, key = issue()
+        assert key == new_key
+        assert (is_valid(old_token), is_valid(new_token)) == (True, True)
+        signing_keys.remove_keys(db, {old_key})
+        assert (is_valid(old_token), is_valid(new_token)) == (False, True)
+        for change in (
+            lambda: signing_keys.remove_keys(db, {old_key}),
+            lambda: signing_keys.let_sign(db, old_key, datetime.now(UTC)),
+        ):
+            with pytest.raises(KeyRefused, match=f"there is no key {old_key}"):
+                change()
+        signing_keys.remove_all_keys(db)
+        assert not is_valid(new_token)
+        first_key = signing_keys.add_key(db, datetime.now(UTC)).key_id
+        assert issue()[1] == first_key
 
 
 def test_another_process_accepts_a_key_that_was_created_later(settings, engine, issue):

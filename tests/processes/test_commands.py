@@ -100,6 +100,37 @@ def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization)
     assert "till-4" in reset.stdout
 
 
+def test_the_key_of_tokens_is_replaced_by_commands(shared_home, organization):
+    def run(*arguments):
+        completed = invoke(shared_home, "keys", *arguments)
+        assert completed.returncode == 0, completed.stderr
+        return completed
+
+    def keys():
+        return {key["keyId"]: key["isSigning"] for key in json.loads(run("list", "--json").stdout)["keys"]}
+
+    def signing_key_of_a_token():
+        token = invoke(shared_home, "token", "--organization", str(organization["organizationId"]), "--admin").stdout
+        return jwt.get_unverified_header(token.strip())["kid"]
+
+    old_key = signing_key_of_a_token()
+    new_key = run("add").stdout.strip()
+    assert keys() == {old_key: True, new_key: False}
+    assert re.search(rf"^{new_key}  ES256      -  +only verifies$", run("list").stdout, re.MULTILINE)
+    refusal = invoke(shared_home, "keys", "remove", old_key)
+    assert (refusal.returncode, refusal.stdout) == (1, "")
+    assert "let another key sign first" in refusal.stderr
+    run("sign", new_key)
+    assert (keys(), signing_key_of_a_token()) == ({new_key: True, old_key: False}, new_key)
+    assert "Restart all servers" in run("remove", old_key).stderr
+    assert keys() == {new_key: True}
+    run("remove", "--all")
+    assert keys() == {}
+    for arguments in ((), (new_key, "--all")):
+        assert invoke(shared_home, "keys", "remove", *arguments).returncode == 2
+    assert "there is no key" in invoke(shared_home, "keys", "sign", new_key).stderr
+
+
 @pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb"])
 def test_an_invalid_name_of_an_organization_is_refused(shared_home, name):
     completed = invoke(shared_home, "organizations", "create", name)
