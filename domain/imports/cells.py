@@ -204,8 +204,6 @@ class Columns:
         unknown: list[str] = []
         if len(self.header) > MAX_COLUMNS:
             raise FileFault(f"The first line has {len(self.header)} columns; a file has at most {MAX_COLUMNS}.")
-        # A file of errors has neutralised cells.
-        self.restores = ERROR_COLUMNS[0] in self.header
         for name in self.header:
             # If columnNames renames the column of a field, a column with the field's own name is unknown.
             field = renamed.get(name, "" if name in column_names else name)
@@ -236,8 +234,7 @@ class Columns:
         """The cell of a field in a row; None if the row has another number of columns or the file lacks the field."""
         if len(cells) != len(self._fields) or field not in self._names:
             return None
-        cell = cells[self.header.index(self._names[field])]
-        return restored(cell) if self.restores else cell
+        return restored(cells[self.header.index(self._names[field])])
 
     def values(self, cells: Sequence[str]) -> dict[str, Any]:
         """The values of a row by field, without those of empty cells; raises RowFault."""
@@ -249,7 +246,8 @@ class Columns:
                 continue
             field, read = column
             try:
-                value = read(restored(cell) if self.restores else cell)
+                # Files of errors and exports have neutralised cells.
+                value = read(restored(cell) if cell[0] == "'" else cell)
             except ValueError as error:
                 name = self.name_of(field)
                 raise RowFault(f"{name} {error}.", name) from None

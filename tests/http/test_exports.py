@@ -538,6 +538,17 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     ]
 
 
+def test_a_csv_of_members_is_imported_unchanged(jobs, organization, api):
+    names = {"+c1": "=A", "'+c2": "''=B", "'t": "+54 11 4444", "ana": "-5", "ben": "'"}
+    for loyalty_member_id, name in names.items():
+        organization.member(loyalty_member_id, profile={"name": name})
+    table = jobs.part(jobs.run()[0], accept="text/csv").text
+    target = api.organization()
+    assert counts(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 5, 5, 0)
+    members = target.integration.get("/members")["results"]
+    assert {member["loyaltyMemberId"]: member["profile"]["name"] for member in members} == names
+
+
 def test_an_export_starts_at_the_time_of_the_test_clock(api):
     clock = Clock.new(api, "2026-01-05T08:00:00Z")
     jobs = Jobs(clock.organization)
