@@ -241,6 +241,28 @@ def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(sho
     assert shop.balance(member) == 0
 
 
+def test_cancelling_the_creation_reverts_the_confirmation_of_the_order_too(shop, member):
+    shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
+    limit = {"scope": "member", "type": "points", "period": "total", "limit": 12}
+    shop.campaign(running(mint(10)), eventType="member-purchase-order-confirmed", limitRules=[limit])
+    created, confirmed = shop.track(
+        order(member, 20, external_id="o-1"), order(member, None, "confirmed", external_id="o-1")
+    )
+    assert shop.balance(member) == 15
+    results = cancel(shop, created["loyaltyEventKey"])["results"]
+    assert [result["loyaltyEventKey"] for result in results] == [
+        confirmed["loyaltyEventKey"],
+        created["loyaltyEventKey"],
+    ]
+    assert [[part["revertedAmount"] for part in result["ledgerTransactions"]] for result in results] == [[10], [5]]
+    assert shop.balance(member) == 0
+    assert cancel(shop, confirmed["loyaltyEventKey"], expect=409)["type"] == "/problems/event-cancelled"
+    # The limit of 12 has all its points again.
+    shop.track(order(member, 20, external_id="o-2"), order(member, None, "confirmed", external_id="o-2"))
+    assert shop.balance(member) == 15
+    shop.check_ledger()
+
+
 def test_cancelling_another_event_of_an_order_does_not_cancel_the_order(shop, member):
     shop.campaign(running(mint(5)), eventType="member-purchase-order-confirmed")
     shop.track_one(order(member, 10, external_id="o-1"))

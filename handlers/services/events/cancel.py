@@ -8,7 +8,7 @@ from domain.events import SUCCESS, EventNotCaptured, IncomingEvent, LoyaltyEvent
 from domain.ledger.postings import Posting
 from domain.members import Member, refuse_erased
 from domain.orders import CANCELLED as ORDER_CANCELLED
-from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, OrderWithItems
+from domain.orders import CONFIRMED, CREATED, PARTIALLY_RETURNED, STATUS_OF_EVENT, OrderWithItems
 from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_uncancellable
 from domain.tenders import TenderRefund
 from handlers.call import Call
@@ -30,21 +30,29 @@ from persistence.rows import reserve_ids
 def cancel_event(
     call: Call, event: LoyaltyEvent, description: str | None, allow_overdraft: bool
 ) -> tuple[list[RevertedEvent], Sequence[TenderRefund]]:
-    """Reverse the event and the events that it caused, and refund the order that it created.
+    """Reverse the event and the events that it caused, and undo the order that it created.
+
+    An order is undone with all its events, and refunded.
 
     Returns the reversed parts of each event, and the refund of each tender of the order. Raises EventCancelled,
     EventNotCancellable, MemberErased, or a refusal of the ledger.
     """
     organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
     unit = UnitOfWork(call)
-    members = unit.lock(member_ids=reversals.find_members(call.db, organization_id, [event_id]))
+    # Only the cancellation of the event that created an order also cancels the order.
+    is_creation = STATUS_OF_EVENT.get(event.event_type) == CREATED
+    order_id = (event.payload.get("order") or {}).get("externalId") if is_creation else None
+    order_ids = [] if order_id is None else [order_id]
+    member_ids = reversals.find_members(call.db, organization_id, [event_id])
+    member_ids |= reversals.find_members_of_orders(call.db, organization_id, order_ids) if order_ids else set()
+    members = unit.lock(member_ids=member_ids)
     # Read again under the lock, since another transaction may have reversed it.
     event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
     refuse_uncancellable(event)
     record = _cancellation_record(unit, event, members[event.member_id], description)
-    # Only the cancellation of the event that created an order also cancels the order.
-    order_id = (event.payload.get("order") or {}).get("externalId") if record.order_status == CREATED else None
-    orders, reversible = OrderWork(call, () if order_id is None else [order_id]), Reversals(call, [event_id])
+    orders = OrderWork(call, order_ids)
+    event_ids = [event_id] if order_id is None else orders.events_cancelled_with(order_id, event_id)
+    reversible = Reversals(call, event_ids)
     moves = unit.open_for_events([record], orders, reversible)
     evaluate_derived(unit, moves)
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
@@ -58,11 +66,11 @@ def cancel_event(
         order_with_refunds, refunds, reverts = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
         cancelled_order = replace(order_with_refunds, status=order.status), items
         answer["refunds"] = list(map(TENDER_REFUND, refunds))
-    # The cancelled event is the last one, since the events that it caused are newer. It also reports the refunds.
-    *caused_events, cancelled_event = reversible.reverse([event_id], reversal, unit)
+    # The cancelled event is the last one, since the others are newer. It also reports the refunds.
+    *newer_events, cancelled_event = reversible.reverse(event_ids, reversal, unit)
     refunded_transactions = [part for revert in reverts for part in reverted_by(revert, revert.amount, unit.ledger)]
     transactions = (*cancelled_event.transactions, *refunded_transactions)
-    reverted_events = [*caused_events, replace(cancelled_event, transactions=transactions)]
+    reverted_events = [*newer_events, replace(cancelled_event, transactions=transactions)]
     for part in reverted_events:
         refuse_erased(members[part.event.member_id])
     if cancelled_order is not None:

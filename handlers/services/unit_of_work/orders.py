@@ -159,6 +159,13 @@ class OrderWork:
             return replace(order[0], status=CANCELLED), order[1]
         return order if order[0].status == PARTIALLY_RETURNED and order[0].payments else None
 
+    def events_cancelled_with(self, external_id: str, loyalty_event_id: int) -> list[int]:
+        """The events of the order that an event created, newest first; only this event if it did not create the order."""
+        order = self.order_before(external_id)
+        if order is None or order.loyalty_event_id != loyalty_event_id:
+            return [loyalty_event_id]
+        return [*reversed(order.event_ids)]
+
     @property
     def stored_ids(self) -> list[int]:
         """The ids of the orders that existed before the batch and that its events are about."""
