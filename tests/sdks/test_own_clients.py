@@ -26,6 +26,8 @@ from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, TWENTY_DIGITS, Running,
 SITE = Path(handlers.http.__file__).with_name("site")
 JOURNEY = JOURNEYS / "loyalty_client_journey.py"
 STRICT = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals")
+# The second line that the examples of the READMEs print: their coupon book does not exist.
+REFUSAL = "404 /problems/not-found There is no coupon book with the couponBookKey 5d2c8b7a-6f1e-4c3d-9a8b-7e6f5d4c3b2a."
 TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.asynciterable")
 
 
@@ -72,6 +74,13 @@ def test_the_python_client_makes_the_journey(running: Running, packages: Path) -
     folder = packages / "python"
     saw = running.journey(python(JOURNEY), cwd=folder, decimal=TWENTY_DIGITS, PYTHONPATH=str(folder))
     assert saw == journey_result(TWENTY_DIGITS)
+
+
+def test_the_example_of_the_python_readme_runs(running: Running, packages: Path) -> None:
+    folder = packages / "python"
+    (folder / "running_example.py").write_text(_put_in_credentials(running, _example(folder, "python")))
+    output = run(python("running_example.py"), cwd=folder)
+    assert output.splitlines()[1:] == [REFUSAL, "ana"]
 
 
 def test_a_call_is_repeated_with_its_key_after_the_time_in_retry_after(client_of: Callable[..., Any]) -> None:
@@ -265,6 +274,9 @@ def test_the_typescript_client_makes_the_journey_and_its_readme_is_typed(
     run([node, modules / "typescript/bin/tsc", *options], cwd=tmp_path)
     saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
     assert saw == journey_result(FIFTEEN_DIGITS)
+    example = tmp_path / "out/example.js"
+    example.write_text(_put_in_credentials(running, example.read_text()))
+    assert run([node, example], cwd=tmp_path).splitlines()[1:] == [REFUSAL, "ana"]
 
 
 @pytest.mark.sdks
@@ -314,3 +326,17 @@ def _sample(language: str) -> str:
 def _example(package: Path, language: str) -> str:
     [example] = re.findall(rf"```{language}\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
     return str(example)
+
+
+def _put_in_credentials(running: Running, example: str) -> str:
+    """The example with the URL of the server and the credentials of a new organization."""
+    created = running.api.organization("Example").created
+    values = {
+        "https://loyalty.example.com": running.url,
+        "till-1": created.client_id,
+        '"..."': f'"{created.client_secret}"',
+    }
+    for placeholder, value in values.items():
+        assert example.count(placeholder) == 1
+        example = example.replace(placeholder, value)
+    return example
