@@ -88,8 +88,8 @@ def schemas() -> dict[str, Schema]:
 
 
 def snake_case(name: str) -> str:
-    """`loyalty_member_id` for `loyaltyMemberId`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+    """`loyalty_member_id` for `loyaltyMemberId`, `include_api_users` for `includeAPIUsers`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower().replace("-", "_")
 
 
 def references(node: Any) -> Iterator[str]:

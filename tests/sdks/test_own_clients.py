@@ -83,6 +83,13 @@ def test_the_example_of_the_python_readme_runs(running: Running, packages: Path)
     assert output.splitlines()[1:] == [REFUSAL, "ana"]
 
 
+def test_methods_of_the_python_client_have_a_word_for_each_word_of_their_operation(
+    client_of: Callable[..., Any],
+) -> None:
+    client = client_of(lambda _: httpx.Response(200, json={}))
+    assert client.create_partner_a_payment_intent({"paymentId": "payment-1"}) == {}
+
+
 def test_a_call_is_repeated_with_its_key_after_the_time_in_retry_after(client_of: Callable[..., Any]) -> None:
     bodies: list[Any] = []
     answers = iter([429, 503])

@@ -11,7 +11,7 @@ const literal = (value) => JSON.stringify(value, null, 2);
 const python = (value) => JSON.stringify(value, null, 4)
   .replace(/("(?:[^"\\]|\\.)*")|\b(true|false|null)\b|-?\d+[.e][\d.e+-]*/g, (found, text, word) => text
     ?? { true: "True", false: "False", null: "None" }[word] ?? `Decimal("${found}")`);
-const snakeCase = (name) => name.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toLowerCase();
+const snakeCase = (name) => name.replace(/(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/g, "_").toLowerCase();
 
 /** The value of a parameter in the type that it is declared with; the unchanged text where it is none of it. */
 const typed = (text, type) => {
