@@ -219,8 +219,8 @@ class Settings:
     calls_together: int = _setting(
         _whole(1, 100),
         100,
-        "Maximum number of waiting calls of one organization and operation that a server process runs as one batch, in "
-        "one database transaction; 1 runs each individually.",
+        "Maximum number of items, such as events, in the waiting calls of one organization and operation that a server "
+        "process runs as one batch, in one database transaction; 1 runs each call individually.",
     )
     statement_timeout_ms: int = _setting(
         _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 means never."
