@@ -83,11 +83,14 @@ class Operation:
         return self.operation_id.startswith(_PREFIXES_OF_LISTS)
 
     @property
-    def writes_one_record(self) -> bool:
-        """True if the operation creates or changes one record, so that its body has no list of items."""
-        return isinstance(self.audit, Audited) and self.audit.records is None
+    def has_large_records(self) -> bool:
+        """True if the operation creates or changes a record that may be as large as its body, such as a campaign."""
+        is_large = isinstance(self.audit, Audited) and self.audit.entity_type in _LARGE_ENTITIES
+        return self.changes_configuration or is_large
 
 
+# Besides the entities that the evaluation of events depends on.
+_LARGE_ENTITIES = ("coupon-book", "portal")
 _PREFIXES_OF_LISTS = ("list", "report", "search")
 _OPERATIONS: dict[str, Operation] = {}
 _SURFACES = (INTEGRATION, ADMINISTRATION)

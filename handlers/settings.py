@@ -171,7 +171,9 @@ class Settings:
         documented_default="`http://HOST:PORT/v2`",
     )
     max_body_bytes: int = _setting(
-        _whole(1024, 256 * 1024 * 1024), 1024 * 1024, "Largest request body in bytes; a larger one is refused with 413."
+        _whole(1024, 256 * 1024 * 1024),
+        1024 * 1024,
+        "Largest request body of most operations, in bytes; a larger one is refused with 413.",
     )
     request_timeout_ms: int = _setting(
         _whole(10, 3_600_000),

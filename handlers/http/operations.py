@@ -57,7 +57,7 @@ _UPLOAD_TIMES = 10
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
 _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
-# The maximum of a body that is one record, so that a page of 100 records has at most about 25 MiB.
+# The maximum of a body with a large record, so that a page of 100 records has at most about 25 MiB.
 _MAX_RECORD_BYTES = 256 * 1024
 # A call with a longer body has many items, and is a batch of its own.
 _MOST_BATCHED_BYTES = 16_384
@@ -84,7 +84,7 @@ class OperationPlan:
         self.makes_tokens = f"{surface}:{self.operation_id}" == TOKEN_OPERATION
         operation_of_handler = all_operations().get(self.operation_id)
         self.dry_run_mark = None if operation_of_handler is None else operation_of_handler.dry_run_mark
-        self.writes_one_record = operation_of_handler is not None and operation_of_handler.writes_one_record
+        self.has_large_records = operation_of_handler is not None and operation_of_handler.has_large_records
         operation_name = f"{surface} {self.operation_id}"
         parameters = _parameters(item, operation, schemas)
         self._parameters = ParameterPlan(parameters, schemas, operation_name)
@@ -212,7 +212,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             else:
                 if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
                     media_type = plan.body.refuse_other_types(exchange)
-                max_bytes = self._max_record_bytes if plan.writes_one_record else self._max_body_bytes
+                max_bytes = self._max_record_bytes if plan.has_large_records else self._max_body_bytes
                 raw = await self._read(plan.body, max_bytes, receive, exchange, kept_body)
                 if not raw:
                     media_type = None
