@@ -75,15 +75,20 @@ _OWN_RECORDS = (
         AND f.organization_id = m.organization_id AND f.loyalty_member_id = m.loyalty_member_id
     """,
     # Rows in which the id of a member could not be read, and rows that have an id of this member in another column.
+    # Citus does not allow to_json of a column in the condition of a DELETE.
     """
-    DELETE FROM failed_import_rows f USING members m, imports i
-    WHERE m.organization_id = :o AND m.member_id = :m
-        AND f.organization_id = m.organization_id
-        AND i.organization_id = m.organization_id AND i.import_id = f.import_id
+    WITH m AS MATERIALIZED (
+        SELECT organization_id, loyalty_member_id, CAST(to_json(loyalty_member_id) AS text) AS quoted,
+            CAST(to_json(public_loyalty_member_id) AS text) AS quoted_public
+        FROM members WHERE organization_id = :o AND member_id = :m
+    )
+    DELETE FROM failed_import_rows f USING m, imports i
+    WHERE f.organization_id = :o AND m.organization_id = f.organization_id
+        AND i.organization_id = f.organization_id AND i.import_id = f.import_id
         AND (
             f.loyalty_member_id IS NULL AND strpos(f.row #>> '{}', m.loyalty_member_id) > 0
-            OR i.kind = 'events' AND strpos(f.row #>> '{}', CAST(to_json(m.loyalty_member_id) AS text)) > 0
-            OR i.kind = 'members' AND strpos(f.row #>> '{}', CAST(to_json(m.public_loyalty_member_id) AS text)) > 0
+            OR i.kind = 'events' AND strpos(f.row #>> '{}', m.quoted) > 0
+            OR i.kind = 'members' AND strpos(f.row #>> '{}', m.quoted_public) > 0
         )
     """,
     "DELETE FROM trigger_deliveries WHERE organization_id = :o AND member_id = :m",

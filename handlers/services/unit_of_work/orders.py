@@ -160,7 +160,7 @@ class OrderWork:
         return order if order[0].status == PARTIALLY_RETURNED and order[0].payments else None
 
     def events_cancelled_with(self, external_id: str, loyalty_event_id: int) -> list[int]:
-        """The events of the order that an event created, newest first; only this event if it did not create the order."""
+        """The events of the order that an event created, newest first; only this event if it created none."""
         order = self.order_before(external_id)
         if order is None or order.loyalty_event_id != loyalty_event_id:
             return [loyalty_event_id]
