@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_RESTART = "Restart all servers: a running server remembers the keys that it has read."
-
 
 @click.group()
 def keys() -> None:
@@ -53,12 +51,16 @@ def list_keys(as_json: bool) -> None:
     if as_json:
         print_json({"keys": rows})
         return
-    headings = ("KEY", "ALGORITHM", "SIGNS FROM", "USE")
-    uses = {True: "signs and verifies", False: "only verifies"}
-    print_table(
-        headings,
-        [(row["keyId"], row["algorithm"], row["signsFrom"] or "-", uses[bool(row["isSigning"])]) for row in rows],
-    )
+    cells = [
+        (
+            row["keyId"],
+            row["algorithm"],
+            row["signsFrom"] or "-",
+            "signs and verifies" if row["isSigning"] else "only verifies",
+        )
+        for row in rows
+    ]
+    print_table(("KEY", "ALGORITHM", "SIGNS FROM", "USE"), cells)
 
 
 @keys.command()
@@ -100,7 +102,7 @@ def remove(key_ids: tuple[str, ...], is_all: bool, as_json: bool) -> None:
         raise click.UsageError("name the keys to be removed, or use --all")
     removed_ids = _change(lambda db: remove_all_keys(db) if is_all else remove_keys(db, key_ids))
     print_result(as_json, {"removed": removed_ids}, f"{len(removed_ids)} removed.")
-    click.echo(_RESTART, err=True)
+    click.echo("Restart all servers: a running server remembers the keys that it has read.", err=True)
 
 
 def _change(work: Callable[[Connection], Result]) -> Result:
