@@ -39,12 +39,11 @@ def cancel_event(
     """
     organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
     unit = UnitOfWork(call)
-    # Only the cancellation of the event that created an order also cancels the order.
-    is_creation = STATUS_OF_EVENT.get(event.event_type) == CREATED
-    order_id = (event.payload.get("order") or {}).get("externalId") if is_creation else None
+    order_id = _created_order_id(event)
     order_ids = [] if order_id is None else [order_id]
     member_ids = reversals.find_members(call.db, organization_id, [event_id])
-    member_ids |= reversals.find_members_of_orders(call.db, organization_id, order_ids) if order_ids else set()
+    if order_ids:
+        member_ids |= reversals.find_members_of_orders(call.db, organization_id, order_ids)
     members = unit.lock(member_ids=member_ids)
     # Read again under the lock, since another transaction may have reversed it.
     event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
@@ -91,6 +90,15 @@ def cancel_event(
         member_ids={part.event.member_id for part in reverted_events},
     )
     return reverted_events, refunds
+
+
+def _created_order_id(event: LoyaltyEvent) -> str | None:
+    """The external id of the order whose creation the event reports; None for other events.
+
+    Only the cancellation of the event that created an order also cancels the order.
+    """
+    is_creation = STATUS_OF_EVENT.get(event.event_type) == CREATED
+    return (event.payload.get("order") or {}).get("externalId") if is_creation else None
 
 
 def _cancellation_record(
