@@ -61,7 +61,7 @@ def test_a_configuration_grows_up_to_its_limit_and_can_be_made_smaller(organizat
     assert before - 10_400 < size() < before - 9_900
 
 
-def test_a_body_of_one_record_is_at_most_256_kib(organization):
+def test_a_body_of_the_configuration_is_at_most_256_kib(organization):
     administration = organization.administration
 
     def body(letters):
