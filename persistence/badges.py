@@ -66,7 +66,7 @@ def balances_of(db: Connection, organization_id: int, member_ids: Collection[int
     return {(member_id, badge_id): balance for member_id, badge_id, balance in rows}
 
 
-def find_revertible(
+def find_for_reversal(
     db: Connection,
     organization_id: int,
     member_ids: Collection[int],
@@ -74,7 +74,10 @@ def find_revertible(
     event_ids: Collection[int] = (),
     badge_tracking_ids: Collection[int] = (),
 ) -> list[BadgeTracking]:
-    """The trackings of these events or with these ids, and the members' reversals that still have a missing amount."""
+    """The trackings of these events, or with these ids, and all others that their reversal may change.
+
+    The others are the members' earlier reversals with a missing amount, which the reversal may repay.
+    """
     columns = badge_trackings.c
     conditions = [and_(columns.missing != 0, columns.member_id.in_(list(member_ids)))]
     if event_ids:

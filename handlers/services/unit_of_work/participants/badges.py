@@ -39,7 +39,7 @@ class BadgeWork:
         self._loaded_balances: BadgeBalances | None = None
         # The balances of a hypothetical member, see `assume`.
         self._assumed_balances: Mapping[tuple[int, int], int] = {}
-        self._has_loaded_revertible = False
+        self._has_loaded_for_reversal = False
         self._ids_to_reserve = _FIRST_IDS
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
@@ -75,10 +75,9 @@ class BadgeWork:
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
         """Revert a stored tracking of a member of this unit by `BadgeBalances.revert`."""
         unit = self._unit
-        revertible = badges.find_revertible(
-            unit.db, self._organization_id, unit.members, badge_tracking_ids=[badge_tracking_id]
-        )
-        self._balances.register(revertible)
+        ids = [badge_tracking_id]
+        trackings = badges.find_for_reversal(unit.db, self._organization_id, unit.members, badge_tracking_ids=ids)
+        self._balances.register(trackings)
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -98,12 +97,12 @@ class BadgeWork:
         """Reverse the trackings of an event, as far as balances allow; no derived event reports the reversals."""
         if not self._badges:
             return []
-        if not self._has_loaded_revertible:
-            self._has_loaded_revertible = True
+        if not self._has_loaded_for_reversal:
+            self._has_loaded_for_reversal = True
             unit = self._unit
             event_ids = unit.reversals.event_ids if unit.reversals else frozenset()
-            revertible = badges.find_revertible(unit.db, self._organization_id, unit.members, event_ids=event_ids)
-            self._balances.register(revertible)
+            trackings = badges.find_for_reversal(unit.db, self._organization_id, unit.members, event_ids=event_ids)
+            self._balances.register(trackings)
         return [
             reversed_badge(
                 tracking, self._balances.reverse(tracking.badge_tracking_id, badge, reversal.loyalty_event_id)
