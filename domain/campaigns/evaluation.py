@@ -122,13 +122,12 @@ class Evaluator:
             if violated is not None:
                 self._blocked_campaign_ids.add(campaign.campaign.campaign_id)
                 if self._explaining:
-                    self._explain(campaign, None, False, violated.reason(self._event))
+                    self._explain(campaign, None, why=violated.reason(self._event))
                 continue
-            if self._explaining:
-                self._explain(campaign, None, True)
+            self._explain(campaign, None, why=None)
             for idle in campaign.idle_actions:
                 why = Reason("ACTION_NOT_RUNNING", f"the action is {idle.status}", idle.status)
-                self._explain(campaign, idle, False, why)
+                self._explain(campaign, idle, why)
         for actions, contest in plan.turns:
             if contest is not None:
                 self._decide(contest, [pair for pair in actions if self._may_apply(*pair) and self._holds(*pair)])
@@ -156,7 +155,7 @@ class Evaluator:
             why = Reason("EXCLUSIVE_GROUP", label, stacking.name)
         else:
             return True
-        self._explain(campaign, action.action, False, why)
+        self._explain(campaign, action.action, why)
         return False
 
     def _holds(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
@@ -192,7 +191,7 @@ class Evaluator:
         for position, ((campaign, action), computed, bid) in enumerate(competitors):
             if position not in verdict.won:
                 why = beaten_by(bid, competitors[verdict.beaten[position]][2])
-                self._explain(campaign, action.action, False, why, self._trace(campaign, action))
+                self._explain(campaign, action.action, why, self._trace(campaign, action))
             # Asked again, since an earlier winner may exclude this one.
             elif self._may_apply(campaign, action):
                 items = verdict.won[position]
@@ -226,47 +225,56 @@ class Evaluator:
         computed: Sequence[ComputedEffect],
         won: WonItems | None = None,
     ) -> None:
-        """Run the effects of an action whose rule holds.
+        """Execute the effects of an action whose rule holds, unless the cooldown or a limit of the campaign forbids it.
 
-        With `won`, the result of a contest for single items, discounts apply only to the items that the action has won.
-
-        If the campaign is re-evaluated on returns, record what each effect granted, for a later partial return.
+        After a contest for single items, discounts apply only to the items that the action has `won`. If the campaign
+        is re-evaluated on returns, what each effect granted is recorded for a later partial return.
         """
-        if campaign.limits or campaign.cooldown is not None:
-            blocked = self._effects.blocked_by(campaign, computed, won)
-            if blocked is not None:
-                self._skip(campaign, action, computed, *blocked)
-                return
-        if self._explaining:
-            self._explain(campaign, action.action, True, None, self._trace(campaign, action))
-        campaign_id, moves_points = campaign.campaign.campaign_id, False
+        blocked = self._effects.blocked_by(campaign, computed, won)
+        if blocked is not None:
+            self._skip(campaign, action, computed, *blocked)
+            return
+        self._explain(campaign, action.action, why=None, trace=self._trace(campaign, action))
         is_reevaluated = campaign.campaign.on_return == REEVALUATE
         grants: list[EffectGrant] = []
-        count_log = self._counters.count_log
         for position, effect in enumerate(computed):
-            share, count_start = won and won.share(position), len(count_log)
-            effect_result = self._effects.execute(campaign, effect, share)
+            share = None if won is None else won.share(position)
+            first_count = self._count_position
+            result = self._effects.execute(campaign, effect, share)
             if is_reevaluated:
-                # Which of the event's counts on limits are those of this effect.
-                counts = range(count_start - self._first_count, len(count_log) - self._first_count)
+                counts = range(first_count, self._count_position)
                 transaction_number = self._points.transaction_count
-                grant = grant_of_effect(position, effect, effect_result, share, transaction_number, counts)
+                grant = grant_of_effect(position, effect, result, share, transaction_number, counts)
                 if grant is not None:
                     grants.append(grant)
-            if effect_result.status == FAILED and action.action.abort_evaluation_on_error:
-                self._aborted_campaign_ids.add(campaign_id)
-            if effect_result.status in (EXECUTED, PARTIAL, AUTHORIZED):
-                self._limit_budget.count_event(campaign)
-                if campaign.campaign.exclusive:
-                    self._exclusive_campaign_id = campaign_id
-            if effect_result.discount is not None:
-                self._evaluation.discount_total += effect_result.discount.amount
-            self._report(campaign, action, effect, effect_result)
-            moves_points = moves_points or effect.effect_id in (MINT_POINTS, BURN_POINTS)
+            self._record_result(campaign, action, effect, result)
         if grants and self._event.context["order"] is not None:
             self._evaluation.granted_actions.append(action_grants(campaign, action.action, grants, self._event))
-        if moves_points:
+        if any(effect.effect_id in (MINT_POINTS, BURN_POINTS) for effect in computed):
             self._refresh_balances()
+
+    @property
+    def _count_position(self) -> int:
+        """The position of the next count on a limit among those of this event."""
+        return len(self._counters.count_log) - self._first_count
+
+    def _record_result(
+        self, campaign: CompiledCampaign, action: CompiledAction, effect: ComputedEffect, result: Done
+    ) -> None:
+        """Report the result of an effect, and let it decide about later actions.
+
+        A failed effect ends the campaign, if its action says so. An executed one counts for the limits on events, and
+        excludes other campaigns if its own is exclusive.
+        """
+        if result.status == FAILED and action.action.abort_evaluation_on_error:
+            self._aborted_campaign_ids.add(campaign.campaign.campaign_id)
+        if result.status in (EXECUTED, PARTIAL, AUTHORIZED):
+            self._limit_budget.count_event(campaign)
+            if campaign.campaign.exclusive:
+                self._exclusive_campaign_id = campaign.campaign.campaign_id
+        if result.discount is not None:
+            self._evaluation.discount_total += result.discount.amount
+        self._report(campaign, action, effect, result)
 
     def _refresh_balances(self) -> None:
         """Set the variable `balancesAfter` to the balances after the action."""
@@ -284,7 +292,7 @@ class Evaluator:
     ) -> None:
         """Report the effects of an action as skipped because of a cooldown or a limit; `why` explains the `refusal`."""
         is_over_limit = isinstance(refusal, LimitReached)
-        self._explain(campaign, action.action, False, why, self._trace(campaign, action))
+        self._explain(campaign, action.action, why, self._trace(campaign, action))
         for effect in computed:
             if is_over_limit and effect.effect_id == MINT_POINTS and effect.fault is None:
                 self._points.discard(campaign, effect.params)
@@ -331,7 +339,7 @@ class Evaluator:
                 why = Reason(
                     trace_reason["code"], trace_reason["label"], trace_reason["actual"], tuple(trace_reason["at"])
                 )
-            self._explain(campaign, action.action, False, why, trace if self._tracing else None)
+            self._explain(campaign, action.action, why, trace if self._tracing else None)
 
     def _trace(self, campaign: CompiledCampaign, action: CompiledAction) -> Mapping[str, Any] | None:
         """The value of every part of the action's rule; None if no trace is requested or the action has no rule."""
@@ -351,10 +359,9 @@ class Evaluator:
         self,
         campaign: CompiledCampaign,
         action: Action | None,
-        is_applied: bool,
-        why: Reason | None = None,
+        why: Reason | None,
         trace: Mapping[str, Any] | None = None,
     ) -> None:
-        """In a dry run, report whether and why an action applies, or the whole campaign if `action` is None."""
+        """In a dry run, report that an action applies, or `why` it does not; `action` None is the whole campaign."""
         if self._explaining:
-            self._evaluation.explanations.append(Explanation(campaign.campaign, action, is_applied, why, trace))
+            self._evaluation.explanations.append(Explanation(campaign.campaign, action, why is None, why, trace))
