@@ -158,35 +158,39 @@ def _read_part(read: Callable[[datetime], int], value: datetime, local_zone: tzi
         raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
 
 
-def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
-    return lambda value, name: _read_part(read, value, zone(name))
+def _accessor_with_zone(read: Callable[[datetime], int]) -> Callable[..., int]:
+    """The method that reads a part of a timestamp in the zone that its argument names."""
+    return lambda value, zone_name: _read_part(read, value, zone(zone_name))
 
 
-def _local_accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
+def _accessor_in_campaign_zone(read: Callable[[datetime], int]) -> Callable[..., int]:
+    """The method that reads a part of a timestamp in the zone of the campaign, which the budget has."""
     return lambda budget, value: _read_part(read, value, budget.zone)
 
 
-ACCESSORS: dict[str, Callable[..., int]] = {name: _accessor(read) for name, read in _PARTS.items()}
+ACCESSORS: dict[str, Callable[..., int]] = {name: _accessor_with_zone(read) for name, read in _PARTS.items()}
 """Parts of a time in the named zone; months, days of month, of week (Sunday is 0) and of year count from 0."""
 
-LOCAL_ACCESSORS: dict[str, Callable[..., int]] = {name: _local_accessor(read) for name, read in _PARTS.items()}
-"""The same parts of a time as `ACCESSORS`, in the zone of the budget, which is the first argument."""
+LOCAL_ACCESSORS: dict[str, Callable[..., int]] = {
+    name: _accessor_in_campaign_zone(read) for name, read in _PARTS.items()
+}
+"""The same parts of a time as `ACCESSORS`, in the zone of the campaign; the budget is the first argument."""
 
 
-def _whole(value: timedelta, unit: timedelta) -> int:
+def _whole_units(value: timedelta, unit: timedelta) -> int:
     """The whole units of a duration, rounded towards 0."""
     return int64(abs(value) // unit * (-1 if value < timedelta(0) else 1))
 
 
 def _milliseconds(value: timedelta) -> int:
-    whole = _whole(value, timedelta(milliseconds=1))
+    whole = _whole_units(value, timedelta(milliseconds=1))
     return whole % 1000 if whole >= 0 else -(-whole % 1000)
 
 
 DURATION_ACCESSORS: dict[str, Callable[[timedelta], int]] = {
-    "getHours": lambda d: _whole(d, timedelta(hours=1)),
-    "getMinutes": lambda d: _whole(d, timedelta(minutes=1)),
-    "getSeconds": lambda d: _whole(d, timedelta(seconds=1)),
+    "getHours": lambda d: _whole_units(d, timedelta(hours=1)),
+    "getMinutes": lambda d: _whole_units(d, timedelta(minutes=1)),
+    "getSeconds": lambda d: _whole_units(d, timedelta(seconds=1)),
     "getMilliseconds": _milliseconds,
 }
 """The whole hours, minutes or seconds of a duration; the milliseconds within its last second."""
