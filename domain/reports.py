@@ -188,7 +188,7 @@ def report_range(
         tomorrow = start_of_day(local_time(now, zone).date() + timedelta(days=1), zone)
         since_to = tomorrow if since_from is None else max(tomorrow, since_from)
     if since_from is None:
-        since_from = _days_before(since_to, zone)
+        since_from = _default_begin(since_to, zone)
     return ReportRange(since_from, since_to, zone)
 
 
@@ -213,11 +213,11 @@ def days_of(report_range: ReportRange) -> list[Day]:
     return days
 
 
-def _days_before(end: datetime, zone: tzinfo) -> datetime:
-    """The beginning of the 30 days whose last one ends at `end`, or contains it."""
+def _default_begin(end: datetime, zone: tzinfo) -> datetime:
+    """The default begin of a range: with it the range has `DEFAULT_DAYS` days, of which the last may be incomplete."""
     try:
-        last = local_time(end - timedelta(microseconds=1), zone).date()
-        return min(start_of_day(last - timedelta(days=DEFAULT_DAYS - 1), zone), end)
+        last_day = local_time(end - timedelta(microseconds=1), zone).date()
+        return start_of_day(last_day - timedelta(days=DEFAULT_DAYS - 1), zone)
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC)
 
