@@ -24,7 +24,7 @@ MASK = "The value"
 # The maximum number of allowed values that a fault lists.
 _MAX_CHOICES = 20
 # The patterns of the documents that are lists of words, or of columns to order by.
-_LIST_PATTERN = re.compile(r"\^\((?P<words>[A-Za-z0-9|_<>=-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")
+_LIST_PATTERN = re.compile(r"\^\((?P<choices>[A-Za-z0-9|_<>=-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")
 _FORMS = {
     "date": "a date such as 2026-01-31",
     "date-time": "a date-time such as 2026-01-31T12:00:00Z",
@@ -70,7 +70,7 @@ class Explainer:
                 return f"is not of type {' or '.join(type_name for type_name in kind.types if type_name != 'null')}"
             case "pattern":
                 schema = self._schema_at(error.schema_path)
-                return schema.get(PATTERN_FAULT) or _in_words(error.instance, kind.pattern)
+                return schema.get(PATTERN_FAULT) or _pattern_fault(error.instance, kind.pattern)
             case "format":
                 return f"is not {_FORMS.get(kind.format, f'a valid {kind.format}')}"
             case "falseSchema":
@@ -151,13 +151,16 @@ def _none_of(value: Any, choices: list[str]) -> str:
     return f"is not one of: {text[:400]}.{suggestion}"
 
 
-def _in_words(text: str, pattern: str) -> str:
-    """The words for a text that does not match a pattern; a pattern that is a list of words names its choices."""
-    words = _LIST_PATTERN.fullmatch(pattern)
-    if words is None:
+def _pattern_fault(text: str, pattern: str) -> str:
+    """The words that follow the name of a field whose text does not match a pattern.
+
+    If the pattern is a list of choices, such as the columns of `order`, they name the choices.
+    """
+    choice_list = _LIST_PATTERN.fullmatch(pattern)
+    if choice_list is None:
         return "does not match the pattern of its schema"
-    choices = words["words"].split("|")
-    separator = words["direction"]
+    choices = choice_list["choices"].split("|")
+    separator = choice_list["direction"]
     if separator is None:
         return _none_of(text, choices)
     suggestion = did_you_mean(text.partition(separator)[0], choices)
