@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from persistence.connections import Prepared, defer, query
-from persistence.filters import before_moment, from_moment, has_row
+from persistence.filters import has_row, is_at_or_after, is_before
 from persistence.records import Records
 from persistence.rows import as_json, fields_of
 from persistence.tables.audit_log import audit_log
@@ -139,8 +139,8 @@ AUDIT_LOG = Records(
     equal=("actor", "userId", "operationId", "entityType", "entityId", "requestId"),
     filters={
         "memberId": lambda member_id: audit_log.c.member_ids.contains([member_id]),
-        "fromCreatedAt": from_moment(audit_log.c.created_at),
-        "toCreatedAt": before_moment(audit_log.c.created_at),
+        "fromCreatedAt": is_at_or_after(audit_log.c.created_at),
+        "toCreatedAt": is_before(audit_log.c.created_at),
     },
 )
 

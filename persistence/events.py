@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from domain.campaigns.cooldowns import Application
 from domain.events import LoyaltyEvent
 from persistence.connections import Prepared, query
-from persistence.filters import before_moment, from_moment
+from persistence.filters import is_at_or_after, is_before
 from persistence.records import Records
 from persistence.rows import add_all, change_all, fields_of, next_ids, update_by_id
 from persistence.tables.events import events
@@ -20,7 +20,7 @@ EVENTS = Records(
     events,
     LoyaltyEvent,
     equal=("eventType", "status"),
-    filters={"fromCreatedAt": from_moment(events.c.created_at), "toCreatedAt": before_moment(events.c.created_at)},
+    filters={"fromCreatedAt": is_at_or_after(events.c.created_at), "toCreatedAt": is_before(events.c.created_at)},
 )
 
 _FIELDS = fields_of(LoyaltyEvent)

@@ -88,28 +88,28 @@ def has_any_or_none(column: Any) -> Filter:
     return lambda values: or_(has_any(column)(values), func.cardinality(column) == 0)
 
 
-def from_moment(column: Any) -> Filter:
-    """The column is not before the moment of the text."""
+def is_at_or_after(column: Any) -> Filter:
+    """The moment in the column is not before that of the text."""
     return lambda text: column >= instant_of(text)
 
 
-def before_moment(column: Any) -> Filter:
-    """The column is before the moment of the text."""
+def is_before(column: Any) -> Filter:
+    """The moment in the column is before that of the text."""
     return lambda text: column < instant_of(text)
 
 
-def to_moment(column: Any) -> Filter:
-    """The column is not after the moment of the text."""
+def is_at_or_before(column: Any) -> Filter:
+    """The moment in the column is not after that of the text."""
     return lambda text: column <= instant_of(text)
 
 
-def from_moment_or_open(column: Any) -> Filter:
-    """The column, where null is no limit, is not before the moment of the text."""
+def is_null_or_at_or_after(column: Any) -> Filter:
+    """The moment in the column is not before that of the text; null is no limit."""
     return lambda text: or_(column.is_(None), column >= instant_of(text))
 
 
-def to_moment_or_open(column: Any) -> Filter:
-    """The column, where null is no limit, is not after the moment of the text."""
+def is_null_or_at_or_before(column: Any) -> Filter:
+    """The moment in the column is not after that of the text; null is no limit."""
     return lambda text: or_(column.is_(None), column <= instant_of(text))
 
 

@@ -12,11 +12,11 @@ from domain.missions.records import MemberMission, Mission, MissionBalance
 from persistence.filters import (
     conditions_of,
     equals,
-    from_moment_or_open,
     is_at_least,
+    is_null_or_at_or_after,
+    is_null_or_at_or_before,
     is_same,
     is_true,
-    to_moment_or_open,
 )
 from persistence.missions import MISSIONS
 from persistence.paging import Page, Paged, paged_columns, sorting_of
@@ -52,8 +52,8 @@ _FILTERS = {
     **MISSIONS.filters,
     "missionKey": equals(missions.c.mission_key),
     "active": equals(missions.c.active),
-    "validFrom": from_moment_or_open(missions.c.valid_to),
-    "validTo": to_moment_or_open(missions.c.valid_from),
+    "validFrom": is_null_or_at_or_after(missions.c.valid_to),
+    "validTo": is_null_or_at_or_before(missions.c.valid_from),
     "minTimesAchieved": is_at_least(_times),
     "minCounterCount": is_at_least(_counter),
     "inProgress": is_true(and_(_counter > 0, _counter < _goal, _times < missions.c.max_repetitions)),

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, or_, select
 from domain.members import Member, MemberProperties, member_exists, public_id_taken
 from domain.tiers import HeldTier
 from persistence.connections import Prepared, query
-from persistence.filters import before_moment, equals, from_moment, is_same
+from persistence.filters import equals, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
 from persistence.records import Records
 from persistence.reports.figures import count_all
@@ -38,10 +38,10 @@ MEMBERS = Records(
     filters={
         "email": lambda email: members.c.email == func.lower(email),
         "query": _has_words,
-        "fromCreatedAt": from_moment(members.c.created_at),
-        "toCreatedAt": before_moment(members.c.created_at),
-        "sinceFrom": from_moment(members.c.created_at),
-        "sinceTo": before_moment(members.c.created_at),
+        "fromCreatedAt": is_at_or_after(members.c.created_at),
+        "toCreatedAt": is_before(members.c.created_at),
+        "sinceFrom": is_at_or_after(members.c.created_at),
+        "sinceTo": is_before(members.c.created_at),
         "loyaltyProgramId": equals(member_tiers.c.loyalty_program_id),
         "loyaltyTierId": equals(member_tiers.c.loyalty_tier_id),
     },

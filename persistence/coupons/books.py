@@ -9,15 +9,15 @@ from domain.coupons.books import CouponBook
 from domain.scalars import is_key
 from persistence.filters import (
     contains,
-    from_moment,
-    from_moment_or_open,
     has_all,
     has_any,
     has_any_or_none,
     is_any_of,
+    is_at_or_after,
+    is_at_or_before,
+    is_null_or_at_or_after,
+    is_null_or_at_or_before,
     lower,
-    to_moment,
-    to_moment_or_open,
 )
 from persistence.paging import Paged
 from persistence.records import Records
@@ -53,10 +53,10 @@ BOOKS = Records(
         "channels": has_any_or_none(table.c.channels),
         "channelsExactly": has_any(table.c.channels),
         "daysOfWeek": _on_any_day,
-        "validFromDate": from_moment_or_open(table.c.valid_to_date),
-        "validToDate": to_moment_or_open(table.c.valid_from_date),
-        "validFromDateMin": from_moment(table.c.valid_from_date),
-        "validToDateMax": to_moment(table.c.valid_to_date),
+        "validFromDate": is_null_or_at_or_after(table.c.valid_to_date),
+        "validToDate": is_null_or_at_or_before(table.c.valid_from_date),
+        "validFromDateMin": is_at_or_after(table.c.valid_from_date),
+        "validToDateMax": is_at_or_before(table.c.valid_to_date),
     },
     locks_references=True,
 )

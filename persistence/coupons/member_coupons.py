@@ -14,13 +14,13 @@ from persistence.coupons.books import is_of_program_or_none
 from persistence.filters import (
     conditions_of,
     equals,
-    from_moment_or_open,
     has_all,
     has_any,
+    is_null_or_at_or_after,
+    is_null_or_at_or_before,
     is_same,
     is_true_if_asked,
     looked_up,
-    to_moment_or_open,
 )
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import fields_of
@@ -158,8 +158,8 @@ def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
 _TOTALS_FILTERS = {
     "tags": has_all(_BOOK.c.tags),
     "tagsAny": has_any(_BOOK.c.tags),
-    "validFromDate": from_moment_or_open(_BOOK.c.valid_to_date),
-    "validToDate": to_moment_or_open(_BOOK.c.valid_from_date),
+    "validFromDate": is_null_or_at_or_after(_BOOK.c.valid_to_date),
+    "validToDate": is_null_or_at_or_before(_BOOK.c.valid_from_date),
 }
 
 

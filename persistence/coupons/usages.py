@@ -11,7 +11,7 @@ from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from persistence.connections import Prepared, query
 from persistence.coupons.member_coupons import usable_lots
-from persistence.filters import before_moment, equals, from_moment, has_all, has_any, is_any_of, is_same
+from persistence.filters import equals, has_all, has_any, is_any_of, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
 from persistence.records import Records
 from persistence.rows import Statement, additions, as_rows, fields_of, next_ids, recordset_of, update_by_id
@@ -30,8 +30,8 @@ USAGES = Records(
     columns=_JOINED_COLUMNS,
     filters={
         "codes": is_any_of(coupons.c.code),
-        "fromCreatedAt": from_moment(table.c.created_at),
-        "toCreatedAt": before_moment(table.c.created_at),
+        "fromCreatedAt": is_at_or_after(table.c.created_at),
+        "toCreatedAt": is_before(table.c.created_at),
         "couponBookKey": equals(coupon_books.c.coupon_book_key),
         "couponBookTags": has_all(coupon_books.c.tags),
         "couponBookTagsAny": has_any(coupon_books.c.tags),
