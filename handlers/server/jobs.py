@@ -329,7 +329,7 @@ class _OpenRun:
     run: JobRun
     steps: Steps[Mapping[str, Any]]
 
-    def proceed(self, stopping: Callable[[], bool]) -> bool:
+    def proceed(self, is_stopping: Callable[[], bool]) -> bool:
         """Continue the run for some time; True if it has ended.
 
         A failure is logged and stored; the job runs again when it is due the next time.
@@ -338,7 +338,7 @@ class _OpenRun:
         try:
             with tracing.span(f"job {self.name}", {}):
                 for _ in self.steps:
-                    if stopping() or time.monotonic() >= slice_end:
+                    if is_stopping() or time.monotonic() >= slice_end:
                         return False
         except Exception as error:
             _log.exception("the job %s failed", self.name)
@@ -347,7 +347,9 @@ class _OpenRun:
         return True
 
 
-def run_due_jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS) -> bool:
+def run_due_jobs(
+    engine: Engine, settings: Settings, is_stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS
+) -> bool:
     """Run the jobs that are due, the one that has been due longest first; False if none is due.
 
     A job with much work is interrupted for jobs that become due, and then continues where it was.
@@ -357,7 +359,7 @@ def run_due_jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool
     open_runs: dict[str, _OpenRun] = {}
     has_run = False
     try:
-        while not stopping():
+        while not is_stopping():
             due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
             if due is None and not open_runs:
                 break
@@ -369,7 +371,7 @@ def run_due_jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool
             else:
                 run = JobRun(engine, settings, due.last_result or {})
                 open_run = _OpenRun(due.name, run, _run(next(job for job in jobs if job.name == due.name), run))
-            if not open_run.proceed(stopping):
+            if not open_run.proceed(is_stopping):
                 open_runs[open_run.name] = open_run
             has_run = True
     finally:

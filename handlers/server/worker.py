@@ -113,7 +113,7 @@ class Worker:
                     self._stopped.wait(loop.seconds)
 
 
-def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Callable[[], bool]:
+def _jobs(engine: Engine, settings: Settings, is_stopping: Callable[[], bool]) -> Callable[[], bool]:
     """The step of the jobs, which adds missing jobs in its first run, when the database is available."""
     has_added_jobs = False
 
@@ -122,16 +122,16 @@ def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> C
         if not has_added_jobs:
             add_jobs(engine)
             has_added_jobs = True
-        return run_due_jobs(engine, settings, stopping)
+        return run_due_jobs(engine, settings, is_stopping)
 
     return step
 
 
-def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Callable[[], bool]:
+def _deliveries(engine: Engine, settings: Settings, is_stopping: Callable[[], bool]) -> Callable[[], bool]:
     """The step of the deliveries, which sends all that are due."""
 
     def step() -> bool:
-        send_due(engine, settings, stopping)
+        send_due(engine, settings, is_stopping)
         return False
 
     return step
@@ -139,7 +139,7 @@ def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]
 
 # Each loop: its name, its pause in seconds (None: `queue_poll_ms`), and the function that returns its step.
 _LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[], bool]], Callable[[], bool]]]] = (
-    ("queue", None, lambda engine, settings, stopping: Drain(engine, settings, stopping).step),
+    ("queue", None, lambda engine, settings, is_stopping: Drain(engine, settings, is_stopping).step),
     ("deliveries", None, _deliveries),
     ("jobs", _JOBS_SECONDS, _jobs),
     ("reports", _REPORTS_SECONDS, lambda engine, *_: lambda: transactions.run(engine, move_changes) >= CHANGES_AT_ONCE),

@@ -175,7 +175,7 @@ def test_texts_with_any_line_break_can_be_exported(organization):
     organization.member("ana", profile={"name": name})
     export = organization.administration.post("/exports", {"kind": "members"})["export"]
     path = f"/exports/{export['exportId']}"
-    writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: False)
+    writer = ExportWriter(organization.api.engine, organization.api.settings, is_stopping=lambda: False)
     while writer.step():
         pass
     assert organization.administration.get(f"{path}/parts/1")["results"][0]["name"] == name
@@ -444,7 +444,7 @@ class Jobs:
     def __init__(self, organization):
         self.organization = organization
         self.administration = organization.administration
-        self.writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: False)
+        self.writer = ExportWriter(organization.api.engine, organization.api.settings, is_stopping=lambda: False)
 
     def begin(self, kind="members", **options):
         """Create an export that waits for the writer; return its path."""
@@ -631,7 +631,7 @@ def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, m
 def test_the_export_of_an_organization_does_not_wait_for_all_exports_of_another_one(
     jobs, organization, other_organization
 ):
-    writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: False)
+    writer = ExportWriter(organization.api.engine, organization.api.settings, is_stopping=lambda: False)
     while writer.step():
         pass
     busy, idle = [jobs.begin() for _ in range(3)], Jobs(other_organization).begin()
@@ -692,7 +692,7 @@ def test_a_stopping_worker_returns_its_exports_to_the_queue(jobs, organization, 
     for name in ("ana", "ben"):
         organization.member(name)
     path, is_stopping = jobs.begin(), False
-    writer = ExportWriter(organization.api.engine, organization.api.settings, stopping=lambda: is_stopping)
+    writer = ExportWriter(organization.api.engine, organization.api.settings, is_stopping=lambda: is_stopping)
     while jobs.get(path)["status"] == "queued":
         assert writer.step()
     assert jobs.get(path)["status"] == "running"

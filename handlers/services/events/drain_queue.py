@@ -24,10 +24,6 @@ from persistence.test_clocks import FindOrganization, find_and_hold_clock
 _log = logging.getLogger("loyalty.queue")
 
 
-def _never() -> bool:
-    return False
-
-
 class Drain:
     """The progress of one worker through the queue: a batch of each organization in turn.
 
@@ -38,7 +34,7 @@ class Drain:
         self,
         engine: Engine,
         settings: Settings,
-        stopping: Callable[[], bool] = _never,
+        is_stopping: Callable[[], bool] = lambda: False,
         find_organization: FindOrganization = find_and_hold_clock,
         *,
         is_patient: bool = True,
@@ -48,7 +44,7 @@ class Drain:
         self._is_patient = is_patient
         self._batch = settings.queue_batch
         self._retries = Retries(settings.queue_attempts, timedelta(milliseconds=settings.queue_retry_ms))
-        self._stopping = stopping
+        self._is_stopping = is_stopping
         # The last member of the last batch of each organization: the next batch continues after this member, so that
         # members with long queues do not delay the others.
         self._last_members: dict[int, int] = {}
@@ -60,7 +56,7 @@ class Drain:
         """
         worked = False
         for organization_id in transactions.run(self._engine, queue.waiting_organizations):
-            if self._stopping():
+            if self._is_stopping():
                 break
             after = self._last_members.pop(organization_id, 0)
             with tracing.span("queue batch", {"loyalty.organization_id": organization_id}):
@@ -117,7 +113,7 @@ class Drain:
         for event in queued:
             if event.event.member_id in waiting_members:
                 continue
-            if self._stopping() or time.monotonic() - began_at > STEP_SECONDS:
+            if self._is_stopping() or time.monotonic() - began_at > STEP_SECONDS:
                 return
             try:
                 transactions.run(self._engine, partial(self._evaluate_one, organization_id, event))

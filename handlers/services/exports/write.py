@@ -53,12 +53,12 @@ class _OpenExport:
 
 
 class ExportWriter:
-    """Writes exports, at most one of each organization at once; `stopping` returns True once the worker is to end."""
+    """Writes exports, at most one of each organization at once; `is_stopping` returns True if the worker has to end."""
 
-    def __init__(self, engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> None:
+    def __init__(self, engine: Engine, settings: Settings, is_stopping: Callable[[], bool]) -> None:
         self._engine = engine
         self._settings = settings
-        self._stopping = stopping
+        self._is_stopping = is_stopping
         self._turns = Turns()
         self._open_exports: dict[Address, _OpenExport] = {}
 
@@ -67,7 +67,7 @@ class ExportWriter:
 
         Returns False if no export waits, or the worker is to end.
         """
-        job = None if self._stopping() else transactions.run(self._engine, self._next_job)
+        job = None if self._is_stopping() else transactions.run(self._engine, self._next_job)
         if job is not None:
             try:
                 self._write(job)
@@ -80,7 +80,7 @@ class ExportWriter:
                     raise
                 _log.exception("the export %s failed", job.export_id)
                 self._fail(job, "The server had an unexpected error, which is in its log.")
-        if self._stopping():
+        if self._is_stopping():
             self._return_to_queue()
             return False
         return job is not None
@@ -111,7 +111,7 @@ class ExportWriter:
             if part is not None and not self._add_part(job, part):
                 self._close(job)
                 return
-            if time.monotonic() >= end or self._stopping():
+            if time.monotonic() >= end or self._is_stopping():
                 # Shows other workers that the export is not abandoned.
                 self._run_if_mine(job, lambda db, current: EXPORTS.store(db, current, {}, datetime.now(UTC)))
                 return

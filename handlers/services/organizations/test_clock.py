@@ -122,18 +122,18 @@ class _Progress(Enum):
 
 
 def advance_clock(
-    engine: Engine, settings: Settings, organization_id: int, stopping: Callable[[], bool]
+    engine: Engine, settings: Settings, organization_id: int, is_stopping: Callable[[], bool]
 ) -> OrganizationDetails:
-    """Advance the clock of an organization step by step until it shows its target, a step fails, or `stopping`.
+    """Advance the clock of an organization step by step until it shows its target, a step fails, or `is_stopping()`.
 
     The events in the queue are evaluated first, at the time of the clock; failed events are retried at once. Waits
     while another caller does a step.
     """
-    drain = Drain(engine, settings, stopping, find_organization=test_clocks.find_advancing, is_patient=False)
+    drain = Drain(engine, settings, is_stopping, find_organization=test_clocks.find_advancing, is_patient=False)
     failures, progress, place = 0, _Progress.MOVED, None
-    while progress is not _Progress.ENDED and not stopping():
+    while progress is not _Progress.ENDED and not is_stopping():
         try:
-            while not stopping() and drain.evaluate_next(organization_id):
+            while not is_stopping() and drain.evaluate_next(organization_id):
                 pass
             progress, place = transactions.run(engine, partial(_do_step, organization_id, place))
             failures = 0
@@ -159,18 +159,18 @@ def advance_for_a_call(engine: Engine, settings: Settings, organization_id: int)
     )
 
 
-def advance_clocks(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> bool:
+def advance_clocks(engine: Engine, settings: Settings, is_stopping: Callable[[], bool]) -> bool:
     """Continue every unfinished advance, each for at most ten seconds; False if there is none."""
     organization_ids = transactions.run(engine, test_clocks.find_advancing_ids)
     for organization_id in organization_ids:
-        advance_clock(engine, settings, organization_id, _stopping_after(CALL_SECONDS, stopping))
+        advance_clock(engine, settings, organization_id, _stopping_after(CALL_SECONDS, is_stopping))
     return bool(organization_ids)
 
 
-def _stopping_after(seconds: float, stopping: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
-    """A function that returns True after some seconds, and when `stopping` does."""
+def _stopping_after(seconds: float, is_stopping: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
+    """A function that returns True after some seconds, and when `is_stopping` does."""
     end = time.monotonic() + seconds
-    return lambda: stopping() or time.monotonic() >= end
+    return lambda: is_stopping() or time.monotonic() >= end
 
 
 @dataclass(frozen=True, slots=True)

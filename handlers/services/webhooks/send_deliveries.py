@@ -36,10 +36,6 @@ _REMOVED_AT_ONCE = 1000
 _log = logging.getLogger("loyalty.webhooks")
 
 
-def _never() -> bool:
-    return False
-
-
 class Sender:
     """Sends due deliveries in several threads: a trigger uses at most a quarter of them.
 
@@ -63,15 +59,15 @@ class Sender:
         self._limits = ClaimLimits(threads, max(1, threads // 4))
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
 
-    def send_due(self, stopping: Callable[[], bool] = _never) -> int:
+    def send_due(self, is_stopping: Callable[[], bool] = lambda: False) -> int:
         """Send until nothing is due and nothing is being sent. Returns the number of attempts.
 
-        After `stopping`, no new attempts are begun.
+        Once `is_stopping` returns True, no new attempts are begun.
         """
         attempts = 0
         with ThreadPoolExecutor(self._limits.total, thread_name_prefix="webhooks") as pool:
             while True:
-                new_attempts = 0 if stopping() else self._begin(pool)
+                new_attempts = 0 if is_stopping() else self._begin(pool)
                 attempts += new_attempts
                 if not self._under_way:
                     return attempts
@@ -139,11 +135,11 @@ def _span_attributes(delivery: ClaimedDelivery) -> Mapping[str, Any]:
 def send_due(
     engine: Engine,
     settings: Settings,
-    stopping: Callable[[], bool] = _never,
+    is_stopping: Callable[[], bool] = lambda: False,
     organization_id: int | None = None,
 ) -> int:
     """Send all due deliveries, of one or (None) of all organizations. Returns the number of attempts."""
-    return Sender(engine, settings, organization_id=organization_id).send_due(stopping)
+    return Sender(engine, settings, organization_id=organization_id).send_due(is_stopping)
 
 
 def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
