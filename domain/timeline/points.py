@@ -119,12 +119,16 @@ class PointsFact:
                 return "were pending"
             if self.reverts_pending:
                 return "were cancelled while they were pending"
-            return "could not be taken" if self.reserved_amount is None else "were released"
+            if self.reserved_amount is not None:
+                return "were released"
+            if self.amount:
+                return "could not be taken"
         if source.kind == BY_EXPIRY:
             return "expired"
+        is_gain = self.moved > 0 or not (self.moved or self.is_outgoing)
         if self.transaction_type == TRANSFER:
-            return "came from another wallet" if self.moved > 0 else "went to another wallet"
-        return "were received" if self.moved > 0 else "were taken"
+            return "came from another wallet" if is_gain else "went to another wallet"
+        return "were received" if is_gain else "were taken"
 
     def _reason(self, source: Source) -> str:
         """The reason for a movement, with the name of its source and its description."""

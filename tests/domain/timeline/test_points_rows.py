@@ -118,6 +118,12 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
             Source("reversal"),
             "30 Points could not be taken by the reversal of an event.",
         ),
+        ({**NOTHING_MOVED, "amount": Decimal(0)}, REQUEST, "0 Points were received by request."),
+        (
+            {**NOTHING_MOVED, "amount": Decimal(0), "is_outgoing": True, "transaction_type": BURN},
+            REQUEST,
+            "0 Points were taken by request.",
+        ),
         (
             {
                 **NOTHING_MOVED,
