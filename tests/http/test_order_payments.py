@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import event
@@ -51,9 +51,16 @@ def refusal(till: Till, *args: Any, **more: Any) -> str:
     return till.shop.expect_refusal(order(*args, **more)).removeprefix("/problems/")
 
 
-def refunds(result: Any) -> list[tuple[Any, Any, Any]]:
-    """The tender, the refunded amount of money, and the refunded points of each refund."""
-    return [(refund["tender"], refund["amount"], refund["points"]) for refund in result["refunds"]]
+class Refund(NamedTuple):
+    """A refund of a result: its tender, what it is worth in money, and the refunded points."""
+
+    tender: str
+    amount: Any
+    points: Any = None
+
+
+def refunds(result: Any) -> list[Refund]:
+    return [Refund(refund["tender"], refund["amount"], refund["points"]) for refund in result["refunds"]]
 
 
 def cancel(till: Till, result: Any) -> Any:
@@ -61,11 +68,22 @@ def cancel(till: Till, result: Any) -> Any:
     return till.shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
 
 
-def reverted_amounts(response: Any) -> list[tuple[Any, Any, Any, Any]]:
-    """The id, the amount, the reverted amount and the outcome of each transaction that the cancellation reverted."""
+class RevertedTransaction(NamedTuple):
+    """A transaction that a cancellation reverted."""
+
+    ledger_transaction_id: Any
+    amount: Any
+    reverted_amount: Any
+    outcome: str
+
+
+def reverted_transactions(response: Any) -> list[RevertedTransaction]:
+    """The transactions that a cancellation of one event reverted."""
     fields = ("ledgerTransactionId", "amount", "revertedAmount", "outcome")
-    [one] = response["results"]
-    return [tuple(transaction[field] for field in fields) for transaction in one["ledgerTransactions"]]
+    [result] = response["results"]
+    return [
+        RevertedTransaction(*(transaction[field] for field in fields)) for transaction in result["ledgerTransactions"]
+    ]
 
 
 def stored_payments(till: Till, external_id: str = "1718") -> Any:
@@ -106,16 +124,19 @@ def test_an_order_without_payments_has_no_refunds(funded_till):
 def test_a_partial_return_refunds_each_tender_in_proportion(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
-    assert refunds(return_partially(funded_till, 20)) == [("points", 10, 1000), ("card", 10, None)]
+    assert refunds(return_partially(funded_till, 20)) == [
+        Refund("points", amount=10, points=1000),
+        Refund("card", amount=10),
+    ]
     assert refunds(return_partially(funded_till, 5)) == [
-        ("points", Decimal("2.5"), 250),
-        ("card", Decimal("2.5"), None),
+        Refund("points", amount=Decimal("2.5"), points=250),
+        Refund("card", amount=Decimal("2.5")),
     ]
     assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [Decimal("12.5"), Decimal("12.5")]
     assert funded_till.balance == 1750
     assert refunds(return_partially(funded_till, 25)) == [
-        ("points", Decimal("12.5"), 1250),
-        ("card", Decimal("12.5"), None),
+        Refund("points", amount=Decimal("12.5"), points=1250),
+        Refund("card", amount=Decimal("12.5")),
     ]
     assert funded_till.read(payment)["status"] == "refunded"
     assert funded_till.balance == 3000
@@ -233,7 +254,7 @@ def test_a_cancelled_or_rejected_order_refunds_all_tenders(funded_till, status):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     result = funded_till.shop.track_one(order(funded_till.member, None, status, "1718"))
-    assert refunds(result) == [("points", 25, 2500), ("card", 25, None)]
+    assert refunds(result) == [Refund("points", amount=25, points=2500), Refund("card", amount=25)]
     assert funded_till.read(payment)["status"] == "refunded"
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
@@ -245,21 +266,21 @@ def test_a_full_return_refunds_the_amounts_that_were_not_refunded(funded_till):
     funded_till.shop.track_one(order(funded_till.member, None, "confirmed", "1718"))
     funded_till.refund(payment, points=500)
     result = funded_till.shop.track_one(order(funded_till.member, None, "returned", "1718"))
-    assert refunds(result) == [("points", 20, 2000), ("card", 25, None)]
+    assert refunds(result) == [Refund("points", amount=20, points=2000), Refund("card", amount=25)]
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
 
 
-def test_the_cancellation_of_the_event_of_an_order_refunds_all_tenders(funded_till):
+def test_cancelling_the_event_of_an_order_refunds_all_tenders(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment))
     [mint_id] = [row.ledger_transaction_id for row in funded_till.shop.rows("ledger_transactions") if row.amount == 25]
     response = cancel(funded_till, result)
-    assert refunds(response) == [("points", 25, 2500), ("card", 25, None)]
-    assert reverted_amounts(response) == [
-        (mint_id, 25, 25, "reverted"),
-        (payment["ledgerTransactionId"], 2500, 2500, "reverted"),
+    assert refunds(response) == [Refund("points", amount=25, points=2500), Refund("card", amount=25)]
+    assert reverted_transactions(response) == [
+        RevertedTransaction(mint_id, amount=25, reverted_amount=25, outcome="reverted"),
+        RevertedTransaction(payment["ledgerTransactionId"], amount=2500, reverted_amount=2500, outcome="reverted"),
     ]
     assert funded_till.read(payment)["status"] == "refunded"
     assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [25, 25]
@@ -267,16 +288,18 @@ def test_the_cancellation_of_the_event_of_an_order_refunds_all_tenders(funded_ti
     funded_till.shop.check_ledger()
 
 
-def test_the_cancellation_of_the_event_of_an_authorized_order_lists_the_released_payment(funded_till):
+def test_cancelling_an_authorized_order_reports_the_released_payment(funded_till):
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment), executionMode="authorize")
     response = cancel(funded_till, result)
-    assert refunds(response) == [("points", 0, 0), ("card", 25, None)]
-    assert reverted_amounts(response) == [(payment["ledgerTransactionId"], 2500, 2500, "released")]
+    assert refunds(response) == [Refund("points", amount=0, points=0), Refund("card", amount=25)]
+    assert reverted_transactions(response) == [
+        RevertedTransaction(payment["ledgerTransactionId"], amount=2500, reverted_amount=2500, outcome="released")
+    ]
     assert funded_till.balance == 3000
 
 
-def test_the_cancellation_lists_mints_that_are_clawed_back_from_refunded_points(funded_till):
+def test_a_cancellation_reports_the_mints_that_are_clawed_back_from_refunded_points(funded_till):
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment))
     funded_till.shop.campaign(running(mint(100)), eventType=GENERIC)
@@ -285,33 +308,35 @@ def test_the_cancellation_lists_mints_that_are_clawed_back_from_refunded_points(
     # The points of the visit were spent, so they are missing until the payment is refunded.
     [visit_mint] = cancel(funded_till, visit)["results"][0]["ledgerTransactions"]
     assert visit_mint["outcome"] == "clamped"
-    assert reverted_amounts(cancel(funded_till, result)) == [
-        (payment["ledgerTransactionId"], 2500, 2500, "reverted"),
-        (visit_mint["ledgerTransactionId"], 100, 100, "partial"),
+    assert reverted_transactions(cancel(funded_till, result)) == [
+        RevertedTransaction(payment["ledgerTransactionId"], amount=2500, reverted_amount=2500, outcome="reverted"),
+        RevertedTransaction(visit_mint["ledgerTransactionId"], amount=100, reverted_amount=100, outcome="partial"),
     ]
     assert funded_till.balance == 2400
     funded_till.shop.check_ledger()
 
 
-def test_the_cancellation_of_an_event_of_an_order_without_payments_has_no_refunds(funded_till):
+def test_cancelling_an_order_without_payments_refunds_nothing(funded_till):
     assert cancel(funded_till, buy(funded_till, None))["refunds"] == []
 
 
-def test_the_cancellation_of_the_event_of_a_partly_returned_order_refunds_what_is_left(funded_till):
+def test_cancelling_a_partly_returned_order_refunds_the_rest(funded_till):
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment))
     return_partially(funded_till, 20)
     assert funded_till.balance == 500 + 1000
     response = cancel(funded_till, result)
-    assert refunds(response) == [("points", 15, 1500), ("card", 15, None)]
-    assert reverted_amounts(response) == [(payment["ledgerTransactionId"], 2500, 1500, "reverted")]
+    assert refunds(response) == [Refund("points", amount=15, points=1500), Refund("card", amount=15)]
+    assert reverted_transactions(response) == [
+        RevertedTransaction(payment["ledgerTransactionId"], amount=2500, reverted_amount=1500, outcome="reverted")
+    ]
     assert funded_till.read(payment)["status"] == "refunded"
     assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [25, 25]
     assert funded_till.balance == 3000
     # The order keeps its status, but nothing is left for the return of the rest.
     assert [row.status for row in funded_till.shop.rows("purchase_orders")] == ["partially-returned"]
     return_result = funded_till.shop.track_one(order(funded_till.member, None, "returned", "1718"))
-    assert refunds(return_result) == [("points", 0, 0), ("card", 0, None)]
+    assert refunds(return_result) == [Refund("points", amount=0, points=0), Refund("card", amount=0)]
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
 
@@ -334,8 +359,8 @@ def test_an_authorized_order_captures_nothing_until_its_confirmation(funded_till
     assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert funded_till.read(payment)["status"] == "captured"
     assert refunds(return_partially(funded_till, 25)) == [
-        ("points", Decimal("12.5"), 1250),
-        ("card", Decimal("12.5"), None),
+        Refund("points", amount=Decimal("12.5"), points=1250),
+        Refund("card", amount=Decimal("12.5")),
     ]
     funded_till.shop.check_ledger()
 
@@ -344,7 +369,7 @@ def test_an_authorized_order_that_is_cancelled_releases_its_payment(funded_till)
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment), executionMode="authorize")
     result = funded_till.shop.track_one(order(funded_till.member, None, "cancelled", "1718"))
-    assert refunds(result) == [("points", 0, 0), ("card", 25, None)]
+    assert refunds(result) == [Refund("points", amount=0, points=0), Refund("card", amount=25)]
     assert funded_till.read(payment)["status"] == "released"
     assert funded_till.balance == 3000
 
@@ -414,7 +439,7 @@ def test_a_changed_policy_does_not_change_the_refunds_of_earlier_payments(funded
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     funded_till.allow({**POLICY, "pointsPerUnit": 1})
-    assert refunds(return_partially(funded_till, 25))[0] == ("points", Decimal("12.5"), 1250)
+    assert refunds(return_partially(funded_till, 25))[0] == Refund("points", amount=Decimal("12.5"), points=1250)
 
 
 class Killed(RuntimeError):
