@@ -226,24 +226,34 @@ def counts_by_hand(policy, moment, at):
 
 
 def points_of(history):
-    """The points of mints, of each of which a number of quarters was reverted later."""
+    """The points of mints: each has a moment, an amount, and the number of its quarters that were reverted later."""
     earnings = [Earning(moment, Decimal(n)) for moment, n, _ in history]
-    earnings += [Earning(moment, Decimal(-n) * quarters / 4) for moment, n, quarters in history if quarters]
+    earnings += [
+        Earning(moment, Decimal(-n) * reverted_quarters / 4)
+        for moment, n, reverted_quarters in history
+        if reverted_quarters
+    ]
     return TierPoints(Decimal(0), sum((earning.amount for earning in earnings), Decimal(0)), tuple(earnings))
 
 
 @given(policies, histories, moments)
-def test_the_counted_points_equal_the_sum_by_the_second_implementation(policy, history, at):
-    # The history has the moment and amount of each mint, and how many quarters of it were reverted.
+def test_the_counted_points_equal_the_sum_by_hand(policy, history, at):
     by_hand = sum(
-        (Decimal(n) * (4 - quarters) / 4 for moment, n, quarters in history if counts_by_hand(policy, moment, at)),
+        (
+            Decimal(n) * (4 - reverted_quarters) / 4
+            for moment, n, reverted_quarters in history
+            if counts_by_hand(policy, moment, at)
+        ),
         Decimal(0),
     )
-    points = points_of(history)
-    assert policy.counted_points(points, at) == by_hand
-    assert policy.counted_points(points, at) == policy.counted_points(
-        TierPoints(earnings=tuple(earning for earning in points.earnings if earning.moment >= policy.earliest(at))), at
-    )
+    assert policy.counted_points(points_of(history), at) == by_hand
+
+
+@given(policies, histories, moments)
+def test_points_that_were_earned_before_the_earliest_moment_do_not_count(policy, history, at):
+    points, earliest = points_of(history), policy.earliest(at)
+    later_points = TierPoints(earnings=tuple(earning for earning in points.earnings if earning.moment >= earliest))
+    assert policy.counted_points(points, at) == policy.counted_points(later_points, at)
 
 
 @given(policies, histories, moments, st.lists(st.integers(0, 500), max_size=6))
