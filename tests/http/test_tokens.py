@@ -231,7 +231,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture
-def trusting(settings, engine, issuer):
+def make_trusting_authenticator(settings, engine, issuer):
     """A function that creates an authenticator that trusts the issuer."""
 
     def make(audience=""):
@@ -243,35 +243,40 @@ def trusting(settings, engine, issuer):
     return make
 
 
-def test_tokens_of_a_trusted_issuer_are_accepted(trusting, authenticator, issuer, issue):
+def test_tokens_of_a_trusted_issuer_are_accepted(make_trusting_authenticator, authenticator, issuer, issue):
     token = issuer.token(isAdmin=True)
-    caller = trusting()(token)
+    caller = make_trusting_authenticator()(token)
     assert (caller.subject, caller.organization_id, caller.is_admin) == ("till-4", 7, True)
     # The server's own tokens stay valid; a server that does not trust the issuer refuses its tokens.
-    assert trusting()(issue()).subject == "till-4"
+    assert make_trusting_authenticator()(issue()).subject == "till-4"
     expect_refusal(authenticator, token)
 
 
-def test_tokens_of_the_trusted_issuer_need_its_audience(trusting, issuer):
-    assert trusting("our-api")(issuer.token(aud="our-api")).subject == "till-4"
-    expect_refusal(trusting("our-api"), issuer.token())
-    expect_refusal(trusting(), issuer.token(aud="our-api"))
+def test_tokens_of_the_trusted_issuer_need_its_audience(make_trusting_authenticator, issuer):
+    assert make_trusting_authenticator("our-api")(issuer.token(aud="our-api")).subject == "till-4"
+    expect_refusal(make_trusting_authenticator("our-api"), issuer.token())
+    expect_refusal(make_trusting_authenticator(), issuer.token(aud="our-api"))
 
 
-def test_invalid_tokens_in_the_name_of_the_trusted_issuer_are_refused(trusting, issuer):
+def test_invalid_tokens_that_name_the_trusted_issuer_are_refused(make_trusting_authenticator, issuer):
     foreign = rsa.generate_private_key(65537, 2048)
-    expect_refusal(trusting(), issuer.token(key=foreign))
-    expect_refusal(trusting(), issuer.token(key_id="unknown"))
-    expect_refusal(trusting(), issuer.token(exp=int(time.time()) - 60))
-    expect_refusal(trusting(), jwt.encode(claims_now(iss=issuer.name), "x" * 32, "HS256", headers={"kid": "k1"}))
+    expect_refusal(make_trusting_authenticator(), issuer.token(key=foreign))
+    expect_refusal(make_trusting_authenticator(), issuer.token(key_id="unknown"))
+    expect_refusal(make_trusting_authenticator(), issuer.token(exp=int(time.time()) - 60))
+    expect_refusal(
+        make_trusting_authenticator(), jwt.encode(claims_now(iss=issuer.name), "x" * 32, "HS256", headers={"kid": "k1"})
+    )
 
 
-def test_tokens_of_the_server_in_the_name_of_the_trusted_issuer_are_refused(trusting, issue, issuer):
-    expect_refusal(trusting(), issue(token_issuer=issuer.name, token_audience="loyalty-server"))
+def test_a_token_that_names_the_trusted_issuer_and_is_signed_by_the_server_is_refused(
+    make_trusting_authenticator, issue, issuer
+):
+    # With the audience that tokens of the issuer need, so that only the key of the signature is wrong.
+    expect_refusal(make_trusting_authenticator(), issue(token_issuer=issuer.name, token_audience="loyalty-server"))
 
 
-def test_the_key_set_of_the_issuer_is_fetched_once(trusting, issuer):
-    authenticator = trusting()
+def test_the_key_set_of_the_issuer_is_fetched_once(make_trusting_authenticator, issuer):
+    authenticator = make_trusting_authenticator()
     before = issuer.fetches
     for number in range(5):
         authenticator(issuer.token(sub=f"till-{number}"))
