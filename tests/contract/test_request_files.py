@@ -29,6 +29,11 @@ def _bodies(surface: str) -> dict[str, Any]:
     return bodies
 
 
+def _postman_items(document: Any) -> list[Any]:
+    """The requests of the Postman collection, without its folders."""
+    return [item for folder in postman(document, URL)["item"] for item in folder["item"]]
+
+
 def _in_http_file(surface: str) -> Iterator[tuple[str, str, dict[str, str], str]]:
     """Each request of the file with its name: the line, the headers and the body, variables replaced."""
     variables, *parts = http_file(openapi.bundle(surface), URL).split("\n### ")
@@ -41,19 +46,23 @@ def _in_http_file(surface: str) -> Iterator[tuple[str, str, dict[str, str], str]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_a_collection_has_every_operation_with_its_example(surface: str) -> None:
+def test_the_postman_collection_has_every_operation_with_its_example(surface: str) -> None:
     document = openapi.bundle(surface)
-    items = [item for folder in postman(document, URL)["item"] for item in folder["item"]]
+    items = _postman_items(document)
     assert sorted(item["name"] for item in items) == sorted(
         operation.operation["summary"] for operation in operations(document)
     )
     raw = [(item["name"], item["request"].get("body", {})) for item in items]
     bodies = [(name, body["raw"]) for name, body in raw if body.get("options") == {"raw": {"language": "json"}}]
     assert {name: json.loads(text) for name, text in bodies} == _bodies(surface)
-    for item in items:
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_the_postman_collection_declares_each_variable_of_a_path(surface: str) -> None:
+    for item in _postman_items(openapi.bundle(surface)):
         url = item["request"]["url"]
-        variables = {part.removeprefix(":") for part in url["path"] if part.startswith(":")}
-        assert variables == {variable["key"] for variable in url["variable"]}
+        path_variables = {part.removeprefix(":") for part in url["path"] if part.startswith(":")}
+        assert path_variables == {variable["key"] for variable in url["variable"]}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
