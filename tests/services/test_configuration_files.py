@@ -170,8 +170,13 @@ def test_an_account_may_refer_to_a_tier_that_is_created_after_it(engine, api, fi
         (BADGE, "maxAmount: 100", "maxAmount: [", f"{BADGE}, line [0-9]+: "),
         (BADGE, "maxAmount: 100", "active: true", f"{BADGE}, line 7: active appears twice"),
         (BADGE, "maxAmount: 100", "maxAmount: .inf", f"{BADGE}, line 6: .inf is neither"),
-        (BADGE, "record: badge", "record: bagde", f"{BADGE}, line 1: record is a kind"),
-        (BADGE, "fields:", "feilds:", f"{BADGE}, line 1: a file has the two entries"),
+        (BADGE, "record: badge", "record: bagde", f"{BADGE}, line 1: record does not name a record"),
+        (
+            BADGE,
+            "fields:",
+            "feilds:",
+            f"{BADGE}, line 1: the entry `fields` is missing\n{BADGE}, line 2: `feilds` is not",
+        ),
         (MISSION, BOOK, "!ref couponBook/Free tea", f"{MISSION}, line [0-9]+: couponBookKey: there is no couponBook"),
         (MISSION, BOOK, "!ref tea", f"{MISSION}, line [0-9]+: !ref tea names no record"),
         (ACTION, "floor(order.total)", "floor(order.totl)", f"{ACTION}, line [0-9]+: .*totl"),
@@ -213,7 +218,7 @@ def test_records_with_the_same_name_and_no_keys_are_not_exported(engine, api):
 
 
 def test_files_without_text_or_record_and_two_files_of_one_record_are_reported(tmp_path):
-    with pytest.raises(FaultyFiles, match="holds no"):
+    with pytest.raises(FaultyFiles, match="contains no"):
         read_folder(tmp_path)
     (tmp_path / "a.yaml").write_bytes(b"record: \xff")
     (tmp_path / "b.yaml").write_text("")
@@ -223,7 +228,8 @@ def test_files_without_text_or_record_and_two_files_of_one_record_are_reported(t
         read_folder(tmp_path)
     assert raised.value.faults == [
         "a.yaml, byte 9: the file is not text in UTF-8",
-        "b.yaml, line 1: a file has the two entries `record` and `fields`",
+        "b.yaml, line 1: the entry `record` is missing",
+        "b.yaml, line 1: the entry `fields` is missing",
         "d.yaml, line 1: badge/Same is in c.yaml too",
     ]
 
@@ -251,8 +257,18 @@ def test_texts_with_surrogates_are_reported_with_their_line(tmp_path, text):
     ]
 
 
+def test_a_control_character_is_reported_with_its_line(tmp_path):
+    text = "record: badge/Lark\nfields:\n  name: \x01\n"
+    assert faults_of(tmp_path, text) == ["a.yaml, line 3: the character U+0001 is not allowed"]
+
+
+def test_a_content_that_is_nested_too_deeply_is_reported(tmp_path):
+    text = "record: badge/Lark\nfields:\n  tags: " + "[" * 5000
+    assert faults_of(tmp_path, text) == ["a.yaml: the content is nested too deeply"]
+
+
 def test_the_content_of_a_file_is_limited_with_its_aliases_expanded(tmp_path):
-    too_large = ["a.yaml, line 1: the content has more than 2000000 characters if all aliases are expanded"]
+    too_large = ["a.yaml: the content has more than 2000000 characters if all aliases are expanded"]
     doubled = "".join(f"  a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 20))
     text = f"record: badge/Lark\nfields:\n  a0: &a0 x\n{doubled}"
     # Each line holds twice the texts of the line before; 20 lines have 2**20 texts, and 2**20 characters.

@@ -57,7 +57,9 @@ class ConfigurationRecords:
                 for record in _iterate_list(calls, kind, path):
                     name = kind.name_of(record, organization)
                     if name is None:
-                        faults.append(f"the {kind.name} {record[kind.identity]} has no name, which files need")
+                        faults.append(
+                            f"the {kind.name} {record[kind.identity]} has no externalKey to name its file; set one"
+                        )
                         continue
                     ref = Ref(kind.name, name if parent is None else f"{parent.ref.name}/{name}")
                     if ref in records.by_ref:

@@ -17,6 +17,8 @@ REF = "!ref"
 _MAX_NAME = 80
 # The maximum size of a file's content by `_size`. The server reads requests of up to 1 MiB by default.
 _MAX_SIZE = 2_000_000
+# The entries of a file.
+_ENTRIES = ("record", "fields")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -100,18 +102,22 @@ def read_folder(folder: Path) -> list[RecordFile]:
     files: dict[Ref, RecordFile] = {}
     paths = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") and path.is_file())
     if not paths:
-        raise FaultyFiles([f"{folder} holds no .yaml files"])
+        raise FaultyFiles([f"{folder} contains no .yaml files"])
     for path in paths:
         name = path.relative_to(folder).as_posix()
         try:
-            record_file = _read(name, path.read_bytes().decode("utf-8"))
+            text = path.read_bytes().decode("utf-8")
+            record_file = _read(name, text)
         except UnicodeDecodeError as error:
             faults.append(f"{name}, byte {error.start + 1}: the file is not text in UTF-8")
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
             faults.append(f"{name}, line {line}: {error.problem}")
-        except (yaml.YAMLError, RecursionError) as error:
-            faults.append(f"{name}, line 1: {str(error).splitlines()[0]}")
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            faults.append(f"{name}, line {line}: the character U+{error.character:04X} is not allowed")
+        except RecursionError:
+            faults.append(f"{name}: the content is nested too deeply")
         except FaultyFiles as error:
             faults += error.faults
         else:
@@ -125,12 +131,12 @@ def read_folder(folder: Path) -> list[RecordFile]:
 
 
 def _read(name: str, text: str) -> RecordFile:
-    """Read the text of the file called `name`; raises FaultyFiles or YAMLError."""
+    """Read the text of the file called `name`; raises FaultyFiles, YAMLError or, for deep nesting, RecursionError."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[str, int] = {}
     faults: list[str] = []
     if node is not None and _size(node, {}, faults, name) > _MAX_SIZE:
-        faults.append(f"{name}, line 1: the content has more than {_MAX_SIZE} characters if all aliases are expanded")
+        faults.append(f"{name}: the content has more than {_MAX_SIZE} characters if all aliases are expanded")
     if faults:
         raise FaultyFiles(faults)
     content = None if node is None else _value(node, "", lines, faults, name)
@@ -145,14 +151,21 @@ def _read(name: str, text: str) -> RecordFile:
 
 
 def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[str]:
-    if not isinstance(content, dict) or set(content) != {"record", "fields"}:
-        return [f"{name}, line 1: a file has the two entries `record` and `fields`"]
+    entries = content if isinstance(content, dict) else ()
+    faults = [f"{name}, line 1: the entry `{entry}` is missing" for entry in _ENTRIES if entry not in entries]
+    faults += [
+        f"{name}, line {lines[f'/{pointer_part(entry)}']}: `{entry}` is not an entry; a file has `record` and `fields`"
+        for entry in entries
+        if entry not in _ENTRIES
+    ]
+    if faults:
+        return faults
     record = content["record"]
     if not isinstance(record, str) or "/" not in record or record.partition("/")[0] not in KIND_OF:
-        examples = f"such as badge/Early bird; the kinds are {', '.join(KIND_OF)}"
-        return [f"{name}, line {lines['/record']}: record is a kind and a name, {examples}"]
+        form = f"write a kind and a name, such as badge/Early bird; the kinds are {', '.join(KIND_OF)}"
+        return [f"{name}, line {lines['/record']}: record does not name a record: {form}"]
     if not isinstance(content["fields"], dict):
-        return [f"{name}, line {lines['/fields']}: fields are names with values"]
+        return [f"{name}, line {lines['/fields']}: fields is not an object; write a name and a value for each field"]
     return []
 
 
