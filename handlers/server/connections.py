@@ -137,8 +137,8 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
             self._chunk_bytes += len(chunk)
             if self._chunk_count > _FREE_CHUNKS + self._chunk_bytes // _MIN_CHUNK_BYTES:
                 raise parser.ParseError(
-                    f"The chunks of the body have less than {_MIN_CHUNK_BYTES} bytes on average, after the first "
-                    f"{_FREE_CHUNKS:,}."
+                    f"The body has too many small chunks: after the first {_FREE_CHUNKS:,} chunks, send chunks of at "
+                    f"least {_MIN_CHUNK_BYTES} bytes on average."
                 )
         super()._on_body(chunk)
 

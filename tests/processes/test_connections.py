@@ -267,7 +267,8 @@ def test_a_body_in_small_chunks_is_refused():
     problem = asyncio.run(response_to_chunks(1_004 * small_chunk))
     assert problem.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert json.loads(problem.partition(b"\r\n\r\n")[2])["detail"] == (
-        "The chunks of the body have less than 256 bytes on average, after the first 1,000."
+        "The body has too many small chunks: after the first 1,000 chunks, "
+        "send chunks of at least 256 bytes on average."
     )
 
 
