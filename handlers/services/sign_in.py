@@ -162,7 +162,9 @@ def _organization_id(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_ID_DIGITS):
-        raise TokenRefused(400, "invalid_request", "The organization_id is not a whole number.")
+        raise TokenRefused(
+            400, "invalid_request", f"The organization_id is not a number of at most {_MAX_ID_DIGITS} digits."
+        )
     return int(text)
 
 
@@ -180,7 +182,7 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
             raise TokenRefused(400, "invalid_request", "Send the credentials only by HTTP Basic or only in the form.")
         return basic
     if body.client_id is None or body.client_secret is None:
-        raise TokenRefused(401, "invalid_client", "The request holds no client credentials.")
+        raise TokenRefused(401, "invalid_client", "The request contains no client credentials.")
     return body.client_id, body.client_secret
 
 
