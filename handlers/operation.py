@@ -170,7 +170,10 @@ def operation(
             raise RuntimeError(f"{operation_id} has an argument for its body: declare the shape of the body too")
         merge_into = audit.before if isinstance(audit, Audited) and _is_merged(command) else None
         if _is_merged(command) and merge_into is None:
-            raise RuntimeError(f"{operation_id} merges into a record that its audit does not lock")
+            detail = (
+                "its body is merged into a stored record; declare audit=AUDITED.changing(...), which locks the record"
+            )
+            raise RuntimeError(f"{operation_id}: {detail}")
         _OPERATIONS[operation_id] = Operation(
             operation_id=operation_id,
             function=function,
