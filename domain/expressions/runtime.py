@@ -226,7 +226,7 @@ def same(budget: Budget, left: Any, right: Any) -> bool:
 
 def _refuse_unsupported(value: object) -> None:
     if type(value) not in _NAMES:
-        raise EvaluationError("type", "a value of an unsupported type")
+        raise EvaluationError("type", f"expressions cannot use a value of the type {type(value).__name__}")
 
 
 def different(budget: Budget, left: Any, right: Any) -> bool:
