@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine
 from domain.organizations import LIVE
 from domain.problems import Unauthorized
 from handlers.call import Caller
+from handlers.services.issuer_keys import KEYS_SECONDS, IssuerKeys
 from handlers.services.organizations.caller_rights import known_caller
 from handlers.services.signing_keys import ALGORITHM, signing_key
 from handlers.settings import Settings
@@ -102,9 +103,7 @@ class Authenticator:
         self._keys: dict[str, jwt.PyJWK] = {}
         self._verified: dict[str, tuple[float, Caller]] = {}
         self._lock = threading.Lock()
-        self._external = (
-            jwt.PyJWKClient(settings.external_jwks_url, cache_keys=True) if settings.external_jwks_url else None
-        )
+        self._external = IssuerKeys.at(settings.external_jwks_url) if settings.external_jwks_url else None
 
     def __call__(self, token: str) -> Caller:
         """The caller of a valid token; raises Unauthorized."""
@@ -115,10 +114,14 @@ class Authenticator:
         caller = _caller(claims, is_external)
         if is_external:
             caller = transactions.read(self._reading, lambda db: known_caller(db, caller))
+        expires = float(claims["exp"])
+        if is_external:
+            # The issuer may have removed the key by then.
+            expires = min(expires, time.time() + KEYS_SECONDS)
         with self._lock:
             if len(self._verified) >= _CACHED_TOKENS:
                 self._verified.clear()
-            self._verified[token] = (float(claims["exp"]), caller)
+            self._verified[token] = (expires, caller)
         return caller
 
     def remembered(self, token: str) -> Caller | None:
@@ -139,7 +142,7 @@ class Authenticator:
             issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
             if self._external is not None and issuer == settings.external_issuer:
                 is_external = True
-                key: Any = self._external.get_signing_key_from_jwt(token)
+                key: Any = self._external.find(header.get("kid"))
                 audience = settings.external_audience or settings.token_audience
                 algorithms = ["RS256", "ES256", "PS256", "EdDSA"]
             else:

@@ -288,6 +288,16 @@ def test_tokens_of_an_unreachable_issuer_are_refused(settings, engine, issuer):
     expect_refusal(Authenticator(unreachable, engine), issuer.token())
 
 
+def test_a_token_of_the_trusted_issuer_is_verified_again_after_five_minutes(trusting, issuer, monkeypatch):
+    authenticator, token = trusting(), issuer.token(exp=int(time.time()) + 3600)
+    assert authenticator(token).subject == "till-4"
+    now = time.time()
+    monkeypatch.setattr(tokens.time, "time", lambda: now + 290)
+    assert authenticator.remembered(token) is not None
+    monkeypatch.setattr(tokens.time, "time", lambda: now + 310)
+    assert authenticator.remembered(token) is None
+
+
 def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, monkeypatch):
     token = issue()
     first = authenticator(token)

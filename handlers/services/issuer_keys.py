@@ -1,0 +1,67 @@
+"""The public keys of the external issuer, fetched from its JWK set (RFC 7517)."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import jwt
+
+# How long keys are used before they are fetched again.
+KEYS_SECONDS = 300.0
+# How long a fetch may take, and how long a caller waits for another thread that fetches the keys.
+FETCH_SECONDS = 3.0
+# The least time between two attempts to fetch the keys.
+RETRY_SECONDS = 30.0
+
+_log = logging.getLogger("loyalty.security")
+
+
+class IssuerKeys:
+    """The keys of an issuer by their id.
+
+    One thread at a time fetches the keys. After a failure the former keys stay valid, and no thread fetches them for
+    `RETRY_SECONDS`, so that an issuer that does not respond delays few calls.
+    """
+
+    def __init__(self, fetch: Callable[[], Iterable[jwt.PyJWK]], now: Callable[[], float] = time.monotonic) -> None:
+        self._fetch = fetch
+        self._now = now
+        self._keys: Mapping[str, jwt.PyJWK] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._fetching = threading.Lock()
+
+    @classmethod
+    def at(cls, url: str) -> "IssuerKeys":
+        """The keys of the JWK set at this URL."""
+        return cls(jwt.PyJWKClient(url, cache_jwk_set=False, timeout=FETCH_SECONDS).get_signing_keys)
+
+    def find(self, key_id: object) -> jwt.PyJWK:
+        """The key with this id; raises jwt.InvalidKeyError if the issuer has no such key."""
+        key = self._present_key(key_id)
+        if key is None or self._now() >= self._fetched_at + KEYS_SECONDS:
+            # A caller whose key is present does not wait for another thread.
+            self._refresh(0 if key is not None else FETCH_SECONDS)
+            key = self._present_key(key_id)
+        if key is None:
+            raise jwt.InvalidKeyError("The issuer has no key with this id, or its keys cannot be fetched.")
+        return key
+
+    def _present_key(self, key_id: object) -> jwt.PyJWK | None:
+        return self._keys.get(key_id) if isinstance(key_id, str) else None
+
+    def _refresh(self, wait_seconds: float) -> None:
+        """Fetch the keys, unless a thread has tried so within `RETRY_SECONDS`; a failure leaves the former keys."""
+        if not self._fetching.acquire(timeout=wait_seconds):
+            return
+        try:
+            if self._now() < self._tried_at + RETRY_SECONDS:
+                return
+            try:
+                self._keys = {key.key_id: key for key in self._fetch() if key.key_id is not None}
+                self._fetched_at = self._now()
+            except (jwt.PyJWTError, OSError, ValueError, RecursionError) as error:
+                _log.warning("the keys of the external issuer cannot be fetched: %s", error)
+            self._tried_at = self._now()
+        finally:
+            self._fetching.release()

@@ -1,0 +1,113 @@
+"""The keys of the external issuer: when they are fetched again, and an issuer that does not respond."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import jwt
+import pytest
+
+from handlers.services import issuer_keys
+from handlers.services.issuer_keys import KEYS_SECONDS, RETRY_SECONDS, IssuerKeys
+
+
+@dataclass
+class Issuer:
+    """An issuer with keys of these ids, which fails if `error` is set; `seconds` is the time."""
+
+    ids: list[str]
+    error: Exception | None = None
+    fetches: int = 0
+    seconds: float = 0.0
+    keys: IssuerKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = IssuerKeys(self._fetch, lambda: self.seconds)
+
+    def _fetch(self) -> list[jwt.PyJWK]:
+        self.fetches += 1
+        if self.error is not None:
+            raise self.error
+        return [jwt.PyJWK({"kty": "oct", "k": "AAAA", "alg": "HS256", "kid": key_id}) for key_id in self.ids]
+
+    def accepts(self, key_id: object) -> bool:
+        try:
+            return self.keys.find(key_id).key_id == key_id
+        except jwt.PyJWTError:
+            return False
+
+
+def test_a_removed_key_is_refused_after_five_minutes():
+    issuer = Issuer(["one"])
+    assert issuer.accepts("one")
+    issuer.ids, issuer.seconds = ["two"], KEYS_SECONDS - 1
+    assert issuer.accepts("one")
+    issuer.seconds = KEYS_SECONDS
+    assert (issuer.accepts("one"), issuer.accepts("two"), issuer.fetches) == (False, True, 2)
+
+
+def test_unknown_keys_are_looked_for_at_most_once_in_thirty_seconds():
+    issuer = Issuer(["one"])
+    assert [issuer.accepts(key_id) for key_id in ("none", "one", None, 7)] == [False, True, False, False]
+    assert issuer.fetches == 1
+    issuer.ids, issuer.seconds = ["one", "two"], RETRY_SECONDS
+    assert (issuer.accepts("two"), issuer.fetches) == (True, 2)
+
+
+@pytest.mark.parametrize("error", [jwt.PyJWKClientError("no keys"), ConnectionResetError(), ValueError()])
+def test_the_former_keys_stay_valid_while_the_issuer_fails(error):
+    issuer = Issuer(["one"])
+    assert issuer.accepts("one")
+    issuer.error, issuer.seconds = error, KEYS_SECONDS
+    assert (issuer.accepts("one"), issuer.accepts("two"), issuer.fetches) == (True, False, 2)
+    issuer.error, issuer.ids, issuer.seconds = None, ["two"], KEYS_SECONDS + RETRY_SECONDS
+    assert (issuer.accepts("one"), issuer.accepts("two"), issuer.fetches) == (False, True, 3)
+
+
+@contextmanager
+def address(serve=None) -> Iterator[str]:
+    """The URL of a socket that is silent, or does `serve` with its first connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        if serve is not None:
+            threading.Thread(target=lambda: serve(server.accept()[0]), daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/jwks.json"
+
+
+def test_a_silent_issuer_delays_simultaneous_callers_once(monkeypatch):
+    monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 0.3)
+    refusals = []
+
+    def call() -> None:
+        with pytest.raises(jwt.PyJWTError):
+            keys.find("one")
+        refusals.append(True)
+
+    with address() as url:
+        keys = IssuerKeys.at(url)
+        threads = [threading.Thread(target=call) for _ in range(8)]
+        start = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        call()
+    assert len(refusals) == 9
+    # One after the other they would take 2.7 seconds.
+    assert time.monotonic() - start < 1.5
+
+
+def test_a_connection_that_the_issuer_resets_is_a_failed_fetch():
+    def reset(connection: socket.socket) -> None:
+        connection.recv(10_000)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    with address(reset) as url, pytest.raises(jwt.InvalidKeyError):
+        IssuerKeys.at(url).find("one")
