@@ -52,8 +52,9 @@ class Progress:
     def towards(self, goal: int) -> Progress:
         """The same progress after a change of the goal.
 
-        Achieved goals remain achieved, and lack as many reversed counts as before. The counts since then count towards
-        the new goal, but at most up to one less than it, so that only an event can reach it.
+        Achieved goals remain achieved, and lack as many reversed counts as before, but at most all of their counts. The
+        counts since then count towards the new goal, but at most up to one less than it, so that only an event can
+        reach it.
         """
         if goal == self.goal:
             return self
