@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import psycopg2
@@ -32,15 +33,16 @@ REALM = "loyalty"
 KEY_CHALLENGE = f'ApiKey realm="{REALM}"'
 
 # status -> (slug, title) of the problems without a refusal of the domain
-_BY_STATUS: Mapping[int, tuple[str, str]] = {
+PROTOCOL_PROBLEMS: Mapping[int, tuple[str, str]] = {
     400: (InvalidRequest.slug, InvalidRequest.title),
-    404: (NotFound.slug, "There is nothing under this path"),
+    404: (NotFound.slug, NotFound.title),
     405: ("method-not-allowed", "The path does not have this method"),
     406: ("not-acceptable", "The operation has no media type that the client accepts"),
     408: ("request-timeout", "The request did not arrive in time"),
     413: ("payload-too-large", "The request body is too large"),
     414: ("uri-too-long", "The request line is too long"),
     415: ("unsupported-media-type", "The media type of the request body is not supported"),
+    431: ("headers-too-large", "The request headers are too large"),
     500: ("internal-error", "The server failed"),
     503: ("unavailable", "The server is not available now"),
 }
@@ -90,10 +92,13 @@ def install(middleware: ConnexionMiddleware) -> None:
 
 def problem_body(status: int, detail: str, request_id: str) -> bytes:
     """The JSON of a problem that is no refusal of the domain; its type and title depend on the status."""
-    slug, title = _BY_STATUS.get(status) or ("http-error", "The request cannot be served")
-    return encode(
-        {"type": f"/problems/{slug}", "title": title, "status": status, "detail": detail, "instance": request_id}
-    )
+    if status in PROTOCOL_PROBLEMS:
+        slug, title = PROTOCOL_PROBLEMS[status]
+        problem_type = f"/problems/{slug}"
+    else:
+        # RFC 9457, 4.2.1: the problem has no other meaning than that of its status.
+        problem_type, title = "about:blank", HTTPStatus(status).phrase
+    return encode({"type": problem_type, "title": title, "status": status, "detail": detail, "instance": request_id})
 
 
 def _respond(request: ConnexionRequest, status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import openapi
-from domain.problems import STATUS_OF_KIND
 from tests.contract.documents import problem_types
 from tests.contract.schemas import faults
-from tests.contract.test_problems import refusals
+from tests.contract.test_problems import title_and_status_of_types
 
 PAGE = Path(openapi.__file__).parents[1] / "docs" / "problems.md"
 SECTION = re.compile(r"^### `(?P<type>[^`]+)`\n\n(?P<text>.+?)\n\n```json\n(?P<example>.+?)\n```\n", re.M | re.S)
@@ -42,11 +41,8 @@ def test_examples_are_problems_with_the_status_of_the_type() -> None:
 
 
 def test_examples_have_the_title_of_the_type() -> None:
-    titles = {f"/problems/{refusal.slug}": (refusal.title, STATUS_OF_KIND[refusal.kind]) for refusal in refusals()}
-    examples = {
-        name: (example["title"], example["status"]) for name, (_, example) in sections().items() if name in titles
-    }
-    assert examples == titles
+    examples = {name: (example["title"], example["status"]) for name, (_, example) in sections().items()}
+    assert examples == title_and_status_of_types()
 
 
 def test_types_are_under_the_heading_of_their_status() -> None:

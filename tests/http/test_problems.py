@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 
@@ -13,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from domain.problems import Conflict, FieldFault, Forbidden, InvalidRequest, KeyReused, NotFound, Refusal
 from handlers.call import Answer
+from handlers.http.problems import problem_body
 from tests.http.support import operation, serve
 
 PATHS = {"/x": {"get": operation("x"), "delete": operation("gone", responses={"204": {"description": "gone"}})}}
@@ -104,6 +106,16 @@ def test_a_failure_returns_no_details_and_logs_one_line_with_its_trace(error, ca
 def test_a_result_that_is_not_json_is_a_500_and_no_broken_response(caplog):
     client, _ = serve(PATHS, dispatch=lambda request: Answer(200, object()))
     assert client("GET", "/v2/x").status == 500
+
+
+def test_a_status_without_a_problem_type_is_about_blank():
+    assert json.loads(problem_body(426, "Upgrade Required.", "r-1")) == {
+        "type": "about:blank",
+        "title": "Upgrade Required",
+        "status": 426,
+        "detail": "Upgrade Required.",
+        "instance": "r-1",
+    }
 
 
 def test_a_204_has_no_body():

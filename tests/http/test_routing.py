@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from domain.problems import NotFound
 from handlers.call import Answer
 from handlers.messages.validation import DocumentError
 from tests.http.support import operation, parameter, serve
@@ -98,7 +99,7 @@ def test_an_unknown_path_is_a_404_problem(served, path):
     reply = client("GET", path, token=None)
     assert reply.status == 404
     assert reply.headers["content-type"] == "application/problem+json"
-    assert reply.json["type"] == "/problems/not-found"
+    assert (reply.json["type"], reply.json["title"]) == ("/problems/not-found", NotFound.title)
     assert reply.json["instance"] == reply.headers["x-request-id"]
 
 

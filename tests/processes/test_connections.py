@@ -101,7 +101,7 @@ def test_an_incomplete_request_body_gets_408(server):
     [
         (b"GET / HTTP/9.9\r\n\r\n", 400, "invalid-request"),
         (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n", 414, "uri-too-long"),
-        (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "http-error"),
+        (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "headers-too-large"),
     ],
 )
 def test_invalid_requests_get_a_problem(server, head, expected_status, kind):
