@@ -368,6 +368,7 @@ def test_the_commands_print_json_for_programs(engine, settings, source, tmp_path
     assert run("validate", folder) == {"records": exported["records"], "faults": [], "warnings": []}
     target = new_organization(engine)
     plan = run("plan", folder, "--organization", target)
+    assert plan["faults"] == []
     by_record = {change["record"]: change for change in plan["changes"]}
     assert by_record["badge/Early bird"] == {"record": "badge/Early bird", "action": "create", "fields": []}
     renamed = {"field": "name", "from": "Points", "to": "Beans"}

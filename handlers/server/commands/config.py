@@ -195,6 +195,7 @@ def _outcome_json(outcome: ConfigurationOutcome) -> dict[str, Any]:
         for change in outcome.changes
     ]
     return {
+        "faults": [],
         "changes": changes,
         "unchanged": outcome.unchanged,
         "inNoFile": list(map(str, outcome.in_no_file)),
