@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from domain.exports import LEDGER_ACCOUNT_ID, MEMBER_ID
+from domain.imports.export_keys import BALANCE_PATTERN
 from domain.ledger.expiry import IdlePolicy
 from domain.ledger.lots import end_of_lot
 from domain.members import Member
@@ -51,7 +52,7 @@ _EARNED = "coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)"
 _QUARTER = f"date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}')"
 _BALANCES = f"""
 SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at, held.qualifying,
-    held.earned_at, held.available_at, a.ledger_account_id, held.kept_until
+    held.earned_at, held.available_at, a.ledger_account_id, a.ledger_account_key::text, held.kept_until
 FROM (
     SELECT organization_id, wallet_id, ledger_account_id, sum(amount) AS amount, expires_at, 0 AS qualifying,
         CAST(NULL AS timestamptz) AS earned_at, CAST(NULL AS timestamptz) AS available_at, min(ledger_lot_id) AS row,
@@ -113,6 +114,18 @@ ORDER BY wallet_id, ledger_account_id, held.available_at NULLS FIRST, held.earne
     held.expires_at NULLS LAST, held.row
 """
 
+# The first mint of each balance that was imported from an export of another organization. Of the keys in an export, the
+# pattern returns the key of the account.
+_IMPORTED = """
+SELECT DISTINCT ON (t.to_wallet_id, t.ledger_account_id) t.to_wallet_id, t.ledger_account_id, t.system_unique_key
+FROM ledger_transactions t
+WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.transaction_type = 1
+    AND substring(t.system_unique_key FROM %(pattern)s) NOT IN (
+        SELECT ledger_account_key::text FROM ledger_accounts WHERE organization_id = %(organization_id)s
+    )
+ORDER BY t.to_wallet_id, t.ledger_account_id, t.ledger_transaction_id
+"""
+
 
 class ExportedTier(NamedTuple):
     """A tier that was set by request: its name or key, its end (None if it has none) and its hold."""
@@ -146,6 +159,7 @@ class ExportedBalance(NamedTuple):
     earned_at: datetime | None
     available_at: datetime | None
     ledger_account_id: int
+    ledger_account_key: str
     # The moment until which an idle balance keeps the amount, if that is after its end.
     kept_until: datetime | None
 
@@ -157,6 +171,15 @@ def balances_of(db: Connection, export_range: ExportRange, wallet_ids: Sequence[
     organization = organizations.find(db, export_range.organization_id)
     policies = {} if organization is None else ledger_lots.idle_policies(db, organization)
     return _until_idle(db, export_range, wallet_ids, balances, policies) if policies else balances
+
+
+def find_imported_keys(db: Connection, organization_id: int, wallet_ids: Sequence[int]) -> dict[tuple[int, int], str]:
+    """The keys of the balances that were imported from an export of another organization.
+
+    By wallet id and account id; each is the key of the first imported row.
+    """
+    values = {"organization_id": organization_id, "wallet_ids": list(wallet_ids), "pattern": BALANCE_PATTERN}
+    return {(wallet_id, account_id): key for wallet_id, account_id, key in query(db, _IMPORTED, values)}
 
 
 def _until_idle(

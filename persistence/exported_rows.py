@@ -23,6 +23,7 @@ from domain.exports import (
     MEMBER_ID,
 )
 from domain.fields import wire_name
+from domain.imports.export_keys import BADGE_PATTERN, COUPON_PATTERN, PREFIX
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS, MISSION_PROGRESS
 from domain.ledger.records import TRANSACTION_TYPES
 from persistence.connections import query
@@ -130,18 +131,31 @@ _NOT_ERASED = """(
 _SPONSOR_OF = "LEFT JOIN members s ON s.organization_id = %(organization_id)s AND s.member_id = t.sponsor_member_id"
 _BOOK_OF = "JOIN coupon_books b ON b.organization_id = %(organization_id)s AND b.coupon_book_id = t.coupon_book_id"
 _COUPON_OF = "JOIN coupons c ON c.organization_id = %(organization_id)s AND c.coupon_id = t.coupon_id"
+_ASSIGNMENT_OF = (
+    "JOIN coupon_usages u ON u.organization_id = %(organization_id)s AND u.coupon_usage_id = t.coupon_lot_id"
+)
 _LOYALTY_MEMBER_ID = {"loyaltyMemberId": "m.loyalty_member_id"}
 # Records are identified by name, which other organizations understand too, and by key if several share a name.
 _CALLED = """(
     WITH called AS MATERIALIZED (
-        SELECT {0}_id, CASE WHEN name IS NULL OR count(*) OVER (PARTITION BY name) > 1 THEN {0}_key::text ELSE name END
-            AS called
+        SELECT {0}_id, {0}_key,
+            CASE WHEN name IS NULL OR count(*) OVER (PARTITION BY name) > 1 THEN {0}_key::text ELSE name END AS called
         FROM {0}s WHERE organization_id = %(organization_id)s
     )
     SELECT * FROM called
 ) {1}"""
 _CALLED_BOOK = f"JOIN {_CALLED.format('coupon_book', 'b')} ON b.coupon_book_id = t.coupon_book_id"
 _BOOK = {"couponBook": "b.called"}
+
+# The key by which the first badges were imported from another organization, else a new one; see `export_keys`.
+_BADGE_KEY = f"""coalesce((
+    SELECT t.system_unique_key FROM badge_trackings t
+    WHERE t.organization_id = h.organization_id AND t.member_id = h.member_id AND t.badge_id = h.badge_id
+        AND substring(t.system_unique_key FROM '{BADGE_PATTERN}') NOT IN (
+            SELECT badge_key::text FROM badges WHERE organization_id = %(organization_id)s
+        )
+    ORDER BY t.badge_tracking_id LIMIT 1
+), '{PREFIX}' || b.badge_key || '-' || h.member_id)"""
 
 # The code or the name of a mission, which other organizations understand too, or its key if another mission has them.
 _OTHER_MISSION = """EXISTS (
@@ -179,21 +193,23 @@ QUERIES: Mapping[str, RowsQuery] = {
             "remainingValue": "t.remaining_value",
             "expiresAt": "t.expired_at",
             "couponData": "nullif(t.custom_attributes, '{}')",
+            "systemUniqueKey": f"CASE WHEN u.system_unique_key ~ '{COUPON_PATTERN}' THEN u.system_unique_key"
+            f" ELSE '{PREFIX}' || u.coupon_usage_key END",
         },
         "coupon_lots",
-        f"{_MEMBER_OF} {_CALLED_BOOK} {_COUPON_OF}",
+        f"{_MEMBER_OF} {_CALLED_BOOK} {_COUPON_OF} {_ASSIGNMENT_OF}",
         id_column="coupon_lot_id",
         changed_at="t.updated_at",
         condition=f"t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > %(now)s) AND {_NOT_ERASED}",
         filters={**_OF_MEMBER, **_OF_BOOK},
     ),
     BADGES: RowsQuery(
-        ("loyaltyMemberId", "badge", "amount"),
+        ("loyaltyMemberId", "badge", "amount", "systemUniqueKey"),
         _OF_MEMBERS.format(
             table="member_badges",
             condition="h.assigned_balance > 0"
             " AND (%(updated_from)s::timestamptz IS NULL OR h.updated_at >= %(updated_from)s)",
-            columns="b.called, h.assigned_balance",
+            columns=f"b.called, h.assigned_balance, {_BADGE_KEY}",
             joined=f"{_CALLED.format('badge', 'b')} ON b.badge_id = h.badge_id",
             filters=_HELD_BY_MEMBER,
         ),

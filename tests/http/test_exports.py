@@ -97,8 +97,8 @@ def test_exported_balances_can_be_imported_unchanged(api, organization, shop):
     # Earned points are exported in rows of their own, with the amount 0 and the start of a quarter of an hour.
     quarter = json.loads(lines[1])["earnedAt"]
     assert timedelta() <= datetime.now(UTC) - datetime.fromisoformat(quarter) < timedelta(minutes=16)
-    # Member, amount, account, expiresAt if there is one, qualifyingAmount, earnedAt if there is one.
-    assert [tuple(json.loads(line).values()) for line in lines] == [
+    # Member, amount, account, expiresAt if there is one, qualifyingAmount, earnedAt if there is one; without the key.
+    assert [tuple(json.loads(line).values())[:-1] for line in lines] == [
         ("ana", 340, "points", 0),
         ("ana", 0, "points", 340, quarter),
         ("ana", 1.25, "stars", until, 0),
@@ -139,7 +139,7 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
     lines = lines_of(clock)
     begin, until = "2026-03-01T09:00:00Z", "2026-03-15T09:00:00Z"
     # Amount, account, expiresAt, qualifyingAmount, earnedAt and availableAt; rows without a moment lack its field.
-    assert [tuple(json.loads(line).values())[1:] for line in lines] == [
+    assert [tuple(json.loads(line).values())[1:-1] for line in lines] == [
         (2, "points", 0),
         (0, "points", 2, begin),
         (30, "points", 30, "2026-01-31T23:00:00Z", "2026-03-14T23:00:00Z"),

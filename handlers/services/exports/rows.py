@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,15 +14,18 @@ from sqlalchemy import Connection
 from domain.calendar import instant_text
 from domain.fields import wire_name
 from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
+from domain.imports.export_keys import balance_keys, parse_export_key, source_of
 from domain.imports.records import BALANCES, MEMBERS, PLACES
 from domain.members import Member, MemberProperties
-from handlers.messages.json_text import encode, exact_number, to_json_value
+from handlers.messages.json_text import digest_of, encode, exact_number, to_json_value
 from persistence import exported_members, exported_rows
-from persistence.exported_members import ExportedTier
+from persistence.exported_members import ExportedBalance, ExportedTier
 from persistence.exported_rows import QUERIES, ExportRange
 from persistence.rows import fields_of
 
 ROWS_AT_ONCE = 2000
+# The columns that the digest in the keys of a balance covers. Its account may have another name elsewhere.
+_BALANCE_CONTENTS = ("amount", "expiresAt", "qualifyingAmount", "earnedAt", "availableAt")
 _MEMBER_FIELDS = [(wire_name(name), name) for name in fields_of(MemberProperties)]
 
 
@@ -76,19 +81,41 @@ def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[Exported
     """
     for page in _member_pages(db, export_range):
         members_by_wallet = {member.wallet_id: member for member, _ in page}
-        for balance in exported_members.balances_of(db, export_range, list(members_by_wallet)):
-            member = members_by_wallet[balance.wallet_id]
-            values = {
-                "loyaltyMemberId": member.loyalty_member_id,
-                "amount": exact_number(balance.amount),
-                "account": balance.account,
-                "expiresAt": _moment_text(balance.expires_at),
-                "qualifyingAmount": exact_number(balance.qualifying),
-                "earnedAt": _moment_text(balance.earned_at),
-                "availableAt": _moment_text(balance.available_at),
-            }
-            cells = {name: value for name, value in values.items() if value is not None}
-            yield ExportedRow(member.member_id, cells)
+        wallet_ids = list(members_by_wallet)
+        balances = exported_members.balances_of(db, export_range, wallet_ids)
+        imported_keys = exported_members.find_imported_keys(db, export_range.organization_id, wallet_ids)
+        for place, parts in groupby(balances, key=attrgetter("wallet_id", "ledger_account_id")):
+            yield from _rows_of_balance(members_by_wallet[place[0]], list(parts), imported_keys.get(place))
+
+
+def _rows_of_balance(
+    member: Member, parts: Sequence[ExportedBalance], imported_key: str | None
+) -> Iterator[ExportedRow]:
+    """The rows of a member's points in an account.
+
+    `imported_key` is the key of the first row that the balance was imported from, None if it was not imported. The keys
+    have its source again, so that the organization of this source recognizes its points.
+    """
+    rows = [_balance_values(member, part) for part in parts]
+    first_key = None if imported_key is None else parse_export_key(imported_key)
+    source = source_of(parts[0].ledger_account_key, member.member_id) if first_key is None else first_key.source
+    digest = digest_of([[row.get(name) for name in _BALANCE_CONTENTS] for row in rows])
+    for row, key in zip(rows, balance_keys(source, digest, len(rows)), strict=True):
+        yield ExportedRow(member.member_id, {**row, "systemUniqueKey": key})
+
+
+def _balance_values(member: Member, part: ExportedBalance) -> dict[str, Any]:
+    """The values of a row by column, without its key; empty ones are left out."""
+    values = {
+        "loyaltyMemberId": member.loyalty_member_id,
+        "amount": exact_number(part.amount),
+        "account": part.account,
+        "expiresAt": _moment_text(part.expires_at),
+        "qualifyingAmount": exact_number(part.qualifying),
+        "earnedAt": _moment_text(part.earned_at),
+        "availableAt": _moment_text(part.available_at),
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _record_rows(kind: str, db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
@@ -126,7 +153,10 @@ def csv_row(kind: str, row: ExportedRow) -> str:
     return csv_line(neutralised(_cell(row.values.get(name))) for name in _columns(kind))
 
 
-_BALANCE_COLUMNS = ("loyaltyMemberId", "amount", "account", "expiresAt", "qualifyingAmount", "earnedAt", "availableAt")
+_BALANCE_COLUMNS = (
+    *("loyaltyMemberId", "amount", "account", "expiresAt", "qualifyingAmount", "earnedAt", "availableAt"),
+    "systemUniqueKey",
+)
 
 
 def _columns(kind: str) -> Sequence[str]:
