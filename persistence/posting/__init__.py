@@ -1,6 +1,12 @@
 """Posting: the ledger session of a unit of work is opened on locked wallets, changed in memory, and written once."""
 
-from persistence.posting.loading import find_posted, find_posted_and_reserve_ids, lock_wallets, open_session
+from persistence.posting.loading import (
+    find_keys_by_source,
+    find_posted,
+    find_posted_and_reserve_ids,
+    lock_wallets,
+    open_session,
+)
 from persistence.posting.lots import find_extended
 from persistence.posting.stored import find_awaiting, find_stored, with_orders
 from persistence.posting.writing import write_session
@@ -8,6 +14,7 @@ from persistence.posting.writing import write_session
 __all__ = [
     "find_awaiting",
     "find_extended",
+    "find_keys_by_source",
     "find_posted",
     "find_posted_and_reserve_ids",
     "find_stored",

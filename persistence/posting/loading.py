@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from domain.calendar import instant_text, zone_named
 from domain.idempotency import ResultsByKey
+from domain.imports.export_keys import BALANCE_PATTERN
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import Capture, Holding, Pair, Stored
 from domain.ledger.records import LedgerAccount, Wallet
@@ -94,6 +95,17 @@ SELECT system_unique_key, ledger_transaction_id, request_digest FROM ledger_tran
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
 """)
 
+# A key of each source; all keys of a source begin with it. The range, which leads to the unique index, may have other
+# keys in databases whose collation ignores hyphens.
+_KEYS_BY_SOURCE = f"""
+SELECT source, (
+    SELECT system_unique_key FROM ledger_transactions
+    WHERE organization_id = %(organization_id)s AND system_unique_key BETWEEN source || '-' AND source || '-zz'
+        AND starts_with(system_unique_key, source || '-') AND system_unique_key ~ '{BALANCE_PATTERN}'
+    LIMIT 1
+) FROM unnest(%(sources)s::text[]) AS source
+"""
+
 _LOOK_UP = Prepared(f"""
 SELECT (
     SELECT json_agg(json_build_array(system_unique_key, ledger_transaction_id, encode(request_digest, 'hex')))
@@ -115,6 +127,12 @@ def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> 
     """The ids of the transactions posted under these keys, by key, with the digests of their requests."""
     rows = query(db, _POSTED, (organization_id, list(keys)))
     return ResultsByKey([(key, None if digest is None else bytes(digest), id_) for key, id_, digest in rows])
+
+
+def find_keys_by_source(db: Connection, organization_id: int, sources: Collection[str]) -> dict[str, str]:
+    """A key of a posted row of an export for each of these sources that has one, by source; see `export_keys`."""
+    rows = query(db, _KEYS_BY_SOURCE, {"organization_id": organization_id, "sources": list(sources)})
+    return {source: key for source, key in rows if key is not None}
 
 
 def find_posted_and_reserve_ids(

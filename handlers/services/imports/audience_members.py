@@ -53,8 +53,12 @@ def import_badges(step: ImportStep) -> None:
     badges = configuration_of(call.db, call.organization).badges.values()
     badges_by_name = RecordsByName(step, "badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in badges])
 
+    own_keys = {badge.badge_key for badge in badges}
+
     def read(row: ImportRow) -> BadgeGrant:
-        return _grant(step, row, badges_by_name.of(row), step.member_of(row, members_by_name))
+        member = step.member_of(row, members_by_name)
+        step.refuse_own_export(row, own_keys, member)
+        return _grant(step, row, badges_by_name.of(row), member)
 
     new_items = step.read_new(read, TRACKINGS)
     step.do_all(new_items, lambda grants: assign_badges([call] * len(grants), grants))

@@ -1,12 +1,13 @@
 """Imports of opening balances: each row is a mint. The number of statements does not depend on the number of rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from domain.idempotency import ResultsByKey
+from domain.imports.export_keys import parse_export_key
 from domain.imports.records import UPSERT, RowFault
 from domain.ledger.availability import AT_ONCE, Availability
 from domain.ledger.postings import Details
@@ -52,20 +53,21 @@ def import_balances(step: ImportStep) -> None:
     accounts = _Accounts(step)
     balance_rows = step.read(lambda row: _read(step, row, accounts))
     if balance_rows:
-        _post(step, balance_rows)
+        _post(step, balance_rows, accounts.all_keys)
 
 
 class _Accounts:
-    """Finds the accounts that rows name, which are accounts of the default ledger."""
+    """Finds the accounts that rows name, which are accounts of the default ledger.
+
+    `all_keys` are the keys of the accounts of all ledgers.
+    """
 
     def __init__(self, step: ImportStep) -> None:
         self._step, call = step, step.call
         ledger_id = call.organization.default_ledger_id
-        accounts = [
-            account
-            for account in configuration_of(call.db, call.organization).accounts.values()
-            if account.ledger_id == ledger_id
-        ]
+        all_accounts = configuration_of(call.db, call.organization).accounts.values()
+        self.all_keys = {account.ledger_account_key for account in all_accounts}
+        accounts = [account for account in all_accounts if account.ledger_id == ledger_id]
         self._default = next((account for account in accounts if account.is_default_account), None)
         self._by_name = {account.alias: account for account in accounts if account.alias is not None}
         self._by_name |= {account.ledger_account_key: account for account in accounts}
@@ -121,7 +123,7 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
     return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, availability, details)
 
 
-def _post(step: ImportStep, balance_rows: Sequence[_BalanceRow]) -> None:
+def _post(step: ImportStep, balance_rows: Sequence[_BalanceRow], account_keys: Container[str]) -> None:
     """Mint the rows that were not posted before, for the members who exist."""
     unit = UnitOfWork(step.call)
     locked_members = unit.lock({balance_row.loyalty_member_id for balance_row in balance_rows})
@@ -129,11 +131,13 @@ def _post(step: ImportStep, balance_rows: Sequence[_BalanceRow]) -> None:
     posted_by_key = posting.find_posted(
         unit.db, unit.organization_id, [balance_row.key for balance_row in balance_rows]
     )
+    imported_balances = _ImportedBalances(step, unit, balance_rows)
     to_post: list[tuple[_BalanceRow, Member]] = []
     for balance_row in balance_rows:
         try:
             member = step.member_of(balance_row.row, members)
-            if _register_key(step, balance_row, posted_by_key):
+            step.refuse_own_export(balance_row.row, account_keys, member)
+            if _register_key(step, balance_row, posted_by_key, imported_balances):
                 to_post.append((balance_row, member))
         except RowFault as fault:
             step.failed.append(balance_row.row.failed(fault.reason, fault.column))
@@ -141,10 +145,39 @@ def _post(step: ImportStep, balance_rows: Sequence[_BalanceRow]) -> None:
         _mint(step, unit, to_post)
 
 
-def _register_key(step: ImportStep, balance_row: _BalanceRow, posted_by_key: ResultsByKey[int]) -> bool:
+class _ImportedBalances:
+    """The balances of exports that were imported, each by its source with the key of one of its rows.
+
+    Only one export of a balance is imported. If the balance has changed since then, its rows may be about imported
+    points even if their keys are new: points that waited are in other rows once they are available.
+    """
+
+    def __init__(self, step: ImportStep, unit: UnitOfWork, balance_rows: Sequence[_BalanceRow]) -> None:
+        self._step = step
+        export_keys = [parse_export_key(balance_row.key) for balance_row in balance_rows]
+        sources = {export_key.source for export_key in export_keys if export_key is not None and export_key.digest}
+        self._keys = posting.find_keys_by_source(unit.db, unit.organization_id, sources) if sources else {}
+
+    def register(self, balance_row: _BalanceRow) -> None:
+        """Register the key of a new row; raises RowFault if the balance was imported with other contents."""
+        export_key = parse_export_key(balance_row.key)
+        if export_key is None or export_key.digest is None:
+            return
+        imported_key = self._keys.setdefault(export_key.source, balance_row.key)
+        if not imported_key.startswith(f"{export_key.source}-{export_key.digest}-"):
+            reason = f"Another export of the balance was imported, with the systemUniqueKey {imported_key}."
+            raise RowFault(
+                f"{reason} The balance has changed between the exports.", self._step.name_of("systemUniqueKey")
+            )
+
+
+def _register_key(
+    step: ImportStep, balance_row: _BalanceRow, posted_by_key: ResultsByKey[int], imported_balances: _ImportedBalances
+) -> bool:
     """Register the key of a row. Returns False for a row that was posted before, if the import may repeat rows."""
     digest = balance_row.details.request_digest
     if balance_row.key not in posted_by_key:
+        imported_balances.register(balance_row)
         # The row is posted later, with the other rows; nothing reads its transaction id, so it is 0 here.
         posted_by_key.add(balance_row.key, digest, 0)
         return True

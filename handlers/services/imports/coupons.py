@@ -37,12 +37,22 @@ _FIELD_OF_POINTER = {f"/{name}": field for name, field in _FIELD_OF_NAME.items()
 def import_coupons(step: ImportStep) -> None:
     """Assign the coupons of rows."""
     call, books_by_name, members_by_name = step.call, _books_by_name(step), step.find_members()
+    own_keys = _find_own_assignments(step)
 
     def read(row: ImportRow) -> CouponRequest:
-        return _request(step, row, books_by_name.of(row), step.member_of(row, members_by_name))
+        member = step.member_of(row, members_by_name)
+        step.refuse_own_export(row, own_keys, member)
+        return _request(step, row, books_by_name.of(row), member)
 
     new_items = step.read_new(read, USAGES)
     step.do_all(new_items, lambda requests: assign_coupons([call] * len(requests), requests))
+
+
+def _find_own_assignments(step: ImportStep) -> set[str]:
+    """The keys of the assignments that rows were exported from, if this organization has them."""
+    keys = step.record_keys()
+    organization_id = step.call.organization.organization_id
+    return USAGES.find_values(step.call.db, organization_id, coupon_usage_key=keys) if keys else set()
 
 
 def _request(step: ImportStep, row: ImportRow, book: CouponBook, member: Member) -> CouponRequest:

@@ -1,12 +1,13 @@
 """One step of an import: some of its rows, the records that they name, and the rows that fail."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, Generic, TypeVar
 
 from domain.calendar import instant_of, start_of_day
 from domain.imports.cells import REQUIRED
+from domain.imports.export_keys import parse_export_key
 from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
 from domain.members import Member
 from domain.problems import InvalidRequest, Refusal
@@ -88,6 +89,25 @@ class ImportStep:
     def key_of(self, row: ImportRow) -> str:
         """The key that keeps a row from being imported twice: its `systemUniqueKey`, or one of import and line."""
         return row.values.get("systemUniqueKey") or f"import-{self.job.import_id}-{row.line}"
+
+    def record_keys(self) -> set[str]:
+        """The keys of the records that the rows were exported from, for rows with the key of an export."""
+        export_keys = [parse_export_key(key) for key in self.values_of("systemUniqueKey")]
+        return {export_key.record_key for export_key in export_keys if export_key is not None}
+
+    def refuse_own_export(self, row: ImportRow, record_keys: Container[str], member: Member) -> None:
+        """Refuse a row that was exported from a record of this organization; raises RowFault.
+
+        `record_keys` are the keys of the records that the organization has. A row about another member is not refused:
+        its `loyaltyMemberId` was changed in the file.
+        """
+        export_key = parse_export_key(self.key_of(row))
+        if export_key is None or export_key.record_key not in record_keys:
+            return
+        if export_key.member_id in (None, member.member_id):
+            key = self.key_of(row)
+            reason = f"The systemUniqueKey {key} names a record of this organization: the row was exported from here."
+            raise RowFault(reason, self.name_of("systemUniqueKey"))
 
     def values_of(self, field_name: str) -> set[str]:
         """The texts in a field of the rows."""
