@@ -150,6 +150,10 @@ def test_an_import_of_an_export_is_exported_identically(api, number):
         data_import = Imports(source.organization).run("\n".join(lines), kind=kind, file_format="ndjson")
         assert counts(data_import)[2:] == (len(lines), 0), Imports(source.organization).errors(data_import)
     lines = move(source.organization, target.organization)
+    # A second import of the balances changes nothing.
+    options = {"kind": "balances", "file_format": "ndjson", "mode": "upsert"}
+    repeated_import = Imports(target.organization).run("".join(lines["balances"]), **options)
+    assert counts(repeated_import)[2:] == (len(lines["balances"]), 0)
     assert {kind: exported(target.organization, kind) for kind in KINDS} == lines
     for index in rng.sample(range(number), 40):
         moved_status, status = (status_of(shop, f"m{index:05}") for shop in (target, source))
