@@ -64,12 +64,19 @@ def import_into(organization, content, kind, **options):
     return counts(Imports(organization).run(content, kind=kind, **{"file_format": "ndjson", **options}))
 
 
-def reasons_of(organization, content, kind, **options):
-    """Import a file; return the reasons of the rows that failed."""
+def failures_of(organization, content, kind, **options):
+    """Import a file; return the line, the column and the reason of the rows that failed."""
     imports = Imports(organization)
     job = imports.run(content, kind=kind, **{"file_format": "ndjson", **options})
     assert job["rowsDone"] + job["rowsFailed"] == job["rowsRead"]
-    return [reason for _, _, reason in imports.errors(job)]
+    return imports.errors(job)
+
+
+def reasons_of(organization, content, kind, **options):
+    """Import a file; return the reasons of the rows that failed, which are all in their keys."""
+    failures = failures_of(organization, content, kind, **options)
+    assert all(column == "systemUniqueKey" for _, column, _ in failures)
+    return [reason for _, _, reason in failures]
 
 
 def move(source, *targets):
@@ -141,8 +148,8 @@ def test_of_a_newer_export_only_new_records_are_imported(source, target):
     reasons = reasons_of(target, "".join(exported(source, "balances")), "balances", mode="upsert")
     assert reasons == [f"{reason} The balance has changed between the exports."] * 2
     assert reasons_of(target, "".join(exported(source, "coupons")), "coupons", mode="upsert") == []
-    reasons = reasons_of(target, "".join(exported(source, "badges")), "badges", mode="upsert")
-    assert reasons == [f"The key {badge_key} was used for another request."]
+    failures = failures_of(target, "".join(exported(source, "badges")), "badges", mode="upsert")
+    assert failures == [(1, "systemUniqueKey", f"The key {badge_key} was used for another request.")]
     assert (holdings_of(source, "ana"), holdings_of(target, "ana")) == ({**ANA, "points": 400, "badges": 3}, ANA)
     assert holdings_of(source, "ben") == holdings_of(target, "ben") == {**BEN, "stars": 5, "coupons": 3}
 

@@ -10,7 +10,7 @@ from domain.imports.cells import REQUIRED
 from domain.imports.export_keys import parse_export_key
 from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
 from domain.members import Member
-from domain.problems import InvalidRequest, Refusal
+from domain.problems import InvalidRequest, KeyReused, Refusal
 from handlers.call import ADMINISTRATION, Call
 from handlers.messages.validation import body_faults, component_validator, is_date, is_date_time
 from handlers.services.imports.rows import ImportRow
@@ -84,7 +84,8 @@ class ImportStep:
             outcomes = do([request for _, request in items])
             for (row, _), outcome in zip(items, outcomes, strict=True):
                 if isinstance(outcome, Refusal):
-                    self.fail(row, detail_of(outcome))
+                    field_name = "systemUniqueKey" if isinstance(outcome, KeyReused) else None
+                    self.fail(row, detail_of(outcome), field_name)
 
     def key_of(self, row: ImportRow) -> str:
         """The key that keeps a row from being imported twice: its `systemUniqueKey`, or one of import and line."""
