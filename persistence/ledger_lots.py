@@ -152,8 +152,9 @@ WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_
 GROUP BY p.months, p.counts_activities, 1, 2, 3 ORDER BY {UNROUNDED}, 1, 2, 3
 LIMIT %(limit)s OFFSET %(offset)s
 """
-# Statements count months in UTC, which differs by less than this from months in the organization's time zone.
-_DAY = timedelta(days=1)
+# Statements count months in UTC, which differs by less than this from months in the organization's time zone: by up to
+# a day at the ends of months, and by the change to summer time.
+_MARGIN = timedelta(days=2)
 # The number of idle balances that are read by one statement.
 _IDLE_AT_ONCE = 1000
 
@@ -270,7 +271,7 @@ def next_wallets_due(
 ) -> list[int]:
     """The next wallets, by id, with points that have expired or become available, or holds that have ended, by `now`.
 
-    `policies` are those of accounts whose whole balance expires. Wallets whose balance expires within the next day are
+    `policies` are those of accounts whose whole balance expires. Wallets whose balance expires within the next days are
     found, too: the ledger session computes the exact moment.
     """
     due = (organization_id, after, now, limit)
@@ -320,8 +321,8 @@ def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: date
             "ledger_account_id": ledger_account_id,
             "months": policy.months,
             "counts_activities": policy.activities is not None,
-            "since": policy.calendar.end_of_expired(after, policy.rounding) - _DAY,
-            "until": policy.calendar.end_of_expired(until, policy.rounding) + _DAY,
+            "since": policy.calendar.end_of_expired(after, policy.rounding) - _MARGIN,
+            "until": policy.calendar.end_of_expired(until, policy.rounding) + _MARGIN,
         }
         for ledger_account_id, policy in policies.items()
     ]

@@ -287,6 +287,28 @@ class TestAdvancing:
         expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle)[:2]]
         assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
 
+    @pytest.mark.parametrize(
+        ("timezone", "minted_at", "months", "expires_at"),
+        [
+            # 31 January at 0:30, and 30 June at 0:30 of summer time: a day and an hour sooner than in UTC.
+            ("Europe/Madrid", "2026-01-30T23:30:00Z", 5, "2026-06-29T22:30:00Z"),
+            # 30 July at 22:00 of summer time, and 28 February at 22:00: a day and an hour later than in UTC.
+            ("America/New_York", "2026-07-31T02:00:00Z", 7, "2027-03-01T03:00:00Z"),
+        ],
+    )
+    def test_idle_balances_expire_at_their_moment_after_a_change_of_summer_time(
+        self, api, timezone, minted_at, months, expires_at
+    ):
+        clock = Clock.new(api, minted_at, timezone=timezone)
+        policies = [{"expirationType": "lastTransaction", "period": months}]
+        idle = Points.new(clock.organization, expirationPolicies=policies)
+        idle.mint(idle.wallet(), 40)
+        end = datetime.fromisoformat(expires_at)
+        assert clock.advance((end - timedelta(minutes=30)).isoformat())["steps"] == 0
+        assert clock.advance((end + timedelta(minutes=30)).isoformat())["steps"] == 1
+        [expiry, _] = transactions_of(idle)
+        assert (expiry["amount"], expiry["createdAt"]) == (40, expires_at)
+
     def test_a_tier_by_calendar_years_is_reevaluated_at_the_new_year(self, api):
         clock = Clock.new(api, START, timezone="UTC")
         shop = Shop(clock.organization)
