@@ -34,7 +34,7 @@ _TABLES = "|".join(sorted(table.name for table in metadata.sorted_tables if is_d
 _USED = re.compile(rf"\b(?:FROM|JOIN|UPDATE|INTO|USING)\s+(?:ONLY\s+)?(?:{_TABLES})\b", re.IGNORECASE)
 _CONFINED = re.compile(r"organization_id\"?\s*=\s*(?:CAST\()?(?:%|\d|:|'|\$)", re.IGNORECASE)
 _ADDED = re.compile(rf"INSERT\s+INTO\s+(?:{_TABLES})\b[^()]*\([^()]*\borganization_id\b", re.IGNORECASE)
-_TEXT = re.compile(r"'(?:[^']|'')*'")
+_TEXT = re.compile(r"(?:'[^']*')+")
 _TESTS = str(Path(__file__).parents[1])
 
 
