@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import subprocess
 import threading
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -376,7 +378,7 @@ class _Recording(BaseHTTPRequestHandler):
 @pytest.fixture
 def recorder():
     with Recorder() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         yield server
         server.shutdown()
@@ -470,6 +472,8 @@ def test_the_ready_made_clients_send_the_request_of_every_operation(surface, rec
     monkeypatch.chdir(clients_folder)
     monkeypatch.setenv("TOKEN", "t")
     monkeypatch.setenv("API_KEY", "k")
+    # Each program has a client of its own, which would read all certificates again.
+    monkeypatch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
     for code in codes:
         exec(code["Python"], {})
     assert records_of(recorder) == expected_records
