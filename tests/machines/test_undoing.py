@@ -30,6 +30,9 @@ LEFT = {
     "locks": "count(*) FROM coupon_locks WHERE ended_at IS NULL AND expires_at > :now",
 }
 
+# How many times everything is undone: what was undone by the first round is undone again by the second.
+MIN_ROUNDS, MAX_ROUNDS = 2, 4
+
 # The acts, and the results of effects, of which each has to occur in a run.
 RULES = (
     "waiting effect",
@@ -95,8 +98,10 @@ def remains(program):
 
 
 def undo_everything(program, acts):
-    """Undo everything in a random order, several times, because some reversals are refused before others are done."""
-    for _ in range(4):
+    """Undo everything in a random order, again and again until nothing is left: reversals may depend on each other."""
+    for number in range(MAX_ROUNDS):
+        if number >= MIN_ROUNDS and not remains(program):
+            break
         tasks = [(acts.cancel, one) for one in program.orders.values() if one.left]
         tasks += [(undo_visit, program, acts, key) for key in program.visits]
         tasks += [(refund, program, key) for key in program.payments]
