@@ -111,9 +111,9 @@ def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
 
 
 def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Year:
-    """Do all steps of a year, and compare the state with the model after each step."""
+    """Do all steps of a year; compare after each step each member whose state changes, and all members in the end."""
     year, model, effects = Year.new(api), {name: Member() for name in MEMBERS}, Effects()
-    tiers = dict.fromkeys(MEMBERS, "Basic")
+    states: dict[str, tuple[int, str | None]] = dict.fromkeys(MEMBERS, (0, "Basic"))
     for step in steps:
         advance(year, step.at, chance)
         for member in model.values():
@@ -124,11 +124,14 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
         is_successful = True if step.bought else model[step.member].spend(step.spent)
         effects["spend" if is_successful else "refuse"] += not step.bought
         assert year.do(step) is is_successful, step
-        states = {name: year.state(name) for name in MEMBERS}
-        assert states == {name: (member.balance, member.tier(step.at)) for name, member in model.items()}, step
-        movers = [name for name in MEMBERS if states[name][1] != tiers[name]]
-        effects.update("reach a tier" if states[name][1] in TIERS else "lose a tier" for name in movers)
-        tiers |= {name: tier for name, (_, tier) in states.items()}
+        expected_states = {name: (member.balance, member.tier(step.at)) for name, member in model.items()}
+        for name in MEMBERS:
+            if name == step.member or expected_states[name] != states[name]:
+                assert year.state(name) == expected_states[name], step
+        movers = [name for name in MEMBERS if expected_states[name][1] != states[name][1]]
+        effects.update("reach a tier" if expected_states[name][1] in TIERS else "lose a tier" for name in movers)
+        states = expected_states
+    assert {name: year.state(name) for name in MEMBERS} == states
     expired = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
     assert {(name, at): n for name, at, n in year.rows(EXPIRED, (year.clock.organization.id,))} == expired
     effects["expire"] += len(expired)
