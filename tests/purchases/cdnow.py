@@ -13,7 +13,7 @@ from bench.demo import purchases_file
 
 ORDERS, MEMBERS = 69_659, 23_570
 # Includes members with many orders in a month, and takes much less time than the whole file.
-FIRST_ORDERS = 4_000
+FIRST_ORDERS = 2_000
 AT_LENGTH = [pytest.param(FIRST_ORDERS, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
 # The results of the whole file with one point for each whole dollar.
 POINTS, TOP_MEMBER, TOP_POINTS = 2_453_159, "07592", 13_860
