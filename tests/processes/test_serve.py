@@ -40,7 +40,6 @@ def running(shared_home):
 
 
 def test_the_printed_request_works_and_the_data_survive_a_restart(home, serve):
-    shutil.rmtree(home)
     server = serve()
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
