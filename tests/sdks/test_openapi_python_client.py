@@ -26,6 +26,7 @@ def clients(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sdks
 def test_the_clients_make_the_journey(running: Running, clients: Path) -> None:
     saw = running.journey(python(JOURNEY), cwd=clients, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(clients))
     assert saw == expected_results(decimal=FIFTEEN_DIGITS)
