@@ -463,7 +463,7 @@ VALUES = (
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(ORDERS), st.data())
 def test_a_forged_cursor_is_read_or_refused(filled, of_list, data):
     name, order = of_list
