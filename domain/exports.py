@@ -110,7 +110,9 @@ class ExportJob:
         """The moment until which the rows can be read; None as long as they are not complete."""
         if self.finished_at is None or self.status not in (DONE, EXPIRED):
             return None
-        return self.finished_at + ROWS_KEPT_FOR
+        end = self.finished_at + ROWS_KEPT_FOR
+        # The erasing of a member removes the rows sooner, which is the last change of the export.
+        return min(end, self.updated_at) if self.status == EXPIRED else end
 
 
 class ExportState(Conflict, title="The state of the export does not allow it"):

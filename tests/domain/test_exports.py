@@ -10,7 +10,15 @@ import pytest
 from domain.exports import ABANDONED_AFTER, FILTERS_OF_KIND, ExportJob
 
 DONE_AT = datetime(2026, 3, 4, tzinfo=UTC)
-EXPORT = ExportJob(**{**dict.fromkeys(ExportJob.__slots__), "filters": {"memberId": 7}, "finished_at": DONE_AT})
+EXPIRED_AT = datetime(2026, 3, 11, 1, tzinfo=UTC)
+EXPORT = ExportJob(
+    **{
+        **dict.fromkeys(ExportJob.__slots__),
+        "filters": {"memberId": 7},
+        "finished_at": DONE_AT,
+        "updated_at": EXPIRED_AT,
+    }
+)
 
 
 def test_filters_that_are_not_set_are_none():
@@ -53,6 +61,11 @@ def test_the_rows_of_a_complete_export_expire_after_a_week(status, expires):
     expiry = datetime(2026, 3, 11, tzinfo=UTC) if expires else None
     assert replace(EXPORT, status=status).expires_at == expiry
     assert replace(EXPORT, status=status, finished_at=None).expires_at is None
+
+
+def test_the_rows_of_an_export_that_an_erasing_ended_could_be_read_until_then():
+    erased_at = datetime(2026, 3, 5, tzinfo=UTC)
+    assert replace(EXPORT, status="expired", updated_at=erased_at).expires_at == erased_at
 
 
 def test_a_job_without_progress_for_two_minutes_counts_as_abandoned():
