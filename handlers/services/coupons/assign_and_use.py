@@ -139,7 +139,7 @@ class _Requests:
         self._locks: Mapping[str, CouponLock] = {}
 
     def run_all(self) -> list[list[CouponUsage] | Refusal]:
-        """The usages of each request, or its refusal."""
+        """Run all requests in one unit of work; return the usages of each, or its refusal."""
         changes = [
             RequestedChange(
                 call,
@@ -176,10 +176,10 @@ class _Requests:
             if self._locks:
                 ids |= {lock.coupon_id for lock in self._locks.values() if lock.coupon_book_id == book_id}
             if codes or ids:
-                loader.load_by_code(loader.book(coupon_book_id=book_id), codes, ids)
+                loader.load_by_code(loader.find_book(coupon_book_id=book_id), codes, ids)
         for book_id, commands in sorted(by_book.items()):
             if self._kind == "assign" or any(command.may_assign for command in commands):
-                loader.lock_stock(loader.book(coupon_book_id=book_id))
+                loader.lock_stock(loader.find_book(coupon_book_id=book_id))
 
     def _apply_request(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
         """Return the usages of an earlier request with the same keys; if there are none, execute the request."""
@@ -190,7 +190,7 @@ class _Requests:
         if earlier_usages:
             return sorted(earlier_usages, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
-        book = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
+        book = coupons.loader.find_book(coupon_book_id=request.book.coupon_book_id)
         if command.lock_key is not None:
             request = replace(request, lock=_lock_of(request, self._locks.get(command.lock_key)))
         usages = self._execute(coupons, call, request, book, digest)

@@ -56,7 +56,7 @@ class _Batch:
     def __init__(self, unit: UnitOfWork, book: CouponBook, command: CouponCommand) -> None:
         self._unit = unit
         self._coupons = unit.coupons
-        self._book = unit.coupons.loader.book(coupon_book_id=book.coupon_book_id)
+        self._book = unit.coupons.loader.find_book(coupon_book_id=book.coupon_book_id)
         self._command = command
 
     def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:

@@ -56,7 +56,7 @@ def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockReque
         if lock is None:
             expires_at = end_of_validity(valid_for or DEFAULT_VALIDITY, call.now, call.organization.zone, MAX_VALIDITY)
             work = unit.coupons
-            book = work.loader.book(coupon_book_id=book.coupon_book_id)
+            book = work.loader.find_book(coupon_book_id=book.coupon_book_id)
             coupon = None
             if request.code is not None:
                 work.loader.load_by_code(book, [request.code])

@@ -169,7 +169,7 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
             # `_presented` then reports every code that a coupon has as not usable.
             break
         coupon_ids = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
-        loader.load_by_code(loader.book(coupon_book_id=book_id), (), coupon_ids)
+        loader.load_by_code(loader.find_book(coupon_book_id=book_id), (), coupon_ids)
     return [_presented(run, code, by_code.get(code, ()), deadline) for code in codes]
 
 

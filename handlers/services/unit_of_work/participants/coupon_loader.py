@@ -61,16 +61,16 @@ class CouponLoader:
             self._expected_codes.update(codes)
             self._coupon_ids.expect(sum(codes.values()))
 
-    def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
+    def find_book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
         """A book by its key or id, loaded with the members' coupons when first used; raises UnknownCouponBook."""
-        lower_key = (key or "").lower()
+        books, lower_key = self.state.books, (key or "").lower()
         book_id = self._book_ids_by_key.get(lower_key, coupon_book_id)
-        if book_id not in self.state.books:
+        if book_id not in books:
             self.load(() if coupon_book_id is None else [coupon_book_id], [lower_key] if is_key(lower_key) else ())
             book_id = self._book_ids_by_key.get(lower_key, coupon_book_id)
-        if book_id not in self.state.books:
+        if book_id is None or book_id not in books:
             raise UnknownCouponBook(f"There is no coupon book {key or coupon_book_id}.")
-        return self.state.books[book_id or 0]
+        return books[book_id]
 
     def load(
         self, ids: Collection[int] = (), keys: Collection[str] = (), other_member_ids: Collection[int] = ()

@@ -90,7 +90,7 @@ class CouponWork:
 
     def use_locked(self, lock: CouponLock, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """End a lock by using its coupon; if it is refused, nothing has changed."""
-        book = self.loader.book(coupon_book_id=lock.coupon_book_id)
+        book = self.loader.find_book(coupon_book_id=lock.coupon_book_id)
 
         def end_and_use() -> list[CouponUsage]:
             ended_lock = self._service.end_lock(lock)
@@ -104,7 +104,7 @@ class CouponWork:
 
     def release(self, lock: CouponLock) -> CouponLock:
         """Release a lock, and return it as ended; raises CouponLockEnded."""
-        book = self.loader.book(coupon_book_id=lock.coupon_book_id)
+        book = self.loader.find_book(coupon_book_id=lock.coupon_book_id)
         self.loader.load_by_code(book, (), [lock.coupon_id])
         return self._service.end_lock(lock)
 
@@ -135,7 +135,7 @@ class CouponWork:
             loyalty_event_id=loyalty_event_id, external_event_date=external_event_date, description=description
         )
         return self.assign(
-            member_id, self.loader.book(key=coupon_book_key), Assignment(amount, occasion=occasion), details
+            member_id, self.loader.find_book(key=coupon_book_key), Assignment(amount, occasion=occasion), details
         )
 
     def largest_part(self, amount: int, assign: Callable[[Decimal], CouponUsage]) -> int:
@@ -246,7 +246,7 @@ class CouponWork:
     def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         """Execute the effect `assign-coupon`."""
         amount = _whole(params["amount"], _MAX_ASSIGNED_AT_ONCE)
-        book, command = self.loader.book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
+        book, command = self.loader.find_book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
         usage = self.assign(event.member_id, book, command, _details_of(event))
         worth = None if book.face_value is None else round_money(amount * book.face_value, event.home_currency)
         return Performed(amount, _moved_coupons([usage]), worth)
@@ -254,7 +254,7 @@ class CouponWork:
     def use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         """Execute the effect `use-coupon`."""
         amount = _whole(params["amount"], _MAX_USED_AT_ONCE)
-        book = self.loader.book(key=params["couponBookKey"])
+        book = self.loader.find_book(key=params["couponBookKey"])
         # The coupon is used for the event's order, so the order's total decides; an assigned coupon is for a later one.
         command = Use(amount, order_total=event.spend, occasion=event.occasion)
         return Performed(amount, _moved_coupons(self.use(event.member_id, book, command, _details_of(event))))
