@@ -150,9 +150,10 @@ class Interpreter:
         return stop if decided else not stop
 
     def _macro(self, node: Macro, scope: Scope) -> Any:
+        """The value of all, exists, exists_one, map or filter over the items of a list or the keys of a map."""
         weight_of_item = self.price * macro_weight(node)
         values = list(charge_each_item(self.budget, self.value(node.target, scope), weight_of_item))
-        scopes = ({**scope, node.variable: value} for value in self.budget.watched(values, weight_of_item))
+        scopes = ({**scope, node.variable: value} for value in self.budget.watch(values, weight_of_item))
         if node.function in ("all", "exists"):
             return self._quantify(node, scopes)
         if node.function == "map":
@@ -164,6 +165,7 @@ class Interpreter:
         results = [self._element_condition(node.body, s, node.variable) for s in scopes]
         if node.function == "exists_one":
             return sum(results) == 1
+        # `filter` is the last macro.
         return [value for value, result in zip(values, results, strict=True) if result]
 
     def _quantify(self, node: Macro, scopes: Iterable[dict[str, Any]]) -> bool:

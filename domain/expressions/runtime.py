@@ -52,38 +52,38 @@ class Budget:
     `zone`, unless they name another zone.
     """
 
-    __slots__ = ("_deadline", "_watched_below", "remaining", "zone")
+    __slots__ = ("_checked_below", "_deadline", "remaining", "zone")
 
     def __init__(self, units: int = DEFAULT_COST, deadline: Deadline | None = None) -> None:
         self.remaining = units
         self._deadline = deadline
         self.zone: tzinfo = UTC
-        self._watched_below = 0 if deadline is None else max(0, units - CHECK_EVERY)
+        self._checked_below = 0 if deadline is None else max(0, units - CHECK_EVERY)
 
     def charge(self, units: int) -> None:
         """Charge units; raises `CostExceeded` or `TimeExceeded` if there are no units or no time left."""
         self.remaining -= units
-        if self.remaining < self._watched_below:
+        if self.remaining < self._checked_below:
             if self.remaining < 0:
                 raise CostExceeded
-            self.watch()
+            self.check_clock()
 
-    def watch(self) -> None:
+    def check_clock(self) -> None:
         """Check the clock; raises `TimeExceeded` if the deadline has passed."""
         if self._deadline is None:
             return
         if self._deadline.has_passed():
             # Any later charge falls below this, checks the clock, and fails as well.
-            self._watched_below = self.remaining + 2**62
+            self._checked_below = self.remaining + 2**62
             raise TimeExceeded
-        self._watched_below = max(0, self.remaining - CHECK_EVERY)
+        self._checked_below = max(0, self.remaining - CHECK_EVERY)
 
-    def watched(self, values: Iterable[Any], weight: int) -> Iterator[Any]:
+    def watch(self, values: Iterable[Any], weight: int) -> Iterator[Any]:
         """Yield values, and check the clock about every `CHECK_EVERY` units; `weight` is the cost of each value."""
         stride = max(1, CHECK_EVERY // max(1, weight))
         for index, value in enumerate(values):
             if index % stride == 0:
-                self.watch()
+                self.check_clock()
             yield value
 
 
@@ -174,13 +174,14 @@ def as_bool(value: object) -> bool:
 def charge_each_item(budget: Budget, values: Any, weight: int) -> Any:
     """Charge `weight` units for each item of the list, or key of the map, that a macro loops over; return the items.
 
-    Iterating over many items checks the clock (`Budget.watched`).
+    Iterating over many items checks the clock (`Budget.watch`).
     """
     if type(values) is not list and type(values) is not dict:
-        raise EvaluationError("null" if values is None else "type", f"cannot loop over {name_of(values)}")
+        code = "null" if values is None else "type"
+        raise EvaluationError(code, f"cannot loop over {name_of(values)}, only over a list or a map")
     cost = len(values) * weight
     budget.charge(cost)
-    return values if cost < CHECK_EVERY else budget.watched(values, weight)
+    return values if cost < CHECK_EVERY else budget.watch(values, weight)
 
 
 def charge_size(budget: Budget, value: Sized) -> Any:

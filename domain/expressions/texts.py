@@ -59,7 +59,7 @@ def matches(budget: Budget, text: str, regular_expression: str) -> bool:
         message = f"the text has {length} bytes; this pattern can search at most {MAX_MATCHING // size}"
         raise EvaluationError("too-large", message)
     budget.charge(work // INSTRUCTIONS_PER_UNIT)
-    budget.watch()
+    budget.check_clock()
     return search(text) is not None
 
 

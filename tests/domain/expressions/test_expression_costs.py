@@ -275,10 +275,10 @@ def test_from_the_deadline_on_every_charge_fails():
     clock = [0.0]
     budget = Budget(EVENT_COST, Deadline(5, lambda: clock[0]))
     budget.charge(1)
-    budget.watch()
+    budget.check_clock()
     clock[0] = 5.0
     with pytest.raises(TimeExceeded):
-        budget.watch()
+        budget.check_clock()
     for _ in range(3):
         with pytest.raises(TimeExceeded):
             budget.charge(1)
@@ -298,7 +298,7 @@ def test_a_budget_looks_at_the_clock_each_5000_units():
 @pytest.mark.parametrize(("weight_of_pass", "passes"), [(1, 5_000), (2_500, 2), (2_501, 1), (9_000, 1)])
 def test_a_long_loop_looks_at_the_clock_after_as_many_passes_as_5000_units_pay_for(weight_of_pass, passes):
     clock = [0.0]
-    values = Budget(EVENT_COST, Deadline(5, lambda: clock[0])).watched(range(10_000), weight_of_pass)
+    values = Budget(EVENT_COST, Deadline(5, lambda: clock[0])).watch(range(10_000), weight_of_pass)
     assert next(values) == 0
     clock[0] = 5.0
     assert [next(values) for _ in range(passes - 1)] == list(range(1, passes))
@@ -332,7 +332,7 @@ def test_searches_are_limited_and_loops_check_the_clock():
     assert MAX_MATCHING <= 2_000_000
     budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
     with pytest.raises(TimeExceeded):
-        next(budget.watched([1], 1))
+        next(budget.watch([1], 1))
 
 
 _WITHOUT_FILES = """
