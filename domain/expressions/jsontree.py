@@ -182,8 +182,9 @@ class _Reader:
         return tuple(entries)
 
     def constant(self, fields: dict[Any, Any], path: str) -> Node:
-        kind, value = self.text(fields.pop("type", None), f"{path}/type"), fields.pop("value", None)
-        value = _VALUES.get(kind, _refuse_type)(value, path)
+        kind = self.text(fields.pop("type", None), f"{path}/type")
+        read_value = _VALUES.get(kind, _refuse_type)
+        value = read_value(fields.pop("value", None), path)
         text = self.text(fields.pop("text"), f"{path}/text") if "text" in fields else spell(value)
         return Constant(type=kind, value=value, text=text)
 

@@ -105,6 +105,7 @@ class _Builder(Transformer[Token, Node]):
         return _node(FunctionCall, children, function="?:", args=tuple(children[0:5:2]))
 
     def chain(self, children: list[Any]) -> Node:
+        """The node of operands that one operator joins, such as `a && b && c`."""
         return _node(FunctionCall, children, function=str(children[1]), args=tuple(children[::2]))
 
     def binary(self, children: list[Any]) -> Node:
