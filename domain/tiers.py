@@ -130,7 +130,7 @@ class HeldTier:
     """A member's stored tier in a program; `is_manual` while a tier hold decides it, and not the points.
 
     Without a `floor` the hold is fixed: the tier stays until `expires_at`, regardless of points. At `expires_at` the
-    tier is to be evaluated again; a tier by points has it if the tier will change merely by time.
+    tier is to be evaluated again; a tier by points has an `expires_at` if it will change without an event.
     """
 
     loyalty_tier_id: int
@@ -147,7 +147,7 @@ class HeldTier:
         """True for a tier that was set regardless of points."""
         return self.is_manual and self.floor is None
 
-    def holds(self, at: datetime) -> bool:
+    def is_fixed_at(self, at: datetime) -> bool:
         """True while the tier stays, regardless of points."""
         return self.is_fixed and not self.has_lapsed(at)
 
@@ -155,7 +155,7 @@ class HeldTier:
         """The tier hold at a moment; None if the tier only depends on the points."""
         if self.floor is not None:
             return None if self.floor.has_ended(at) else FLOOR
-        return FIXED if self.holds(at) else None
+        return FIXED if self.is_fixed_at(at) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class TierAssignments:
             has_lapsed = tier is not None and tier.has_lapsed(self.at)
             if not has_lapsed and (not schedule.moves or schedule.ledger_account_id not in ledger_account_ids):
                 continue
-            if tier is not None and tier.holds(self.at):
+            if tier is not None and tier.is_fixed_at(self.at):
                 continue
             before = None if tier is None else tier.loyalty_tier_id
             new_tier = schedule.place_of(points, self.at, None if tier is None else tier.floor)

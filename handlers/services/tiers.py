@@ -146,7 +146,7 @@ def evaluate_next(
     everyone: bool,
     limit: int = WALLETS_AT_ONCE,
 ) -> Evaluated | None:
-    """Evaluate the tiers of the next members after the wallet id `after`: with an expired tier, or of `everyone`.
+    """Evaluate the tiers of the next members after the wallet id `after`: of all if `everyone`, else of expired ones.
 
     Returns None if there are no more members. Expiries of the members' points are posted first.
     """
