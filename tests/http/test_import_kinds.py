@@ -83,7 +83,7 @@ def test_codes_are_added_to_their_books(imports, shop):
         (4, "code", "The coupon book already has the code A-1."),
         (6, "code", "A book of the type single has one code."),
         (7, "couponBook", "There is no coupon book Tea."),
-        (8, "couponBook", "Several coupon books are called Twice. Name the key."),
+        (8, "couponBook", "Several coupon books are called Twice; use the key instead of the name."),
         # The texts about malformed codes are not compared.
         (9, "code", imports.errors(job)[4][2]),
         (10, "code", imports.errors(job)[5][2]),

@@ -25,7 +25,7 @@ def import_audience_members(step: ImportStep) -> None:
     )
 
     def read(row: ImportRow) -> tuple[Audience, int, bool]:
-        audience = audiences_by_name.of(row)
+        audience = audiences_by_name.find(row)
         try:
             refuse_without_list(audience)
         except NotAListAudience as refusal:
@@ -58,7 +58,7 @@ def import_badges(step: ImportStep) -> None:
     def read(row: ImportRow) -> BadgeGrant:
         member = step.member_of(row, members_by_name)
         step.refuse_own_export(row, own_keys, member)
-        return _grant(step, row, badges_by_name.of(row), member)
+        return _grant(step, row, badges_by_name.find(row), member)
 
     new_items = step.read_new(read, TRACKINGS)
     step.do_all(new_items, lambda grants: assign_badges([call] * len(grants), grants))

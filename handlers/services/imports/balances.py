@@ -94,7 +94,7 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
         "MemberPointsRequest", {name: values[name] for name in _OPERATION_FIELDS if name in values}, _FIELD_OF_POINTER
     )
     account = accounts.of(values)
-    expires_at = step.end_in(row, "expiresAt")
+    expires_at = step.expiry_in(row, "expiresAt")
     earned_at = step.past_moment_in(row, "earnedAt")
     available_at = step.moment_in(row, "availableAt")
     is_pending = bool(values.get("pending", False))

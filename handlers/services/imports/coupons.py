@@ -42,7 +42,7 @@ def import_coupons(step: ImportStep) -> None:
     def read(row: ImportRow) -> CouponRequest:
         member = step.member_of(row, members_by_name)
         step.refuse_own_export(row, own_keys, member)
-        return _request(step, row, books_by_name.of(row), member)
+        return _assignment_request(step, row, books_by_name.find(row), member)
 
     new_items = step.read_new(read, USAGES)
     step.do_all(new_items, lambda requests: assign_coupons([call] * len(requests), requests))
@@ -55,12 +55,12 @@ def _find_own_assignments(step: ImportStep) -> set[str]:
     return USAGES.find_values(step.call.db, organization_id, coupon_usage_key=keys) if keys else set()
 
 
-def _request(step: ImportStep, row: ImportRow, book: CouponBook, member: Member) -> CouponRequest:
+def _assignment_request(step: ImportStep, row: ImportRow, book: CouponBook, member: Member) -> CouponRequest:
     """The assignment of coupons by a row; raises RowFault."""
     values = row.values
     body: dict[str, Any] = {name: values[field] for name, field in _FIELD_OF_NAME.items() if field in values}
     step.check_body("CouponAssignment", body, _FIELD_OF_POINTER, INTEGRATION)
-    expires_at = step.end_in(row, "expiresAt")
+    expires_at = step.expiry_in(row, "expiresAt")
     command = CouponCommand(
         codes=(values["code"],) if "code" in values else (),
         amount=Decimal(values.get("amount", 1)),
@@ -108,7 +108,7 @@ def import_coupon_codes(step: ImportStep) -> None:
 
     def read(row: ImportRow) -> tuple[int, ImportRow]:
         step.check_body("CouponCodes", {"codes": [row.values["code"]]}, {"/codes/0": "code"}, INTEGRATION)
-        return books_by_name.of(row).coupon_book_id, row
+        return books_by_name.find(row).coupon_book_id, row
 
     by_book: dict[int, list[ImportRow]] = {}
     for book_id, row in step.read(read):

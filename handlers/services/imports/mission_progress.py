@@ -42,7 +42,7 @@ def import_mission_progress(step: ImportStep) -> None:
     )
 
     def read(row: ImportRow) -> _ProgressRow:
-        member, mission = step.member_of(row, members_by_name), missions_by_name.of(row)
+        member, mission = step.member_of(row, members_by_name), missions_by_name.find(row)
         return _ProgressRow(row, member, mission, _progress(step, row, mission))
 
     items = step.read(read)

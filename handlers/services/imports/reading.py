@@ -157,7 +157,7 @@ class ImportStep:
             raise self.fault(field_name, "is in the future.")
         return moment
 
-    def end_in(self, row: ImportRow, field_name: str) -> Any:
+    def expiry_in(self, row: ImportRow, field_name: str) -> Any:
         """The moment in a field of a row, None if it has none; a day without a time means its end.
 
         Raises RowFault for a moment that is not in the future.
@@ -201,7 +201,7 @@ class RecordsByName(Generic[T]):
             for name in {name for name in names if name is not None}:
                 self._by_name.setdefault(name, []).append(record)
 
-    def of(self, row: ImportRow) -> T:
+    def find(self, row: ImportRow) -> T:
         """The record that a row refers to; raises RowFault if no record or several records have the name."""
         name = row.values[self._field]
         # Keys are stored in lower case.
@@ -210,7 +210,7 @@ class RecordsByName(Generic[T]):
             return records[0]
         reason = f"There is no {self._kind} {name[:100]}."
         if records:
-            reason = f"Several {self._kind}s are called {name[:100]}. Name the key."
+            reason = f"Several {self._kind}s are called {name[:100]}; use the key instead of the name."
         raise RowFault(reason, self._step.name_of(self._field))
 
 

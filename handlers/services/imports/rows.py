@@ -226,7 +226,7 @@ def _empty_row(raw: RawRow) -> ImportRow:
 
 
 def _readable_text(raw: RawRow) -> str:
-    """The text of a row that may be wrongly encoded."""
+    """The text of a row, with U+FFFD in place of wrong bytes and of U+0000."""
     return raw.content.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 

@@ -64,7 +64,7 @@ class Tiers:
     def of(self, row: ImportRow) -> TierRow | None:
         """The tier that a row names; None if it names no tier. Raises RowFault."""
         step, values = self._step, row.values
-        expires_at = step.end_in(row, "tierExpiresAt")
+        expires_at = step.expiry_in(row, "tierExpiresAt")
         if "tier" not in values:
             for name in ("tierExpiresAt", "tierHold"):
                 if name in values:
