@@ -59,7 +59,7 @@ def _text(cell: str) -> str:
     return cell
 
 
-def _truth(cell: str) -> bool:
+def _boolean(cell: str) -> bool:
     if cell.lower() not in _WORDS:
         raise ValueError("is neither true nor false")
     return _WORDS[cell.lower()]
@@ -89,7 +89,7 @@ def _whole(cell: str) -> int:
 # The type of JSON and its name in texts, by the function that reads a cell of that type.
 _FORMS: Mapping[Read, tuple[type[Any], str]] = {
     _text: (str, "a text"),
-    _truth: (bool, "true or false"),
+    _boolean: (bool, "true or false"),
     _texts: (list, "an array"),
     _object: (dict, "an object"),
 }
@@ -104,7 +104,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "amount": _number,
         "account": _text,
         "expiresAt": _text,
-        "pending": _truth,
+        "pending": _boolean,
         "earnedAt": _text,
         "qualifyingAmount": _number,
         "availableAt": _text,
@@ -137,7 +137,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "externalId": _text,
         "systemUniqueKey": _text,
     },
-    AUDIENCE_MEMBERS: {"audience": _text, "loyaltyMemberId": _text, "remove": _truth},
+    AUDIENCE_MEMBERS: {"audience": _text, "loyaltyMemberId": _text, "remove": _boolean},
     EVENTS: {
         "loyaltyMemberId": _text,
         "eventType": _text,
