@@ -15,22 +15,22 @@ class DeprecationPlan:
     def __init__(
         self,
         operation: Mapping[str, Any],
-        declared: Iterable[Mapping[str, Any]],
+        parameters: Iterable[Mapping[str, Any]],
         bodies: Iterable[Mapping[str, Any]],
         schemas: Schemas,
         operation_name: str,
     ) -> None:
         self._schemas = schemas
         self._operation_name = operation_name
-        self._always = self._time(operation, "the operation")
-        self._query = {
+        self._operation_time = self._time(operation, "the operation")
+        self._parameter_times = {
             parameter["name"]: moment
-            for parameter in declared
+            for parameter in parameters
             if parameter["in"] == "query" and (moment := self._time(parameter, parameter["name"])) is not None
         }
-        self._fields: dict[str, int] = {}
+        self._field_times: dict[str, int] = {}
         # Deprecated fields of items of arrays, by the field that has the array; None if the body is the array.
-        self._items: dict[str | None, dict[str, int]] = {}
+        self._item_field_times: dict[str | None, dict[str, int]] = {}
         for body in bodies:
             resolved = schemas.resolved(body)
             if resolved.get("type") == "array":
@@ -39,20 +39,22 @@ class DeprecationPlan:
             for name, child in self._properties(body):
                 moment = self._time(child, name)
                 if moment is not None:
-                    self._fields[name] = moment
+                    self._field_times[name] = moment
                 self._add_items(name, schemas.resolved(child))
-        self.empty = self._always is None and not (self._query or self._fields or self._items)
+        self.is_empty = self._operation_time is None and not (
+            self._parameter_times or self._field_times or self._item_field_times
+        )
 
     def earliest(self, query_names: Iterable[str], body: Any) -> int | None:
         """The earliest time at which a part of the request was deprecated; None if no part is.
 
         `query_names` are the names of the query parameters that the client wrote, without defaults.
         """
-        moments = [] if self._always is None else [self._always]
-        moments.extend(self._query[name] for name in query_names if name in self._query)
+        moments = [] if self._operation_time is None else [self._operation_time]
+        moments.extend(self._parameter_times[name] for name in query_names if name in self._parameter_times)
         if isinstance(body, dict):
-            moments.extend(moment for name, moment in self._fields.items() if name in body)
-        for array_field, fields in self._items.items():
+            moments.extend(moment for name, moment in self._field_times.items() if name in body)
+        for array_field, fields in self._item_field_times.items():
             items = body if array_field is None else body.get(array_field) if isinstance(body, dict) else None
             if isinstance(items, list):
                 moments.extend(
@@ -69,7 +71,7 @@ class DeprecationPlan:
         for name, child in self._properties(array.get("items", {})):
             moment = self._time(child, name)
             if moment is not None:
-                self._items.setdefault(array_field, {})[name] = moment
+                self._item_field_times.setdefault(array_field, {})[name] = moment
 
     def _properties(self, schema: Mapping[str, Any], depth: int = 0) -> Iterable[tuple[str, Mapping[str, Any]]]:
         """The fields of a schema, with the fields of the schemas that it combines."""

@@ -120,7 +120,7 @@ class OperationPlan:
         body = None if self.body is None else self.body.read(call.raw, call.media_type, faults)
         if faults:
             raise InvalidRequest(list(dict.fromkeys(faults))[:MAX_FAULTS])
-        if not self._deprecation.empty:
+        if not self._deprecation.is_empty:
             exchange.deprecated_at = self._deprecation.earliest(query_names, body)
         return Request(
             surface=self.surface,
