@@ -137,10 +137,10 @@ def _scale_of(figures: Sequence[Decimal], days: int) -> _Scale:
 
 
 def _figure_text(value: Decimal) -> str:
-    """A figure for people: 12,500, or 1.25M for 1,250,000 because space is limited."""
-    for unit, sign in ((Decimal(10**12), "T"), (Decimal(10**9), "G"), (Decimal(10**6), "M")):
+    """A figure for people: 12,500, or 1.25M for 1,250,000 because space is limited; G for 10^9, and T for 10^12."""
+    for unit, suffix in ((Decimal(10**12), "T"), (Decimal(10**9), "G"), (Decimal(10**6), "M")):
         if abs(value) >= unit:
-            return f"{_plain_text(round(value / unit, 2))}{sign}"
+            return f"{_plain_text(round(value / unit, 2))}{suffix}"
     return _plain_text(round(value, 6))
 
 
