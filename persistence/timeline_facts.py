@@ -232,7 +232,7 @@ def results_of_events(db: Connection, organization_id: int, event_ids: Collectio
     return {event_id: (effects, missions) for event_id, effects, missions in rows}
 
 
-def books_of_usages(db: Connection, organization_id: int, usage_keys: Collection[str]) -> dict[str, str]:
+def book_names_of_usages(db: Connection, organization_id: int, usage_keys: Collection[str]) -> dict[str, str]:
     """The names of the coupon books of these usages, by the key of the usage."""
     rows = db.execute(_BOOKS_OF_USAGES, {"o": organization_id, "keys": list(usage_keys)})
     return {str(key): name for key, name in rows}

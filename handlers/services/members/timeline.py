@@ -152,7 +152,7 @@ def _name_sources(
         if source.kind == BY_COUPON
     }
     missions = {row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name}
-    books = timeline_facts.books_of_usages(db, organization_id, set(usages.values())) if usages else {}
+    books = timeline_facts.book_names_of_usages(db, organization_id, set(usages.values())) if usages else {}
     names = timeline_facts.names_of_missions(db, organization_id, set(missions.values())) if missions else {}
     renamed = {row_id: replace(sources[row_id], name=books.get(key)) for row_id, key in usages.items()}
     renamed |= {row_id: replace(sources[row_id], name=names.get(key)) for row_id, key in missions.items()}
