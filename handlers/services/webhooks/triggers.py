@@ -36,13 +36,13 @@ class TriggerProperties:
 
 
 def refuse_invitation_trigger(call: Call, *settings: Mapping[str, Any]) -> None:
-    """Refuse settings that subscribe to invitations, before or after a change, unless the caller is an administrator.
+    """Raise PermissionNotHeld if any of the settings subscribe to invitations and the caller is no administrator.
 
-    An invitation is enough to sign in as the invited user.
+    `settings` are those before and after a change. An invitation is enough to sign in as the invited user.
     """
     has_invitations = any(USER_INVITATION in setting.get("entities", ()) for setting in settings)
     if has_invitations and not (call.caller is not None and call.caller.holds(ADMIN)):
-        raise PermissionNotHeld(f"Only an administrator makes or changes a trigger for {USER_INVITATION}.")
+        raise PermissionNotHeld(f"Only an administrator can create or change a trigger for {USER_INVITATION}.")
 
 
 def refuse_excess_trigger(call: Call) -> None:
