@@ -167,6 +167,6 @@ def schedule_faults(schedule: Mapping[str, Any] | None, zones: frozenset[str]) -
         faults.append(FieldFault(detail, pointer="/dayOfWeekSchedule/timezone"))
     for position, window in enumerate(schedule["schedule"]):
         if window["fromHour"] > window["toHour"]:
-            detail = "fromHour is after toHour; a window across midnight is two, one for each day"
+            detail = "fromHour is after toHour; split a window across midnight into two windows"
             faults.append(FieldFault(detail, pointer=f"/dayOfWeekSchedule/schedule/{position}/fromHour"))
     return faults
