@@ -100,7 +100,7 @@ class Worker:
             try:
                 has_more = loop.step()
             except Exception as error:
-                # The steps handle faults of single pieces of work, so this is a fault of the database, or of all work.
+                # The steps handle the failure of a single event, message or row. This failure concerns all of them.
                 if is_unavailable(error):
                     _log.warning("the loop of %s waits for the database: %s", loop.name, type(error).__name__)
                 else:
