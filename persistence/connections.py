@@ -268,7 +268,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         """Return the statements that have to be sent before the next one, and remove them from the queue."""
         due = "".join(self._deferred)
         if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
-            # Without BEGIN, settings hold for the message, which is one transaction.
+            # In autocommit mode `_begin` is empty. The settings then hold for this message, which is one transaction.
             due = self._begin + self._settings + due
         self._deferred.clear()
         return due
@@ -319,7 +319,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
     connection: PipeliningConnection
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
-        """Execute a statement; the result is only that of this statement.
+        """Send the deferred statements and then this one; the result is that of this one.
 
         Raises TransactionDeadlineExceeded if the time of the transaction is over.
         """
