@@ -215,7 +215,7 @@ class EffectRunner:
         return assignment._replace(status=PARTIAL, error=LimitReached.of(limit), amount=remaining)
 
     def _use_of_discount(self, discount: Discount) -> LimitUse:
-        """The use of limits by a discount."""
+        """The amount of a discount, as a use of the limits on money."""
         return LimitUse(MONEY, discount.amount, currency=self._event.currency)
 
     def blocked_by(
@@ -302,7 +302,7 @@ class EffectRunner:
 
 
 def _use_of_coupons(params: Mapping[str, Any]) -> LimitUse:
-    """The use of limits by an assignment of coupons: their number, without the fraction of a computed amount."""
+    """The number of assigned coupons, without the fraction of a computed amount, as a use of the limits on coupons."""
     return LimitUse(COUPONS, Decimal(int(params["amount"])))
 
 
