@@ -285,7 +285,10 @@ class Movements(Balances):
         key: str,
         part_of: Step | None = None,
     ) -> None:
-        """Post the burn of points that expired at `moment`; `part_of` is the step that returned them, if one did."""
+        """Post the burn of points that expired at `moment`.
+
+        `part_of` is the step that gave these points to the wallet, if they had already expired then.
+        """
         balance = self.holding(wallet_id, account.ledger_account_id)
         # An expiry is not an action of the member and does not delay the next one.
         balance = replace(balance, current=balance.current - amount)
