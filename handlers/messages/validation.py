@@ -155,7 +155,7 @@ class Schemas:
             result["maxProperties"] = 0
         if "discriminator" in schema:
             self._choose_by_discriminator(schema, result)
-        return _nullable(result) if schema.get("nullable") else result
+        return _allow_null(result) if schema.get("nullable") else result
 
     def _choose_by_discriminator(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         """Replace `oneOf` by `if` and `then`, so that faults are reported for the branch that the client chose.
@@ -207,8 +207,8 @@ def _bound(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         result.pop("format", None)
 
 
-def _nullable(result: dict[str, Any]) -> dict[str, Any]:
-    """The translated schema `result`, which also allows null."""
+def _allow_null(result: dict[str, Any]) -> dict[str, Any]:
+    """Let a translated schema allow null; change it in place where possible, and return it."""
     if "type" not in result or {"allOf", "anyOf", "oneOf", "not"} & result.keys():
         return {"anyOf": [{"type": "null"}, result]}
     result["type"] = [result["type"], "null"]
