@@ -82,7 +82,7 @@ def create_referral_codes(call: Call, referral_program: ReferralProgram, body: N
     member = references.member(call, body.member_id)
     refuse_erased(member)
     if not member.active:
-        raise MemberInactive("Inactive members are given no referral codes.")
+        raise MemberInactive("The member is not active and cannot get referral codes.")
     return referrals.add_codes(call.db, referral_program, member.member_id, body.codes, call.now)
 
 
