@@ -117,7 +117,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def load_config(self) -> None:
         """Set gunicorn's settings."""
-        for name, value in self._options().items():
+        for name, value in self._gunicorn_options().items():
             self.cfg.set(name, value)
 
     def load(self) -> Callable[..., Any]:
@@ -128,7 +128,8 @@ class _Server(BaseApplication):  # type: ignore[misc]
             self._engine = serving_engine(self._settings)
             return create_app(self._settings, self._engine)
 
-    def _options(self) -> dict[str, Any]:
+    def _gunicorn_options(self) -> dict[str, Any]:
+        """The configuration of gunicorn by the settings."""
         settings = self._settings
         host = host_in_url(settings.host)
         return {
@@ -136,7 +137,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "workers": settings.workers,
             "worker_class": "handlers.server.connections.LimitedWorker",
             "worker_connections": settings.connections,
-            # Not a limit for requests, which have their own: a worker whose event loop is blocked longer is replaced.
+            # A worker whose event loop is blocked longer is replaced. Requests have a limit of their own.
             "timeout": _STANDSTILL_SECONDS + settings.request_timeout_ms // 1000,
             "preload_app": True,
             "keepalive": _KEEP_ALIVE_SECONDS,
