@@ -329,8 +329,15 @@ class MissionWork:
             now=self._unit.now,
             loyalty_event_id=event.loyalty_event_id,
         )
-        texts = event.external_event_date, event.external_id, event.description
-        return _RewardContext(cause, event.transaction_prefix, *texts, event.occasion, event.order_external_id)
+        return _RewardContext(
+            cause=cause,
+            key=event.transaction_prefix,
+            external_event_date=event.external_event_date,
+            external_id=event.external_id,
+            description=event.description,
+            occasion=event.occasion,
+            order_external_id=event.order_external_id,
+        )
 
 
 def _exhausted(mission: Mission) -> MissionExhausted:
