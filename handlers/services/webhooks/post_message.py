@@ -196,11 +196,11 @@ class _TimedStream(httpcore.NetworkStream):
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read the available bytes."""
+        """Read the available bytes until the deadline, whatever the `timeout`."""
         return self._stream.read(max_bytes, self._deadline.remaining_seconds())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write all bytes until the deadline, which holds for all parts in total."""
+        """Write all bytes until the deadline, whatever the `timeout`; the deadline is that of the whole message."""
         connection: socket.socket = self._stream.get_extra_info("socket")
         while buffer:
             connection.settimeout(self._deadline.remaining_seconds())
