@@ -72,7 +72,8 @@ def validated_mission(call: Call, body: MissionProperties, before: Mission | Non
     An event type and an expression that are the same as `before` are not checked again: the event type may have been
     deactivated since, and records that the expression names may be gone.
 
-    Raises InvalidRequest with every fault, else the NotFound of the kind of record, or WalletNotInLedger.
+    Raises InvalidRequest with all faults. If there are none: NotFound for an unknown reference, or WalletNotInLedger if
+    the points of the reward cannot be paid.
     """
     body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
     faults = [*zone_faults(body.timezone), *faults_of(values_of(body))]
