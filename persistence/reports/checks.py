@@ -87,7 +87,7 @@ def _differing_from_parts(
 
 
 _FIGURES, _WALLET_FIGURES = ("a", "b", "c", "d"), ("minted", "mints")
-_SHORTEST = (QUARTER_HOUR,)
+_QUARTER_HOURS = (QUARTER_HOUR,)
 
 CHECKS: tuple[str, ...] = (
     _differences(
@@ -95,8 +95,8 @@ CHECKS: tuple[str, ...] = (
         "kind, level, label, bucket, subject",
         _FIGURES,
         "report of %s, level %s, label %s, from %s, subject %s",
-        totals_of("changes", _SHORTEST),
-        totals_of("recorded", _SHORTEST),
+        totals_of("changes", _QUARTER_HOURS),
+        totals_of("recorded", _QUARTER_HOURS),
         _RECORDED,
         f"(level = {QUARTER_HOUR} OR kind = 'missions')",
     ),
@@ -105,8 +105,8 @@ CHECKS: tuple[str, ...] = (
         "level, label, bucket, wallet_id, ledger_account_id",
         _WALLET_FIGURES,
         "report of mints, level %s, label %s, from %s, wallet %s, account %s",
-        wallet_totals_of("changes", _SHORTEST),
-        wallet_totals_of("recorded", _SHORTEST),
+        wallet_totals_of("changes", _QUARTER_HOURS),
+        wallet_totals_of("recorded", _QUARTER_HOURS),
         _MINTED,
         f"level = {QUARTER_HOUR}",
     ),
