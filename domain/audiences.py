@@ -11,11 +11,11 @@ from typing import Any
 
 from domain.fields import Key
 from domain.members import Member
-from domain.problems import LONGEST_NAME, Conflict, FieldFault, InvalidRequest, NotFound, pointer_part
-from domain.scalars import LONGEST_TEXT, is_scalar, token
+from domain.problems import MAX_NAME_LENGTH, Conflict, FieldFault, InvalidRequest, NotFound, pointer_part
+from domain.scalars import MAX_TEXT_LENGTH, is_scalar, token
 
 ATTRIBUTE_MATCHER, LIST_MATCHER, NULL_MATCHER = "attribute-matcher", "list-matcher", "null-matcher"
-MOST_VALUES = 100
+MAX_VALUES = 100
 
 MemberPredicate = Callable[[Member], bool]
 
@@ -148,12 +148,12 @@ def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
     faults: list[FieldFault] = []
     for name, value in criterion["values"].items():
         values = value if isinstance(value, list) else [value]
-        if 0 < len(values) <= MOST_VALUES and all(map(is_scalar, values)):
+        if 0 < len(values) <= MAX_VALUES and all(map(is_scalar, values)):
             accepted_by_name[name] = frozenset(map(token, values))
         else:
             detail = (
-                f"{name[:LONGEST_NAME]} is not compared with a text of 1 to {LONGEST_TEXT} characters, a number, "
-                f"a boolean, or a list of 1 to {MOST_VALUES} of these"
+                f"{name[:MAX_NAME_LENGTH]} is not compared with a text of 1 to {MAX_TEXT_LENGTH} characters, a number, "
+                f"a boolean, or a list of 1 to {MAX_VALUES} of these"
             )
             faults.append(FieldFault(detail, pointer=f"/matcher/customAttributes/values/{pointer_part(name)}"))
     if faults:

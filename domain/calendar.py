@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
-from domain.problems import LONGEST_NAME, FieldFault, did_you_mean
+from domain.problems import MAX_NAME_LENGTH, FieldFault, did_you_mean
 
 DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
 PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
@@ -174,7 +174,9 @@ Zoned = TypeVar("Zoned", bound=_Zoned)
 def not_a_zone(name: str, field: str = "timezone") -> str:
     """The fault of a name that is no time zone."""
     suggestion = did_you_mean(name, sorted(ZONE_NAMES))
-    return f"{field} {name[:LONGEST_NAME]} is not a time zone of the IANA database, such as Europe/Madrid.{suggestion}"
+    return (
+        f"{field} {name[:MAX_NAME_LENGTH]} is not a time zone of the IANA database, such as Europe/Madrid.{suggestion}"
+    )
 
 
 def zone_faults(name: str | None) -> list[FieldFault]:

@@ -12,10 +12,10 @@ from typing import Any
 
 from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest, NotFound, did_you_mean
-from domain.scalars import LONGEST_TEXT, is_number, is_scalar, is_text, token
+from domain.scalars import MAX_TEXT_LENGTH, is_number, is_scalar, is_text, token
 
 AND, OR = "AND", "OR"
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 
 _ValueTest = Callable[[Any], bool]
 
@@ -28,7 +28,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _TEXT_OPERATORS = frozenset({"equals", "in", "contains", "startsWith"})
 _NUMBER_OPERATORS = frozenset({"equals", "in", *_COMPARISONS})
-_TEXT = f"a text of 1 to {LONGEST_TEXT} characters"
+_TEXT = f"a text of 1 to {MAX_TEXT_LENGTH} characters"
 _SCALAR = f"{_TEXT}, a number or a boolean"
 
 
@@ -122,8 +122,8 @@ def _compile_condition(condition: Mapping[str, Any], pointer: str) -> tuple[Sequ
         raise _refusal(detail, f"{pointer}/operator")
     description = _describe_value(field, operator_name)
     if operator_name == "in":
-        if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):
-            raise _refusal(f"value is not a list of 1 to {MOST_VALUES} values, each {description}", f"{pointer}/value")
+        if not isinstance(value, list) or not 0 < len(value) <= MAX_VALUES or not all(map(field.accepts, value)):
+            raise _refusal(f"value is not a list of 1 to {MAX_VALUES} values, each {description}", f"{pointer}/value")
     elif not _accepts(field, operator_name, value):
         raise _refusal(f"operator {operator_name} needs {description}", f"{pointer}/value")
     return path, _compile_test(operator_name, value)

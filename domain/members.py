@@ -10,7 +10,7 @@ from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict
 from domain.profiles import PROFILE
 
-LONGEST_ID = 255
+MAX_ID_LENGTH = 255
 # Blanks at the ends of an id are refused, since ids that differ only by them look the same. Control characters are
 # refused anywhere.
 _BLANK = r"\s\u200b-\u200f\u2060\ufeff"
@@ -87,7 +87,7 @@ class AmbiguousMember(Conflict, title="The id fits several members"):
 
 def is_loyalty_member_id(text: str) -> bool:
     """True if a member can get this id: the rule of `NewLoyaltyMemberId` in the documents."""
-    return len(text) <= LONGEST_ID and _ID.fullmatch(text) is not None and not is_reserved_id(text)
+    return len(text) <= MAX_ID_LENGTH and _ID.fullmatch(text) is not None and not is_reserved_id(text)
 
 
 def is_reserved_id(text: str) -> bool:

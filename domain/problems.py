@@ -69,7 +69,7 @@ class Refusal(Exception):
         }
 
 
-_MOST_SHOWN = 3
+_MAX_SHOWN_FAULTS = 3
 
 
 class InvalidRequest(Refusal, title="The request is invalid"):
@@ -78,8 +78,8 @@ class InvalidRequest(Refusal, title="The request is invalid"):
     kind = "invalid"
 
     def __init__(self, faults: Sequence[FieldFault], detail: str | None = None) -> None:
-        more = len(faults) - _MOST_SHOWN
-        details = [fault.detail for fault in faults[:_MOST_SHOWN]] + ([f"And {more} more."] if more > 0 else [])
+        more = len(faults) - _MAX_SHOWN_FAULTS
+        details = [fault.detail for fault in faults[:_MAX_SHOWN_FAULTS]] + ([f"And {more} more."] if more > 0 else [])
         super().__init__(detail or " ".join(details))
         self.faults = tuple(faults)
         self.extension_fields = {"errors": [fault.as_element() for fault in faults]}
@@ -153,25 +153,25 @@ STATUS_OF_KIND: Mapping[str, int] = {
     "unavailable": 503,
 }
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 """Characters of a name that are looked at, and shown."""
 
-_MOST_KNOWN = 1000
-_LONGEST_WORD = 30
+_MAX_KNOWN_NAMES = 1000
+_MAX_WORD_LENGTH = 30
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is most similar to `name`, regardless of case; None if none is similar."""
-    names_by_fold = {word.casefold(): word for word in islice(names, _MOST_KNOWN)}
+    names_by_fold = {word.casefold(): word for word in islice(names, _MAX_KNOWN_NAMES)}
     # A long name is mostly a key, and any two keys have much in common.
-    min_similarity = 0.8 if len(name) > _LONGEST_WORD else 0.6
-    close = get_close_matches(name[:LONGEST_NAME].casefold(), names_by_fold, n=1, cutoff=min_similarity)
+    min_similarity = 0.8 if len(name) > _MAX_WORD_LENGTH else 0.6
+    close = get_close_matches(name[:MAX_NAME_LENGTH].casefold(), names_by_fold, n=1, cutoff=min_similarity)
     return names_by_fold[close[0]] if close else None
 
 
 def unknown_key(what: str, key: str, keys: Iterable[str]) -> str:
     """The sentence that a key does not exist, with a suggestion if one of `keys` is similar."""
-    return f"There is no {what} with the key {key[:LONGEST_NAME]}.{did_you_mean(key, keys)}"
+    return f"There is no {what} with the key {key[:MAX_NAME_LENGTH]}.{did_you_mean(key, keys)}"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
@@ -180,8 +180,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f" Did you mean {close}?" if close is not None else ""
 
 
-_LONGEST_PART = 100
-_LONGEST_PLACE = 200
+_MAX_PART_LENGTH = 100
+_MAX_PLACE_LENGTH = 200
 
 
 def name_of(place: Sequence[str | int], whole: str = "The body") -> str:
@@ -189,8 +189,8 @@ def name_of(place: Sequence[str | int], whole: str = "The body") -> str:
     text = ""
     for part in place:
         dot = "." if text else ""
-        text += f"[{part}]" if isinstance(part, int) else f"{dot}{part[:_LONGEST_PART]}"
-    return text[:_LONGEST_PLACE] or whole
+        text += f"[{part}]" if isinstance(part, int) else f"{dot}{part[:_MAX_PART_LENGTH]}"
+    return text[:_MAX_PLACE_LENGTH] or whole
 
 
 def pointer_part(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from domain.events import LoyaltyEvent
 from domain.problems import Conflict, Refusal
 
-_LONGEST_WAIT = timedelta(minutes=10)
+_MAX_WAIT = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Retries:
             return None
         # Limited in advance: the power of a large number would overflow.
         doublings = min(failures - 1, 40)
-        seconds = min(self.first_wait.total_seconds() * 2**doublings, _LONGEST_WAIT.total_seconds())
+        seconds = min(self.first_wait.total_seconds() * 2**doublings, _MAX_WAIT.total_seconds())
         return timedelta(seconds=seconds * (1 - chance / 2))
 
 

@@ -18,7 +18,7 @@ from domain.ledger.records import LedgerAccount
 from domain.members import Member, MemberInactive
 from domain.problems import Conflict, NotFound, Refusal
 
-MOST_REFERRALS = 9007199254740991
+MAX_REFERRALS = 9007199254740991
 REFERRER, REFERRED = "referrer", "referred"
 APPLIED, SKIPPED = "applied", "skipped"
 

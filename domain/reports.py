@@ -142,7 +142,7 @@ def _buckets(begin: datetime, end: datetime, level: int) -> int:
 
 
 DEFAULT_DAYS = 30
-MOST_DAYS = 3_660
+MAX_DAYS = 3_660
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,9 @@ def report_range(
 
 
 def days_of(report_range: ReportRange) -> list[Day]:
-    """The days of a range, in order; raises InvalidRequest for a range that is longer than `MOST_DAYS` whole days."""
-    if (report_range.end - report_range.begin).days > MOST_DAYS:
-        fault = f"sinceFrom is {MOST_DAYS + 1:,} days or more before sinceTo; request a shorter range"
+    """The days of a range, in order; raises InvalidRequest for a range that is longer than `MAX_DAYS` whole days."""
+    if (report_range.end - report_range.begin).days > MAX_DAYS:
+        fault = f"sinceFrom is {MAX_DAYS + 1:,} days or more before sinceTo; request a shorter range"
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
     days: list[Day] = []
     begin = report_range.begin

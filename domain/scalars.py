@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-LONGEST_TEXT = 1000
+MAX_TEXT_LENGTH = 1000
 _ITEM = re.compile(r"(?:\\[\\,]|[^,])*")
 _ESCAPED = re.compile(r"\\([\\,])")
 _KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -25,8 +25,8 @@ def is_number(value: Any) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """True for a text that can be searched for: not empty, and no longer than LONGEST_TEXT."""
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_TEXT
+    """True for a text that can be searched for: not empty, and no longer than MAX_TEXT_LENGTH."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_TEXT_LENGTH
 
 
 def is_scalar(value: Any) -> bool:

@@ -12,8 +12,8 @@ READY, ADVANCING, FAILED = "ready", "advancing", "failed"
 # Rules count dates back from the time of the clock, so it cannot be the first year of the calendar.
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 # One advance is limited to two years, including a leap day.
-LONGEST_ADVANCE = timedelta(days=731)
-FURTHEST = timedelta(days=3653)
+MAX_ADVANCE = timedelta(days=731)
+MAX_LEAD = timedelta(days=3653)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class TestClockInUse(Conflict, title="Records are dated later than the real time
 
 def refuse_moment(moment: datetime, real_now: datetime, pointer: str) -> None:
     """Raise InvalidRequest for a moment that no test clock shows: before 1970, or more than ten years from now."""
-    if not EARLIEST <= moment <= real_now + FURTHEST:
+    if not EARLIEST <= moment <= real_now + MAX_LEAD:
         name = pointer.removeprefix("/")
         detail = f"{name} is before 1970, or more than 10 years after the real time"
         raise InvalidRequest([FieldFault(detail, pointer=pointer)])
@@ -93,5 +93,5 @@ def refuse_target(clock: TestClock, to: datetime) -> None:
         refuse_during_advance(clock)
     if to < clock.now:
         raise TestClockBackwards(f"The clock shows {instant_text(clock.now)}, which is after {instant_text(to)}.")
-    if to - clock.now > LONGEST_ADVANCE:
+    if to - clock.now > MAX_ADVANCE:
         raise InvalidRequest([FieldFault("to is more than 731 days after the clock", pointer="/to")])

@@ -19,7 +19,7 @@ BALANCE, EARNED = "balance", "earned"
 LIFETIME, ROLLING, CALENDAR = "lifetime", "rolling", "calendar"
 
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
-_LONGEST_GAP = timedelta(days=1)
+_MAX_GAP = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class TierPolicy:
             return self._begins(at)
         try:
             # If clocks were put forward at that time, up to a day had no local time.
-            return add_months(at, -self.months, self.zone) - _LONGEST_GAP
+            return add_months(at, -self.months, self.zone) - _MAX_GAP
         except (OverflowError, ValueError):
             return _FIRST_MOMENT
 

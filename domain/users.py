@@ -12,7 +12,7 @@ from domain.problems import Conflict, Forbidden, NotFound
 TEMPORARY_PASSWORD_LIFETIME = timedelta(days=7)
 
 
-LONGEST_EMAIL = 254
+MAX_EMAIL_LENGTH = 254
 _EMAIL = re.compile(r"[!-?A-~]+@[!-?A-~]+")
 
 
@@ -96,7 +96,7 @@ class User:
 
 def is_email(text: str) -> bool:
     """True for a text in the form of an ASCII email address, so that it can be compared safely regardless of case."""
-    return len(text) <= LONGEST_EMAIL and _EMAIL.fullmatch(text) is not None
+    return len(text) <= MAX_EMAIL_LENGTH and _EMAIL.fullmatch(text) is not None
 
 
 class UnknownUser(NotFound, title="The user does not exist"):

@@ -144,21 +144,21 @@ DELAYS = (
     timedelta(hours=10),
     timedelta(hours=10),
 )
-MOST_ATTEMPTS = len(DELAYS) + 1
+MAX_ATTEMPTS = len(DELAYS) + 1
 # Delays are spread by this part, so that messages that failed at once are not repeated at once.
 JITTER = 0.1
 
 
 def delay_after(attempts: int, fraction: float) -> timedelta | None:
     """The delay after this number of attempts, None after the last; `fraction` (0 to 1) spreads it by a tenth."""
-    if attempts >= MOST_ATTEMPTS:
+    if attempts >= MAX_ATTEMPTS:
         return None
     return DELAYS[attempts - 1] * (1 - JITTER + 2 * JITTER * fraction)
 
 
 SECRET_PREFIX = "whsec_"
 SECRET_BYTES = 32
-_LEAST_BYTES, _MOST_BYTES = 24, 64
+_MIN_BYTES, _MAX_BYTES = 24, 64
 
 
 def secret_of(key: bytes) -> str:
@@ -172,8 +172,8 @@ def key_of(secret: str) -> bytes:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error as error:
         raise ValueError("is not Base64") from error
-    if not secret.startswith(SECRET_PREFIX) or not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
-        raise ValueError(f"is not {SECRET_PREFIX} followed by {_LEAST_BYTES} to {_MOST_BYTES} bytes in Base64")
+    if not secret.startswith(SECRET_PREFIX) or not _MIN_BYTES <= len(key) <= _MAX_BYTES:
+        raise ValueError(f"is not {SECRET_PREFIX} followed by {_MIN_BYTES} to {_MAX_BYTES} bytes in Base64")
     return key
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
-from domain.members import LONGEST_ID, Member, MemberInactive
+from domain.members import MAX_ID_LENGTH, Member, MemberInactive
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_log import TierTracking
 from domain.tiers import MemberTier
@@ -97,7 +97,7 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
 @operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
-    ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= LONGEST_ID]
+    ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= MAX_ID_LENGTH]
     existing = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=ids)
     by_id = {member.loyalty_member_id: member for member in existing}
     return [by_id[member_id] for member_id in ids if member_id in by_id]

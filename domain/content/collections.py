@@ -13,8 +13,8 @@ from domain.problems import FieldFault, InvalidRequest
 STATIC, COUPON = "static", "coupon"
 STRING, NUMBER, BOOLEAN, DATE = "string", "number", "boolean", "date"
 
-LONGEST_SLUG = 200
-LONGEST_FIELD_NAME = 100
+MAX_SLUG_LENGTH = 200
+MAX_FIELD_NAME_LENGTH = 100
 # Paths have this word, for the batch operation, where they have a document's slug.
 RESERVED_SLUG = "batch"
 
@@ -97,7 +97,7 @@ def slug_fault(slug: str | None) -> FieldFault | None:
 def slug_of(name: str, existing_slugs: Collection[str]) -> str:
     """The slug made from a name; if it is taken, with the first free number from 2 on appended."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[: LONGEST_SLUG - 10].strip("-") or "collection"
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[: MAX_SLUG_LENGTH - 10].strip("-") or "collection"
     if is_uuid(slug) or slug == RESERVED_SLUG:
         slug = f"collection-{slug}"
     if slug not in existing_slugs:
@@ -112,8 +112,8 @@ def check_collection(values: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for a slug that is a UUID or reserved, and for empty or too long names in `facetFields`."""
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     for field in values.get("facet_fields") or ():
-        if not 0 < len(field) <= LONGEST_FIELD_NAME:
-            detail = f"facetFields holds a name that does not have 1 to {LONGEST_FIELD_NAME} characters"
+        if not 0 < len(field) <= MAX_FIELD_NAME_LENGTH:
+            detail = f"facetFields holds a name that does not have 1 to {MAX_FIELD_NAME_LENGTH} characters"
             faults.append(FieldFault(detail, pointer="/facetFields"))
     if faults:
         raise InvalidRequest(faults)

@@ -7,15 +7,15 @@ from typing import Any
 
 from domain.calendar import local_time, not_a_zone, zone_named
 from domain.content.collections import ContentCollection, is_uuid, slug_fault
-from domain.content.values import MOST_VALUES, searchable_values
+from domain.content.values import MAX_VALUES, searchable_values
 from domain.fields import Key
 from domain.problems import Conflict, FieldFault
 
 DRAFT, PUBLISHED = "draft", "published"
 DEFAULT_LOCALE = ""
 DEFAULT_LOCALE_IN_PATHS = "default"
-MOST_ATTRS_BYTES = 65_536
-MOST_ATTRS_DEPTH = 32
+MAX_ATTRS_BYTES = 65_536
+MAX_ATTRS_DEPTH = 32
 BOOK_FIELD = "couponBookKey"
 
 
@@ -86,13 +86,13 @@ def document_faults(
 
 def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs_bytes: int) -> list[FieldFault]:
     faults = []
-    if attrs_bytes > MOST_ATTRS_BYTES:
-        detail = f"attrs is longer than {MOST_ATTRS_BYTES} bytes as JSON"
+    if attrs_bytes > MAX_ATTRS_BYTES:
+        detail = f"attrs is longer than {MAX_ATTRS_BYTES} bytes as JSON"
         faults.append(FieldFault(detail, pointer="/attrs"))
-    if is_deeper(attrs, MOST_ATTRS_DEPTH):
-        faults.append(FieldFault(f"attrs is nested deeper than {MOST_ATTRS_DEPTH} levels", pointer="/attrs"))
-    if not faults and len(searchable_values(attrs)) > MOST_VALUES:
-        detail = f"attrs holds more than {MOST_VALUES} values at its top and in lists there"
+    if is_deeper(attrs, MAX_ATTRS_DEPTH):
+        faults.append(FieldFault(f"attrs is nested deeper than {MAX_ATTRS_DEPTH} levels", pointer="/attrs"))
+    if not faults and len(searchable_values(attrs)) > MAX_VALUES:
+        detail = f"attrs holds more than {MAX_VALUES} values at its top and in lists there"
         faults.append(FieldFault(detail, pointer="/attrs"))
     if collection.is_coupon and coupon_book_key_of(attrs) is None:
         detail = f"{BOOK_FIELD} is not the key of a coupon book; the contentType of the collection needs one"

@@ -12,9 +12,9 @@ from domain.content.schema_costs import MAX_DIGITS, is_long_number
 from domain.content.schema_parts import Schemas, patterns_of, subschemas, target_of
 from domain.problems import FieldFault, pointer_part
 
-MOST_SCHEMA_BYTES = 65_536
-MOST_SCHEMA_DEPTH = 64
-MOST_SUBSCHEMAS = 2_000
+MAX_SCHEMA_BYTES = 65_536
+MAX_SCHEMA_DEPTH = 64
+MAX_SUBSCHEMAS = 2_000
 MAX_PATTERN = 1_000
 """Maximum length of a `pattern` of a schema, in code points."""
 MAX_ESCAPES = 100
@@ -28,18 +28,18 @@ _UNSUPPORTED = ("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnc
 
 def schema_faults(schema: Mapping[str, Any], schema_bytes: int) -> list[FieldFault]:
     """Faults of a schema that its meta-schema does not find; pointers lead into the schema."""
-    if schema_bytes > MOST_SCHEMA_BYTES:
-        return [FieldFault(f"jsonschema is longer than {MOST_SCHEMA_BYTES} bytes as JSON", pointer="")]
-    if is_deeper(schema, MOST_SCHEMA_DEPTH):
-        return [FieldFault(f"jsonschema is nested deeper than {MOST_SCHEMA_DEPTH} levels", pointer="")]
+    if schema_bytes > MAX_SCHEMA_BYTES:
+        return [FieldFault(f"jsonschema is longer than {MAX_SCHEMA_BYTES} bytes as JSON", pointer="")]
+    if is_deeper(schema, MAX_SCHEMA_DEPTH):
+        return [FieldFault(f"jsonschema is nested deeper than {MAX_SCHEMA_DEPTH} levels", pointer="")]
     dialect = schema.get("$schema", DIALECT)
     if not isinstance(dialect, str) or dialect.rstrip("#") != DIALECT:
         return [FieldFault(f"$schema is not {DIALECT}, the only dialect served", pointer="/$schema")]
     if "type" in schema and "object" not in _types_of(schema):
         return [FieldFault("type excludes objects, and attrs is an object", pointer="/type")]
     schemas = subschemas(schema)
-    if len(schemas) > MOST_SUBSCHEMAS:
-        return [FieldFault(f"jsonschema has more than {MOST_SUBSCHEMAS} schemas in it", pointer="")]
+    if len(schemas) > MAX_SUBSCHEMAS:
+        return [FieldFault(f"jsonschema has more than {MAX_SUBSCHEMAS} schemas in it", pointer="")]
     faults = [fault for place, subschema in schemas.items() for fault in _own_faults(place, subschema, schemas)]
     return [*faults, *_number_faults(schema), *_pattern_faults(schema)]
 

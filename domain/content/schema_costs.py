@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from domain.content.documents import MOST_ATTRS_DEPTH
+from domain.content.documents import MAX_ATTRS_DEPTH
 from domain.content.schema_parts import Schemas, schema_groups_of_parts, schemas_of_parts, schemas_of_same_value
 from domain.problems import FieldFault
 
@@ -110,7 +110,7 @@ def schema_costs(schemas: Schemas, pattern_size: PatternSize) -> dict[str, Cost]
     # Costs at one depth follow from those one level below, so a recursive schema costs as much as a document can have.
     parts = {place: _Parts.of(place, schemas, pattern_size) for place in schemas}
     below: dict[str, Cost] = dict.fromkeys(schemas, Cost(1))
-    for _ in range(MOST_ATTRS_DEPTH):
+    for _ in range(MAX_ATTRS_DEPTH):
         costs: dict[str, Cost] = {}
         for place in schemas:
             cycle = _add_cost(place, parts, below, costs)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.content.collections import BOOLEAN, DATE, NUMBER, STRING, ContentCollection
-from domain.content.values import LONGEST_TEXT, is_date, moment_of, number_of, number_text
+from domain.content.values import MAX_TEXT_LENGTH, is_date, moment_of, number_of, number_text
 from domain.problems import FieldFault, InvalidRequest, did_you_mean
 
 RECORD_FIELDS = ("documentKey", "slug", "status", "locale", "fromDate", "toDate", "createdAt", "updatedAt")
@@ -108,8 +108,8 @@ class SearchReader:
         as sent and, if that is a number, also its canonical form.
         """
         kind = self._collection.type_of(name)
-        if len(value) > LONGEST_TEXT:
-            self.fault(parameter, f"{name} is compared with {len(value)} characters: send at most {LONGEST_TEXT}.")
+        if len(value) > MAX_TEXT_LENGTH:
+            self.fault(parameter, f"{name} is compared with {len(value)} characters: send at most {MAX_TEXT_LENGTH}.")
         elif kind == NUMBER:
             number = number_of(value)
             if number is not None:

@@ -8,13 +8,13 @@ from decimal import Context, Decimal
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.content.collections import LONGEST_FIELD_NAME
+from domain.content.collections import MAX_FIELD_NAME_LENGTH
 
-LONGEST_TEXT = 255
+MAX_TEXT_LENGTH = 255
 """Longer texts are found by full text search only; sorting compares their first characters."""
-MOST_ELEMENTS = 100
+MAX_ELEMENTS = 100
 """The number of elements of one list that facets and ranges consider."""
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 
 _WITHOUT_ROUNDING = Context(prec=1000)
 _DATE = re.compile(
@@ -68,7 +68,7 @@ def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
     """The values of top-level fields of `attrs` that are texts, numbers or booleans, or lists of them."""
     values: list[FieldValue] = []
     for field, value in attrs.items():
-        if not 0 < len(field) <= LONGEST_FIELD_NAME:
+        if not 0 < len(field) <= MAX_FIELD_NAME_LENGTH:
             continue
         if not isinstance(value, list):
             values.extend(_value(field, 0, value))
@@ -77,7 +77,7 @@ def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
         for element in value:
             for field_value in _value(field, len(distinct) + 1, element):
                 distinct.setdefault(field_value.text_value, field_value)
-            if len(distinct) == MOST_ELEMENTS:
+            if len(distinct) == MAX_ELEMENTS:
                 break
         values.extend(distinct.values())
     return values
@@ -91,4 +91,4 @@ def _value(field: str, position: int, value: Any) -> Iterator[FieldValue]:
         yield FieldValue(field, position, number_text(value), value, None)
     elif isinstance(value, str):
         # One character longer than any facet value, so that a text that was cut equals none of them.
-        yield FieldValue(field, position, value[: LONGEST_TEXT + 1], None, moment_of(value))
+        yield FieldValue(field, position, value[: MAX_TEXT_LENGTH + 1], None, moment_of(value))

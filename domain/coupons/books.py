@@ -174,9 +174,9 @@ def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
 
 # Capital letters and digits without those that look alike (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
 CLEAR_CHARACTERS = "34679ACDEFGHJKMNPQRTWXY"
-LEAST_BITS = 40
+MIN_BITS = 40
 _LENGTH = 18
-_MOST_CHARACTERS = 255
+_MAX_CHARACTERS = 255
 
 
 class RandomSource(Protocol):
@@ -220,12 +220,12 @@ def check_pattern(document: Mapping[str, Any], pointer: str = "/codePattern") ->
     faults = []
     if len(set(pattern.alphabet)) < len(pattern.alphabet):
         faults.append(FieldFault("alphabet has the same character twice", pointer=f"{pointer}/alphabet"))
-    elif pattern.bits < LEAST_BITS:
+    elif pattern.bits < MIN_BITS:
         bits = f"{pattern.bits:.1f} bits, which are easy to guess"
-        detail = f"length and alphabet make codes of {bits}; {LEAST_BITS} are needed"
+        detail = f"length and alphabet make codes of {bits}; {MIN_BITS} are needed"
         faults.append(FieldFault(detail, pointer=f"{pointer}/length"))
-    if len(pattern.prefix) + pattern.length + len(pattern.suffix) > _MOST_CHARACTERS:
-        faults.append(FieldFault(f"codePattern makes codes longer than {_MOST_CHARACTERS} characters", pointer=pointer))
+    if len(pattern.prefix) + pattern.length + len(pattern.suffix) > _MAX_CHARACTERS:
+        faults.append(FieldFault(f"codePattern makes codes longer than {_MAX_CHARACTERS} characters", pointer=pointer))
     if faults:
         raise InvalidRequest(faults)
     return pattern

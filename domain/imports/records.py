@@ -27,7 +27,7 @@ CSV, NDJSON = "csv", "ndjson"
 CREATE, UPSERT = "create", "upsert"
 UPLOADING, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "uploading", "queued", "running", "done", "failed", "cancelled"
 ENDED = (DONE, FAILED, CANCELLED)
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 MAX_UPLOAD_AGE = timedelta(days=1)
 """How long after its last part an import may wait for its start."""
 

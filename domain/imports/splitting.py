@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from domain.imports.records import CSV, FileFault
 
 # A longer row is an error. It is more than any body of a request may be.
-LONGEST_ROW = 1024 * 1024
+MAX_ROW_BYTES = 1024 * 1024
 # The number of bytes of an overlong row that its fault is reported with.
 KEPT_OF_LONG_ROW = 1000
 _UNPACKED_AT_ONCE = 1024 * 1024
@@ -118,7 +118,7 @@ class _Splitter:
         while True:
             end = self._buffer.find(b"\n", scan)
             if end < 0:
-                if len(self._buffer) - self._start > LONGEST_ROW:
+                if len(self._buffer) - self._start > MAX_ROW_BYTES:
                     return self._overlong_row(self._has_quotes and lines > 0)
                 if self._is_complete:
                     return self._last(scan, is_quoted, lines)
@@ -129,7 +129,7 @@ class _Splitter:
                 is_quoted ^= self._buffer.count(b'"', scan, end) % 2 == 1
             lines += 1
             scan = end + 1
-            if end - self._start > LONGEST_ROW:
+            if end - self._start > MAX_ROW_BYTES:
                 return self._overlong_row(lines > 1)
             if not is_quoted:
                 return self._row_until(end, scan, lines)
@@ -171,7 +171,7 @@ class _Splitter:
             self._start = len(self._buffer)
             self._read()
         following = len(self._buffer) if end < 0 else end + 1
-        row = self._row_until(following, following, 1, f"The row is longer than {LONGEST_ROW} bytes.")
+        row = self._row_until(following, following, 1, f"The row is longer than {MAX_ROW_BYTES} bytes.")
         return RawRow(row.line, excerpt, row.next_byte, row.next_line, row.fault)
 
     def _read(self) -> None:

@@ -18,7 +18,7 @@ NONE, DAY = "none", "day"
 # The names of the terms on the wire.
 TERMS = ("availableAt", "availableAfter", "availableRounding", "availableOn")
 
-LONGEST = "P2Y"
+MAX_WAIT = "P2Y"
 MAX_EVENT_TYPES = 20
 # The name, in the stored terms of a waiting mint, of the order whose event it waits for.
 ORDER = "orderExternalId"
@@ -209,5 +209,5 @@ def _faults_of_duration(name: str, text: str | None) -> Iterator[tuple[str, str]
     except ValueError as error:
         yield name, f"{name}: {error}"
         return
-    if end > duration_of(LONGEST).after(_START_OF_LEAP_YEAR, UTC):
-        yield name, f"{name} is {text}, more than {LONGEST}"
+    if end > duration_of(MAX_WAIT).after(_START_OF_LEAP_YEAR, UTC):
+        yield name, f"{name} is {text}, more than {MAX_WAIT}"

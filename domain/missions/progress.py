@@ -20,7 +20,7 @@ from domain.expressions import Budget, ExpressionError, Functions, Node, Program
 from domain.expressions.types import DECIMAL
 
 # Even with the greatest goal (openapi MissionBody) the count fits the database's 64-bit integers.
-MOST_ACHIEVEMENTS = 9_000_000_000
+MAX_ACHIEVEMENTS = 9_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Advance:
 COUNT_EXPRESSION = "/countExpression"
 
 # The maximum that a request can count at once (openapi MissionProgressBody).
-MOST_COUNTED = 1_000_000_000
+MAX_COUNT = 1_000_000_000
 
 
 @lru_cache(maxsize=1000)
@@ -125,9 +125,9 @@ def count_sources(expression: str) -> list[tuple[str, Node]]:
 
 
 def count_of(program: Program, variables: Mapping[str, Any], budget: Budget, functions: Functions) -> int:
-    """The count that an expression computes, rounded down to a whole number from 0 to `MOST_COUNTED`.
+    """The count that an expression computes, rounded down to a whole number from 0 to `MAX_COUNT`.
 
     Raises EvaluationError if its value is not a number.
     """
     value = program.run(variables, budget, functions)
-    return min(MOST_COUNTED, max(0, int(Decimal(value).to_integral_value(ROUND_FLOOR))))
+    return min(MAX_COUNT, max(0, int(Decimal(value).to_integral_value(ROUND_FLOOR))))

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any
 
 from domain.calendar import period_start, zone_named
-from domain.missions.progress import MOST_ACHIEVEMENTS, Advance, Progress
+from domain.missions.progress import MAX_ACHIEVEMENTS, Advance, Progress
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 
 MemberMission = tuple[int, int]
@@ -110,7 +110,7 @@ class MissionProgressState:
 
     def remaining_achievements(self, member_id: int, mission: Mission, at: datetime) -> int:
         """The number of times that the member may still achieve the mission at `at`."""
-        maximum = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
+        maximum = min(mission.max_repetitions, MAX_ACHIEVEMENTS)
         remaining = maximum - self.progress(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
             period = _period(member_id, mission, mission.repetition_period, at)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from domain.timeline.rows import MESSAGE, PROFILE, TimelineRow, after_colon
 
-_MOST_FIELDS_NAMED = 5
+_MAX_FIELDS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ProfileFact:
 
     def row(self) -> TimelineRow:
         """The row of the entry: the names of the fields, without their values, which only the audit log has."""
-        first_names, more = sorted(self.fields)[:_MOST_FIELDS_NAMED], len(self.fields) - _MOST_FIELDS_NAMED
+        first_names, more = sorted(self.fields)[:_MAX_FIELDS_NAMED], len(self.fields) - _MAX_FIELDS_NAMED
         listed = ", ".join(first_names) + (f" and {more} more" if more > 0 else "")
         if self.operation_id == "eraseMember":
             text = "The member's personal data was erased"

@@ -12,7 +12,7 @@ from domain.events import NOT_EVALUATED, SUCCESS, WAITING
 from domain.timeline.rows import EVENT, MISSION, REFERRAL, TIER, TimelineRow, after_colon, amount_text, clause
 
 _AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
-_LONGEST_ID = 255
+_MAX_ID_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class EventFact:
     def _happened(self) -> str:
         """The sentence that reports what happened."""
         if self.event_type in EVENTS_WITH_ORDER:
-            order = f"order {(self.order_external_id or '(unknown)')[:_LONGEST_ID]}"
+            order = f"order {(self.order_external_id or '(unknown)')[:_MAX_ID_LENGTH]}"
             if self.reverted_loyalty_event_id is not None and self.event_type in _CANCELLATIONS:
                 return _CANCELLATIONS[self.event_type].format(order)
             what = self.event_type.removeprefix("member-purchase-order-").replace("-", " ")

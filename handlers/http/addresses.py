@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
 from domain.members import AmbiguousMember
-from domain.problems import LONGEST_NAME, NotFound
+from domain.problems import MAX_NAME_LENGTH, NotFound
 from handlers.call import Call
 from persistence import (
     member_lookups,
@@ -80,7 +80,7 @@ class PathAddress:
     def not_found(self, name: str, value: Any) -> NotFound:
         """The refusal of a value of the path parameter `name` that addresses no record."""
         noun = _NOUNS.get(self.argument, self.argument.replace("_", " "))
-        return NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")
+        return NotFound(f"There is no {noun} with the {name} {str(value)[:MAX_NAME_LENGTH]}.")
 
 
 def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> PathAddress:

@@ -60,7 +60,7 @@ _HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent
 # The maximum of a body with a large record, so that a page of 100 records has at most about 25 MiB.
 _MAX_RECORD_BYTES = 256 * 1024
 # A call with a longer body has many items, and is a batch of its own.
-_MOST_BATCHED_BYTES = 16_384
+_MAX_BATCHED_BYTES = 16_384
 
 
 class Dispatch(Protocol):
@@ -276,7 +276,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             self._batches.submit_alone(call, self._dry_run_pool(organization))
             return
         pool, kind = self._pool(organization), None
-        if self._max_batch > 1 and len(call.raw) <= _MOST_BATCHED_BYTES:
+        if self._max_batch > 1 and len(call.raw) <= _MAX_BATCHED_BYTES:
             kind = self._dispatch.batch_of(plan.surface, plan.operation_id, call.exchange.caller)
         if kind is None:
             self._batches.submit_alone(call, pool)

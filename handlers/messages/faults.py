@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from domain.problems import LONGEST_NAME, did_you_mean, name_of
+from domain.problems import MAX_NAME_LENGTH, did_you_mean, name_of
 
 MAX_FAULTS = 50
 
@@ -49,7 +49,7 @@ class Explainer:
             case "additionalProperties":
                 names = self._schema_at(error.schema_path).get("properties", ())
                 for name in kind.unexpected[:MAX_FAULTS]:
-                    field_place = (*place, name[:LONGEST_NAME])
+                    field_place = (*place, name[:MAX_NAME_LENGTH])
                     yield field_place, f"{self._name(field_place)} is not a known field.{did_you_mean(name, names)}"
             case "oneOf" | "anyOf":
                 yield from self._closest(place, kind.context)

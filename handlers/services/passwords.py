@@ -15,7 +15,7 @@ from typing import Protocol
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-SHORTEST, LONGEST = 10, 128
+MIN_LENGTH, MAX_LENGTH = 10, 128
 # The beginning of every secret that the server creates. Only this prefix decides whether argon2 is used, no matter
 # what is stored, so the time of a response does not reveal which users exist.
 SECRET_PREFIX = "lsk_"
@@ -95,8 +95,8 @@ def is_outdated(stored_hash: str) -> bool:
 
 def password_fault(password: str, user: HasKnownTexts) -> str | None:
     """The fault of a password that a person chose, as the end of a sentence; None if it is strong enough for `user`."""
-    if not SHORTEST <= len(password) <= LONGEST:
-        return f"has not {SHORTEST} to {LONGEST} characters"
+    if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
+        return f"does not have {MIN_LENGTH} to {MAX_LENGTH} characters"
     if is_generated(password):
         return f"begins with {SECRET_PREFIX}, as only secrets that the server made do"
     from zxcvbn import zxcvbn

@@ -22,7 +22,7 @@ from domain.ledger.refusals import (
 from domain.matchers import UnknownMatcher
 from domain.members import Member
 from domain.missions.records import Mission, UnknownMission
-from domain.problems import LONGEST_NAME, Refusal, did_you_mean, unknown_key
+from domain.problems import MAX_NAME_LENGTH, Refusal, did_you_mean, unknown_key
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownLoyaltyProgram, UnknownPortal, UnknownTier
 from domain.referrals import ReferralProgram
 from domain.scalars import is_key
@@ -62,7 +62,7 @@ def unknown_audience(unknown: Collection[str]) -> UnknownAudience:
 
 def unknown_coupon_book(key: str) -> UnknownCouponBook:
     """The refusal of an unknown coupon book, by its key."""
-    return UnknownCouponBook(f"There is no coupon book with the key {key[:LONGEST_NAME]}.")
+    return UnknownCouponBook(f"There is no coupon book with the key {key[:MAX_NAME_LENGTH]}.")
 
 
 def unknown_event_type(configuration: Configuration, event_type: str) -> UnknownEventType:

@@ -11,7 +11,7 @@ from domain.ledger.availability import NONE, Availability
 from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
 from domain.ledger.session.balances import refuse_fractions
 from domain.problems import FieldFault, InvalidRequest
-from domain.referrals import MOST_REFERRALS, REFERRED, REFERRER, ReferralProgram
+from domain.referrals import MAX_REFERRALS, REFERRED, REFERRER, ReferralProgram
 from handlers.call import Call
 from handlers.messages.base import LocalMoment
 from handlers.services import references
@@ -32,7 +32,7 @@ class ReferralProgramProperties:
     valid_to_date: LocalMoment | None = None
     timezone: str | None = None
     max_per_code: int
-    max_referrals_per_member: int = MOST_REFERRALS
+    max_referrals_per_member: int = MAX_REFERRALS
     max_redeems_per_referred_member_per_code: int | None = None
     campaign_id: int | None = None
     audience_id: int | None = None

@@ -18,7 +18,7 @@ from sqlalchemy.types import Text
 from domain.content.collections import DATE, NUMBER, ContentCollection
 from domain.content.documents import ContentDocument
 from domain.content.searching import Bounds, Search, SortKey
-from domain.content.values import LONGEST_TEXT, moment_of
+from domain.content.values import MAX_TEXT_LENGTH, moment_of
 from persistence.content.documents import COLUMNS, series_of
 from persistence.content.languages import SIMPLE, languages_of
 from persistence.filters import is_same
@@ -134,7 +134,7 @@ class _Query:
         counts = select(values.c.text_value, document_count).where(
             values.c.organization_id == self._organization_id,
             values.c.series == series_rows.c.series.collate("C"),
-            func.char_length(values.c.text_value) <= LONGEST_TEXT,
+            func.char_length(values.c.text_value) <= MAX_TEXT_LENGTH,
         )
         if self._match is not None:
             counts = counts.where(values.c.content_document_id.in_(select(self._match.c.id)))

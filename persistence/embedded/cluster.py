@@ -23,7 +23,7 @@ DATABASE = "loyalty"
 # Where root keeps the data of a home that no other user can reach, such as one below /root.
 _ELSEWHERE = Path("/var/lib/loyalty-server")
 # A Unix socket's path has at most 103 bytes on macOS and 107 on Linux.
-_LONGEST_SOCKET_PATH = 103
+_MAX_SOCKET_PATH_LENGTH = 103
 _START_SECONDS = 300  # recovery after a crash may have much to replay
 _STOP_SECONDS = 120
 _LOG_BYTES_KEPT = 8 * 1024 * 1024
@@ -79,7 +79,7 @@ class Cluster:
         """
         next_to_data = self.base / "socket"
         is_plain = re.fullmatch(r"[\w./-]+", str(next_to_data), re.ASCII)
-        if is_plain and len(os.fsencode(next_to_data / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH:
+        if is_plain and len(os.fsencode(next_to_data / ".s.PGSQL.5432")) <= _MAX_SOCKET_PATH_LENGTH:
             return next_to_data
         # By the inode, a home that is created again gets another name, while its old server may still be stopping.
         name = f"{self.base}:{self.base.stat().st_ino}"

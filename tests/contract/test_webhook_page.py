@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import openapi
-from domain.webhooks import DELAYS, MOST_ATTEMPTS
+from domain.webhooks import DELAYS, MAX_ATTEMPTS
 from handlers.services.webhooks.post_message import SECONDS
 from tests.contract.documents import callback_contents, resolve
 
@@ -35,4 +35,4 @@ def test_the_page_has_the_actual_schedule_and_time_limit() -> None:
     trigger = openapi.bundle("administration")["paths"]["/organizations/{organizationId}/triggers"]["post"]
     for text in (page_in_one_line, " ".join(trigger["description"].split())):
         assert f"about {hours} hours" in text
-    assert f"{MOST_ATTEMPTS} attempts" in PAGE
+    assert f"{MAX_ATTEMPTS} attempts" in PAGE

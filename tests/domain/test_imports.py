@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from domain.imports.cells import cells_of, csv_line, delimiter_of, neutralised, restored
 from domain.imports.records import CSV, NDJSON, FileFault, ImportJob, RowFault
-from domain.imports.splitting import LONGEST_ROW, is_gzip, raw_rows, skipped, unpacked
+from domain.imports.splitting import MAX_ROW_BYTES, is_gzip, raw_rows, skipped, unpacked
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 CELLS = st.text(st.sampled_from("ab\xe9\",;\n\r\t =+-@'"), max_size=6)
@@ -83,13 +83,13 @@ def test_a_long_line_is_skipped_in_bounded_memory():
     def blocks():
         yield b"a\n"
         for _ in range(40):
-            yield b"x" * LONGEST_ROW
+            yield b"x" * MAX_ROW_BYTES
         yield b"x\nb\n"
 
     first, long, last = (row for row in raw_rows(blocks(), NDJSON, 0, 1) if not row.is_empty)
     assert (first.content, last.content, last.line) == (b"a", b"b", 3)
     assert (len(long.content), long.line, "longer" in (long.fault or "")) == (1000, 2, True)
-    assert (long.next_line, long.next_byte) == (3, 2 + 40 * LONGEST_ROW + 2)
+    assert (long.next_line, long.next_byte) == (3, 2 + 40 * MAX_ROW_BYTES + 2)
 
 
 def test_a_quote_that_is_not_closed_is_a_fault_of_only_its_line():
@@ -181,13 +181,13 @@ def test_the_byte_order_mark_of_utf_8_is_no_part_of_the_first_cell(size):
 
 
 def test_a_quote_that_never_closes_ends_with_its_line():
-    first, *_, last = raw_rows([b'a,"b\nc\n', b"y" * LONGEST_ROW + b"\nx\n"], CSV, 0, 1)
+    first, *_, last = raw_rows([b'a,"b\nc\n', b"y" * MAX_ROW_BYTES + b"\nx\n"], CSV, 0, 1)
     assert (first.content, first.fault) == (b'a,"b', "The quote that opens in this row is not closed.")
     assert (last.content, last.fault, last.line) == (b"x", None, 4)
 
 
 def test_a_row_that_is_too_long_after_an_open_quote_ends_with_its_first_line():
-    first, second, last = raw_rows([b'a,"b\n', b"y" * (LONGEST_ROW + 1), b"\nx\n"], CSV, 0, 1)
+    first, second, last = raw_rows([b'a,"b\n', b"y" * (MAX_ROW_BYTES + 1), b"\nx\n"], CSV, 0, 1)
     assert (first.content, first.fault) == (b'a,"b', "The quote that opens in this row is not closed.")
     assert (second.line, "longer" in second.fault, last.content, last.line) == (2, True, b"x", 3)
 

@@ -8,7 +8,7 @@ import pytest
 
 from domain import test_clocks
 from domain.problems import InvalidRequest
-from domain.test_clocks import EARLIEST, FURTHEST, LONGEST_ADVANCE, refuse_moment, refuse_start, refuse_target
+from domain.test_clocks import EARLIEST, MAX_ADVANCE, MAX_LEAD, refuse_moment, refuse_start, refuse_target
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)
@@ -25,9 +25,9 @@ def test_a_clock_has_a_status():
 
 
 def test_moments_that_are_too_early_or_too_late_are_refused():
-    for moment in (EARLIEST, NOW, NOW + FURTHEST):
+    for moment in (EARLIEST, NOW, NOW + MAX_LEAD):
         refuse_moment(moment, NOW, "/startsAt")
-    for moment in (EARLIEST - MOMENT, NOW + FURTHEST + MOMENT):
+    for moment in (EARLIEST - MOMENT, NOW + MAX_LEAD + MOMENT):
         with pytest.raises(InvalidRequest) as refusal:
             refuse_moment(moment, NOW, "/startsAt")
         [fault] = refusal.value.faults
@@ -44,11 +44,11 @@ def test_a_clock_begins_at_the_newest_record_or_after_it():
 
 def test_an_advance_covers_at_most_two_years():
     refuse_target(clock(), NOW)
-    refuse_target(clock(), NOW + LONGEST_ADVANCE)
+    refuse_target(clock(), NOW + MAX_ADVANCE)
     with pytest.raises(test_clocks.TestClockBackwards):
         refuse_target(clock(), NOW - MOMENT)
     with pytest.raises(InvalidRequest):
-        refuse_target(clock(), NOW + LONGEST_ADVANCE + MOMENT)
+        refuse_target(clock(), NOW + MAX_ADVANCE + MOMENT)
 
 
 def test_no_other_advance_can_begin_while_one_is_running():
@@ -59,7 +59,7 @@ def test_no_other_advance_can_begin_while_one_is_running():
 
 def test_the_limits_are_1970_ten_years_and_two_years():
     # Three of the ten years are leap years, and one of the two.
-    assert (EARLIEST.isoformat(), FURTHEST.days, LONGEST_ADVANCE.days) == ("1970-01-01T00:00:00+00:00", 3653, 731)
+    assert (EARLIEST.isoformat(), MAX_LEAD.days, MAX_ADVANCE.days) == ("1970-01-01T00:00:00+00:00", 3653, 731)
 
 
 def test_an_advance_that_failed_is_repeated_to_the_same_moment():

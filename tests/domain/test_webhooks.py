@@ -13,7 +13,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from domain.triggers import ENTITY_CHANGE
 from domain.webhooks import (
     DELAYS,
-    MOST_ATTEMPTS,
+    MAX_ATTEMPTS,
     delay_after,
     faults_of_trigger,
     header_fault,
@@ -82,19 +82,19 @@ class TestSignatures:
 
 class TestAttempts:
     def test_delays_follow_the_published_schedule(self):
-        middle = [delay_after(attempt, 0.5) for attempt in range(1, MOST_ATTEMPTS)]
+        middle = [delay_after(attempt, 0.5) for attempt in range(1, MAX_ATTEMPTS)]
         assert middle == list(DELAYS)
         assert [delay.total_seconds() for delay in middle] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
         assert timedelta(hours=27) < sum(middle, timedelta()) < timedelta(hours=28)
 
-    @given(attempt=st.integers(1, MOST_ATTEMPTS - 1), fraction=st.floats(0, 1))
+    @given(attempt=st.integers(1, MAX_ATTEMPTS - 1), fraction=st.floats(0, 1))
     def test_each_delay_is_spread_by_a_tenth(self, attempt, fraction):
         delay = delay_after(attempt, fraction)
         assert DELAYS[attempt - 1] * 0.9 <= delay <= DELAYS[attempt - 1] * 1.1
 
     def test_the_last_attempt_has_no_delay(self):
-        assert delay_after(MOST_ATTEMPTS, 0.5) is None
-        assert delay_after(MOST_ATTEMPTS + 1, 0.5) is None
+        assert delay_after(MAX_ATTEMPTS, 0.5) is None
+        assert delay_after(MAX_ATTEMPTS + 1, 0.5) is None
 
 
 PUBLIC = [

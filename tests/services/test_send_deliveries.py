@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 from standardwebhooks.webhooks import Webhook
 
-from domain.webhooks import DELAYS, MOST_ATTEMPTS
+from domain.webhooks import DELAYS, MAX_ATTEMPTS
 from handlers.http import dispatch
 from handlers.services.webhooks import send_deliveries
 from handlers.services.webhooks.post_message import Reply, WebhookClient
@@ -131,12 +131,12 @@ class TestAttempts:
         trigger = add_webhook(shop, there)
         queue(shop)
         there.usual = status(500)
-        for attempt in range(1, MOST_ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             assert send(shop) == 1
             delivery = only(shop, trigger)
             assert (delivery["attempts"], delivery["lastStatusCode"]) == (attempt, 500)
             assert delivery["lastError"] == "The receiver responded with 500."
-            if attempt < MOST_ATTEMPTS:
+            if attempt < MAX_ATTEMPTS:
                 assert delivery["status"] == "pending"
                 wait = moment(delivery["nextAttemptAt"]) - moment(delivery["updatedAt"])
                 assert DELAYS[attempt - 1] * 0.9 <= wait <= DELAYS[attempt - 1] * 1.1

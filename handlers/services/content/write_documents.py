@@ -17,7 +17,7 @@ from domain.content.documents import (
     document_faults,
 )
 from domain.fields import Key
-from domain.problems import LONGEST_NAME, FieldFault, InvalidRequest, NotFound, Refusal
+from domain.problems import MAX_NAME_LENGTH, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import Changes, Shape, values_of
 from handlers.messages.json_text import encode
@@ -106,7 +106,7 @@ def document_key_of(
     """
     key = address.key or documents.find_key(call.db, collection, address.key_or_slug, locale)
     if key is None:
-        raise NotFound(f"There is no document with the documentKeyOrSlug {address.key_or_slug[:LONGEST_NAME]}.")
+        raise NotFound(f"There is no document with the documentKeyOrSlug {address.key_or_slug[:MAX_NAME_LENGTH]}.")
     return key
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from domain.imports.records import CREATE
 from domain.members import Member
-from domain.missions.progress import MOST_ACHIEVEMENTS, Progress
+from domain.missions.progress import MAX_ACHIEVEMENTS, Progress
 from domain.missions.records import Mission
 from domain.missions.state import MissionProgressState, ProgressCause
 from handlers.services.imports.reading import ImportStep, RecordsByName
@@ -64,8 +64,8 @@ def _progress(step: ImportStep, row: ImportRow, mission: Mission) -> Progress:
     """The progress of a row; raises RowFault."""
     goal, values = mission.goal_count, row.values
     count, times_achieved = values.get("count", 0), values.get("timesAchieved", 0)
-    if not 0 <= times_achieved <= MOST_ACHIEVEMENTS:
-        raise step.fault("timesAchieved", f"is {times_achieved}, not between 0 and {MOST_ACHIEVEMENTS}.")
+    if not 0 <= times_achieved <= MAX_ACHIEVEMENTS:
+        raise step.fault("timesAchieved", f"is {times_achieved}, not between 0 and {MAX_ACHIEVEMENTS}.")
     maximum = goal if times_achieved else goal - 1
     if not 0 <= count <= maximum:
         raise step.fault("count", f"is {count}, not between 0 and {maximum}; the mission has the goal {goal}.")
