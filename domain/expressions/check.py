@@ -245,7 +245,9 @@ class _Checker:
             if not comparable(index, target.key):
                 self.fault(node.args[1], f"the keys are of type {target.key}, not {index}")
             return target.value
-        return DYN if target == DYN else self.fault(node, f"{_with_article(target)} has no elements")
+        if target == DYN:
+            return DYN
+        return self.fault(node, f"an index needs a list or a map, not {_with_article(target)}")
 
     def membership(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         needle, values = (self.type(argument, scope) for argument in node.args)

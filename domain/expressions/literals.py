@@ -55,7 +55,8 @@ def read_decimal(spelling: str, start: int) -> Decimal:
     if len(value.as_tuple().digits) > PRECISION:
         raise fault(f"the decimal has more than {PRECISION} significant digits", start, end)
     if value and not DECIMALS.Emin <= value.adjusted() <= DECIMALS.Emax:
-        raise fault("the decimal is too large or too small", start, end)
+        bounds = f"from 1e{DECIMALS.Emin} to below 1e{DECIMALS.Emax + 1}"
+        raise fault(f"a decimal must be 0, or {bounds} in size", start, end)
     return value
 
 

@@ -38,11 +38,11 @@ _WORDS = {"true": ("bool", True), "false": ("bool", False), "null": ("null", Non
 def parse(text: str) -> Node:
     """The tree of an expression; raises `ExpressionError` with the place of the fault."""
     if not isinstance(text, str):
-        raise ExpressionError([Fault("the expression is not a text")])
+        raise ExpressionError([Fault(f"an expression must be a string, not {type(text).__name__}")])
     if len(text) > MAX_TEXT:
         raise ExpressionError([Fault(f"an expression has at most {MAX_TEXT} characters", MAX_TEXT, len(text), "limit")])
     if bad := _FORBIDDEN.search(text):
-        raise ExpressionError([Fault("the text holds a character that is not allowed", bad.start(), bad.end())])
+        raise ExpressionError([Fault(f"the character U+{ord(bad[0]):04X} is not allowed", bad.start(), bad.end())])
     try:
         node: Node = _parser().parse(text)  # type: ignore[assignment]
     except UnexpectedInput as error:

@@ -272,7 +272,8 @@ def item_at(budget: Budget, values: Any, index: Any) -> Any:
         if has_key(budget, values, index):
             return values[index]
         raise EvaluationError("missing", f"no key {key_text(index)}")
-    raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no elements")
+    code = "null" if values is None else "type"
+    raise EvaluationError(code, f"an index needs a list or a map, not {name_of(values)}")
 
 
 def field_of(values: Any, field: str) -> Any:
