@@ -94,4 +94,5 @@ def refuse_target(clock: TestClock, to: datetime) -> None:
     if to < clock.now:
         raise TestClockBackwards(f"The clock shows {instant_text(clock.now)}, which is after {instant_text(to)}.")
     if to - clock.now > MAX_ADVANCE:
-        raise InvalidRequest([FieldFault("to is more than 731 days after the clock", pointer="/to")])
+        detail = f"to is more than {MAX_ADVANCE.days} days after {instant_text(clock.now)}, the time of the clock"
+        raise InvalidRequest([FieldFault(detail, pointer="/to")])
