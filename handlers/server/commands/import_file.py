@@ -116,8 +116,12 @@ def _column_names(path: Path) -> Any:
 
     try:
         names = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise click.UsageError(f"{path} is not YAML") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{path} is not a text file in UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}, line {mark.line + 1}" if mark is not None else str(path)
+        raise click.UsageError(f"{place} is not YAML") from None
     if not isinstance(names, dict):
         raise click.UsageError(f"{path} has no lines of the form `field: column`, such as `loyaltyMemberId: Customer`")
     return names
