@@ -167,7 +167,7 @@ def test_a_token_that_is_not_accepted_is_reported(site, lines):
 def test_a_token_requires_an_organization_and_vice_versa(site, lines):
     completed = site.replay(site.file("alone.txt", lines[:5]), "--token", "x")
     assert completed.returncode == 2
-    assert "--organization and --token go together" in completed.stderr
+    assert "give both --organization and --token, or neither" in completed.stderr
 
 
 def test_an_unreachable_server_is_reported_in_one_line(site, lines):

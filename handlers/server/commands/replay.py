@@ -61,7 +61,7 @@ def replay(file: Path, base_url: str | None, organization: int | None, token: st
     of an order; what is already tracked is not tracked again, so a replay that was interrupted is completed.
     """
     if (organization is None) != (token is None):
-        raise click.UsageError("--organization and --token go together")
+        raise click.UsageError("give both --organization and --token, or neither")
     purchases = read_purchases(file)
     settings = load_settings(base_url=base_url)
     if organization is None or token is None:
