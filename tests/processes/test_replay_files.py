@@ -70,8 +70,8 @@ def test_the_first_ten_invalid_lines_are_reported(path):
     [
         (b"", "line 1: the headings must be `customer_id date number_of_cds dollar_value`"),
         (b"00001 19970101 1 11.77\n", "line 1: the headings must be"),
-        (HEADINGS, "holds no purchases"),
-        (HEADINGS + b"\n \n", "holds no purchases"),
+        (HEADINGS, "contains no purchases"),
+        (HEADINGS + b"\n \n", "contains no purchases"),
         (HEADINGS + b"\xff\xfe\n", "is not a text file in UTF-8"),
     ],
 )

@@ -59,7 +59,7 @@ def read_purchases(path: Path) -> list[Purchase]:
         more = len(faults) - _MAX_FAULTS_LISTED
         raise FaultyFile("\n".join([*faults[:_MAX_FAULTS_LISTED], *([f"and {more} more"] if more > 0 else [])]))
     if not purchases:
-        raise FaultyFile(f"{path} holds no purchases")
+        raise FaultyFile(f"{path} contains no purchases")
     return purchases
 
 
