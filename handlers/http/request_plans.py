@@ -308,7 +308,7 @@ class BodyPlan:
             elif key == FORM:
                 self._forms[key] = FormPlan(content["schema"], schemas)
             elif key != "application/json" and not key.endswith("+json"):
-                raise DocumentError(f"{operation_name}: a body of {media_type} is not served")
+                raise DocumentError(f"{operation_name}: the server cannot read bodies of {media_type}")
             self._validators[key] = schemas.validator(content["schema"])
         self._accepted = ", ".join(self._validators)
 
@@ -385,9 +385,11 @@ def _parameter(
             f"{operation_name}: the parameter {name} needs a schema with a type that a URL can hold, not {kind!r}"
         )
     if is_array and declared["in"] != "query":
-        raise DocumentError(f"{operation_name}: the parameter {name} is an array outside the query")
+        detail = f"is an array in {declared['in']}; only query parameters can be arrays"
+        raise DocumentError(f"{operation_name}: the parameter {name} {detail}")
     if declared.get("style", "form" if declared["in"] == "query" else "simple") not in ("form", "simple"):
-        raise DocumentError(f"{operation_name}: the style {declared['style']} of the parameter {name} is not served")
+        detail = f"has the style {declared['style']}, which the server cannot read"
+        raise DocumentError(f"{operation_name}: the parameter {name} {detail}")
     return Parameter(
         name=name,
         read=_READERS[kind],
