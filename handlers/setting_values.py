@@ -108,7 +108,8 @@ def ports_of(value: str) -> frozenset[int] | None:
     """The ports of a list separated by commas; None for `any`. Raises ValueError."""
     if value == "any":
         return None
-    ports = frozenset(int(port) for port in value.split(","))
-    if not all(0 < port < 65_536 for port in ports):
-        raise ValueError("a port is a number from 1 to 65535")
-    return ports
+    ports = value.split(",")
+    for port in ports:
+        if not is_port(port):
+            raise ValueError(f"{port} is not a port from 1 to 65535")
+    return frozenset(map(int, ports))
