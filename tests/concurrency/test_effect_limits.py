@@ -9,7 +9,7 @@ import pytest
 from handlers.services.unit_of_work import unit
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, event, running
-from tests.concurrency.test_calls_done_together import call, transactions_of, waiting
+from tests.concurrency.test_batched_calls import call, transactions_of, waiting
 
 pytestmark = pytest.mark.undistributed
 

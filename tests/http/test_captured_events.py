@@ -10,7 +10,7 @@ from tests.builders.campaigns import mint
 from tests.builders.imports import Imports, counts
 from tests.builders.queue import send
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 JANUARY, FEBRUARY = "2026-01-15T12:00:00Z", "2026-02-15T12:00:00Z"
 
@@ -73,7 +73,7 @@ def test_transactions_have_other_keys_than_requests_that_used_the_key_of_the_eve
 def test_concurrent_calls_evaluate_an_event_once(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     key = capture(shop, event(member))
-    responses = together([lambda: evaluate(shop, key)] * 4)
+    responses = run_simultaneously([lambda: evaluate(shop, key)] * 4)
     assert responses == [responses[0]] * 4
     assert shop.balance(member) == 7
 

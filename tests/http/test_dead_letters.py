@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.builders.campaigns import mint
 from tests.builders.queue import drain, let_all_be_due, outcome, send, waiting
 from tests.builders.tracking import GENERIC, Shop, event, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 POISON = {"poison": True}
 
@@ -124,7 +124,7 @@ def test_concurrent_calls_requeue_a_dead_event_once(shop, cure):
     drain(shop)
     assert outcome(shop, dead_event)["event"]["status"] == "failed"
     path = f"/events/{dead_event['loyaltyEventKey']}/requeue"
-    replies = together([lambda: shop.administration.request("POST", path) for _ in range(4)])
+    replies = run_simultaneously([lambda: shop.administration.request("POST", path) for _ in range(4)])
     assert sorted(reply.status for reply in replies) == [202, 409, 409, 409]
     [requeued_event] = [reply.json["event"] for reply in replies if reply.status == 202]
     assert (requeued_event["status"], requeued_event["evaluationStatus"], "lastError" in requeued_event) == (

@@ -10,7 +10,7 @@ from tests.builders.campaigns import mint
 from tests.builders.partners import PAYMENT, Partner, fresh
 from tests.builders.queue import drain, outcome, send
 from tests.builders.tracking import Shop, event, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 EXISTS = "/problems/payment-exists"
 
@@ -85,6 +85,8 @@ def test_a_queued_payment_that_fails_releases_its_id(shop, member):
 
 def test_concurrent_payments_with_one_id_count_once(shop):
     members, payment_id = [shop.member() for _ in range(4)], fresh()
-    results = together([lambda member=member: shop.track(payment_event(member, payment_id))[0] for member in members])
+    results = run_simultaneously(
+        [lambda member=member: shop.track(payment_event(member, payment_id))[0] for member in members]
+    )
     assert sorted(result["status"] for result in results) == ["failed"] * 3 + ["success"]
     assert sum(shop.balance(member) for member in members) == 10

@@ -17,7 +17,7 @@ from handlers.server.worker import Worker
 from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import expire_next
 from tests.builders.tracking import Shop, event
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 from tests.processes.fleet import wait_until
 
 
@@ -67,7 +67,7 @@ def test_a_job_runs_once_per_interval_for_four_workers(api):
     job = job_of(run)
     jobs.add_jobs(api.engine, [job])
     calls = [lambda: run_due_jobs(api.engine, api.settings, never, [job]) for _ in range(4)]
-    assert sorted(together(calls)) == [False, False, False, True]
+    assert sorted(run_simultaneously(calls)) == [False, False, False, True]
     assert runs == [{}]
     row = row_of(api.engine, job)
     assert row.last_result == {"run": 1}

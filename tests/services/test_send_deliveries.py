@@ -26,7 +26,7 @@ from tests.builders.clock import Clock
 from tests.builders.receivers import hang, receiver, status
 from tests.builders.tracking import GENERIC, Shop, event
 from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 @pytest.fixture(scope="module")
@@ -360,7 +360,7 @@ class TestSeveralReceivers:
     def test_concurrent_senders_send_each_message_once(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop, 60)
-        counts = together([lambda: send(shop) for _ in range(4)])
+        counts = run_simultaneously([lambda: send(shop) for _ in range(4)])
         assert sum(counts) == 60
         assert len({request.headers["webhook-id"] for request in there.received}) == len(there.received) == 60
         listed = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")

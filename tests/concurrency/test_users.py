@@ -9,7 +9,7 @@ from argon2 import PasswordHasher
 
 from handlers.services import passwords
 from tests.builders.users import Users, address
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_calls_that_together_remove_all_administrators_leave_one(users):
         partial(users.surface.request, "PUT", f"/permission-groups/{key}", {"isAdmin": False}),
         *(partial(users.surface.request, "DELETE", f"/users/{person['userId']}") for person in first),
     ]
-    statuses = [reply.status for reply in together(calls)]
+    statuses = [reply.status for reply in run_simultaneously(calls)]
     assert statuses.count(409) == 1
     assert all(status in (200, 204, 409) for status in statuses)
     assert administrators(users)
@@ -61,7 +61,7 @@ def test_a_permission_group_is_deleted_once_and_never_while_it_has_users(users):
         key, ana = users.group()["permissionGroupKey"], users.person()
         joining = {"isAdmin": False, "roles": [], "permissionGroupKeys": [key]}
         path = f"/permission-groups/{key}"
-        joined, renamed, *deleted = together(
+        joined, renamed, *deleted = run_simultaneously(
             [
                 partial(users.surface.request, "PUT", f"/users/{ana['userId']}/permissions", joining),
                 partial(users.surface.request, "PUT", path, {"name": "Changed"}),
@@ -78,7 +78,7 @@ def test_only_one_of_two_administrators_who_demote_each_other_succeeds(users):
         ana, bob = (users.person(isAdmin=True) for _ in range(2))
         hers, his = (users.by(users.token(person)) for person in (ana, bob))
         body = {"isAdmin": False, "roles": []}
-        replies = together(
+        replies = run_simultaneously(
             [
                 partial(hers.surface.request, "PUT", f"/users/{bob['userId']}/permissions", body),
                 partial(his.surface.request, "PUT", f"/users/{ana['userId']}/permissions", body),
@@ -89,7 +89,7 @@ def test_only_one_of_two_administrators_who_demote_each_other_succeeds(users):
 
 def test_an_address_that_many_calls_add_becomes_one_user(users):
     emails = [address() for _ in range(5)]
-    answers = together([partial(users.surface.post, "/users/bulk-add", {"emails": emails}, expect=200)] * 8)
+    answers = run_simultaneously([partial(users.surface.post, "/users/bulk-add", {"emails": emails}, expect=200)] * 8)
     assert sum(answer["summary"]["succeeded"] for answer in answers) == 5
     assert users.surface.get("/users", search="@corner")["totalCount"] == 5
 
@@ -99,5 +99,5 @@ def test_only_one_of_8_calls_creates_a_user_with_one_client_id(users):
     users.surface.delete(f"/users/{user['userId']}")
     body = {name: user[name] for name in ("name", "nickname", "profilePictureUrl", "authClientId")}
     body |= {"active": True, "isSystemAdmin": False, "pendingProvisioning": False, "isAdmin": False, "roles": []}
-    replies = together([partial(users.surface.request, "POST", "/users", body)] * 8)
+    replies = run_simultaneously([partial(users.surface.request, "POST", "/users", body)] * 8)
     assert sorted(reply.status for reply in replies) == [201] + [409] * 7

@@ -8,7 +8,7 @@ from functools import partial
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, event, order, running
-from tests.concurrency.together import outcomes, together
+from tests.concurrency.simultaneous import outcomes, run_simultaneously
 
 
 def cancel(shop, tracked):
@@ -24,7 +24,7 @@ def test_only_one_of_16_cancellations_of_an_event_succeeds(shop):
     member, sponsor = shop.member(), shop.member()
     for _ in range(4):
         tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
-        replies = together([partial(cancel, shop, tracked)] * 16)
+        replies = run_simultaneously([partial(cancel, shop, tracked)] * 16)
         assert Counter(reply.status for reply in replies) == {200: 1, 409: 15}
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/event-cancelled"}
         assert (shop.balance(member), shop.balance(sponsor)) == (0, 0)
@@ -39,7 +39,7 @@ def test_points_are_either_burned_or_reverted_by_the_cancellation(shop):
     for _ in range(6):
         tracked = shop.track_one(event(member))
         burns = [partial(shop.administration.request, "POST", path, {"amount": 3})] * 6
-        *replies, cancelled = together([*burns, partial(cancel, shop, tracked)])
+        *replies, cancelled = run_simultaneously([*burns, partial(cancel, shop, tracked)])
         assert {reply.status for reply in replies} <= {200, 409}
         burned = 3 * sum(reply.status == 200 for reply in replies)
         [transaction] = cancelled.json["results"][0]["ledgerTransactions"]
@@ -54,7 +54,7 @@ def test_coupons_are_either_used_or_reverted_by_the_cancellation(shop):
     for _ in range(4):
         tracked = shop.track_one(event(member))
         uses = [partial(shop.integration.request, "POST", f"/members/{member}/coupon-books/{book}/use", {})] * 4
-        *replies, cancelled = together([*uses, partial(cancel, shop, tracked)])
+        *replies, cancelled = run_simultaneously([*uses, partial(cancel, shop, tracked)])
         assert cancelled.status == 200
         assert {reply.status for reply in replies} <= {200, 409}
         usage_keys = [reply.json["couponUsage"]["couponUsageKey"] for reply in replies if reply.status == 200]
@@ -78,7 +78,7 @@ def test_an_order_is_returned_once(shop):
         parts = [order(member, None, "partially-returned", name, items=[{"total": 1}]) for _ in range(8)]
         wholes = [order(member, None, "returned", name) for _ in range(4)]
         calls = [partial(shop.track, part) for part in (*parts, *wholes)]
-        *answers, cancelled = together([*calls, partial(cancel, shop, created)])
+        *answers, cancelled = run_simultaneously([*calls, partial(cancel, shop, created)])
         order_status = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
         # After a cancellation that comes before the returns, the order can no longer be returned.
         returns = sum(result["status"] == "success" for [result] in answers[8:])
@@ -113,7 +113,7 @@ def test_returns_of_orders_of_two_members_who_sponsor_each_other_never_fail(shop
             partial(shop.track_one, order(one if number % 2 else two, None, "returned", name))
             for number, name in enumerate(names)
         ]
-        together(calls)
+        run_simultaneously(calls)
         assert (shop.balance(one), shop.balance(two)) == (0, 0)
 
 
@@ -123,7 +123,7 @@ def test_calls_with_one_external_id_create_one_order(shop):
     for number in range(4):
         body = {"externalId": f"o-{number}", "type": "dine-in", "total": 5, "status": "confirmed"}
         paths = [f"/members/{member}/purchase-orders" for member in members * 4]
-        replies = together([partial(shop.administration.request, "POST", path, body) for path in paths])
+        replies = run_simultaneously([partial(shop.administration.request, "POST", path, body) for path in paths])
         assert Counter(reply.status for reply in replies) == {201: 1, 409: 15}
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/order-exists"}
     assert len(shop.rows("purchase_orders")) == 4

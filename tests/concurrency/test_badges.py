@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.badges import Badges, assigns
 from tests.builders.tracking import GENERIC, event, key, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_assignments_at_the_same_time_stop_exactly_at_the_maximum(shop, badges):
     shop.campaign(running(assigns(badge)), eventType=GENERIC)
     requests = [partial(act, badges, "assign", member, badge) for _ in range(16)]
     events = [partial(shop.track, event(member), event(member)) for _ in range(8)]
-    answers = together([*requests, *events])
+    answers = run_simultaneously([*requests, *events])
     refusals = [answer for answer in answers[:16] if answer == "/problems/badge-limit"]
     skipped = [
         effect for results in answers[16:] for result in results for effect in result["effects"] if "error" in effect
@@ -65,7 +65,7 @@ def test_assignments_at_the_same_time_stop_exactly_at_the_maximum(shop, badges):
 def test_assignments_and_unassignments_at_the_same_time_stay_between_0_and_the_maximum(shop, badges):
     badge, member = badges.create(maxAmount=3), shop.member()
     actions = [("assign", 1), ("unassign", 1), ("assign", 2), ("unassign", 2)] * 8
-    answers = together([partial(act, badges, name, member, badge, amount=amount) for name, amount in actions])
+    answers = run_simultaneously([partial(act, badges, name, member, badge, amount=amount) for name, amount in actions])
     amounts = [answer["amountAssigned"] for answer in answers if isinstance(answer, dict)]
     assert sum(amounts) == badges.balance(member, badge)
     assert len(amounts) == len(trackings(shop))
@@ -76,7 +76,7 @@ def test_one_key_assigns_only_once_and_only_to_the_member_of_the_first_call(shop
     badge, members = badges.create(maxAmount=100), [shop.member() for _ in range(4)]
     for _ in range(3):
         name = key()
-        answers = together(
+        answers = run_simultaneously(
             [partial(act, badges, "assign", member, badge, systemUniqueKey=name) for member in members * 6]
         )
         trackings = [answer for answer in answers if isinstance(answer, dict)]
@@ -91,7 +91,7 @@ def test_only_one_of_many_reverts_of_a_tracking_succeeds(shop, badges):
     badge, member = badges.create(maxAmount=100), shop.member()
     for _ in range(3):
         tracking = badges.assign(member, badge, 2)
-        answers = together([partial(revert, badges, member, tracking) for _ in range(16)])
+        answers = run_simultaneously([partial(revert, badges, member, tracking) for _ in range(16)])
         assert answers.count("/problems/badge-tracking-reverted") == 15
     check(badges, member, badge)
     assert badges.balance(member, badge) == 0
@@ -107,7 +107,7 @@ def test_a_balance_is_the_sum_of_assignments_reverts_and_cancellations(shop, bad
             partial(shop.integration.post, f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
             for result in tracked
         ]
-        together(
+        run_simultaneously(
             [
                 *(partial(revert, badges, member, assignment) for assignment in assignments * 2),
                 *cancels,

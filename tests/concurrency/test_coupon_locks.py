@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 def test_of_two_members_who_lock_under_one_key_only_the_first_succeeds(shop):
@@ -13,7 +13,7 @@ def test_of_two_members_who_lock_under_one_key_only_the_first_succeeds(shop):
     book = shop.administration.post("/coupon-books", body)["couponBook"]
     paths = [f"/members/{shop.member()}/coupon-books/{book['couponBookKey']}/lock" for _ in range(2)]
     request = {"autoAssign": True, "systemUniqueKey": "basket-1"}
-    replies = together([partial(shop.integration.request, "POST", path, request) for path in paths] * 4)
+    replies = run_simultaneously([partial(shop.integration.request, "POST", path, request) for path in paths] * 4)
     assert Counter((reply.status, reply.json.get("type")) for reply in replies) == {
         (201, None): 4,
         (409, "/problems/key-reused"): 4,

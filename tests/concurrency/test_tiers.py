@@ -8,7 +8,7 @@ from functools import partial
 from tests.builders.campaigns import mint
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, event, key, running, spend
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 SET = "member-tier-set"
 
@@ -46,7 +46,7 @@ def test_batches_and_calls_that_move_the_same_tiers_leave_no_gaps(shop):
         for _ in range(6):
             shop.give(member, 11)
 
-    together(
+    run_simultaneously(
         [
             *(partial(rounds, list(turned)) for turned in (members, members[::-1], members[3:] + members[:3])),
             *(partial(gifts, member) for member in members),
@@ -61,7 +61,7 @@ def test_many_events_that_lead_to_a_tier_report_it_once(shop):
     shop.campaign(running(mint(1000)), eventType=SET)
     for _ in range(3):
         member = shop.member()
-        together([partial(shop.track, event(member)) for _ in range(16)])
+        run_simultaneously([partial(shop.track, event(member)) for _ in range(16)])
         assert shop.balance(member) == 16 * 10 + 1000
         assert schedule.moves(member) == [(SET, "Basic", "Gold")]
 
@@ -83,7 +83,7 @@ def test_transactions_of_calls_and_events_count_once_against_a_limit_of_the_camp
             partial(shop.give, member, 3, ledgerAccountId=capped["ledgerAccountId"]),
             partial(shop.track, event(member)),
         ]
-    together(calls)
+    run_simultaneously(calls)
     minted = sum(shop.balance(member, capped["ledgerAccountId"]) for member in members)
     # 3 by each of the 16 calls, and 1 for each transaction up to the limit of 20.
     assert minted == 16 * 3 + 20
@@ -95,7 +95,7 @@ def test_calls_with_one_key_set_a_tier_once_and_get_the_same_response(shop):
     path = f"/members/{member}/loyalty-programs/{program}/tier"
     for _ in range(3):
         body = {"loyaltyTierKey": schedule.key("Gold"), "systemUniqueKey": key()}
-        replies = together([partial(shop.integration.request, "PUT", path, body)] * 12)
+        replies = run_simultaneously([partial(shop.integration.request, "PUT", path, body)] * 12)
         assert {(reply.status, reply.text) for reply in replies} == {(200, replies[0].text)}
     assert len(shop.rows("member_tier_trackings")) == 3
     assert len(schedule.moves(member)) == 3
@@ -107,7 +107,7 @@ def test_one_key_sets_the_tier_of_only_one_of_8_members(shop):
     for _ in range(3):
         body = {"loyaltyTierKey": schedule.key("Gold"), "systemUniqueKey": key()}
         paths = [f"/members/{member}/loyalty-programs/{program}/tier" for member in members]
-        replies = together([partial(shop.integration.request, "PUT", path, body) for path in paths])
+        replies = run_simultaneously([partial(shop.integration.request, "PUT", path, body) for path in paths])
         assert Counter(reply.status for reply in replies) == {200: 1, 409: 7}
 
 
@@ -116,6 +116,8 @@ def test_a_tier_set_by_request_is_kept_while_points_move(shop):
     shop.campaign(running(mint(10)), eventType=GENERIC)
     for _ in range(3):
         member = shop.member()
-        together([*(partial(shop.track, event(member)) for _ in range(12)), partial(schedule.set, member, "Gold")])
+        run_simultaneously(
+            [*(partial(shop.track, event(member)) for _ in range(12)), partial(schedule.set, member, "Gold")]
+        )
         assert schedule.of(member) == "Gold"
         assert shop.balance(member) == 120

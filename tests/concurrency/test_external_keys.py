@@ -8,7 +8,7 @@ import pytest
 
 from handlers.server.configuration_files.kinds import KIND_OF
 from tests.builders.external_keys import KeyedRecords
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 TAKEN = "/problems/external-key-taken"
 
@@ -16,7 +16,7 @@ TAKEN = "/problems/external-key-taken"
 @pytest.mark.parametrize("name", KIND_OF)
 def test_only_one_of_the_records_created_at_the_same_time_gets_the_key(shop, name):
     keyed = KeyedRecords.of(shop.organization, name)
-    replies = together(partial(keyed.add, f"word-{n}", externalKey="early-bird") for n in range(6))
+    replies = run_simultaneously(partial(keyed.add, f"word-{n}", externalKey="early-bird") for n in range(6))
     assert sorted(reply.status for reply in replies) == [201] + [409] * 5
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}
     assert len(keyed.listed(externalKey="early-bird")) == 1
@@ -26,6 +26,6 @@ def test_only_one_of_the_records_created_at_the_same_time_gets_the_key(shop, nam
 def test_only_one_of_the_records_changed_at_the_same_time_gets_the_key(shop, name):
     keyed = KeyedRecords.of(shop.organization, name)
     records = [keyed.create(f"word-{n}") for n in range(4)]
-    replies = together(partial(keyed.change, record, externalKey="early-bird") for record in records)
+    replies = run_simultaneously(partial(keyed.change, record, externalKey="early-bird") for record in records)
     assert sorted(reply.status for reply in replies) == [200] + [409] * 3
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}

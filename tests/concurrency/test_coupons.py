@@ -10,7 +10,7 @@ import pytest
 from domain.coupons.refusals import OutOfStock
 from tests.builders.coupon_shop import priced
 from tests.concurrency.conftest import THREADS
-from tests.concurrency.together import outcomes, race, together
+from tests.concurrency.simultaneous import outcomes, race, run_simultaneously
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_codes_whose_assignment_is_reverted_are_assigned_again_under_load(shop):
                 continue
             shop.revert(assigned)
 
-    together([lambda m=m: visit(m) for m in members])
+    run_simultaneously([lambda m=m: visit(m) for m in members])
     assert shop.find_book(book).total_assigned == 0
 
 

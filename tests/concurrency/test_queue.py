@@ -12,7 +12,7 @@ from sqlalchemy import text
 from tests.builders.campaigns import effect, mint
 from tests.builders.queue import drain_of, send, waiting
 from tests.builders.tracking import GENERIC, event, order, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 def check_order(shop, members):
@@ -35,7 +35,7 @@ def check_order(shop, members):
         assert balances == list(range(1, len(balances) + 1))
 
 
-def drain_together(shop, workers, **settings):
+def drain_simultaneously(shop, workers, **settings):
     """Drain the queue with several workers, each until no event of the organization is left."""
 
     def work():
@@ -43,7 +43,7 @@ def drain_together(shop, workers, **settings):
         while waiting(shop):
             drain.step()
 
-    together([work] * workers)
+    run_simultaneously([work] * workers)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 100])
@@ -53,7 +53,7 @@ def test_workers_keep_the_order_of_each_member(shop, batch):
     pick = random.Random(batch)
     for _ in range(3):
         send(shop, *(event(pick.choice(members[: pick.choice([1, 9])])) for _ in range(50)))
-    drain_together(shop, 4, queue_batch=batch)
+    drain_simultaneously(shop, 4, queue_batch=batch)
     check_order(shop, len(members))
     assert len(shop.rows("ledger_transactions", "1")) == 150
 
@@ -75,10 +75,10 @@ def test_workers_keep_the_order_of_events_that_are_sent_while_they_work(shop):
                 time.sleep(0.01)
 
     def clients():
-        together([lambda s=seed: client(s) for seed in range(6)])
+        run_simultaneously([lambda s=seed: client(s) for seed in range(6)])
         clients_are_done.set()
 
-    together([clients, worker, worker])
+    run_simultaneously([clients, worker, worker])
     # 6 clients with 8 batches of 10 events.
     assert len(shop.rows("ledger_transactions", "1")) == 6 * 8 * 10
     check_order(shop, len(members))
@@ -94,7 +94,7 @@ def test_workers_and_synchronous_events_share_a_limit_exactly(shop):
         for _ in range(10):
             shop.track(*(event(member) for member in members * 3))
 
-    together([lambda: drain_together(shop, 2, queue_batch=10), track])
+    run_simultaneously([lambda: drain_simultaneously(shop, 2, queue_batch=10), track])
     assert [shop.balance(member) for member in members] == [60] * 3
 
 
@@ -102,9 +102,9 @@ def test_an_order_that_many_calls_queue_at_the_same_time_is_created_once(shop):
     shop.campaign(running(mint(1)))
     member = shop.member()
     one = order(member, 5)
-    outcomes = together([lambda: send(shop, one)] * 8)
+    outcomes = run_simultaneously([lambda: send(shop, one)] * 8)
     assert len({outcome[0]["loyaltyEventKey"] for outcome in outcomes}) == 1
-    drain_together(shop, 3)
+    drain_simultaneously(shop, 3)
     assert len(shop.rows("purchase_orders", "1")) == 1
 
 
@@ -136,6 +136,6 @@ def test_no_event_is_evaluated_by_two_workers(shop):
     members = [shop.member() for _ in range(4)]
     for _ in range(6):
         send(shop, *(event(member) for member in members * 10))
-    drain_together(shop, 4, queue_batch=10)
+    drain_simultaneously(shop, 4, queue_batch=10)
     assert [row.used for row in shop.rows("campaign_limit_counters", "used")] == [60] * 4
     assert {row.status for row in shop.rows("events", "status")} == {"success"}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.tracking import event, key, running, spend
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 def statuses(replies):
@@ -27,11 +27,11 @@ def test_burns_of_64_threads_stop_before_the_balance_is_negative(shop, tracked):
     account = shop.account(pointTrackingEnabled=tracked)["ledgerAccountId"]
     for _ in range(10):
         shop.give(member, 10, ledgerAccountId=account)
-    replies = together([mover(shop, member, "burn", 3, ledgerAccountId=account)] * 64)
+    replies = run_simultaneously([mover(shop, member, "burn", 3, ledgerAccountId=account)] * 64)
     # 33 burns of 3 leave 1 of the 100 points.
     assert statuses(replies) == {(200, None): 33, (409, "/problems/insufficient-balance"): 31}
     assert shop.balance(member, account) == 1
-    replies = together([mover(shop, member, "burn", 1, ledgerAccountId=account)] * 8)
+    replies = run_simultaneously([mover(shop, member, "burn", 1, ledgerAccountId=account)] * 8)
     assert statuses(replies) == {(200, None): 1, (409, "/problems/insufficient-balance"): 7}
     assert shop.balance(member, account) == 0
 
@@ -39,7 +39,7 @@ def test_burns_of_64_threads_stop_before_the_balance_is_negative(shop, tracked):
 def test_mints_and_burns_of_one_wallet_all_count(shop):
     member = shop.member()
     shop.give(member, 1000)
-    replies = together([mover(shop, member, "mint", 5), mover(shop, member, "burn", 3)] * 24)
+    replies = run_simultaneously([mover(shop, member, "mint", 5), mover(shop, member, "burn", 3)] * 24)
     assert {reply.status for reply in replies} == {200}
     assert shop.balance(member) == 1000 + 24 * 2
 
@@ -51,7 +51,7 @@ def test_burns_by_events_and_by_calls_share_one_balance(shop):
     calls = []
     for _ in range(16):
         calls += [mover(shop, member, "burn", 3), partial(shop.track, event(member))]
-    answers = together(calls)
+    answers = run_simultaneously(calls)
     burned = sum(reply.status == 200 for reply in answers[::2])
     spending_events = sum(result["effects"][0]["status"] == "executed" for [result] in answers[1::2])
     # 16 burns of 3 leave 2 of the 50 points.
@@ -65,7 +65,7 @@ def test_calls_with_one_key_move_points_once_and_get_the_same_response(shop, act
     shop.give(member, 100)
     for _ in range(5):
         before = shop.balance(member)
-        replies = together([mover(shop, member, action, 5, systemUniqueKey=key(), tags=["a"])] * 16)
+        replies = run_simultaneously([mover(shop, member, action, 5, systemUniqueKey=key(), tags=["a"])] * 16)
         assert {reply.status for reply in replies} == {200}
         assert len({reply.text for reply in replies}) == 1
         assert abs(shop.balance(member) - before) == 5
@@ -75,7 +75,7 @@ def test_one_key_mints_for_only_one_of_8_members(shop):
     members = [shop.member() for _ in range(8)]
     for _ in range(5):
         unique_key = key()
-        replies = together([mover(shop, member, "mint", 5, systemUniqueKey=unique_key) for member in members])
+        replies = run_simultaneously([mover(shop, member, "mint", 5, systemUniqueKey=unique_key) for member in members])
         assert statuses(replies) == {(200, None): 1, (409, "/problems/key-reused"): 7}
     assert sum(shop.balance(member) for member in members) == 25
 
@@ -85,7 +85,7 @@ def test_events_with_one_key_act_once_and_get_the_same_response(shop):
     shop.campaign(running(mint(5), spend(1)), maxTransactionsPerMember=100)
     for round_number in range(1, 6):
         body = {"events": [event(member, payload={"n": 1})]}
-        replies = together([partial(shop.integration.request, "POST", "/events/track", body)] * 16)
+        replies = run_simultaneously([partial(shop.integration.request, "POST", "/events/track", body)] * 16)
         assert {reply.status for reply in replies} == {200}
         assert len({reply.text for reply in replies}) == 1
         assert shop.balance(member) == 4 * round_number
@@ -97,7 +97,7 @@ def test_one_key_tracks_an_event_of_only_one_of_8_members(shop):
     shop.campaign(running(mint(5)))
     for _ in range(5):
         unique_key = key()
-        answers = together(
+        answers = run_simultaneously(
             [partial(shop.track, {**event(member), "systemUniqueKey": unique_key}) for member in members]
         )
         counts = Counter(result.get("error", {}).get("type") for [result] in answers)
@@ -110,9 +110,9 @@ def test_the_whole_supply_is_issued_and_no_more(shop):
     members = [shop.member() for _ in range(8)]
     calls = [mover(shop, member, "mint", 7, ledgerAccountId=account["ledgerAccountId"]) for member in members * 4]
     # 14 mints of 7 leave 2 of the 100 points.
-    assert statuses(together(calls)) == {(200, None): 14, (409, "/problems/supply-exceeded"): 18}
+    assert statuses(run_simultaneously(calls)) == {(200, None): 14, (409, "/problems/supply-exceeded"): 18}
     calls = [mover(shop, member, "mint", 1, ledgerAccountId=account["ledgerAccountId"]) for member in members]
-    assert statuses(together(calls)) == {(200, None): 2, (409, "/problems/supply-exceeded"): 6}
+    assert statuses(run_simultaneously(calls)) == {(200, None): 2, (409, "/problems/supply-exceeded"): 6}
     total = sum(shop.balance(member, account["ledgerAccountId"]) for member in members)
     assert total == 100
 
@@ -127,7 +127,7 @@ def test_events_and_calls_issue_from_one_supply(shop):
             mover(shop, member, "mint", 7, ledgerAccountId=account_id),
             partial(shop.track, event(member), event(member)),
         ]
-    answers = together(calls)
+    answers = run_simultaneously(calls)
     minted = sum(reply.status == 200 for reply in answers[::2])
     minted += sum(result["effects"][0]["status"] == "executed" for results in answers[1::2] for result in results)
     # 14 mints of 7 leave 2 of the 100 points, which are not enough for one more.
@@ -143,7 +143,7 @@ def test_burned_points_of_a_revolving_supply_can_be_issued_again(shop):
         mover(shop, member, "burn", 5, ledgerAccountId=account),
         mover(shop, member, "mint", 5, ledgerAccountId=account),
     ]
-    replies = together(calls * 12)
+    replies = run_simultaneously(calls * 12)
     changes = sum((reply.status == 200) * (1 if index % 2 else -1) * 5 for index, reply in enumerate(replies))
     assert shop.balance(member, account) == 40 + changes <= 40
 
@@ -157,7 +157,7 @@ def test_expired_points_are_burned_only_by_the_first_of_many_calls(shop):
             "UPDATE ledger_lots SET expires_at = now() - interval '1 day' WHERE organization_id = %s",
             (shop.organization.id,),
         )
-    replies = together([mover(shop, member, "mint", 1, ledgerAccountId=account)] * 16)
+    replies = run_simultaneously([mover(shop, member, "mint", 1, ledgerAccountId=account)] * 16)
     assert {reply.status for reply in replies} == {200}
     assert shop.balance(member, account) == 16
     assert [row.amount for row in shop.rows("ledger_transactions") if row.is_expiry] == [10]

@@ -8,7 +8,7 @@ import pytest
 
 from handlers.services.ledger.extend_expiry import extend_running
 from tests.builders.points import Points
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def extension(points, **body):
 
 
 def test_20_repetitions_extend_the_points_of_a_member_once(points, member):
-    replies = together([extension(points, memberId=member["memberId"])] * 20)
+    replies = run_simultaneously([extension(points, memberId=member["memberId"])] * 20)
     assert [reply.status for reply in replies] == [200] * 20
     assert [reply.json for reply in replies] == [{"lots": 1, "amount": 100, "status": "done"}] * 20
     assert len(points.rows()) == 2
 
 
 def test_20_repetitions_extend_the_points_of_an_account_once(points, member, busy_api):
-    replies = together([extension(points)] * 20)
+    replies = run_simultaneously([extension(points)] * 20)
     assert [reply.status for reply in replies] == [200] * 20
     while extend_running(busy_api.engine):
         pass

@@ -11,7 +11,7 @@ from typing import Any
 from domain.problems import Conflict
 
 
-def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
+def run_simultaneously(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     """Make the calls in threads that start at the same time; return their results in order, or raise an exception."""
     pending: Sequence[Callable[[], Any]] = list(calls)
     answers: list[Any] = [None] * len(pending)
@@ -52,4 +52,4 @@ def outcomes(calls: Iterable[Callable[[], Any]], threads: int = 32) -> Counter[s
 
 def race(*calls: Callable[[], Any]) -> tuple[str, ...]:
     """Make calls that start at the same time; return the slug of each refusal or "done", in order."""
-    return tuple(together([lambda call=call: outcome(call) for call in calls]))
+    return tuple(run_simultaneously([lambda call=call: outcome(call) for call in calls]))

@@ -13,7 +13,7 @@ from persistence import organizations, transactions
 from tests.builders.campaigns import mint
 from tests.builders.statements import count
 from tests.builders.tracking import ORDER_CREATED, order, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 CONFIRMED = "member-purchase-order-confirmed"
 KILLS = 5
@@ -58,7 +58,7 @@ def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop
         for number in range(10)
         for status in ("confirmed", "cancelled")
     ]
-    together(send)
+    run_simultaneously(send)
     assert [row[0] for row in shop.rows("purchase_orders", "status")] == ["cancelled"] * 10
     assert balance_and_pending(shop, member) == (0, 0)
     ids = [lot["ledgerTransactionId"] for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
@@ -69,7 +69,7 @@ def test_either_a_confirmation_or_the_worker_settles_each_mint(busy_api, shop, m
     buy(shop, member, range(10))
     later = datetime.now(UTC) + timedelta(days=2)
     confirm = [partial(shop.track, order(member, None, "confirmed", f"order-{number}")) for number in range(10)]
-    together([*confirm, partial(work, busy_api.engine, shop, later)])
+    run_simultaneously([*confirm, partial(work, busy_api.engine, shop, later)])
     work(busy_api.engine, shop, later)
     available = [lot for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
     cancelled = [lot for payload in payloads(shop, "cancelledAt") for lot in payload["lots"]]

@@ -10,7 +10,7 @@ from tests.builders.campaigns import mint
 from tests.builders.missions import create as create_mission
 from tests.builders.partners import PAYMENT, Partner, customer, footprint
 from tests.builders.tracking import running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 INFO = {"userGovId": "30111222", "email": "ana@example.com", "firstName": "Ana"}
 
@@ -30,7 +30,7 @@ def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
     def pay(number):
         return partners[number % 2].pay(name, number, forceUserSubscription=True, memberInfo=info)
 
-    outcomes = together([partial(pay, number) for number in range(50)])
+    outcomes = run_simultaneously([partial(pay, number) for number in range(50)])
     assert sum(outcome["isNewMember"] for outcome in outcomes) == 1
     assert {outcome["loyaltyMemberId"] for outcome in outcomes} == {(info or {}).get("loyaltyMemberId", name)}
     counts = footprint(shop)
@@ -59,7 +59,7 @@ def test_only_one_of_many_payments_with_one_payment_id_succeeds(shop, partners):
         member = members[number] if number < 4 else customer()
         return partner.send(partner.body(member, forceUserSubscription=True, **reference))
 
-    replies = together([partial(pay, number) for number in range(16)])
+    replies = run_simultaneously([partial(pay, number) for number in range(16)])
     statuses = sorted(reply.status for reply in replies)
     assert statuses == [200] + [409] * 15
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/payment-exists"}
@@ -81,7 +81,7 @@ def test_a_payment_during_the_enrolment_of_its_customer_does_not_enrol_a_second_
         def pay(name=name):
             return partners[0].pay(name, forceUserSubscription=True)["isNewMember"]
 
-        status, *new = together([enrol, pay, pay])
+        status, *new = run_simultaneously([enrol, pay, pay])
         assert (status, sum(new)) in ((201, 0), (409, 1))
 
 
@@ -91,6 +91,6 @@ def test_only_one_of_many_new_customers_with_one_government_id_is_enrolled(shop,
         body = partner.body(f"customer-{number}", forceUserSubscription=True, memberInfo=INFO)
         return partner.send(body)
 
-    replies = together([partial(pay, number) for number in range(12)])
+    replies = run_simultaneously([partial(pay, number) for number in range(12)])
     assert sorted(reply.status for reply in replies) == [200] + [404] * 11
     assert footprint(shop)["members"] == 1

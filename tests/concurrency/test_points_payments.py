@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from tests.builders.tracking import key, order
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 @pytest.fixture
@@ -38,23 +38,23 @@ def action(shop, payment, name, body=None):
 
 
 def test_a_balance_of_500_points_pays_5_of_20_payments_of_100_points(shop, member):
-    replies = together([creation(shop, member) for _ in range(20)])
+    replies = run_simultaneously([creation(shop, member) for _ in range(20)])
     assert statuses(replies) == {(201, None): 5, (409, "/problems/insufficient-balance"): 15}
     payments = [reply.json["pointsPayment"] for reply in replies if reply.status == 201]
-    together([action(shop, payment, "capture") for payment in payments])
+    run_simultaneously([action(shop, payment, "capture") for payment in payments])
     assert shop.balance(member) == 0
     shop.check_ledger()
 
 
 def test_20_repetitions_of_a_payment_create_one_hold(shop, member):
-    replies = together([creation(shop, member, request_key="checkout-1")] * 20)
+    replies = run_simultaneously([creation(shop, member, request_key="checkout-1")] * 20)
     assert statuses(replies) == {(201, None): 20}
     assert len({reply.text for reply in replies}) == 1
 
 
 def test_only_one_of_20_captures_of_a_payment_succeeds(shop, member):
     payment = creation(shop, member)().json["pointsPayment"]
-    replies = together([action(shop, payment, "capture") for _ in range(20)])
+    replies = run_simultaneously([action(shop, payment, "capture") for _ in range(20)])
     assert statuses(replies) == {(200, None): 1, (409, "/problems/payment-not-held"): 19}
     assert shop.balance(member) == 400
 
@@ -63,7 +63,7 @@ def test_20_refunds_of_100_points_refund_no_more_than_the_payment_of_500(shop, m
     payment = creation(shop, member, 500)().json["pointsPayment"]
     action(shop, payment, "capture")()
     refunds = [action(shop, payment, "refund", {"points": 100, "systemUniqueKey": key()}) for _ in range(20)]
-    assert statuses(together(refunds)) == {(200, None): 5, (409, "/problems/refund-exceeds-payment"): 15}
+    assert statuses(run_simultaneously(refunds)) == {(200, None): 5, (409, "/problems/refund-exceeds-payment"): 15}
     assert shop.balance(member) == 500
     shop.check_ledger()
 
@@ -72,7 +72,7 @@ def test_only_one_of_20_orders_with_one_payment_is_stored(shop, member):
     payment = creation(shop, member, 500)().json["pointsPayment"]
     tender = {"tender": "points", "amount": 5, "pointsPaymentKey": payment["pointsPaymentKey"]}
     bodies = [{"events": [order(member, 5, payments=[tender])]} for _ in range(20)]
-    replies = together([partial(shop.integration.request, "POST", "/events/track", body) for body in bodies])
+    replies = run_simultaneously([partial(shop.integration.request, "POST", "/events/track", body) for body in bodies])
     results = [reply.json["results"][0] for reply in replies]
     assert Counter(result.get("error", {}).get("type") for result in results) == {
         None: 1,

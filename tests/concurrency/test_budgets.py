@@ -10,7 +10,7 @@ import pytest
 from domain.campaigns import counters
 from tests.builders.campaigns import effect
 from tests.builders.tracking import ORDER_CREATED, order, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 TILLS, SALES = 16, 10
 DISCOUNT = Decimal("7.5")
@@ -65,7 +65,7 @@ def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, 
     campaign = budgeted(shop, 800, parts=parts)
     members = [shop.member() for _ in range(TILLS)]
     sales = {}
-    for amounts in together([partial(sell, shop, member, till) for till, member in enumerate(members)]):
+    for amounts in run_simultaneously([partial(sell, shop, member, till) for till, member in enumerate(members)]):
         sales |= amounts
     amounts = list(sales.values())
     assert (sum(amounts), amounts.count(DISCOUNT), amounts.count(Decimal(5))) == (Decimal(total), 106, cut_count)
@@ -82,12 +82,12 @@ def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, 
     halves = [partial(give_back, name, Decimal("0.5")) for name in discounted[:8]]
     wholes = [partial(give_back, name, Decimal(1)) for name in discounted[8:16]]
     cancels = [partial(shop.track_one, order(owners[name], None, "cancelled", name)) for name in discounted[16:24]]
-    together(halves + wholes + cancels)
+    run_simultaneously(halves + wholes + cancels)
     # 8 halves, and 8 whole returns and 8 cancellations.
     spending = Decimal(total) - 8 * Decimal("3.75") - 16 * DISCOUNT
     assert limits(shop, campaign) == [(spending, 800 - spending, None)]
     # The released money, 150, is used again.
-    again = together([partial(shop.track_one, order(member, 60)) for member in members * 2])
+    again = run_simultaneously([partial(shop.track_one, order(member, 60)) for member in members * 2])
     assert sum(Decimal(str(result["effects"][0].get("discountAmount", 0))) for result in again) >= 150
     assert limits(shop, campaign)[0][1] < DISCOUNT
     assert len(alerts(shop)) == 2
@@ -96,7 +96,7 @@ def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, 
 def test_each_store_keeps_to_its_own_limit(shop, splitting):
     campaign = budgeted(shop, 100, parts=True, scope="location", locationLimits={"store-3": 200})
     members = [shop.member() for _ in range(TILLS)]
-    together([partial(sell, shop, member, till) for till, member in enumerate(members)])
+    run_simultaneously([partial(sell, shop, member, till) for till, member in enumerate(members)])
     exhausted_limits = [(200, 0, "store-3"), *((100, 0, f"store-{number}") for number in range(3))]
     assert limits(shop, campaign) == exhausted_limits
     shares = {(share, location) for share, _, location in alerts(shop)}

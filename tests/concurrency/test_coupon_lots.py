@@ -12,7 +12,7 @@ from domain.problems import Conflict
 from persistence.coupons.usages import USAGES
 from tests.builders.coupon_shop import priced
 from tests.concurrency.conftest import THREADS
-from tests.concurrency.together import outcomes, race, together
+from tests.concurrency.simultaneous import outcomes, race, run_simultaneously
 
 TURNS = 8
 
@@ -52,7 +52,7 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
             except Conflict as refusal:
                 refusals.add(refusal.slug)
 
-    together([lambda n=n: work(n) for n in range(THREADS)])
+    run_simultaneously([lambda n=n: work(n) for n in range(THREADS)])
     assert refusals <= {"coupon-not-assigned", "coupon-assignment-used"}
     shop.now += timedelta(hours=2)
     unexpired = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org

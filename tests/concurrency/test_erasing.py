@@ -7,7 +7,7 @@ from functools import partial
 from tests.builders.coupons import CouponBooks
 from tests.builders.person import NAME, WORD, event, order, traces, word
 from tests.builders.queue import drain
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 # The refusals of calls that come too late.
 LATE = {"/problems/unknown-member", "/problems/member-erased", "/problems/member-inactive", "/problems/not-found"}
@@ -34,7 +34,7 @@ def test_calls_about_a_member_during_its_erasing_leave_no_personal_data(shop):
             partial(a.request, "POST", codes, {"memberId": member_id, "codes": [f"{WORD}-{turn}"]}),
             partial(drain, shop),
         ]
-        replies = [reply for reply in together(calls) if reply is not None]
+        replies = [reply for reply in run_simultaneously(calls) if reply is not None]
         assert replies[0].status == 200
         for reply in replies:
             refusals = {reply.json["type"]} if reply.status >= 400 else errors(reply.json)
@@ -62,7 +62,7 @@ def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
             *[partial(i.request, "POST", f"{path}/assign", data) for _ in range(2)],
             *[partial(i.request, "POST", revert_path) for revert_path in revert],
         ]
-        replies = together(calls)
+        replies = run_simultaneously(calls)
         assert replies[0].status == 200
         refusals = {reply.json["type"] for reply in replies if reply.status >= 400}
         assert refusals <= LATE | {"/problems/coupon-not-assigned", "/problems/coupon-assignment-used"}
@@ -84,7 +84,7 @@ def test_an_erased_member_is_on_no_list_of_an_audience(shop):
         body = {"name": f"Panel {turn}", "active": True, "matcherType": "list-matcher"}
         audience_id = a.post("/audiences", body)["audience"]["audienceId"]
         path = f"/audiences/{audience_id}/members"
-        erasing, *changes = together(
+        erasing, *changes = run_simultaneously(
             [
                 partial(a.request, "DELETE", f"/members/{member_ids[0]}"),
                 partial(a.request, "PATCH", path, {"add": member_ids}),

@@ -27,7 +27,7 @@ from tests.builders.queue import send
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 from tests.processes.fleet import disposed
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -74,7 +74,7 @@ def expiries(clock):
 
 def test_advances_to_one_moment_at_the_same_time_count_as_one(clock, points):
     to = (START + timedelta(days=DAYS)).isoformat()
-    together([lambda: clock.advance(to) for _ in range(20)])
+    run_simultaneously([lambda: clock.advance(to) for _ in range(20)])
     test_clock = clock.get()
     assert (test_clock["status"], test_clock["steps"]) == ("ready", DAYS)
     assert datetime.fromisoformat(test_clock["now"]) == START + timedelta(days=DAYS)
@@ -174,7 +174,7 @@ def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_m
         do_jobs,
         lambda: service.advance_clocks(busy_api.engine, busy_api.settings, is_over.is_set),
     )
-    together([advance, *(lambda do=do: keep(do) for do in work)])
+    run_simultaneously([advance, *(lambda do=do: keep(do) for do in work)])
     while drain.step():
         pass
     assert set(statuses) == {200, 202, 409}
@@ -191,7 +191,7 @@ def test_only_one_of_many_calls_starts_the_clock(busy_api, monkeypatch):
     lost_races = []
     monkeypatch.setattr(transactions, "is_retryable", lost_races.append)
     body = {"startsAt": START.isoformat()}
-    replies = together([lambda: administration.request("POST", "/test-clock", body) for _ in range(12)])
+    replies = run_simultaneously([lambda: administration.request("POST", "/test-clock", body) for _ in range(12)])
     assert sorted(reply.status for reply in replies) == [201] + [409] * 11
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/test-clock-exists"}
     assert lost_races == []
@@ -229,7 +229,9 @@ def test_events_tracked_during_an_advance_are_refused_or_dated_at_its_start_or_i
     def track(n):
         return organization.integration.request("POST", "/events/track", body[n]).status
 
-    *statuses, _ = together([*(lambda n=n: track(n) for n in range(12)), lambda: clock.advance(to.isoformat())])
+    *statuses, _ = run_simultaneously(
+        [*(lambda n=n: track(n) for n in range(12)), lambda: clock.advance(to.isoformat())]
+    )
     assert set(statuses) <= {200, 409}
     events = organization.integration.get("/members/ana/events", eventType="member-generic-event")["results"]
     assert len(events) == statuses.count(200)

@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.builders.missions import advance, balance, create, times_and_count
 from tests.builders.tracking import event
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 def test_each_of_many_events_of_one_member_counts_once(shop):
@@ -16,7 +16,7 @@ def test_each_of_many_events_of_one_member_counts_once(shop):
     def rounds(count):
         return [result for _ in range(count) for result in shop.track(event(ana), event(ana))]
 
-    results = [result for batch in together([partial(rounds, 15)] * 2) for result in batch]
+    results = [result for batch in run_simultaneously([partial(rounds, 15)] * 2) for result in batch]
     progress = [result["missions"][0] for result in results]
     # 60 events achieve the goal of 7 eight times, and 4 of them are left.
     assert sorted(step["newCounter"] for step in progress) == sorted(number % 7 + 1 for number in range(60))
@@ -30,7 +30,9 @@ def test_32_events_at_the_same_time_achieve_a_mission_exactly_as_often_as_allowe
     mission = create(shop, goalCount=2, maxRepetitions=10, pointsAccrual=1)
     daily = create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=3, pointsAccrual=100)
     ana = shop.member()
-    together([partial(shop.track_one, event(ana, externalEventDate="2026-03-02T08:00:00Z")) for _ in range(32)])
+    run_simultaneously(
+        [partial(shop.track_one, event(ana, externalEventDate="2026-03-02T08:00:00Z")) for _ in range(32)]
+    )
     assert times_and_count(shop, ana, mission) == (10, 2)
     assert times_and_count(shop, ana, daily) == (3, 1)
     assert shop.balance(ana) == 10 + 300
@@ -41,7 +43,7 @@ def test_one_request_that_many_threads_send_advances_a_mission_once(shop):
     mission = create(shop, goalCount=2, pointsAccrual=5)
     ana = shop.member()
     send = partial(advance, shop, ana, mission["missionId"], 5, systemUniqueKey="card-1")
-    answers = together([send] * 16)
+    answers = run_simultaneously([send] * 16)
     assert all(answer == answers[0] for answer in answers)
     assert times_and_count(shop, ana, mission) == (2, 1)
     assert shop.balance(ana) == 10
@@ -55,7 +57,7 @@ def test_events_and_cancellations_at_the_same_time_leave_the_count_of_the_active
     def cancel(result):
         shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
 
-    together(
+    run_simultaneously(
         [
             *(partial(cancel, tracked) for tracked in first[::2]),
             *(partial(shop.track_one, event(ana)) for _ in range(6)),

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.builders.content import Content, document_key
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 CAMPAIGN = {"code": "one", "name": "One"}
 MISSION = {"name": "One", "eventType": "member-generic-event", "maxRepetitions": 9, "goalCount": 3}
@@ -35,10 +35,10 @@ def test_updates_of_one_record_at_the_same_time_are_all_kept(shop, name, key, pa
     fields = ACCOUNT_FIELDS if name == "ledgerAccount" else FIELDS
     put = partial(administration.put, f"{path}/{record[key]}")
     for _ in range(3):
-        together(partial(put, {**body, field: value}) for field, (value, _) in fields.items())
+        run_simultaneously(partial(put, {**body, field: value}) for field, (value, _) in fields.items())
         last = put(body)[name]
         assert {field: last[field] for field in fields} == {field: value for field, (value, _) in fields.items()}
-        together(partial(put, {**body, field: nothing}) for field, (_, nothing) in fields.items())
+        run_simultaneously(partial(put, {**body, field: nothing}) for field, (_, nothing) in fields.items())
         last = put(body)[name]
         assert {field: last[field] for field in fields} == {field: nothing for field, (_, nothing) in fields.items()}
 
@@ -49,6 +49,8 @@ def test_two_calls_that_create_one_document_at_the_same_time_are_both_kept(shop)
     for _ in range(5):
         path = f"{documents.documents}/{document_key()}"
         put = partial(shop.integration.put, f"{path}/locales/default")
-        together([partial(put, {**body, "slug": "s"}), partial(put, {**body, "fromDate": "2026-01-01T00:00:00Z"})])
+        run_simultaneously(
+            [partial(put, {**body, "slug": "s"}), partial(put, {**body, "fromDate": "2026-01-01T00:00:00Z"})]
+        )
         document = shop.integration.get(path, locale="")["document"]
         assert (document["slug"], document["fromDate"]) == ("s", "2026-01-01T00:00:00Z")

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from tests.builders.tracking import key
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 @pytest.fixture
@@ -40,26 +40,26 @@ def redemption(shop, allowance, request_key=None):
 
 def test_only_one_of_20_redemptions_of_an_allowance_succeeds(shop, member):
     allowance = creation(shop, member)().json["offlineAllowance"]
-    replies = together([redemption(shop, allowance) for _ in range(20)])
+    replies = run_simultaneously([redemption(shop, allowance) for _ in range(20)])
     assert statuses(replies) == {(200, None): 1, (409, "/problems/offline-allowance-redeemed"): 19}
     assert shop.balance(member) == 75
 
 
 def test_20_repetitions_of_a_redemption_burn_once(shop, member):
     allowance = creation(shop, member)().json["offlineAllowance"]
-    replies = together([redemption(shop, allowance, "till-4/1718")] * 20)
+    replies = run_simultaneously([redemption(shop, allowance, "till-4/1718")] * 20)
     assert statuses(replies) == {(200, None): 20}
     assert len({reply.text for reply in replies}) == 1
     assert shop.balance(member) == 75
 
 
 def test_only_one_of_20_calls_creates_an_allowance(shop, member):
-    replies = together([creation(shop, member) for _ in range(20)])
+    replies = run_simultaneously([creation(shop, member) for _ in range(20)])
     assert statuses(replies) == {(201, None): 1, (409, "/problems/offline-allowance-limit"): 19}
 
 
 def test_20_repetitions_of_a_creation_create_one_allowance(shop, member):
-    replies = together([creation(shop, member, "app-12")] * 20)
+    replies = run_simultaneously([creation(shop, member, "app-12")] * 20)
     assert statuses(replies) == {(201, None): 20}
     assert len({reply.json["offlineAllowance"]["offlineAllowanceKey"] for reply in replies}) == 1
 
@@ -68,7 +68,9 @@ def test_either_the_redemption_or_the_cancellation_of_an_allowance_succeeds(shop
     for balance in (100, 75, 50):
         allowance = creation(shop, member)().json["offlineAllowance"]
         cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
-        redeemed, cancelled = together([redemption(shop, allowance), partial(shop.integration.request, "POST", cancel)])
+        redeemed, cancelled = run_simultaneously(
+            [redemption(shop, allowance), partial(shop.integration.request, "POST", cancel)]
+        )
         assert sorted([redeemed.status, cancelled.status]) == [200, 409]
         if redeemed.status == 409:
             assert shop.balance(member) == balance
@@ -80,6 +82,6 @@ def test_one_key_redeems_only_one_of_two_allowances(shop, member):
     other = shop.member()
     shop.give(other, 100)
     allowances = [creation(shop, person)().json["offlineAllowance"] for person in (member, other)]
-    replies = together([redemption(shop, allowance, "till-4/1718") for allowance in allowances] * 4)
+    replies = run_simultaneously([redemption(shop, allowance, "till-4/1718") for allowance in allowances] * 4)
     assert statuses(replies) == {(200, None): 4, (409, "/problems/key-reused"): 4}
     assert shop.balance(member) + shop.balance(other) == 175

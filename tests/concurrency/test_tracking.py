@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import WHOLE_DOLLARS, event, order, running
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 def test_batches_that_touch_the_same_members_in_opposite_order_never_fail(shop):
@@ -34,7 +34,7 @@ def test_batches_that_touch_the_same_members_in_opposite_order_never_fail(shop):
                 assert result["status"] == "success", result
                 assert [effect["status"] for effect in result["effects"]] == ["executed"] * 6
 
-    together([partial(rounds, list(turned), 12) for turned in (members, members[::-1])] * 2)
+    run_simultaneously([partial(rounds, list(turned), 12) for turned in (members, members[::-1])] * 2)
     # 4 threads with 12 batches, and 4 points in each: 2 for the event of the member and 2 as a sponsor.
     assert [shop.balance(member) for member in members] == [4 * 12 * 4] * 12
 
@@ -43,7 +43,9 @@ def test_members_who_sponsor_each_other_never_fail(shop):
     one, two = shop.member(), shop.member()
     shop.campaign(running(mint(1), mint(1, recipient="sponsor")))
     for _ in range(4):
-        together([partial(shop.track_one, event(a, sponsorLoyaltyMemberId=b)) for a, b in ((one, two), (two, one))] * 8)
+        run_simultaneously(
+            [partial(shop.track_one, event(a, sponsorLoyaltyMemberId=b)) for a, b in ((one, two), (two, one))] * 8
+        )
     # The eight calls of a pair have one key and act once; in each of 4 rounds, both members get 2 points.
     assert (shop.balance(one), shop.balance(two)) == (8, 8)
 
@@ -73,7 +75,7 @@ def test_orders_at_the_same_time_stop_exactly_at_a_limit(shop, limit, parts, tot
     )
     day = "2026-03-04T12:00:00Z"
     batches = [[order(members[(i + j) % len(members)], 7, externalEventDate=day) for j in range(2)] for i in range(32)]
-    answers = together([partial(shop.track, *batch) for batch in batches])
+    answers = run_simultaneously([partial(shop.track, *batch) for batch in batches])
     results = [result for batch in answers for result in batch]
     assert {result["status"] for result in results} == {"success"}
     assert sum(shop.balance(member) for member in members) == total
@@ -95,7 +97,7 @@ def test_events_stop_exactly_at_a_limit_and_cancellations_release_it(shop):
     )
     modes = ("full", "authorize")
     calls = [partial(shop.track_one, event(members[i % 8]), executionMode=modes[i % 2]) for i in range(32)]
-    executed = [result for result in together(calls) if result["effects"][0]["status"] != "skipped"]
+    executed = [result for result in run_simultaneously(calls) if result["effects"][0]["status"] != "skipped"]
     assert len(executed) == 11
     undone = executed[:5]
     cancels = [
@@ -104,7 +106,7 @@ def test_events_stop_exactly_at_a_limit_and_cancellations_release_it(shop):
     ]
     # More events than the 5 that the cancellations allow again.
     later_calls = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
-    answers = together([*cancels, *later_calls])[len(cancels) :]
+    answers = run_simultaneously([*cancels, *later_calls])[len(cancels) :]
     later_executed = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
     # Events before a cancellation were over the limit; events after all cancellations can use the remaining limit.
     assert len(later_executed) <= len(undone)
@@ -120,7 +122,7 @@ def test_only_one_of_4_members_gets_the_order_with_one_external_id(shop):
     shop.campaign(running(mint(5)), eventType="member-purchase-order-created")
     for number in range(6):
         calls = [partial(shop.track, order(member, 10, external_id=f"o-{number}"), event(member)) for member in members]
-        answers = together(calls)
+        answers = run_simultaneously(calls)
         assert Counter(result.get("error", {}).get("type") for result, _ in answers) == {
             None: 1,
             "/problems/order-exists": 3,
@@ -138,7 +140,7 @@ def test_an_order_is_either_confirmed_or_rejected_once(shop):
     for number in range(4):
         shop.track_one(order(member, 10, external_id=f"o-{number}"))
         moves = ("confirmed", "rejected") * 4
-        answers = together([partial(shop.track, order(member, None, move, f"o-{number}")) for move in moves])
+        answers = run_simultaneously([partial(shop.track, order(member, None, move, f"o-{number}")) for move in moves])
         counts = Counter(result.get("error", {}).get("type") for [result] in answers)
         assert counts == {None: 1, "/problems/order-status": 7}
     assert shop.balance(member) == 20
@@ -149,7 +151,7 @@ def test_only_one_of_16_calls_enrols_a_loyalty_member_id(shop):
     for number in range(4):
         name = f"ana-{number}"
         call = partial(shop.integration.request, "POST", "/members", {"loyaltyMemberId": name})
-        replies = together([call] * 16)
+        replies = run_simultaneously([call] * 16)
         assert Counter(reply.status for reply in replies) == {201: 1, 409: 15}
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/member-exists"}
         assert shop.balance(name) == 5
@@ -159,7 +161,7 @@ def test_only_one_of_16_calls_enrols_a_loyalty_member_id(shop):
 def test_actions_created_at_the_same_time_get_consecutive_places(shop):
     campaign = shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}/actions"
-    answers = together([partial(shop.administration.post, path, running(mint(1)))] * 12)
+    answers = run_simultaneously([partial(shop.administration.post, path, running(mint(1)))] * 12)
     assert sorted(answer["action"]["actionIndex"] for answer in answers) == list(range(12))
 
 
@@ -185,7 +187,7 @@ def test_a_changed_campaign_applies_to_all_events_sent_after_the_change(shop):
         finally:
             changes_are_done.set()
 
-    together([*(partial(purchases, member) for member in members), changes])
+    run_simultaneously([*(partial(purchases, member) for member in members), changes])
     assert faults == []
 
 
@@ -213,7 +215,7 @@ def test_an_account_that_starts_to_track_points_while_they_move_tracks_all_of_th
         finally:
             changes_are_done.set()
 
-    together([*(partial(load, index) for index in range(4)), settings])
+    run_simultaneously([*(partial(load, index) for index in range(4)), settings])
     for account in accounts:
         for member in member_of[account["ledgerAccountId"]]:
             balance = shop.balance(member, account["ledgerAccountId"])

@@ -10,7 +10,7 @@ import pytest
 from tests.builders.referrals import Friends, program_body
 from tests.builders.tracking import event
 from tests.concurrency.conftest import THREADS
-from tests.concurrency.together import together
+from tests.concurrency.simultaneous import run_simultaneously
 
 
 def refer(code, member, **more):
@@ -26,7 +26,7 @@ def test_uses_at_the_same_time_stop_exactly_at_the_limit(shop, limits, codes, ex
     ana_codes = [friends.code(ana) for _ in range(codes)]
     guests = [shop.member() for _ in range(THREADS)]
     calls = [partial(shop.track_one, refer(ana_codes[n % codes], guest)) for n, guest in enumerate(guests)]
-    counts = Counter(result["referrals"][0]["status"] for result in together(calls))
+    counts = Counter(result["referrals"][0]["status"] for result in run_simultaneously(calls))
     assert counts == {"applied": expected_uses, "skipped": THREADS - expected_uses}
     assert shop.balance(ana) == 100 * expected_uses
     assert sum(map(shop.balance, guests)) == 50 * expected_uses
@@ -41,7 +41,7 @@ def test_uses_at_the_same_time_stop_exactly_at_the_limit(shop, limits, codes, ex
 def test_many_uses_of_a_code_by_one_guest_are_rewarded_once(shop):
     friends, ana, ben = Friends(shop), shop.member(), shop.member()
     code = friends.code(ana)
-    results = together([partial(shop.track_one, refer(code, ben)) for _ in range(THREADS)])
+    results = run_simultaneously([partial(shop.track_one, refer(code, ben)) for _ in range(THREADS)])
     assert Counter(result["referrals"][0]["status"] for result in results) == {"applied": 1, "skipped": THREADS - 1}
     assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
 
@@ -52,7 +52,7 @@ def test_members_who_refer_each_other_never_fail(shop):
     members = [shop.member() for _ in range(6)]
     codes = [friends.code(member) for member in members]
     pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
-    results = together([partial(shop.track_one, refer(codes[a], members[b])) for a, b in pairs])
+    results = run_simultaneously([partial(shop.track_one, refer(codes[a], members[b])) for a, b in pairs])
     assert {result["referrals"][0]["status"] for result in results} == {"applied"}
     # Each member refers five others for 100 points, and is referred by five others for 50.
     assert [shop.balance(member) for member in members] == [5 * 100 + 5 * 50] * 6
@@ -69,7 +69,7 @@ def test_cancellations_and_new_uses_at_the_same_time_keep_the_limit(shop):
 
     calls = [partial(cancel, tracked) for tracked in first[:3]]
     calls += [partial(shop.track_one, refer(code, guest)) for guest in guests[5:]]
-    answers = together(calls)[3:]
+    answers = run_simultaneously(calls)[3:]
     # The two uses that are not cancelled, and the new ones.
     uses = 2 + sum(answer["referrals"][0]["status"] == "applied" for answer in answers)
     assert 2 <= uses <= 5
@@ -85,13 +85,16 @@ def test_only_one_of_many_members_gets_the_same_code(shop):
         # The call that gets the common code gets its other one too; the others get none.
         bodies = [{"memberId": member, "codes": [f"own-{member}-{number}", f"same-{number}"]} for member in members]
         call = partial(shop.administration.request, "POST", f"{friends.path}/codes")
-        replies = together([partial(call, body) for body in bodies])
+        replies = run_simultaneously([partial(call, body) for body in bodies])
         assert Counter(reply.status for reply in replies) == {201: 1, 409: 7}
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/referral-code-taken"}
     assert friends.record()["totalCodes"] == 8
     bodies = [program_body(code="same")] * 8
     call = partial(shop.administration.request, "POST", "/referral-programs")
-    assert Counter(reply.status for reply in together([partial(call, body) for body in bodies])) == {201: 1, 409: 7}
+    assert Counter(reply.status for reply in run_simultaneously([partial(call, body) for body in bodies])) == {
+        201: 1,
+        409: 7,
+    }
 
 
 def test_mints_by_request_that_lead_to_referrals_never_fail(shop):
@@ -108,7 +111,7 @@ def test_mints_by_request_that_lead_to_referrals_never_fail(shop):
     for _ in range(4):
         chain.append(shop.member(referralCode=friends.code(chain[-1])))
     moves = [partial(shop.give, member, 1, ledgerAccountId=capped["ledgerAccountId"]) for member in chain[1:] * 6]
-    together(moves)
+    run_simultaneously(moves)
     # Each mint is a referral of the member, and so is each reward, up to the member without a referrer.
     assert friends.record()["totalLogs"] == 6 * (4 + 3 + 2 + 1)
 
@@ -130,6 +133,6 @@ def test_updates_of_members_and_of_their_referrers_at_the_same_time_never_fail(s
             partial(shop.track_one, event(chain[0], "member-updated", payload={"referralCode": last_code})),
         )
     ]
-    together(calls)
+    run_simultaneously(calls)
     # No limit is reached, so each call is one referral.
     assert friends.record()["totalLogs"] == len(calls)
