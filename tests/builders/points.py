@@ -73,6 +73,10 @@ class Points:
             )
         return minted
 
+    def burn(self, wallet: int, amount: Any, expect: int = 201, **more: Any) -> Any:
+        """Burn points of a wallet; return the rows of the transaction, or the problem if `expect` is not 201."""
+        return self.move(wallet, None, amount, expect, **more)
+
     def revert(self, transaction_id: int, expect: int = 200, **body: Any) -> Any:
         """Revert a transaction; return the rows of the revert, or the problem if `expect` is not 200."""
         path = f"{self.path}/transactions/{transaction_id}/revert"

@@ -43,7 +43,7 @@ def test_lots_that_expire_at_the_same_moment_are_shown_as_one_amount(clock, ana)
     clock.advance("2025-06-10T08:00:00Z")
     points.mint(ana, 60)
     clock.advance("2026-03-01T09:00:00Z")
-    points.move(ana, None, 120)
+    points.burn(ana, 120)
     assert expiring(clock, points) == (230, "2026-03-31T22:00:00Z", {"2026-03": 230, "2026-06": 60})
     clock.advance("2026-03-31T22:00:00Z")
     assert expiring(clock, points) == (60, "2026-06-30T22:00:00Z", {"2026-06": 60})
@@ -87,7 +87,7 @@ def test_an_inactive_balance_is_shown_as_expiring_entirely(clock, ana):
 def test_points_on_hold_are_not_shown_as_expiring(clock, ana):
     points = Points.new(clock.organization, expiresInMonths=2)
     points.mint(ana, 100)
-    hold = points.move(ana, None, 30, captureMethod="manual")[0]["ledgerTransactionId"]
+    hold = points.burn(ana, 30, captureMethod="manual")[0]["ledgerTransactionId"]
     assert expiring(clock, points) == (70, "2025-05-10T08:00:00Z", {"2025-05": 70})
     points.revert(hold)
     assert expiring(clock, points) == (100, "2025-05-10T08:00:00Z", {"2025-05": 100})
@@ -105,7 +105,7 @@ def test_months_add_up_to_the_balance_whether_or_not_the_job_has_run(clock, ana,
         for _ in range(random.randint(1, 4)):
             points.mint(ana, random.randint(1, 100), countsAsActivity=random.random() < 0.5)
         amount = random.randint(0, int(points.balance(ana)))
-        points.move(ana, None, amount, countsAsActivity=random.random() < 0.5)
+        points.burn(ana, amount, countsAsActivity=random.random() < 0.5)
         # The clock shows a later time, and no job has run.
         day += 1
         points.change(

@@ -184,7 +184,7 @@ class TestReverts:
             ana = points.wallet()
             points.mint(ana, 60)
             points.mint(ana, 40)
-            burn = points.move(ana, None, 80)[0]["ledgerTransactionId"]
+            burn = points.burn(ana, 80)[0]["ledgerTransactionId"]
             clock.advance("2025-03-14T10:00:00Z")
             assert points.balance(ana) == 0
             return points, ana, burn
@@ -202,7 +202,7 @@ class TestReverts:
         points.revert(burn)
         # 30 days after the revert; summer time began in between, so that it is 11:00 in Madrid on both days.
         assert lots_of(points, ana) == {"2025-04-13T09:00:00Z": 80}
-        points.move(ana, None, 30)
+        points.burn(ana, 30)
         clock.advance("2025-04-13T08:59:59Z")
         assert points.balance(ana) == 50
         clock.advance("2025-04-13T09:00:00Z")
@@ -215,7 +215,7 @@ class TestReverts:
         points.mint(ana, 50)
         clock.advance("2025-02-20T09:00:00Z")
         points.mint(ana, 50)
-        burn = points.move(ana, None, 70)[0]["ledgerTransactionId"]
+        burn = points.burn(ana, 70)[0]["ledgerTransactionId"]
         clock.advance("2025-03-14T10:00:00Z")
         points.revert(burn)
         # The 50 of the expired lot live for 30 days from the revert.
@@ -228,7 +228,7 @@ class TestReverts:
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
         mint = points.mint(ana, 7)
-        burn = points.move(ana, None, 2)[0]["ledgerTransactionId"]
+        burn = points.burn(ana, 2)[0]["ledgerTransactionId"]
         clock.advance("2025-03-14T10:00:00Z")
         points.revert(burn)
         clock.advance(moment)
@@ -241,7 +241,7 @@ class TestReverts:
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
         points.mint(ana, 50)
-        hold = points.move(ana, None, 50, captureMethod="manual")[0]["ledgerTransactionId"]
+        hold = points.burn(ana, 50, captureMethod="manual")[0]["ledgerTransactionId"]
         clock.advance("2025-03-14T10:00:00Z")
         points.revert(hold)
         assert points.balance(ana) == 0

@@ -109,7 +109,7 @@ class TestLots:
     def test_only_the_requested_lots_are_extended(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        points.move(ana.wallet, None, 10)
+        points.burn(ana.wallet, 10)
         burn = points.rows(include="lots")[0]
         [lot] = burn["lots"]["consumed"]
         assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **LONG) == completed(1, 20)
@@ -256,7 +256,7 @@ class TestInactivity:
         program.clock.advance(END_OF_QUARTER)
         assert program.balance == 500
         assert program.lots == {"2028-01-01T00:00:00Z": 500}
-        program.points.move(program.wallet, None, 100)
+        program.points.burn(program.wallet, 100)
         assert program.lots == {"2028-01-01T00:00:00Z": 400}
         program.clock.advance("2028-01-01T00:00:00Z")
         assert program.balance == 0
@@ -276,7 +276,7 @@ class TestInactivity:
     def test_a_burn_that_is_no_activity_does_not_prolong_extended_points(self, program):
         self.extend(program, until="2026-10-01T00:00:00Z")
         program.clock.advance("2026-08-01T00:00:00Z")
-        program.points.move(program.wallet, None, 100, countsAsActivity=False)
+        program.points.burn(program.wallet, 100, countsAsActivity=False)
         assert program.lots == {"2026-10-01T00:00:00Z": 400}
         program.clock.advance("2026-10-01T00:00:00Z")
         assert program.balance == 0
@@ -290,7 +290,7 @@ class TestInactivity:
     def test_a_restored_lot_outlives_the_idle_balance(self, clock):
         program = Program(clock, restoredExpiryDays=30)
         program.buy(500)
-        [burn] = program.points.move(program.wallet, None, 80)
+        [burn] = program.points.burn(program.wallet, 80)
         program.clock.advance("2026-09-30T22:00:00Z")
         assert program.balance == 0
         program.points.revert(burn["ledgerTransactionId"])

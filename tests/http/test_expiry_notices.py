@@ -37,7 +37,7 @@ class ExpiringPoints:
         return self.points.mint(self.wallets[member], amount, **more)
 
     def burn(self, member, amount):
-        self.points.move(self.wallets[member], None, amount)
+        self.points.burn(self.wallets[member], amount)
 
     def events(self, *types):
         """The reported events of the members, in order: the moment, the type, the amount and the days before."""
@@ -287,7 +287,7 @@ class TestExpired:
         assert program.events("points-expired") == [("2026-04-01T15:00:00Z", "points-expired", 400, None)]
 
     def test_points_that_a_revert_returns_and_that_expire_at_once_are_reported_separately(self, program):
-        burn = program.points.move(program.wallets["ana"], None, 80)[0]["ledgerTransactionId"]
+        burn = program.points.burn(program.wallets["ana"], 80)[0]["ledgerTransactionId"]
         program.clock.advance("2026-04-05T09:00:00Z")
         program.points.revert(burn)
         assert [(moment, amount) for moment, _, amount, _ in program.events("points-expired")] == [

@@ -494,7 +494,7 @@ def test_rows_of_ledger_transactions_add_up_to_the_balance(organization, shop):
     points.revert(points.mint(wallet, 3))
     # Of these 50 points 30 are spent, so that the revert takes only 20.
     shop.track_one(order(member, 50, external_id="cancelled"))
-    points.move(wallet, None, 95)
+    points.burn(wallet, 95)
     shop.track_one(order(member, None, "cancelled", "cancelled"))
     rows = [json.loads(line) for line in exported(organization, "ledger-transactions")]
     assert [(row["amount"], row["status"]) for row in rows][:4] == [(60, 0), (40, 2), (100, 1), (40, 1)]

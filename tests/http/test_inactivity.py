@@ -142,7 +142,7 @@ class TestActivities:
     def test_burns_and_transfers_are_activities_of_the_wallet_that_they_debit(self, program):
         other = program.points.wallet()
         program.clock.advance("2025-12-01T11:00:00Z")
-        program.points.move(program.wallet, None, 100)
+        program.points.burn(program.wallet, 100)
         assert program.lots == {"2026-12-31T23:00:00Z": 400}
         program.clock.advance("2026-03-01T11:00:00Z")
         program.points.move(program.wallet, other, 100)
@@ -156,7 +156,7 @@ class TestActivities:
 
     def test_reverts_and_corrections_are_no_activities(self, program):
         program.clock.advance("2025-12-01T11:00:00Z")
-        burn = program.points.move(program.wallet, None, 10, countsAsActivity=False)[0]["ledgerTransactionId"]
+        burn = program.points.burn(program.wallet, 10, countsAsActivity=False)[0]["ledgerTransactionId"]
         program.points.revert(burn)
         program.points.mint(program.wallet, 5, countsAsActivity=False)
         program.shop.give("ana", 1, ledgerAccountId=program.points.account_id, countsAsActivity=False)
@@ -260,7 +260,7 @@ class TestActivities:
         program.shop.track_one(event("ana", GENERIC), executionMode="dryRun")
         program.shop.track_one(event("ana", GENERIC), executionMode="captureOnly")
         assert program.lots == {"2026-12-31T23:00:00Z": 510}
-        program.points.move(program.wallet, None, 1)
+        program.points.burn(program.wallet, 1)
         assert program.lots == {"2027-03-31T22:00:00Z": 509}
 
     def test_points_earned_too_long_ago_expire_at_once(self, clock):
@@ -423,9 +423,9 @@ class TestLateActivities:
 
     def test_a_refused_burn_restores_nothing(self, program, advance_past_the_end):
         advance_past_the_end("2026-07-02T10:00:00Z")
-        program.points.move(program.wallet, None, 501, expect=409, externalEventDate="2026-06-30T16:00:00Z")
+        program.points.burn(program.wallet, 501, expect=409, externalEventDate="2026-06-30T16:00:00Z")
         assert program.balance == 0
-        program.points.move(program.wallet, None, 499, externalEventDate="2026-06-30T16:00:00Z")
+        program.points.burn(program.wallet, 499, externalEventDate="2026-06-30T16:00:00Z")
         assert program.lots == {END_A_YEAR_LATER: 1}
         assert program.points.verify() == []
 

@@ -51,7 +51,7 @@ def slugs(response):
 
 def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch, ana_with_100):
     ben = points.wallet()
-    earlier = points.move(ana_with_100, None, 10, fiatValue=1)[0]["ledgerTransactionId"]
+    earlier = points.burn(ana_with_100, 10, fiatValue=1)[0]["ledgerTransactionId"]
     response = batch.post(
         batch.item(None, ben, Decimal("5.5"), systemUniqueKey="b-1", tags=["x"], externalId="e", description="d"),
         batch.item(ben, None, 6),
@@ -172,7 +172,7 @@ def test_an_invalid_item_fails_only_its_own_set(points, batch, ana_with_100, fau
 
 
 def test_items_with_missing_or_surplus_fields_fail(points, batch, ana_with_100):
-    burn = points.move(ana_with_100, None, 10)[0]["ledgerTransactionId"]
+    burn = points.burn(ana_with_100, 10)[0]["ledgerTransactionId"]
     soon = "2099-01-01T00:00:00Z"
     revert = {"revertedLedgerTransactionId": burn}
     cases = [
@@ -201,7 +201,7 @@ def test_items_with_missing_or_surplus_fields_fail(points, batch, ana_with_100):
 
 def test_repeated_items_of_a_batch_get_their_first_response(points, batch, ana_with_100):
     ben, set_id = points.wallet(), str(uuid.uuid4())
-    burn = points.move(ana_with_100, None, 10)[0]["ledgerTransactionId"]
+    burn = points.burn(ana_with_100, 10)[0]["ledgerTransactionId"]
     items = [
         batch.item(None, ben, 5, systemUniqueKey="r-1", expirationDate="2099-01-01T00:00:00Z"),
         batch.item(ana_with_100, None, 30, systemUniqueKey="r-2", captureMethod="manual", fiatValue=9),
@@ -266,7 +266,7 @@ def test_a_batch_overdraws_up_to_the_limit(organization):
     batch, wallet = Batch(owing), owing.wallet()
     # The points of the mint are spent, so that its revert overdraws by 10; 40 more reach the limit.
     mint = owing.mint(wallet, 10)
-    owing.move(wallet, None, 10)
+    owing.burn(wallet, 10)
     response = batch.post(
         {"revertedLedgerTransactionId": mint, "allowOverdraft": True},
         batch.item(wallet, None, 40, allowOverdraft=True),

@@ -66,11 +66,11 @@ def test_a_burn_has_a_fiat_value(points):
     wallet = points.wallet()
     points.mint(wallet, 50)
     fiat = {"fiatValue": Decimal("3.55"), "fiatGrossAmount": 4, "fiatCurrency": "EUR"}
-    [row] = points.move(wallet, None, 20, **fiat)
+    [row] = points.burn(wallet, 20, **fiat)
     assert {name: row[name] for name in fiat} == fiat
     assert (row["transactionType"], row["fromWalletId"], row["updatedBalance"]) == ("burn", wallet, 30)
     assert points.wallet_of(wallet)["totalFiatValue"] == Decimal("3.55")
-    points.move(wallet, None, 1, fiatValue=1)
+    points.burn(wallet, 1, fiatValue=1)
     assert points.wallet_of(wallet)["totalFiatValue"] == Decimal("4.55")
 
 
@@ -154,7 +154,7 @@ def test_a_burn_or_transfer_cannot_exceed_the_balance(points):
         assert refusal_type(points, ana, None, Decimal("10.01"), **more) == "/problems/insufficient-balance"
         assert refusal_type(points, ana, ben, Decimal("10.01"), **more) == "/problems/insufficient-balance"
     assert refusal_type(points, ben, None, 1) == "/problems/insufficient-balance"
-    points.move(ana, None, 10)
+    points.burn(ana, 10)
     assert points.balance(ana) == 0
     assert points.verify() == []
 
@@ -185,14 +185,14 @@ def test_a_mint_cannot_exceed_the_maximum_supply(organization):
     points.mint(wallet, 60)
     problem = points.move(None, wallet, 41, expect=409)
     assert (problem["type"], problem["available"]) == ("/problems/supply-exceeded", 40)
-    burn = points.move(wallet, None, 30)[0]["ledgerTransactionId"]
+    burn = points.burn(wallet, 30)[0]["ledgerTransactionId"]
     points.mint(wallet, 70)
     # On a revolving account burned points are free to be issued again: reverting the burn would exceed the supply.
     assert points.revert(burn, expect=409)["type"] == "/problems/supply-exceeded"
     # On an account that is not revolving, burned points count as issued.
     once = Points.new(organization, maxSupply=100, isRevolving=False)
     once.mint(wallet, 100)
-    once.move(wallet, None, 100)
+    once.burn(wallet, 100)
     assert refusal_type(once, None, wallet, 1) == "/problems/supply-exceeded"
 
 
@@ -200,7 +200,7 @@ def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdraw
     wallet = overdrawable.wallet()
     overdrawable.mint(wallet, 10)
     assert refusal_type(overdrawable, wallet, None, 30) == "/problems/insufficient-balance"
-    from_balance, from_overdraft = overdrawable.move(wallet, None, 30, allowOverdraft=True)
+    from_balance, from_overdraft = overdrawable.burn(wallet, 30, allowOverdraft=True)
     assert [
         (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"])
         for r in (from_balance, from_overdraft)
@@ -209,7 +209,7 @@ def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdraw
         (20, True, 0, 1),
     ]
     assert refusal_type(overdrawable, wallet, None, 31, allowOverdraft=True) == "/problems/overdraft-limit"
-    [overdraft_row] = overdrawable.move(wallet, None, 30, allowOverdraft=True)
+    [overdraft_row] = overdrawable.burn(wallet, 30, allowOverdraft=True)
     assert (overdraft_row["amount"], overdraft_row["isOverdraft"]) == (30, True)
     # 50 are owed: 20 repay a part of them, then 35 repay the rest and leave 5.
     overdrawable.mint(wallet, 20)
@@ -242,7 +242,7 @@ def test_an_account_with_an_overdraft_limit_has_no_manual_capture(overdrawable, 
     overdrawable.mint(wallet, 10)
     assert refusal_type(overdrawable, wallet, None, 1, captureMethod="manual") == "/problems/capture-not-supported"
     points.mint(wallet, 10)
-    points.move(wallet, None, 1, captureMethod="manual")
+    points.burn(wallet, 1, captureMethod="manual")
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, "decimals": 2}
     problem = points.admin.put(points.path, {**body, "overdraftLimit": 5}, expect=409)
     assert problem["type"] == "/problems/ledger-account-in-use"
@@ -268,7 +268,7 @@ def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organi
         (soon, 5),
         (later, 3),
     ]
-    points.move(ben, None, 6)
+    points.burn(ben, 6)
     burn = points.rows(include="lots", walletId=ben)[0]["lots"]["consumed"]
     assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in burn] == [
         (debit["ledgerTransactionId"], 5),
@@ -281,7 +281,7 @@ def test_rows_of_a_member_include_the_consumed_lots(organization):
     points = Points.new(organization, pointTrackingEnabled=True)
     member = organization.member()
     minted = points.mint(member["ledgerWalletId"], 10)
-    points.move(member["ledgerWalletId"], None, 4)
+    points.burn(member["ledgerWalletId"], 4)
     path = f"/members/{member['loyaltyMemberId']}/ledger-transactions"
     burn, mint = organization.integration.get(path, include="lots")["results"]
     [consumed] = burn["lots"]["consumed"]
@@ -298,7 +298,7 @@ def test_expired_points_cannot_be_spent(organization):
     points.mint(wallet, 5)
     assert points.balance(wallet) == 5
     assert refusal_type(points, wallet, None, 6) == "/problems/insufficient-balance"
-    [burn] = points.move(wallet, None, 5)
+    [burn] = points.burn(wallet, 5)
     assert burn["updatedBalance"] == 0
     # Newest first: the burn of 5, the mint of 5, the expiry of 10, its mint.
     expiry = points.rows()[2]
@@ -340,16 +340,16 @@ def test_a_repeated_key_returns_the_first_response_after_captures_and_reverts(po
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
     fiat = {"fiatValue": 10, "fiatCurrency": "EUR"}
-    hold = points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
+    hold = points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
     assert (hold[0]["status"], hold[0]["amount"], hold[0]["updatedBalance"]) == (PENDING, 30, 100)
     transfer = points.move(ana, ben, 5, systemUniqueKey="sent")
     points.capture((hold[0]["ledgerTransactionId"], 7))
     points.revert(transfer[0]["ledgerTransactionId"])
     assert points.rows(walletId=ana, systemUniqueKey="held")[0]["amount"] == 7
-    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
+    assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
     assert points.move(ana, ben, 5, systemUniqueKey="sent") == transfer
     points.revert(hold[0]["ledgerTransactionId"])
-    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
+    assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
     assert points.balance(ana) == 100
 
 

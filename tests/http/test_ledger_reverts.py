@@ -108,7 +108,7 @@ def test_transactions_whose_points_are_spent_cannot_be_reverted(points, ana_with
     ben = points.wallet()
     transfer = post(points, ana_with_100, ben, 60)
     mint_of_fixture = points.rows()[-1]["ledgerTransactionId"]
-    points.move(ben, None, 10)
+    points.burn(ben, 10)
     assert points.revert(transfer, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.revert(mint_of_fixture, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.verify() == []
@@ -189,7 +189,7 @@ def test_a_pending_burn_holds_points_and_can_be_captured_in_part(points, ana_wit
     wallet = points.wallet_of(ana_with_100, include="lots")
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 30, 0)
     assert wallet["lots"]["expiring"] == [{"expiresAt": None, "available": 70, "reserved": 30}]
-    assert points.move(ana_with_100, None, 71, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.burn(ana_with_100, 71, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.capture((pending, 10)) == {"ok": True}
     wallet = points.wallet_of(ana_with_100)
     # A third of the amount is captured, and so is a third of the fiat value.
@@ -238,7 +238,7 @@ def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana_with_100, 
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 0, 0)
     assert points.capture((pending, None), expect=409)["type"] == "/problems/not-pending"
     assert points.revert(pending, expect=409)["type"] == "/problems/already-reverted"
-    points.move(ana_with_100, None, 100)
+    points.burn(ana_with_100, 100)
     assert points.verify() == []
 
 
@@ -277,7 +277,7 @@ def batch_revert(points, *ids, **more):
 def test_a_revert_of_a_spent_mint_fails_or_overdraws_or_burns_the_remaining_points(overdrawable):
     wallet = overdrawable.wallet()
     mint = overdrawable.mint(wallet, 30)
-    overdrawable.move(wallet, None, 20)
+    overdrawable.burn(wallet, 20)
     [failed] = batch_revert(overdrawable, mint)["failed"]
     assert failed["error"]["type"] == "/problems/insufficient-balance"
     [revert] = batch_revert(overdrawable, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
@@ -285,7 +285,7 @@ def test_a_revert_of_a_spent_mint_fails_or_overdraws_or_burns_the_remaining_poin
     assert overdrawable.wallet_of(wallet)["currentOverdraftBalance"] == 20
     other = overdrawable.wallet()
     mint = overdrawable.mint(other, 30)
-    overdrawable.move(other, None, 20)
+    overdrawable.burn(other, 20)
     [revert] = batch_revert(overdrawable, mint, burnAvailableBalance=True)["processed"]
     assert [r["amount"] for r in revert["transactions"]] == [10]
     assert overdrawable.wallet_of(other)["currentOverdraftBalance"] == 0
@@ -295,7 +295,7 @@ def test_a_revert_of_a_spent_mint_fails_or_overdraws_or_burns_the_remaining_poin
 def test_a_revert_cannot_exceed_the_overdraft_limit(overdrawable):
     wallet = overdrawable.wallet()
     mint = overdrawable.mint(wallet, 60)
-    overdrawable.move(wallet, None, 60)
+    overdrawable.burn(wallet, 60)
     [failed] = batch_revert(overdrawable, mint, allowOverdraft=True)["failed"]
     assert failed["error"]["type"] == "/problems/overdraft-limit"
     assert overdrawable.wallet_of(wallet)["currentOverdraftBalance"] == 0
@@ -303,7 +303,7 @@ def test_a_revert_cannot_exceed_the_overdraft_limit(overdrawable):
 
 def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, ana_with_100):
     [mint] = [row["ledgerTransactionId"] for row in points.rows()]
-    points.move(ana_with_100, None, 60)
+    points.burn(ana_with_100, 60)
     [failed] = batch_revert(points, mint, allowOverdraft=True)["failed"]
     assert failed["error"]["type"] == "/problems/insufficient-balance"
     [revert] = batch_revert(points, mint, allowOverdraft=True, burnAvailableBalance=True)["processed"]
@@ -377,7 +377,7 @@ def test_a_revert_cannot_return_more_fiat_value_than_the_burn_has(points, ana_wi
 
 def test_a_revert_of_a_mint_takes_only_its_points_that_have_not_expired(points, ana_with_100):
     mint = points.mint(ana_with_100, 50, datetime.now(UTC) + timedelta(days=2))
-    points.move(ana_with_100, None, 20)
+    points.burn(ana_with_100, 20)
     expire_now(points, mint)
     # The points that expire first were spent first: 20 of the 50 by the burn, and 30 have expired.
     assert points.balance(ana_with_100) == 100

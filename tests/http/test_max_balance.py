@@ -161,7 +161,7 @@ def test_a_transfer_to_be_captured_counts_towards_the_maximum_at_once(shop, memb
 def test_an_overdraft_increases_the_amount_that_can_be_credited(organization):
     points = Points.new(organization, overdraftLimit=50, maxBalance=100)
     ana = points.wallet()
-    points.move(ana, None, 30, allowOverdraft=True)
+    points.burn(ana, 30, allowOverdraft=True)
     # 30 repay the overdraft, 100 reach the maximum.
     problem = points.move(None, ana, 131, expect=409)
     assert (problem["type"], problem["available"]) == (BALANCE_LIMIT, 130)

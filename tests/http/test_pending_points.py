@@ -177,7 +177,7 @@ class TestWaiting:
     def test_debt_is_repaid_when_points_are_available(self, clock):
         points = Points.new(clock.organization, overdraftLimit=100)
         wallet = points.wallet()
-        points.move(wallet, None, 30, allowOverdraft=True)
+        points.burn(wallet, 30, allowOverdraft=True)
         points.mint(wallet, 100, availableAfter="P1D")
         record = points.wallet_of(wallet)
         assert (record["currentBalance"], record["currentOverdraftBalance"], record["pending"]) == (0, 30, 100)

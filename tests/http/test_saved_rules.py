@@ -256,7 +256,7 @@ def test_balances_exclude_points_on_hold(shop):
     member = shop.member()
     shop.give(member, 10)
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
-    Points.default(shop.organization).move(wallet, None, 4, captureMethod="manual")
+    Points.default(shop.organization).burn(wallet, 4, captureMethod="manual")
     shop.campaign(running(mint(("=", "balances.points + 10.0 * balancesAfter.points"))), eventType=GENERIC)
     shop.track_one(event(member))
     # 6 of the 10 points are available: 6 + 10 * 6 are minted.

@@ -80,7 +80,7 @@ def test_a_change_without_a_supply_makes_it_unlimited(points, body):
 def test_a_supply_below_the_issued_points_is_refused(points):
     wallet = points.wallet()
     points.mint(wallet, 60)
-    points.move(wallet, None, 10)
+    points.burn(wallet, 10)
     problem = put(points, {"maxSupply": Decimal("49.99")}, expect=409)
     assert (problem["type"], problem["issued"]) == ("/problems/supply-below-issued", 50)
     assert supply(points) == 100

@@ -48,10 +48,10 @@ def move_points(shop: Shop) -> None:
     stars.move(None, ana, 10, externalEventDate="2020-01-01T00:00:00Z")
     stars.move(None, ana, 20)
     stars.move(ana, ben, 5)
-    burn = stars.move(ana, None, 3, fiatValue=2)[0]["ledgerTransactionId"]
-    stars.move(ana, None, 4, fiatValue=3)
+    burn = stars.burn(ana, 3, fiatValue=2)[0]["ledgerTransactionId"]
+    stars.burn(ana, 4, fiatValue=3)
     stars.revert(burn)
-    stars.move(ana, None, 2, captureMethod="manual")
+    stars.burn(ana, 2, captureMethod="manual")
     hold = {"ledgerAccountId": stars.account_id, "fromWalletId": None, "toWalletId": ben, "amount": 6}
     hold |= {"captureMethod": "manual", "expirationDate": "2099-01-01T00:00:00Z"}
     response = stars.admin.post("/ledger-transactions/batch", {"items": [hold]}, expect=200)
@@ -59,7 +59,7 @@ def move_points(shop: Shop) -> None:
     debts = Points.new(shop.organization, overdraftLimit=50)
     cleo = debts.wallet()
     debts.move(None, cleo, 6)
-    debts.move(cleo, None, 10, allowOverdraft=True)
+    debts.burn(cleo, 10, allowOverdraft=True)
     debts.move(None, cleo, 3)
 
 

@@ -56,7 +56,7 @@ def test_points_on_hold_do_not_expire_before_the_hold_ends(points):
     now = datetime.now(UTC)
     ana = points.wallet()
     minted = points.mint(ana, 5, now + timedelta(days=2))
-    points.move(ana, None, 3, captureMethod="manual")
+    points.burn(ana, 3, captureMethod="manual")
     past = now - timedelta(minutes=1)
     points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
     lots = lots_of(points, ana)
@@ -88,7 +88,7 @@ def test_without_tracking_nothing_expires(organization):
     points = Points.new(organization)
     wallet = points.wallet()
     points.mint(wallet, 10)
-    points.move(wallet, None, 4, captureMethod="manual")
+    points.burn(wallet, 4, captureMethod="manual")
     assert listed(lots_of(points, wallet)) == [(None, 6, 4)]
 
 
@@ -99,7 +99,7 @@ def test_a_ledger_returns_the_lots_of_every_account(organization, points):
     moons = Points.new(organization, name="Moons", pointTrackingEnabled=True)
     points.mint(wallet, 5, soon)
     moons.mint(wallet, 6, soon)
-    moons.move(wallet, None, 2, captureMethod="manual")
+    moons.burn(wallet, 2, captureMethod="manual")
     wallets = points.admin.get(f"{points.ledger_path}/wallets/{wallet}", include="lots")["wallets"]
     by_name = {w["ledgerAccountName"]: listed(w["lots"]) for w in wallets}
     # "Points" is the default account of the organization, "Stars" the account of the fixture.
@@ -122,15 +122,15 @@ def test_a_wallet_of_100001_lots_lists_the_first_100(points):
     )
     points.change("UPDATE ledger_balances SET current_balance = 100001 WHERE wallet_id = :wallet", wallet=wallet)
     points.change("ANALYZE ledger_lots")
-    points.move(wallet, None, 1)
+    points.burn(wallet, 1)
     lots = lots_of(points, wallet)
-    points.move(wallet, None, 90)
+    points.burn(wallet, 90)
     assert len(lots["expiring"]) == 100
     assert listed(lots)[0] == (now + timedelta(days=1, seconds=2), 1, 0)
     assert (lots["available"], lots["unlisted"]) == (100000, 99900)
     row = points.rows(limit=1, include="lots")[0]["lots"]
     assert (row["count"], len(row["consumed"])) == (90, 90)
-    points.move(wallet, None, 150)
+    points.burn(wallet, 150)
     row = points.rows(limit=1, include="lots")[0]["lots"]
     assert (row["count"], len(row["consumed"])) == (150, 100)
 
@@ -165,7 +165,7 @@ def test_daily_balances_have_a_row_for_each_account_and_day(organization, points
     wallet = points.wallet()
     minted = points.mint(wallet, 10)
     shift(points, 3, minted)
-    points.move(wallet, None, 4)
+    points.burn(wallet, 4)
     rows = daily(points, wallet)["results"]
     assert len(rows) == 60
     assert {row["ledgerAccountId"] for row in rows[:30]} == {organization.created.ledger_account_id}
@@ -186,7 +186,7 @@ def test_every_kind_of_movement_counts_on_its_day(points):
     shift(points, 9, points.mint(ana, 100))
     transfer_id = points.move(ana, ben, 30)[0]["ledgerTransactionId"]
     shift(points, 7, transfer_id)
-    hold_id = points.move(ana, None, 20, captureMethod="manual")[0]["ledgerTransactionId"]
+    hold_id = points.burn(ana, 20, captureMethod="manual")[0]["ledgerTransactionId"]
     points.capture((hold_id, 15))
     # A hold counts on the day of its capture.
     points.change(
@@ -218,7 +218,7 @@ def test_points_count_until_the_day_of_their_expiry_whether_it_is_posted_or_not(
         )
     if is_posted:
         # Any movement posts the expiries: three mints, two expiries and the burn of 0.
-        points.move(wallet, None, 0)
+        points.burn(wallet, 0)
         assert len(points.rows()) == 6
     assert amounts(points, wallet, 11) == [0, 20, 20, 20, 20, 10, 10, 10, 3, 3, 3]
 
@@ -235,7 +235,7 @@ def test_an_idle_balance_counts_until_its_expiry_whether_it_is_posted_or_not(org
         wallet=wallet,
     )
     if is_posted:
-        points.move(wallet, None, 0)
+        points.burn(wallet, 0)
         assert points.rows()[1]["description"] == "Expired"
     balances = amounts(points, wallet, 36)
     assert (balances[0], balances[1], balances[-1]) == (0, 10, 0)
@@ -248,7 +248,7 @@ def test_points_that_a_revert_gives_back_after_their_expiry_do_not_count(points)
     now = datetime.now(UTC)
     wallet = points.wallet()
     minted = points.mint(wallet, 10)
-    burn = points.move(wallet, None, 10)[0]["ledgerTransactionId"]
+    burn = points.burn(wallet, 10)[0]["ledgerTransactionId"]
     shift(points, 9, minted)
     shift(points, 8, burn)
     past = now - timedelta(days=4)
@@ -262,7 +262,7 @@ def test_debt_is_not_part_of_a_balance(organization):
     points = Points.new(organization, overdraftLimit=50)
     wallet = points.wallet()
     shift(points, 5, points.mint(wallet, 10))
-    shift(points, 4, points.move(wallet, None, 30, allowOverdraft=True)[0]["ledgerTransactionId"])
+    shift(points, 4, points.burn(wallet, 30, allowOverdraft=True)[0]["ledgerTransactionId"])
     # The debt is 20 until this mint repays it.
     shift(points, 2, points.mint(wallet, 25))
     assert amounts(points, wallet, 7) == [0, 10, 0, 0, 5, 5, 5]
