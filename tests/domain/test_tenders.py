@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from domain.orders import CONFIRMED, PARTIALLY_RETURNED, RETURNED, Order
@@ -155,8 +155,7 @@ def test_the_refunds_of_any_split_of_returns_add_up_to_the_payment(
 ):
     tenders = [*(("points", amount) for amount in points), *((f"m{i}", amount) for i, amount in enumerate(money))]
     total = sum((amount for _, amount in tenders), Decimal(0))
-    if not total:
-        return
+    assume(total)
     till = Till(order(total, *tenders, currency=currency), Decimal(per_unit), decimals)
     paid_points = [
         till.points[payment["pointsPaymentKey"]].rest.points for payment in till.order.payments[: len(points)]
