@@ -70,7 +70,7 @@ def test_nothing_is_unpacked_from_an_empty_file():
 
 def test_a_file_is_unpacked_in_pieces_of_at_most_a_mebibyte():
     packed_file = gzip.compress(bytes(5 * 1024 * 1024))
-    assert [len(piece) for piece in unpacked([packed_file], len(packed_file) * 2000)] == [1024 * 1024] * 5
+    assert [len(piece) for piece in unpacked([packed_file], limit=5 * 1024 * 1024)] == [1024 * 1024] * 5
 
 
 @pytest.mark.parametrize("cut_bytes", [1, 5, 12])

@@ -410,6 +410,7 @@ def test_an_inactive_program_moves_no_tiers(shop, tiers, member):
     body = {name: tiers.program[name] for name in ("ledgerId", "description", "defaultTierId")}
     body |= {"tierPointsLedgerAccountId": shop.organization.created.ledger_account_id, "setAsDefault": True}
     shop.administration.put(f"/loyalty-programs/{tiers.program['loyaltyProgramId']}", {**body, "active": False})
+    # Gold needs 500 points.
     shop.give(member, 600)
     assert tiers.of(member) == "Basic"
     shop.administration.put(f"/loyalty-programs/{tiers.program['loyaltyProgramId']}", {**body, "active": True})
