@@ -71,7 +71,7 @@ def test_no_member_has_more_uses_or_discounts_than_the_limits_of_a_period(shop):
     assert outcomes(savings) == {"done": 6, "coupon-discount-limit": 54}
 
 
-def test_a_value_coupon_of_12_is_good_for_twelve_uses_of_1(shop):
+def test_a_value_coupon_of_12_can_be_used_12_times_for_1(shop):
     book = shop.book(is_value_coupon=True, face_value=Decimal(12))
     member = shop.member()
     shop.assign(member, book)

@@ -156,7 +156,7 @@ def test_an_order_that_an_import_cancelled_earns_nothing_more(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_the_refusal_to_track_a_captured_event_in_another_mode_names_its_key(shop, member):
+def test_the_refusal_to_track_a_captured_event_in_another_mode_names_the_key_of_the_event(shop, member):
     one = event(member)
     key = shop.track_one(one, executionMode="captureOnly")["loyaltyEventKey"]
     [refused_event] = shop.track(one)

@@ -23,7 +23,7 @@ def configured():
     root.setLevel(level)
 
 
-def test_a_request_is_one_json_line_without_personal_data(configured, capsys):
+def test_a_request_writes_one_json_line_without_personal_data(configured, capsys):
     configured("info", "json")
     client, _ = serve(PATHS)
     reply = client("GET", "/v2/books/ana%40example.org", token="reader", headers={"X-Request-Id": "r1"})
@@ -53,7 +53,7 @@ def test_a_request_is_one_json_line_without_personal_data(configured, capsys):
         assert secret not in text
 
 
-def test_a_failure_is_one_line_with_its_trace(configured, capsys):
+def test_a_failure_writes_one_line_with_its_trace(configured, capsys):
     configured("warning", "json")
 
     def dispatch(request):
