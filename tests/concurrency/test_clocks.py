@@ -31,7 +31,7 @@ from tests.concurrency.simultaneous import run_simultaneously
 from tests.processes.fleet import disposed
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
-DAYS = 40
+DAYS = 20
 IS_GENERIC = "event.eventType == 'member-generic-event'"
 EXPIRIES = "SELECT created_at, amount FROM ledger_transactions WHERE organization_id = :o AND is_expiry ORDER BY 1"
 
