@@ -355,7 +355,7 @@ class Ledger(RuleBasedStateMachine):
     def teardown(self):
         if self.model is not None:
             assert self.client.verify() == []
-            # Undoing takes longer than the history, so it is done in about half of the examples.
+            # Undoing takes as long as the history, so it is done in about half of the examples.
             if self.requests % 2:
                 self.undo_everything()
                 assert self.client.verify() == []
