@@ -134,13 +134,13 @@ class Plan:
     options: Mapping[str, str]
 
 
-SHORT = Plan(1000, 50, 50, 3, {"worker": 3, "database": 1, "answering": 1, "receiver": 1}, {"fsync": "off"})
+SHORT = Plan(500, 50, 25, 3, {"worker": 3, "database": 1, "answering": 1, "receiver": 1}, {"fsync": "off"})
 LONG = Plan(100_000, 1000, 500, 20, {"worker": 40, "database": 4, "answering": 5, "receiver": 5}, {})
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize(
-    "plan", [pytest.param(SHORT, id="1,000 events"), pytest.param(LONG, id="100,000 events", marks=pytest.mark.stress)]
+    "plan", [pytest.param(SHORT, id="500 events"), pytest.param(LONG, id="100,000 events", marks=pytest.mark.stress)]
 )
 def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
     pick = random.Random(plan.events)
