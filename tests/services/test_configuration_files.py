@@ -45,15 +45,21 @@ def source(engine, api):
     return organization_id
 
 
+@pytest.fixture(scope="module")
+def source_texts(engine, api, source):
+    """The texts of the files of the sample, by name."""
+    return export(engine, api, source)
+
+
 @pytest.fixture
-def files(engine, api, source, tmp_path):
+def files(source_texts, tmp_path):
     """A folder with the files of the sample."""
-    write(tmp_path, export(engine, api, source))
+    write(tmp_path, source_texts)
     return tmp_path
 
 
-def test_files_of_an_organization_reproduce_its_configuration_in_another(engine, api, source, files):
-    texts = export(engine, api, source)
+def test_files_of_an_organization_reproduce_its_configuration_in_another(engine, api, source_texts, files):
+    texts = source_texts
     # Files contain no key that the server assigned.
     assert not any(re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", text) for text in texts.values())
     assert BOOK in texts[MISSION]
