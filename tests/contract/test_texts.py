@@ -93,12 +93,30 @@ def _hard_words_of(text: str) -> list[str]:
     return [f"is hard to read, better: {better}" for words, better in HARD_TO_READ.items() if words.search(text)]
 
 
-def _refusal_names(trees: dict[Path, ast.Module]) -> set[str]:
+# The classes, functions and calls of each file.
+Nodes = dict[Path, list[ast.AST]]
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Nodes:
+    return {
+        path: [
+            node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, (ast.ClassDef, ast.Call, *FUNCTIONS))
+        ]
+        for layer in LAYERS
+        for path in sorted((ROOT / layer).rglob("*.py"))
+    }
+
+
+def _refusal_names(nodes: Nodes) -> set[str]:
     """The names of all refusals."""
     bases = {
         node.name: {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
-        for tree in trees.values()
-        for node in ast.walk(tree)
+        for file_nodes in nodes.values()
+        for node in file_nodes
         if isinstance(node, ast.ClassDef)
     }
     names = {"Refusal", "HttpProblem"}
@@ -120,24 +138,24 @@ def _string_parts(node: ast.expr | None) -> Iterator[str]:
         yield from (f"{text}{{}}" for text in _string_parts(node.left))
 
 
-def _texts() -> Iterator[tuple[str, str, str]]:
+def _texts(nodes: Nodes) -> Iterator[tuple[str, str, str]]:
     """(place, class, text) of the texts of refusals and faults; variables such as `detail` are replaced by values."""
-    files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if not _is_a_command(path)}
-    refusals = _refusal_names(trees)
-    for path, tree in trees.items():
-        for scope in ast.walk(tree):
-            if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+    nodes = {path: file_nodes for path, file_nodes in nodes.items() if not _is_a_command(path)}
+    names = _refusal_names(nodes) | {"FieldFault"} | NAMELESS
+    for path, file_nodes in nodes.items():
+        for scope in file_nodes:
+            if not isinstance(scope, FUNCTIONS):
                 continue
             texts_by_name: dict[str, list[str]] = {}
-            for node in ast.walk(scope):
+            nodes_of_scope = list(ast.walk(scope))
+            for node in nodes_of_scope:
                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                     texts_by_name.setdefault(node.targets[0].id, []).extend(_string_parts(node.value))
-            for node in ast.walk(scope):
+            for node in nodes_of_scope:
                 if not isinstance(node, ast.Call):
                     continue
                 name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-                if name not in refusals | {"FieldFault"} | NAMELESS:
+                if name not in names:
                     continue
                 place = 1 if name == "HttpProblem" else 0
                 argument = node.args[place] if len(node.args) > place else None
@@ -172,10 +190,10 @@ def _field_names() -> set[str]:
     return names
 
 
-def test_texts_are_sentences_that_begin_with_their_subject():
+def test_texts_are_sentences_that_begin_with_their_subject(nodes):
     names = _field_names()
     wrong = []
-    texts = list(_texts())
+    texts = list(_texts(nodes))
     assert len(texts) > 300
     for where, kind, text in texts:
         faults = _faults_of(text)
@@ -189,18 +207,12 @@ def test_texts_are_sentences_that_begin_with_their_subject():
     assert wrong == []
 
 
-def _trees() -> dict[Path, ast.Module]:
-    files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
-
-
-def test_titles_of_problems_are_easy_to_read():
-    trees = _trees()
-    refusals = _refusal_names(trees)
+def test_titles_of_problems_are_easy_to_read(nodes):
+    refusals = _refusal_names(nodes)
     titles = {
         text
-        for tree in trees.values()
-        for node in ast.walk(tree)
+        for file_nodes in nodes.values()
+        for node in file_nodes
         if isinstance(node, ast.ClassDef) and node.name in refusals
         for keyword in node.keywords
         if keyword.arg == "title"
@@ -232,12 +244,12 @@ def _texts_of_examples(node: Any) -> Iterator[str]:
             yield from _texts_of_examples(child)
 
 
-def test_faults_of_trees_are_sentences():
+def test_faults_of_trees_are_sentences(nodes):
     """A tree's fault is a sentence, "/args is not a list", not "/args: a list"."""
     texts = [
         text
-        for tree in _trees().values()
-        for node in ast.walk(tree)
+        for file_nodes in nodes.values()
+        for node in file_nodes
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "_refuse" and node.args
         for text in _string_parts(node.args[0])
     ]
@@ -265,13 +277,12 @@ def _ids_in(node: ast.expr) -> set[str]:
     return {value.attr for value in values if isinstance(value, ast.Attribute) and value.attr.endswith("_id")}
 
 
-def test_texts_contain_only_ids_by_which_clients_address_records():
-    trees = _trees()
-    refusals = _refusal_names(trees) | {"FieldFault"}
+def test_texts_contain_only_ids_by_which_clients_address_records(nodes):
+    refusals = _refusal_names(nodes) | {"FieldFault"}
     ids = [
         (str(path.relative_to(ROOT)), name)
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
+        for path, file_nodes in nodes.items()
+        for node in file_nodes
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in refusals and node.args
         for name in _ids_in(node.args[0])
     ]
