@@ -33,10 +33,11 @@ def test_handlers_have_at_most_twelve_lines():
 def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
     """The module and the function of each call of `name`, with or without a prefix such as `module.`."""
     for path in sorted((ROOT / folder).rglob("*.py")):
-        for function in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for function in ast.walk(ast.parse(text)) if name in text else ():
             if isinstance(function, ast.FunctionDef):
                 for node in ast.walk(function):
-                    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == name:
+                    if isinstance(node, ast.Call) and name in (vars(node.func).get("attr"), vars(node.func).get("id")):
                         yield path.relative_to(ROOT).as_posix(), function.name
 
 
