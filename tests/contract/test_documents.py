@@ -115,7 +115,7 @@ def test_every_path_of_the_files_is_in_the_index(surface: str) -> None:
 
 def _repeated_keys(text: str) -> Iterator[str]:
     """The keys that a mapping has twice, of which YAML would silently use the last one."""
-    todo, visited = [yaml.compose(text)], set()
+    todo, visited = [yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))], set()
     while todo:
         node = todo.pop()
         if id(node) in visited:
