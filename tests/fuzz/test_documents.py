@@ -41,7 +41,7 @@ def both(
 def short_runs(running_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     directory = tmp_path_factory.mktemp("runs")
     follow = ("--max-examples", "4", "--seed", "1")
-    return both(running_server, directory, "--max-examples", "4", "--seed", "1", follow=follow, is_short=True)
+    return both(running_server, directory, "--max-examples", "2", "--seed", "1", follow=follow, is_short=True)
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
