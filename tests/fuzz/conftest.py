@@ -15,7 +15,7 @@ from persistence import embedded
 from tests.conftest import FAST, SLOW_MS
 from tests.fuzz.world import World, build_world
 from tests.processes.fleet import wait_until
-from tests.processes.loyalty import Server, loyalty
+from tests.processes.loyalty import Server, invoke
 
 # Tables, and whether their rows belong to organizations; without those that change independently of requests.
 _TABLES = """
@@ -151,7 +151,7 @@ class RunningServer:
 
     def loyalty(self, *arguments: str) -> str:
         """The output of a command, which has to succeed."""
-        ended = loyalty(self.home, *arguments)
+        ended = invoke(self.home, *arguments)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 
