@@ -181,7 +181,7 @@ def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run
     environment |= {"FUZZ_SHORT": "yes"} if target.is_short else {}
     # Only the document with operations of partners uses their keys.
     environment |= {f"FUZZ_KEY_{partner.upper()}": key for partner, key in world.partner_keys.items()}
-    command = [sys.executable, "-m", "tests.fuzz.forked", str(listed)]
+    command = [sys.executable, "-m", "tests.fuzz.tool", str(listed)]
     ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     result.exit_code = max(map(int, ended.stdout.split()))
