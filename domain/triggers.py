@@ -41,24 +41,24 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """An active trigger with the fields needed to select messages; an empty set selects everything."""
+class Subscription:
+    """The fields of an active trigger that select its messages; an empty set selects all."""
 
     trigger_id: int
     type: str
     event_types: frozenset[str]
     entities: frozenset[str]
 
-    def hears_event(self, event_type: str) -> bool:
+    def includes_event(self, event_type: str) -> bool:
         """True if the trigger receives events of this type."""
         return not self.event_types or event_type in self.event_types
 
-    def hears_entity(self, entity: str) -> bool:
+    def includes_entity(self, entity: str) -> bool:
         """True if the trigger receives changes of records of this kind."""
         return self.type == ENTITY_CHANGE and (not self.entities or entity in self.entities)
 
     @property
-    def hears_invitations(self) -> bool:
+    def includes_invitations(self) -> bool:
         """True if the trigger receives invitations of users."""
         return self.type == ENTITY_CHANGE and USER_INVITATION in self.entities
 

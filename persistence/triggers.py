@@ -15,7 +15,7 @@ from msgspec import Raw
 from sqlalchemy import Connection, func
 
 from domain.problems import NameTaken
-from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
+from domain.triggers import PENDING, DeliveryFigures, Subscription, Trigger, TriggerDelivery
 from persistence.connections import Prepared, defer, query
 from persistence.filters import contains
 from persistence.records import Records
@@ -164,11 +164,11 @@ class ClaimedDelivery:
     has_test_clock: bool
 
 
-def find_listeners(db: Connection, organization_id: int) -> list[Listener]:
-    """The listeners of the active triggers, ordered by id."""
+def find_subscriptions(db: Connection, organization_id: int) -> list[Subscription]:
+    """The subscriptions of the active triggers, ordered by the ids of the triggers."""
     active_triggers = TRIGGERS.find_all(db, organization_id, active=True)
     return [
-        Listener(t.trigger_id, t.type, frozenset(t.settings["eventTypes"]), frozenset(t.settings["entities"]))
+        Subscription(t.trigger_id, t.type, frozenset(t.settings["eventTypes"]), frozenset(t.settings["entities"]))
         for t in active_triggers
     ]
 

@@ -37,7 +37,7 @@ from domain.organizations import Organization
 from domain.programs import LoyaltyProgram, configured_tiers, schedules_of
 from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
 from domain.tiers import ConfiguredTier, TierSchedule
-from domain.triggers import Listener
+from domain.triggers import Subscription
 from handlers.services.possible_events import possible_derived_types
 from persistence import audiences, campaigns, organizations, triggers
 from persistence.badges import BADGES
@@ -58,10 +58,10 @@ class Configuration:
     """An organization's active campaigns and the records that they refer to.
 
     `accounts` are the accounts of the default ledger, `audiences` the audiences that can match members, `badges` all
-    badges by key, `missions` all missions by id, `functions` the functions of expressions, and `listeners` the active
-    triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the tier.
-    `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the types of
-    events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
+    badges by key, `missions` all missions by id, `functions` the functions of expressions, and `subscriptions` those of
+    the active triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the
+    tier. `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the
+    types of events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
     `location_timezones` has the time zones of locations, by code. `size` is in bytes of texts and JSON in the database.
 
     `speaks_of_missions` is True if an expression reads the progress of missions, or an effect advances one;
@@ -88,7 +88,7 @@ class Configuration:
     matcher_keys: frozenset[str]
     badges: Mapping[str, Badge]
     functions: Functions
-    listeners: tuple[Listener, ...]
+    subscriptions: tuple[Subscription, ...]
     missions: Mapping[int, CompiledMission]
     missions_by_type: Mapping[str, tuple[CompiledMission, ...]]
     speaks_of_missions: bool
@@ -172,7 +172,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     tiers = configured_tiers(loyalty_programs, stored_tiers)
     tier_schedules = schedules_of(loyalty_programs, stored_tiers, organization.zone)
     badges_, activity_types = BADGES.find_all(db, organization_id), _activity_types(accounts.by_id.values())
-    listeners = tuple(triggers.find_listeners(db, organization_id))
+    subscriptions = tuple(triggers.find_subscriptions(db, organization_id))
     details = organizations.find_details(db, organization_id)
     return Configuration(
         organization_id=organization_id,
@@ -191,7 +191,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         activity_types=activity_types,
         custom_event_types=_load_custom_event_types(db, organization_id),
         badges={badge.badge_key: badge for badge in badges_},
-        listeners=listeners,
+        subscriptions=subscriptions,
         audiences=audiences_,
         matcher_keys=frozenset(item_matchers),
         functions=host_functions(item_matchers),
@@ -210,7 +210,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
             has_badges=bool(badges_),
             has_missions=bool(rules.missions_by_type),
             has_notices=any(account.points_expiring or details.points_expiring for account in accounts.by_id.values()),
-            trigger_types={event_type for listener in listeners for event_type in listener.event_types},
+            trigger_types={event_type for subscription in subscriptions for event_type in subscription.event_types},
             considered_types={*rules.event_types, *programs.active_types, *activity_types},
         ),
     )

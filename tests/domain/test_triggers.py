@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from domain.triggers import Listener
+from domain.triggers import Subscription
 
 
-def listener(kind="EntityChangeWebhook", event_types=(), entities=()):
-    return Listener(1, kind, frozenset(event_types), frozenset(entities))
+def subscription(kind="EntityChangeWebhook", event_types=(), entities=()):
+    return Subscription(1, kind, frozenset(event_types), frozenset(entities))
 
 
 def test_a_trigger_subscribes_to_its_event_types_or_to_all():
-    assert listener("WebHook").hears_event("member-created")
-    assert listener("WebHook", ["member-created"]).hears_event("member-created")
-    assert not listener("WebHook", ["member-updated"]).hears_event("member-created")
+    assert subscription("WebHook").includes_event("member-created")
+    assert subscription("WebHook", ["member-created"]).includes_event("member-created")
+    assert not subscription("WebHook", ["member-updated"]).includes_event("member-created")
 
 
 @pytest.mark.parametrize(
-    ("trigger", "hears"),
+    ("trigger", "is_included"),
     [
-        (listener(), True),
-        (listener(entities=["member"]), True),
-        (listener(entities=["campaign"]), False),
-        (listener("WebHook"), False),
-        (listener("WebHook", entities=["member"]), False),
+        (subscription(), True),
+        (subscription(entities=["member"]), True),
+        (subscription(entities=["campaign"]), False),
+        (subscription("WebHook"), False),
+        (subscription("WebHook", entities=["member"]), False),
     ],
 )
-def test_changes_of_records_go_to_triggers_of_their_type(trigger, hears):
-    assert trigger.hears_entity("member") is hears
+def test_changes_of_records_go_to_triggers_of_their_type(trigger, is_included):
+    assert trigger.includes_entity("member") is is_included
 
 
 @pytest.mark.parametrize(
-    ("trigger", "hears"),
+    ("trigger", "is_included"),
     [
-        (listener(entities=["user-invitation"]), True),
-        (listener(), False),
-        (listener(entities=["member"]), False),
-        (listener("WebHook", entities=["user-invitation"]), False),
+        (subscription(entities=["user-invitation"]), True),
+        (subscription(), False),
+        (subscription(entities=["member"]), False),
+        (subscription("WebHook", entities=["user-invitation"]), False),
     ],
 )
-def test_invitations_go_only_to_triggers_that_name_them(trigger, hears):
-    assert trigger.hears_invitations is hears
+def test_invitations_go_only_to_triggers_that_name_them(trigger, is_included):
+    assert trigger.includes_invitations is is_included

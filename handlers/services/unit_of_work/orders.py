@@ -184,8 +184,8 @@ class OrderWork:
         if self._changed_orders:
             orders.move_orders(self._db, self._organization_id, self._changed_orders.values(), self._at)
             orders.return_items(self._db, self._organization_id, self._returned_items.values(), self._at)
-        listeners = () if self._is_quiet else configuration.listeners
-        if listeners and any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
+        subscriptions = () if self._is_quiet else configuration.subscriptions
+        if subscriptions and any(subscription.includes_entity(PURCHASE_ORDER) for subscription in subscriptions):
             changes = [(CREATED_ENTITY, order_record(order)) for order in new]
             for order in self._changed_orders.values():
                 changed_order = replace(order, updated_at=self._at), self._orders[order.external_id][1]

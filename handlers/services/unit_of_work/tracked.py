@@ -215,5 +215,5 @@ class EventRows:
             events.finish_events(db, organization_id, stored_rows)
             new = [row for row in rows if row["loyalty_event_id"] not in self._stored_ids]
         events.add_events(db, new)
-        if self._configuration.listeners and not self._execution.is_quiet:
+        if self._configuration.subscriptions and not self._execution.is_quiet:
             queue_events(self._execution, self._configuration, rows, members)

@@ -26,7 +26,7 @@ from handlers.call import Call
 from handlers.services import passwords
 from handlers.services.users.administer_users import administering, audit_change, find_groups
 from handlers.services.users.change_users import PermissionsUpdate, new_membership
-from handlers.services.users.invitations import Invitation, hears_invitations, queue_invitations
+from handlers.services.users.invitations import Invitation, has_invitation_trigger, queue_invitations
 from persistence import users
 from persistence.rows import reserve_ids
 
@@ -67,7 +67,7 @@ def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[User
             new_emails.append(email)
 
         outcomes = _one_by_one(request.emails, ADDED, add)
-        with_invitation = send_invite and hears_invitations(call)
+        with_invitation = send_invite and has_invitation_trigger(call)
         _insert(call, new_emails, inline, groups, with_invitation)
     return outcomes
 

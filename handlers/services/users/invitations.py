@@ -32,16 +32,16 @@ class Invitation:
         return cls(user.user_id, user.name, user.email, user.auth_client_id, temporary_password, expires_at)
 
 
-def hears_invitations(call: Call) -> bool:
+def has_invitation_trigger(call: Call) -> bool:
     """True if an active trigger of the organization receives invitations."""
-    listeners = configuration_of(call.db, call.organization).listeners
-    return any(listener.hears_invitations for listener in listeners)
+    subscriptions = configuration_of(call.db, call.organization).subscriptions
+    return any(subscription.includes_invitations for subscription in subscriptions)
 
 
 def queue_invitations(call: Call, invitations: Sequence[Invitation]) -> None:
     """Queue invitations for the triggers that subscribe to them; at most one statement."""
     configuration = configuration_of(call.db, call.organization)
-    listeners = [listener for listener in configuration.listeners if listener.hears_invitations]
+    subscriptions = [subscription for subscription in configuration.subscriptions if subscription.includes_invitations]
     data = [
         {
             "organizationId": call.organization.organization_id,
@@ -56,4 +56,4 @@ def queue_invitations(call: Call, invitations: Sequence[Invitation]) -> None:
         }
         for invitation in invitations
     ]
-    queue_to(call, listeners, USER_INVITED, data)
+    queue_to(call, subscriptions, USER_INVITED, data)

@@ -16,7 +16,7 @@ from domain.events import NOT_EVALUATED
 from domain.members import Member
 from domain.organizations import Organization
 from domain.problems import DeadlineExceeded
-from domain.triggers import ASYNC_TRACK, WEB_HOOK, Listener
+from domain.triggers import ASYNC_TRACK, WEB_HOOK, Subscription
 from handlers.call import Call, Execution
 from handlers.messages.webhooks import (
     ASYNC_EVENT_EVALUATED,
@@ -58,10 +58,12 @@ def queue_events(
     members: Mapping[int, Member],
 ) -> None:
     """Queue messages about evaluated or cancelled events, given as stored rows; at most one statement."""
-    listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
+    subscriptions = [subscription for subscription in configuration.subscriptions if subscription.type == WEB_HOOK]
     messages = []
-    for row in rows if listeners else ():
-        trigger_ids = [listener.trigger_id for listener in listeners if listener.hears_event(row["event_type"])]
+    for row in rows if subscriptions else ():
+        trigger_ids = [
+            subscription.trigger_id for subscription in subscriptions if subscription.includes_event(row["event_type"])
+        ]
         was_evaluated = row["evaluation_status"] != NOT_EVALUATED
         # An event that was not evaluated is either a cancellation, which reverts another event, or was only stored.
         if trigger_ids and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
@@ -78,8 +80,8 @@ def queue_notifications(
     notifications: Sequence[Mapping[str, Any]],
 ) -> None:
     """Queue notifications of campaigns for all triggers of the type WebHook; at most one statement."""
-    listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
-    queue_to(execution, listeners, type_, notifications)
+    subscriptions = [subscription for subscription in configuration.subscriptions if subscription.type == WEB_HOOK]
+    queue_to(execution, subscriptions, type_, notifications)
 
 
 def queue_async_results(
@@ -87,10 +89,12 @@ def queue_async_results(
 ) -> None:
     """Queue results of asynchronously tracked events; at most one statement."""
     configuration = configuration_of(db, organization)
-    listeners = [listener for listener in configuration.listeners if listener.type == ASYNC_TRACK]
+    subscriptions = [subscription for subscription in configuration.subscriptions if subscription.type == ASYNC_TRACK]
     messages = []
-    for result in results if listeners else ():
-        trigger_ids = [listener.trigger_id for listener in listeners if listener.hears_event(result.event_type)]
+    for result in results if subscriptions else ():
+        trigger_ids = [
+            subscription.trigger_id for subscription in subscriptions if subscription.includes_event(result.event_type)
+        ]
         if trigger_ids:
             data = {
                 "eventType": result.event_type,
@@ -119,7 +123,7 @@ def queue_entity_changes(
     `records_of` returns their JSON objects; it is called only if a trigger subscribes to records of this kind.
     """
     configuration = configuration_of(call.db, call.organization)
-    if any(listener.hears_entity(entity) for listener in configuration.listeners):
+    if any(subscription.includes_entity(entity) for subscription in configuration.subscriptions):
         changes = [(action, record) for record in records_of()]
         queue_entities(call, configuration, entity, changes)
 
@@ -134,7 +138,9 @@ def queue_entities(
 
     Each change is an action and the JSON object of the record.
     """
-    trigger_ids = [listener.trigger_id for listener in configuration.listeners if listener.hears_entity(entity)]
+    trigger_ids = [
+        subscription.trigger_id for subscription in configuration.subscriptions if subscription.includes_entity(entity)
+    ]
     messages = []
     for action, record in changes if trigger_ids else ():
         type_ = f"{entity}.{action}"
@@ -144,10 +150,10 @@ def queue_entities(
 
 
 def queue_to(
-    execution: Execution, listeners: Sequence[Listener], type_: str, data: Sequence[Mapping[str, Any]]
+    execution: Execution, subscriptions: Sequence[Subscription], type_: str, data: Sequence[Mapping[str, Any]]
 ) -> None:
     """Queue a message with each of `data` for each of these triggers; at most one statement."""
-    trigger_ids = [listener.trigger_id for listener in listeners]
+    trigger_ids = [subscription.trigger_id for subscription in subscriptions]
     messages = [
         _message(trigger_ids, type_, message(type_, item, execution.now), item.get("memberId"))
         for item in (data if trigger_ids else ())

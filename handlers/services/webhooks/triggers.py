@@ -47,7 +47,7 @@ def refuse_invitation_trigger(call: Call, *settings: Mapping[str, Any]) -> None:
 
 def refuse_excess_trigger(call: Call) -> None:
     """Raise TriggerLimit if the organization cannot have another active trigger."""
-    if len(configuration_of(call.db, call.organization).listeners) >= MAX_ACTIVE_TRIGGERS:
+    if len(configuration_of(call.db, call.organization).subscriptions) >= MAX_ACTIVE_TRIGGERS:
         raise TriggerLimit(f"The organization has {MAX_ACTIVE_TRIGGERS} active triggers, the maximum.")
 
 
