@@ -22,7 +22,7 @@ _AUDITED = Audited("audience", "audience_id", AUDIENCE)
 declare_list("listAudiences", AUDIENCES.find_page, listed(AUDIENCE))
 
 
-@operation("createAudience", answer=wrapped("audience", AUDIENCE), audit=_AUDITED, changes_configuration=True)
+@operation("createAudience", response=wrapped("audience", AUDIENCE), audit=_AUDITED, changes_configuration=True)
 def create_audience(call: Call, body: AudienceProperties) -> Audience:
     """Create an audience; a list audience is empty at first."""
     refuse_other_organization(call, body.organization_id)
@@ -40,7 +40,7 @@ declare_get("getAudience", "audience", wrapped("audience", AUDIENCE))
 
 @operation(
     "updateAudience",
-    answer=wrapped("audience", AUDIENCE),
+    response=wrapped("audience", AUDIENCE),
     audit=_AUDITED.changing("audience"),
     changes_configuration=True,
 )
@@ -62,7 +62,7 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
     return audiences.store_audience(call.db, audience, values_of(properties), call.now)
 
 
-@operation("updateAudienceMembers", answer=wrapped("audience", AUDIENCE), audit="audience")
+@operation("updateAudienceMembers", response=wrapped("audience", AUDIENCE), audit="audience")
 def update_audience_members(call: Call, audience: Audience, body: ListChange) -> Audience:
     """Put members on the list and take other members off it.
 

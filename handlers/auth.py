@@ -1,13 +1,13 @@
 """Access tokens by OAuth 2.0 client credentials (RFC 6749, section 4.4), for API users and for people."""
 
-from handlers.call import Answer, Call
+from handlers.call import Call, Response
 from handlers.operation import operation
-from handlers.schemas.auth import issued, refusal_answer, token_request
+from handlers.schemas.auth import issued, refusal_response, token_request
 from handlers.services.sign_in import SignIn, TokenRefused, TokenRequest, check_credentials, issue_token
 
 
 @operation("createAccessToken", body=token_request, before_transaction=check_credentials)
-def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: TokenRequest) -> Answer:
+def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: TokenRequest) -> Response:
     """Issue a token with all permissions of the user, or with the permissions in `scope`.
 
     `hook_result` is the result of `check_credentials`.
@@ -17,4 +17,4 @@ def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: To
             raise hook_result
         return issued(issue_token(call, hook_result, body.scope))
     except TokenRefused as refusal:
-        return refusal_answer(refusal)
+        return refusal_response(refusal)

@@ -15,7 +15,7 @@ _AUDITED = Audited("badge", "badge_id", BADGE)
 declare_list("listBadges", BADGES.find_page, listed(BADGE))
 
 
-@operation("createBadge", answer=wrapped("badge", BADGE), audit=_AUDITED, changes_configuration=True)
+@operation("createBadge", response=wrapped("badge", BADGE), audit=_AUDITED, changes_configuration=True)
 def create_badge(call: Call, body: BadgeProperties) -> Badge:
     """Create a badge, which no member holds yet."""
     values = {"badge_key": call.new_key(), **values_of(body)}
@@ -25,7 +25,9 @@ def create_badge(call: Call, body: BadgeProperties) -> Badge:
 declare_get("getBadge", "badge", wrapped("badge", BADGE))
 
 
-@operation("updateBadge", answer=wrapped("badge", BADGE), audit=_AUDITED.changing("badge"), changes_configuration=True)
+@operation(
+    "updateBadge", response=wrapped("badge", BADGE), audit=_AUDITED.changing("badge"), changes_configuration=True
+)
 def update_badge(call: Call, badge: Badge, body: Merged[BadgeProperties]) -> Badge:
     """Change a badge. Members keep their balance of it, even above a new maximum."""
     return BADGES.store(call.db, badge, values_of(body), call.now)

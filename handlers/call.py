@@ -116,7 +116,7 @@ class RequestContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """The response to a request: a value for JSON, a text that is sent unchanged, or None, and additional headers."""
 
     status: int
@@ -217,7 +217,7 @@ class BatchedCall:
 
     request: Request
     call: Call
-    outcome: Answer | Exception | None
+    outcome: Response | Exception | None
     records: dict[str, Any] = field(default_factory=dict)
     requested: Any = None
     result: Any = None

@@ -32,7 +32,7 @@ _AUDITED_ACTION = Audited("action", "action_id", ACTION)
 declare_list("listCampaigns", CAMPAIGNS.find_page, listed(campaign_record))
 
 
-@operation("createCampaign", answer=wrapped("campaign", campaign_record), audit=_AUDITED, changes_configuration=True)
+@operation("createCampaign", response=wrapped("campaign", campaign_record), audit=_AUDITED, changes_configuration=True)
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
     values = {"campaign_key": call.new_key(), **values_of(validated_campaign(call, body, None))}
@@ -41,7 +41,7 @@ def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     return campaign
 
 
-@operation("getCampaign", answer=campaign_view_response)
+@operation("getCampaign", response=campaign_view_response)
 def get_campaign(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> CampaignView:
     """One campaign; with `include=limits` also the used part of each limit."""
     return view_campaign(call, campaign, with_limits="limits" in query.get("include", ()))
@@ -49,7 +49,7 @@ def get_campaign(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Ca
 
 @operation(
     "updateCampaign",
-    answer=wrapped("campaign", campaign_record),
+    response=wrapped("campaign", campaign_record),
     audit=_AUDITED.changing("campaign"),
     changes_configuration=True,
 )
@@ -61,13 +61,13 @@ def update_campaign(call: Call, campaign: Campaign, body: Merged[CampaignPropert
     return updated_campaign
 
 
-@operation("listActions", answer=listed(ACTION))
+@operation("listActions", response=listed(ACTION))
 def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Paged[Action]:
     """A page of a campaign's actions."""
     return ACTIONS.find_page(call.db, campaign.organization_id, query, campaign_id=campaign.campaign_id)
 
 
-@operation("createAction", answer=saved_action, audit=_AUDITED_ACTION, changes_configuration=True)
+@operation("createAction", response=saved_action, audit=_AUDITED_ACTION, changes_configuration=True)
 def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
     """Add an action at the position in the body, by default after the campaign's last action."""
     body = validated_action(call, campaign, body, None)
@@ -83,7 +83,7 @@ def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Act
 declare_get("getAction", "action", wrapped("action", ACTION))
 
 
-@operation("updateAction", answer=saved_action, audit=_AUDITED_ACTION.changing("action"), changes_configuration=True)
+@operation("updateAction", response=saved_action, audit=_AUDITED_ACTION.changing("action"), changes_configuration=True)
 def update_action(call: Call, campaign: Campaign, action: Action, body: Merged[ActionProperties]) -> Action:
     """Change an action; it keeps its position unless the body has one."""
     body = validated_action(call, campaign, body, action)

@@ -34,7 +34,7 @@ from persistence.paging import Paged
 _AUDITED = Audited("content-collection", "content_collection_id", COLLECTION.dump)
 
 
-@operation("listCollections", answer=listed(COLLECTION.dump), may_be_outdated=True)
+@operation("listCollections", response=listed(COLLECTION.dump), may_be_outdated=True)
 def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentCollection]:
     """A page of the collections that match all filters."""
     filters = {name: value for name, value in query.items() if name != "sort"}
@@ -43,7 +43,7 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
     return COLLECTIONS.find_page(call.db, call.organization.organization_id, filters)
 
 
-@operation("createCollection", answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
+@operation("createCollection", response=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
 def create_collection(call: Call, body: CollectionProperties) -> ContentCollection:
     """Create a collection; by default its slug is derived from the name."""
     return write_collections.create(call, body)
@@ -53,7 +53,9 @@ declare_get("getCollection", "collection", COLLECTION.dump)
 
 
 @operation(
-    "updateCollection", answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED.changing(is_found_by_handler=True)
+    "updateCollection",
+    response=wrapped("collection", COLLECTION.dump),
+    audit=_AUDITED.changing(is_found_by_handler=True),
 )
 def update_collection(
     call: Call, collection: ContentCollection, body: Changes[CollectionProperties]
@@ -69,7 +71,7 @@ def search_documents(call: Call, collection: ContentCollection, query: Mapping[s
     return search_answer(collection, description, search.find(call.db, document_search))
 
 
-@operation("batchUpsertDocuments", answer=batch_answer, audit=DOCUMENT_ENTITY)
+@operation("batchUpsertDocuments", response=batch_answer, audit=DOCUMENT_ENTITY)
 def batch_upsert_documents(call: Call, collection: ContentCollection, body: DocumentBatch) -> BatchOutcome:
     """Create or change versions of documents; a fault in one version does not affect the others."""
     items = [_batch_item(document) for document in body.documents]
@@ -88,7 +90,7 @@ def _batch_item(item: Any) -> DocumentWrite | InvalidRequest:
         return refusal
 
 
-@operation("getDocument", answer=wrapped("document", DOCUMENT.dump))
+@operation("getDocument", response=wrapped("document", DOCUMENT.dump))
 def get_document(
     call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
 ) -> ContentDocument:
@@ -96,7 +98,7 @@ def get_document(
     return version_of(call, collection, document, query["locale"])
 
 
-@operation("updateDocument", answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+@operation("updateDocument", response=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
 def update_document(
     call: Call,
     collection: ContentCollection,
@@ -108,7 +110,7 @@ def update_document(
     return change_version(call, collection, document, query["locale"], body)
 
 
-@operation("deleteDocument", answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+@operation("deleteDocument", response=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
 def delete_document(
     call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
 ) -> ContentDocument:
@@ -129,7 +131,7 @@ def list_document_locales(call: Call, collection: ContentCollection, document: D
     return {"documentKeyOrSlug": document.key_or_slug, "locales": locales}
 
 
-@operation("upsertDocumentLocale", answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+@operation("upsertDocumentLocale", response=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
 def upsert_document_locale(
     call: Call, collection: ContentCollection, document: DocumentAddress, locale: str, body: Changes[DocumentProperties]
 ) -> ContentDocument:

@@ -29,7 +29,7 @@ _AUDITED_CHANGE = _AUDITED.changing(is_found_by_handler=True)
 declare_list("listCouponBooks", books.find_page, {surface: listed(shape) for surface, shape in BOOK.items()})
 
 
-@operation("createCouponBook", body=NEW_BOOK, answer=_BOOK_RESPONSE, audit=_AUDITED)
+@operation("createCouponBook", body=NEW_BOOK, response=_BOOK_RESPONSE, audit=_AUDITED)
 def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> CouponBook:
     """Create a book; a codeless book gets its only coupon, which has no code."""
     values = {"coupon_book_key": call.new_key(), **settled_book(call, body, None)}
@@ -42,7 +42,7 @@ def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> Coupo
 declare_get("getCouponBook", "book", _BOOK_RESPONSE)
 
 
-@operation("updateCouponBook", body=CHANGED_BOOK, answer=_BOOK_RESPONSE, audit=_AUDITED_CHANGE)
+@operation("updateCouponBook", body=CHANGED_BOOK, response=_BOOK_RESPONSE, audit=_AUDITED_CHANGE)
 def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookProperties]) -> CouponBook:
     """Change the fields that are sent; the resulting book must be consistent."""
     book = BOOKS.lock(call.db, book)
@@ -53,7 +53,7 @@ def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookPro
 
 
 # `changes_configuration` makes processes forget the cached content of members, which depends on the status.
-@operation("updateCouponBookStatus", answer=_BOOK_RESPONSE, audit=_AUDITED_CHANGE, changes_configuration=True)
+@operation("updateCouponBookStatus", response=_BOOK_RESPONSE, audit=_AUDITED_CHANGE, changes_configuration=True)
 def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) -> CouponBook:
     """Publish, withdraw or archive a book; archiving is final."""
     book = BOOKS.lock(call.db, book)
@@ -69,7 +69,7 @@ def _notify_triggers(call: Call, book: CouponBook, action: str) -> CouponBook:
     return book
 
 
-@operation("checkCouponBookReferences", answer=references)
+@operation("checkCouponBookReferences", response=references)
 def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, Any]:
     """The records that refer to the book."""
     return {
@@ -78,13 +78,13 @@ def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, A
     }
 
 
-@operation("listCouponBookCoupons", answer=listed_by_cursor(COUPON))
+@operation("listCouponBookCoupons", response=listed_by_cursor(COUPON))
 def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, Any]) -> Paged[Coupon]:
     """A page of the book's coupons."""
     return codes.find_page_of_book(call.db, book, Page.of(query))
 
 
-@operation("addCouponBookCoupons", answer=results(COUPON, "codes"), audit="coupon-book")
+@operation("addCouponBookCoupons", response=results(COUPON, "codes"), audit="coupon-book")
 def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> list[Coupon]:
     """Add codes to a book, all or none, in a fixed number of statements."""
     book = BOOKS.lock(call.db, book)
@@ -105,7 +105,7 @@ declare_get("getCouponCode", "coupon", wrapped("couponCode", COUPON))
 
 @operation(
     "updateCouponCode",
-    answer=_BOOK_RESPONSE,
+    response=_BOOK_RESPONSE,
     # Serializes changes of the coupon, but adds no entry: the result is the book. The handler adds the coupon's entry.
     audit=Audited("coupon", "coupon_id", COUPON).changing("coupon", records=lambda book: ()),
 )

@@ -12,13 +12,13 @@ from handlers.services.coupons.lock import LockRequest, LockView, lock_coupon, r
 _LOCK_RESPONSE = wrapped("couponLock", LOCK)
 
 
-@operation("lockCoupon", answer=_LOCK_RESPONSE, audit="coupon-lock")
+@operation("lockCoupon", response=_LOCK_RESPONSE, audit="coupon-lock")
 def lock(call: Call, member: Member, book: CouponBook, body: LockRequest) -> LockView:
     """Reserve a coupon for the member until the lock ends."""
     return lock_coupon(call, member, book, body)
 
 
-@operation("releaseCouponLock", answer=_LOCK_RESPONSE, audit="coupon-lock")
+@operation("releaseCouponLock", response=_LOCK_RESPONSE, audit="coupon-lock")
 def release(call: Call, coupon_lock: CouponLock) -> LockView:
     """End a lock without a use."""
     return release_lock(call, coupon_lock)

@@ -63,7 +63,7 @@ _USE, _ASSIGN = BatchHandler(use_coupons, _batch_size), BatchHandler(assign_coup
 @operation(
     "useCoupon",
     body={INTEGRATION: INTEGRATION_BODY, ADMINISTRATION: ADMINISTRATION_BODY},
-    answer={INTEGRATION: usage_with_message("The coupon was used."), ADMINISTRATION: one_as_usages},
+    response={INTEGRATION: usage_with_message("The coupon was used."), ADMINISTRATION: one_as_usages},
     audit=_AUDITED,
     batch=_USE,
 )
@@ -72,13 +72,13 @@ def use_coupon(call: Call, book: CouponBook, body: CouponBody, member: Member | 
     return CouponRequest(member or references.member(call, body.member_id), book, command_of(body))
 
 
-@operation("assignCoupons", body=ADMINISTRATION_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
+@operation("assignCoupons", body=ADMINISTRATION_ASSIGNMENT, response=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
 def assign_coupons_of_book(call: Call, book: CouponBook, body: CouponBody) -> CouponRequest:
     """Assign several coupons of a book to one member."""
     return CouponRequest(references.member(call, body.member_id), book, command_of(body))
 
 
-@operation("batchAssignCoupons", answer=batch_assignment_response, audit=_AUDITED_BATCH)
+@operation("batchAssignCoupons", response=batch_assignment_response, audit=_AUDITED_BATCH)
 def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) -> list[AssignmentOutcome]:
     """Assign a coupon to each of many members."""
     faults = [
@@ -91,21 +91,25 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) ->
     return assign_to_members(call, book, body.items, body.points_override)
 
 
-@operation("useCouponCode", body=ADMINISTRATION_BODY, answer=wrapped("couponUsage", USAGE), audit=_AUDITED, batch=_USE)
+@operation(
+    "useCouponCode", body=ADMINISTRATION_BODY, response=wrapped("couponUsage", USAGE), audit=_AUDITED, batch=_USE
+)
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponRequest:
     """Use the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return CouponRequest(references.member(call, body.member_id), book, command)
 
 
-@operation("assignCouponCode", body=ADMINISTRATION_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
+@operation(
+    "assignCouponCode", body=ADMINISTRATION_ASSIGNMENT, response=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN
+)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponRequest:
     """Assign the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return CouponRequest(references.member(call, body.member_id), book, command)
 
 
-@operation("revertCouponUsage", answer=one_as_usages, audit=_AUDITED, batch=BatchHandler(revert_usages))
+@operation("revertCouponUsage", response=one_as_usages, audit=_AUDITED, batch=BatchHandler(revert_usages))
 def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageReversal) -> UsageToRevert:
     """Reverse an assignment or a use; the response has the reversal."""
     return UsageToRevert(coupon_usage, body.force_revert)
@@ -114,7 +118,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
 @operation(
     "assignCoupon",
     body=INTEGRATION_BODY,
-    answer=lambda usages: _ASSIGNED(usages[0]),
+    response=lambda usages: _ASSIGNED(usages[0]),
     audit=_AUDITED_SEVERAL,
     batch=_ASSIGN,
 )
@@ -123,7 +127,7 @@ def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody
     return CouponRequest(member, book, command_of(body))
 
 
-@operation("listMemberCoupons", answer={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})
+@operation("listMemberCoupons", response={surface: listed(shape) for surface, shape in MEMBER_COUPON.items()})
 def list_member_coupons(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberCouponEntry]:
@@ -132,7 +136,7 @@ def list_member_coupons(
     return member_coupons.find_page(call.db, member, query, program_id, call.now)
 
 
-@operation("listMemberCouponUsages", answer=listed_by_cursor(USAGE))
+@operation("listMemberCouponUsages", response=listed_by_cursor(USAGE))
 def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[CouponUsage]:
     """A page of the member's assignments, uses and reversals."""
     return usages.find_page(call.db, member, query, call.now)
@@ -143,7 +147,7 @@ declare_get("getMemberCouponUsage", "coupon_usage", usage_with_message("This is 
 
 @operation(
     "revertMemberCouponUsage",
-    answer=usage_with_message("The coupon usage was reverted."),
+    response=usage_with_message("The coupon usage was reverted."),
     audit=_AUDITED,
     batch=BatchHandler(revert_usages),
 )
@@ -152,13 +156,13 @@ def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponU
     return UsageToRevert(coupon_usage)
 
 
-@operation("revertMemberCouponCode", answer=reverted_code_response, audit=_AUDITED_REVERSALS)
+@operation("revertMemberCouponCode", response=reverted_code_response, audit=_AUDITED_REVERSALS)
 def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]) -> RevertedCode:
     """Reverse the member's last use of a code, or with `revertAll` all uses."""
     return revert_code(call, member, coupon, all_of_them=query["revertAll"])
 
 
-@operation("getMemberCouponTotals", answer=totals)
+@operation("getMemberCouponTotals", response=totals)
 def get_member_coupon_totals(
     call: Call, program: LoyaltyProgram, member: Member, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:

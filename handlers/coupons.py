@@ -15,7 +15,7 @@ from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
 
 
-@operation("listCoupons", answer=listed_by_cursor(COUPON))
+@operation("listCoupons", response=listed_by_cursor(COUPON))
 def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
     """A page of the coupons that match all filters; no coupons for an unknown book or member."""
     organization_id = call.organization.organization_id

@@ -13,7 +13,7 @@ from handlers.schemas.campaigns import effect_record
 from persistence.paging import Page, Paged
 
 
-@operation("listEffects", answer=listed(lambda record: record))
+@operation("listEffects", response=listed(lambda record: record))
 def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the catalogue, ordered by `order`, by default `effectId`."""
     page = Page.of(query, default_limit=100)
@@ -24,7 +24,7 @@ def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     return Paged(len(records), page.page, page.limit, records[first : first + page.limit])
 
 
-@operation("getEffect", answer=wrapped("effect", lambda record: record))
+@operation("getEffect", response=wrapped("effect", lambda record: record))
 def get_effect(call: Call, effect_id: str) -> dict[str, Any]:
     """One effect of the catalogue."""
     effect = EFFECTS.get(effect_id)

@@ -15,7 +15,7 @@ from persistence.event_types import EVENT_TYPES
 _AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
 
 
-@operation("listEventTypes", answer=results(EVENT_TYPE))
+@operation("listEventTypes", response=results(EVENT_TYPE))
 def list_event_types(call: Call) -> list[Any]:
     """The event types to choose from: the built-in ones, then the organization's active ones."""
     organization_id = call.organization.organization_id
@@ -26,7 +26,9 @@ def list_event_types(call: Call) -> list[Any]:
 declare_list("listCustomEventTypes", EVENT_TYPES.find_page, listed(EVENT_TYPE))
 
 
-@operation("createCustomEventType", answer=wrapped("eventType", EVENT_TYPE), audit=_AUDITED, changes_configuration=True)
+@operation(
+    "createCustomEventType", response=wrapped("eventType", EVENT_TYPE), audit=_AUDITED, changes_configuration=True
+)
 def create_custom_event_type(call: Call, body: EventTypeProperties) -> CustomEventType:
     """Add an event type. Refuses an `apiCode` that exists, built-in or not."""
     if body.api_code in BUILT_IN_EVENT_TYPES:
@@ -39,7 +41,7 @@ declare_get("getCustomEventType", "event_type", wrapped("eventType", EVENT_TYPE)
 
 @operation(
     "updateCustomEventType",
-    answer=wrapped("eventType", EVENT_TYPE),
+    response=wrapped("eventType", EVENT_TYPE),
     audit=_AUDITED.changing("event_type"),
     changes_configuration=True,
 )

@@ -36,7 +36,7 @@ from persistence import queue
 from persistence.events import EVENTS
 
 
-@operation("trackEvents", answer=tracked, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of))
+@operation("trackEvents", response=tracked, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of))
 def track_events(call: Call, body: Tracking) -> TrackRequest:
     """Track a batch of events; the response has their results, in the order of the request."""
     _refuse_fields_of_dry_runs(body)

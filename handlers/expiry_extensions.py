@@ -7,7 +7,7 @@ from handlers.services.ledger.extend_expiry import Extended, ExtensionRequest
 from handlers.services.ledger.extend_expiry import extend_expiry as extend
 
 
-@operation("extendExpiry", answer=EXTENDED.dump, audit="expiry-extension")
+@operation("extendExpiry", response=EXTENDED.dump, audit="expiry-extension")
 def extend_expiry(call: Call, body: ExtensionRequest) -> Extended:
     """Extend the expiry of lots of an account."""
     return extend(call, body)

@@ -18,7 +18,7 @@ _AUDITED = Audited("export", "export_id", EXPORT)
 declare_list("listExports", EXPORTS.find_page, listed(EXPORT))
 
 
-@operation("createExport", answer=_EXPORT_RESPONSE, audit=_AUDITED)
+@operation("createExport", response=_EXPORT_RESPONSE, audit=_AUDITED)
 def create_export(call: Call, body: ExportProperties) -> ExportJob:
     """Begin an export."""
     return manage.create_export(call, body)
@@ -27,7 +27,7 @@ def create_export(call: Call, body: ExportProperties) -> ExportJob:
 declare_get("getExport", "export_job", _EXPORT_RESPONSE)
 
 
-@operation("cancelExport", answer=_EXPORT_RESPONSE, audit=_AUDITED.changing("export_job"))
+@operation("cancelExport", response=_EXPORT_RESPONSE, audit=_AUDITED.changing("export_job"))
 def cancel_export(call: Call, export_job: ExportJob) -> ExportJob:
     """End the export and remove its rows."""
     return manage.cancel_export(call, export_job)
@@ -35,7 +35,7 @@ def cancel_export(call: Call, export_job: ExportJob) -> ExportJob:
 
 @operation(
     "getExportPart",
-    answer=export_part,
+    response=export_part,
     representations={"application/x-ndjson": export_part_lines, "text/csv": export_part_csv},
 )
 def get_export_part(call: Call, export_job: ExportJob, part_number: int) -> ExportPart:

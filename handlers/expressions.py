@@ -40,7 +40,7 @@ def _refuse_too_long(characters: int) -> None:
 def _parse_item(index: int, item: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
     """The result for one text or tree; `index` is its position in the request, for the pointers of warnings."""
     is_effect = item.is_effect_expression
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "expression": item.expression if isinstance(item, TextInput) else None,
         "labelledExpression": None,
         "errors": [],
@@ -49,16 +49,16 @@ def _parse_item(index: int, item: TextInput | TreeInput, annotate: bool) -> dict
     }
     try:
         node = parse(item.expression) if isinstance(item, TextInput) else from_tree(item.node)
-        answer["expression"] = to_text(node)
-        answer["labelledExpression"] = label(node, ENVIRONMENT)
+        response["expression"] = to_text(node)
+        response["labelledExpression"] = label(node, ENVIRONMENT)
         analysis = check(node, ENVIRONMENT, None if is_effect else BOOL)
-        answer["errors"] = [_fault_record(fault) for fault in analysis.faults]
+        response["errors"] = [_fault_record(fault) for fault in analysis.faults]
         pointer = f"/inputs/{index}/{'expression' if isinstance(item, TextInput) else 'node'}"
-        answer["warnings"] = list(map(WARNING, warnings_of(pointer, node, is_condition=not is_effect)))
-        answer["node"] = to_tree(node, annotate=analysis if annotate else False)
+        response["warnings"] = list(map(WARNING, warnings_of(pointer, node, is_condition=not is_effect)))
+        response["node"] = to_tree(node, annotate=analysis if annotate else False)
     except ExpressionError as error:
-        answer["errors"] = [_fault_record(fault) for fault in error.faults]
-    return answer
+        response["errors"] = [_fault_record(fault) for fault in error.faults]
+    return response
 
 
 def _fault_record(fault: Fault) -> dict[str, Any]:

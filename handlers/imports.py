@@ -31,7 +31,7 @@ _AUDITED = Audited("import", "import_id", _IMPORT)
 declare_list("listImports", IMPORTS.find_page, listed(_IMPORT))
 
 
-@operation("createImport", answer=_IMPORT_RESPONSE, audit=_AUDITED)
+@operation("createImport", response=_IMPORT_RESPONSE, audit=_AUDITED)
 def create_import(call: Call, body: ImportProperties) -> ImportJob:
     """Begin an import."""
     return manage.create_import(call, body)
@@ -40,25 +40,25 @@ def create_import(call: Call, body: ImportProperties) -> ImportJob:
 declare_get("getImport", "import_job", _IMPORT_RESPONSE)
 
 
-@operation("uploadImportPart", body=lambda upload: upload, answer=wrapped("part", PART))
+@operation("uploadImportPart", body=lambda upload: upload, response=wrapped("part", PART))
 def upload_import_part(call: Call, import_job: ImportJob, part_number: int, body: Upload) -> ImportPart:
     """Store a part of the file."""
     return manage.upload_part(call, import_job, part_number, body)
 
 
-@operation("startImport", answer=_IMPORT_RESPONSE, audit=_AUDITED.changing("import_job"))
+@operation("startImport", response=_IMPORT_RESPONSE, audit=_AUDITED.changing("import_job"))
 def start_import(call: Call, import_job: ImportJob, body: ImportStart) -> ImportJob:
     """Start the import; the worker does it."""
     return manage.start_import(call, import_job, body.parts)
 
 
-@operation("cancelImport", answer=_IMPORT_RESPONSE, audit=_AUDITED.changing("import_job"))
+@operation("cancelImport", response=_IMPORT_RESPONSE, audit=_AUDITED.changing("import_job"))
 def cancel_import(call: Call, import_job: ImportJob) -> ImportJob:
     """End the import; the rows that were imported stay."""
     return manage.cancel_import(call, import_job)
 
 
-@operation("getImportErrors", answer=import_errors, representations={"text/csv": import_errors_csv})
+@operation("getImportErrors", response=import_errors, representations={"text/csv": import_errors_csv})
 def get_import_errors(call: Call, import_job: ImportJob, query: Mapping[str, Any]) -> ImportErrors:
     """Rows of the import that failed, those after the line `afterLine`."""
     rows = manage.find_failed_rows(call, import_job, query["afterLine"], query["limit"])

@@ -49,7 +49,7 @@ _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-@operation("listLedgerTransactions", answer=listed_by_cursor(TRANSACTION_ROW))
+@operation("listLedgerTransactions", response=listed_by_cursor(TRANSACTION_ROW))
 def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions."""
     page = ledger_transactions.rows_of_account(
@@ -58,7 +58,7 @@ def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[
     return _page_at_present(call, page, query)
 
 
-@operation("listMemberLedgerTransactions", answer=listed_by_cursor(TRANSACTION_ROW))
+@operation("listMemberLedgerTransactions", response=listed_by_cursor(TRANSACTION_ROW))
 def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of transactions of a member's wallet."""
     page = ledger_transactions.rows_of_wallet(
@@ -80,14 +80,14 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @operation(
-    "createLedgerTransaction", answer=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer)
+    "createLedgerTransaction", response=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer)
 )
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Movement:
     """Mint, burn or transfer between wallets."""
     return movement(body, ledger_account_id=account.ledger_account_id)
 
 
-@operation("createLedgerTransactionSet", body=movements_of_set, answer=transactions, audit="ledger-transaction")
+@operation("createLedgerTransactionSet", body=movements_of_set, response=transactions, audit="ledger-transaction")
 def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> list[TransactionRow]:
     """Post mints, burns and transfers of one ledger, all or none."""
     return _post_all(call, [replace(movement_of_set, ledger_id=ledger.ledger_id) for movement_of_set in body])
@@ -100,7 +100,7 @@ def _post_all(call: Call, movements: Sequence[Movement]) -> list[TransactionRow]
     return [row for rows in outcomes if isinstance(rows, list) for row in rows]
 
 
-@operation("revertLedgerTransaction", answer=transactions, audit="ledger-transaction")
+@operation("revertLedgerTransaction", response=transactions, audit="ledger-transaction")
 def revert_ledger_transaction(
     call: Call, account: LedgerAccount, transaction: StoredTransaction, body: RevertRequest
 ) -> list[TransactionRow]:
@@ -109,13 +109,13 @@ def revert_ledger_transaction(
     return _post_all(call, [movement(body, **target)])
 
 
-@operation("burnWalletPoints", answer=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer))
+@operation("burnWalletPoints", response=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer))
 def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Movement:
     """Burn from a wallet."""
     return movement(body, ledger_account_id=account.ledger_account_id, from_wallet_id=wallet.wallet_id)
 
 
-@operation("mintWalletPoints", answer=transactions, audit="ledger-transaction", batch=BatchHandler(mint_and_answer))
+@operation("mintWalletPoints", response=transactions, audit="ledger-transaction", batch=BatchHandler(mint_and_answer))
 def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
     """Mint into a wallet, on the default account of its ledger."""
     return movement(body, ledger_id=ledger.ledger_id, to_wallet_id=wallet.wallet_id)
@@ -135,7 +135,7 @@ def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releas
     return {"ok": True}
 
 
-@operation("batchLedgerTransactions", body=batched_movements, answer=processed, audit="ledger-transaction")
+@operation("batchLedgerTransactions", body=batched_movements, response=processed, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[Processed]:
     """Post mints, burns, transfers and reverts: each individually, but the items of one `atomicSetId` all or none."""
     movements = [_movement_of(call, batch_item) for batch_item in body]
@@ -160,7 +160,7 @@ def _movement_of(call: Call, item: BatchedMovement) -> Movement:
     return replace(item.movement, refusal=NotFound(detail))
 
 
-@operation("batchRevertLedgerTransactions", answer=processed, audit="ledger-transaction")
+@operation("batchRevertLedgerTransactions", response=processed, audit="ledger-transaction")
 def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Processed]:
     """Post reverts individually."""
     fiat_values = partial_fiat_values(body)

@@ -34,14 +34,14 @@ from persistence.rows import fields_of
 _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 
 
-@operation("listLedgers", answer=listed(LEDGER))
+@operation("listLedgers", response=listed(LEDGER))
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
     page = LEDGERS.find_page(call.db, call.organization.organization_id, query)
     return page.showing([_ledger_values(call, result) for result in page.results])
 
 
-@operation("createLedger", answer=wrapped("ledger", LEDGER), audit=Audited("ledger", "ledger_id", LEDGER))
+@operation("createLedger", response=wrapped("ledger", LEDGER), audit=Audited("ledger", "ledger_id", LEDGER))
 def create_ledger(call: Call, body: LedgerProperties) -> Mapping[str, Any]:
     """Add a ledger, which has no accounts yet."""
     values = {"ledger_key": call.new_key(), **values_of(body)}
@@ -54,14 +54,14 @@ def _ledger_values(call: Call, ledger: Ledger) -> dict[str, Any]:
     return {**record, "is_default": ledger.ledger_id == call.organization.default_ledger_id}
 
 
-@operation("listLedgerAccounts", answer=listed(ACCOUNT))
+@operation("listLedgerAccounts", response=listed(ACCOUNT))
 def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of a ledger's accounts, each with its issued amount."""
     page = ACCOUNTS.find_page(call.db, ledger.organization_id, query, ledger_id=ledger.ledger_id)
     return page.showing(_account_values(call, ledger, page.results))
 
 
-@operation("createLedgerAccount", answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
+@operation("createLedgerAccount", response=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
     return _account_values(call, ledger, [accounts.create_account(call, ledger, asdict(body))])[0]
@@ -69,7 +69,7 @@ def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mappi
 
 @operation(
     "updateLedgerAccount",
-    answer=wrapped("ledgerAccount", ACCOUNT),
+    response=wrapped("ledgerAccount", ACCOUNT),
     audit=_AUDITED_ACCOUNT.changing(is_found_by_handler=True),
 )
 def update_ledger_account(
@@ -97,14 +97,14 @@ def _account_values(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount
     ]
 
 
-@operation("updateMaxSupply", answer=transactions, audit="ledger-account")
+@operation("updateMaxSupply", response=transactions, audit="ledger-account")
 def update_max_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: SupplyChange) -> list[TransactionRow]:
     """Change the maximum supply of an account; the change is recorded as a transaction that moves nothing."""
     transaction_id = change_supply(call, ledger, account, body)
     return ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])[transaction_id]
 
 
-@operation("getWallet", answer=wrapped("wallet", WALLET))
+@operation("getWallet", response=wrapped("wallet", WALLET))
 def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mapping[str, Any]) -> WalletView:
     """The balance of a wallet in one account."""
     view = ledger_wallets.wallet_view(call.db, wallet, account, call.now, call.organization.timezone)
@@ -113,7 +113,7 @@ def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mappin
     return _with_lots(call, [view], {account.ledger_account_id: account})[0]
 
 
-@operation("listWallets", answer=results(WALLET, "wallets"))
+@operation("listWallets", response=results(WALLET, "wallets"))
 def list_wallets(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[WalletView]:
     """The balances of a wallet in all accounts of its ledger."""
     views = ledger_wallets.wallet_views(call.db, wallet, call.now, call.organization.timezone)
@@ -129,7 +129,7 @@ def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
     return {account.ledger_account_id: account for account in accounts}
 
 
-@operation("listDailyBalances", answer=results(DAILY_BALANCE))
+@operation("listDailyBalances", response=results(DAILY_BALANCE))
 def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[DailyBalance]:
     """The balances of a wallet in all accounts of its ledger at the end of each day of a range."""
     organization = call.organization

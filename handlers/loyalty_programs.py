@@ -20,7 +20,7 @@ from persistence.programs import PROGRAMS
 _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
 
 
-@operation("listLoyaltyPrograms", answer=results(PROGRAM, "loyaltyPrograms"))
+@operation("listLoyaltyPrograms", response=results(PROGRAM, "loyaltyPrograms"))
 def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The organization's programs; with `default=false` without the default one."""
     default_id = call.organization.default_loyalty_program_id
@@ -29,7 +29,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
 
 
 @operation(
-    "createLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM), audit=_AUDITED, changes_configuration=True
+    "createLoyaltyProgram", response=wrapped("loyaltyProgram", PROGRAM), audit=_AUDITED, changes_configuration=True
 )
 def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
@@ -44,7 +44,7 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
     return _program_values(program, _settle_default_program(call, program, body.set_as_default))
 
 
-@operation("getLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM))
+@operation("getLoyaltyProgram", response=wrapped("loyaltyProgram", PROGRAM))
 def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
     """One program."""
     return _program_values(program, call.organization.default_loyalty_program_id)
@@ -52,7 +52,7 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
 
 @operation(
     "updateLoyaltyProgram",
-    answer=wrapped("loyaltyProgram", PROGRAM),
+    response=wrapped("loyaltyProgram", PROGRAM),
     audit=_AUDITED.changing("program"),
     changes_configuration=True,
 )

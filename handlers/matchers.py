@@ -16,7 +16,7 @@ _AUDITED = Audited("matcher", "matcher_id", MATCHER)
 declare_list("listMatchers", MATCHERS.find_page, listed(MATCHER))
 
 
-@operation("createMatcher", answer=wrapped("matcher", MATCHER), audit=_AUDITED, changes_configuration=True)
+@operation("createMatcher", response=wrapped("matcher", MATCHER), audit=_AUDITED, changes_configuration=True)
 def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     """Create a matcher; expressions can name it by its key at once."""
     _refuse_unusable(call, body)
@@ -29,7 +29,10 @@ declare_get("getMatcherByKey", "matcher", wrapped("matcher", MATCHER))
 
 
 @operation(
-    "updateMatcher", answer=wrapped("matcher", MATCHER), audit=_AUDITED.changing("matcher"), changes_configuration=True
+    "updateMatcher",
+    response=wrapped("matcher", MATCHER),
+    audit=_AUDITED.changing("matcher"),
+    changes_configuration=True,
 )
 def update_matcher(call: Call, matcher: Matcher, body: Merged[MatcherProperties]) -> Matcher:
     """Change a matcher; all processes use the change from their next event on."""

@@ -21,33 +21,35 @@ from persistence.paging import Paged
 _AUDITED = Audited("badge-tracking", "badge_tracking_id", TRACKING)
 
 
-@operation("listMemberBadges", answer=listed(MEMBER_BADGE))
+@operation("listMemberBadges", response=listed(MEMBER_BADGE))
 def list_member_badges(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
     """A page of the badges that the member holds, or of the badges with the `badgeKeys` of the query, held or not."""
     return badges.find_page_of_member(call.db, member, query)
 
 
-@operation("getMemberBadgeBalance", answer=wrapped("balance", BALANCE))
+@operation("getMemberBadgeBalance", response=wrapped("balance", BALANCE))
 def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeBalance:
     """The member's balance of the badge."""
     return badges.find_balance(call.db, member, badge)
 
 
-@operation("assignBadge", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED, batch=BatchHandler(assign_badges))
+@operation(
+    "assignBadge", response=wrapped("badgeTracking", TRACKING), audit=_AUDITED, batch=BatchHandler(assign_badges)
+)
 def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeGrant:
     """Assign a badge to the member; campaigns evaluate the event."""
     return grant(ASSIGN, member, badge, **values_of(body))
 
 
 @operation(
-    "unassignBadge", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED, batch=BatchHandler(unassign_badges)
+    "unassignBadge", response=wrapped("badgeTracking", TRACKING), audit=_AUDITED, batch=BatchHandler(unassign_badges)
 )
 def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeGrant:
     """Unassign a badge from the member; campaigns evaluate the event."""
     return grant(UNASSIGN, member, badge, **values_of(body))
 
 
-@operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
+@operation("revertBadgeTracking", response=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTracking) -> BadgeTracking:
     """Revert one assignment or unassignment of a badge; campaigns evaluate the event."""
     badge = BADGES.find(call.db, member.organization_id, badge_tracking.badge_id)

@@ -5,7 +5,7 @@ from typing import Any
 
 from domain.content.collections import ContentCollection
 from domain.members import Member
-from handlers.call import Answer, Call
+from handlers.call import Call, Response
 from handlers.operation import operation
 from handlers.services.content.member_documents import member_content
 
@@ -14,6 +14,6 @@ from handlers.services.content.member_documents import member_content
 @operation("listMemberValidDocuments")
 def list_member_content_documents(
     call: Call, member: Member, collection: ContentCollection, query: Mapping[str, Any], headers: Mapping[str, str]
-) -> Answer:
+) -> Response:
     """The documents that the member may see: for the member's own app, and for systems that read content."""
     return member_content(call, member, collection, query, headers)

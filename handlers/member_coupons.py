@@ -17,7 +17,7 @@ from persistence.paging import Paged
 _NO_FILTERS = frozenset({"dryRun", "withStockOnly", "outOfStock", "includeLastUsage"})
 
 
-@operation("listMemberCouponBooks", answer={surface: listed(shape) for surface, shape in MEMBER_BOOK.items()})
+@operation("listMemberCouponBooks", response={surface: listed(shape) for surface, shape in MEMBER_BOOK.items()})
 def list_member_coupon_books(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberBook]:

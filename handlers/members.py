@@ -64,7 +64,7 @@ _AUDITED = Audited("member", "member_id", MEMBER_PROPERTIES)
 _MEMBER_RESPONSE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
 
 
-@operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: listed_by_cursor(MEMBER)})
+@operation("listMembers", response={INTEGRATION: member_page, ADMINISTRATION: listed_by_cursor(MEMBER)})
 def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the members that match all filters."""
     page = members.find_page(call.db, call.organization.organization_id, query)
@@ -73,7 +73,7 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
 
 @operation(
     "createMember",
-    answer={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
+    response={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
     audit=replace(_AUDITED, records=lambda result: [result.record]),
     batch=BatchHandler(enrol_by_calls),
 )
@@ -84,7 +84,7 @@ def create_member(call: Call, body: MemberBody) -> MemberBody:
 
 @operation(
     "createMembers",
-    answer=enrolments,
+    response=enrolments,
     audit=replace(
         _AUDITED, records=lambda result: [enrolment.record for enrolment in result if enrolment.record is not None]
     ),
@@ -94,7 +94,7 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
     return enrol_members(call, body.members)
 
 
-@operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
+@operation("checkMembersExist", response=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
     ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= MAX_ID_LENGTH]
@@ -103,7 +103,7 @@ def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     return [by_id[member_id] for member_id in ids if member_id in by_id]
 
 
-@operation("batchGetMembers", answer=member_batch)
+@operation("batchGetMembers", response=member_batch)
 def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     """The members with these ids, and the unknown ids, both in the order of the request."""
     ids = list(dict.fromkeys(body.member_ids))
@@ -115,15 +115,15 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     }
 
 
-@operation("getMember", answer=_MEMBER_RESPONSE, batch=BatchHandler(view_holders))
-@operation("getMemberByLoyaltyMemberId", answer=_MEMBER_RESPONSE, batch=BatchHandler(view_holders))
+@operation("getMember", response=_MEMBER_RESPONSE, batch=BatchHandler(view_holders))
+@operation("getMemberByLoyaltyMemberId", response=_MEMBER_RESPONSE, batch=BatchHandler(view_holders))
 def get_member(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> MemberRequest:
     """One member, with balances unless `includeBalance` is false."""
     with_balances = query.get("includeBalance", True)
     return MemberRequest(holder, with_balances, with_balances and _EXPIRING in query.get("include", ()))
 
 
-@operation("updateMember", answer=_MEMBER_RESPONSE, audit=_AUDITED.changing(is_found_by_handler=True))
+@operation("updateMember", response=_MEMBER_RESPONSE, audit=_AUDITED.changing(is_found_by_handler=True))
 def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> dict[str, Any]:
     """Change the fields that are sent. Campaigns evaluate the change as an event if `emitEvent` is true.
 
@@ -132,13 +132,13 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
     return change_member(call, member, body)
 
 
-@operation("eraseMember", answer=_MEMBER_RESPONSE, audit="member")
+@operation("eraseMember", response=_MEMBER_RESPONSE, audit="member")
 def erase_member(call: Call, member: Member) -> dict[str, Any]:
     """Replace all personal data of the member by a pseudonym; a repetition gets the same response."""
     return view_member(call, erase(call, member))
 
 
-@operation("searchMembers", answer=listed(search_row))
+@operation("searchMembers", response=listed(search_row))
 def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
     """A page of the members who match all filters, each with the tier in the program of the query.
 
@@ -147,7 +147,7 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
     return find_members_with_tiers(call, query)
 
 
-@operation("listMemberTiers", answer=listed(MEMBER_TIER))
+@operation("listMemberTiers", response=listed(MEMBER_TIER))
 def list_member_tiers(
     call: Call, member: Member, program: LoyaltyProgram, query: Mapping[str, Any]
 ) -> Paged[MemberTier]:
@@ -165,7 +165,7 @@ def list_member_tiers(
 @operation(
     "setMemberTier",
     body={INTEGRATION: TIER_BY_KEY, ADMINISTRATION: TIER_BY_ID},
-    answer={INTEGRATION: tier_key, ADMINISTRATION: tier_id},
+    response={INTEGRATION: tier_key, ADMINISTRATION: tier_id},
     audit="member-tier",
 )
 def set_member_tier(
@@ -175,7 +175,7 @@ def set_member_tier(
     return _set_tier(call, member, program, body)
 
 
-@operation("setMemberTierByLoyaltyMemberId", answer=tier_id, audit="member-tier")
+@operation("setMemberTierByLoyaltyMemberId", response=tier_id, audit="member-tier")
 def set_member_tier_by_loyalty_member_id(
     call: Call, member: Member, body: TierByIdInProgram
 ) -> tuple[TierTracking, LoyaltyTier | None]:
@@ -197,14 +197,14 @@ def _set_tier(
     return tracking, None if tier_id is None else TIERS.find(call.db, member.organization_id, tier_id)
 
 
-@operation("checkMemberAudiences", answer=audience_ids)
+@operation("checkMemberAudiences", response=audience_ids)
 def check_member_audiences(call: Call, member: Member, body: AudienceIds) -> list[CompiledAudience]:
     """The audiences of the request that the member is in, in the order of the request."""
     by_id = {audience.audience_id: audience for audience in _audiences_of(call, member)}
     return [by_id[audience_id] for audience_id in dict.fromkeys(body.audience_ids) if audience_id in by_id]
 
 
-@operation("getMemberAudiences", answer=audience_keys)
+@operation("getMemberAudiences", response=audience_keys)
 def get_member_audiences(call: Call, member: Member) -> list[CompiledAudience]:
     """The audiences that the member is in, the oldest first."""
     return _audiences_of(call, member)
@@ -215,7 +215,7 @@ def _audiences_of(call: Call, member: Member) -> list[CompiledAudience]:
     return match_audiences(call.db, member.organization_id, audiences, [member], call.now)[member.member_id]
 
 
-@operation("listMemberTimeline", answer=timeline_page)
+@operation("listMemberTimeline", response=timeline_page)
 def list_member_timeline(call: Call, member: Member, query: Mapping[str, Any]) -> TimelinePage:
     """A page of what happened to the member, newest first."""
     return timeline_of(call.db, member, timeline_query(query))
@@ -237,13 +237,13 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
 
 
-@operation("mintMemberPoints", answer=MOVED_POINTS, audit="ledger-transaction", batch=BatchHandler(move_points))
+@operation("mintMemberPoints", response=MOVED_POINTS, audit="ledger-transaction", batch=BatchHandler(move_points))
 def mint_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Mint points into the member's wallet."""
     return PointsRequest(member, MINT, body)
 
 
-@operation("burnMemberPoints", answer=MOVED_POINTS, audit="ledger-transaction", batch=BatchHandler(move_points))
+@operation("burnMemberPoints", response=MOVED_POINTS, audit="ledger-transaction", batch=BatchHandler(move_points))
 def burn_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Burn points from the member's wallet."""
     return PointsRequest(member, BURN, body)

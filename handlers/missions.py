@@ -25,7 +25,7 @@ _AUDITED = Audited("mission", "mission_id", MISSION)
 declare_list("listMissions", MISSIONS.find_page, listed(MISSION))
 
 
-@operation("createMission", answer=saved_mission, audit=_AUDITED, changes_configuration=True)
+@operation("createMission", response=saved_mission, audit=_AUDITED, changes_configuration=True)
 def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts events from the next one on."""
     values = {"mission_key": call.new_key(), **values_of(validated_mission(call, body, None))}
@@ -35,7 +35,7 @@ def create_mission(call: Call, body: MissionProperties) -> Mission:
 declare_get("getMission", "mission", wrapped("mission", MISSION))
 
 
-@operation("updateMission", answer=saved_mission, audit=_AUDITED.changing("mission"), changes_configuration=True)
+@operation("updateMission", response=saved_mission, audit=_AUDITED.changing("mission"), changes_configuration=True)
 def update_mission(call: Call, mission: Mission, body: Merged[MissionProperties]) -> Mission:
     """Change a mission.
 
@@ -45,7 +45,7 @@ def update_mission(call: Call, mission: Mission, body: Merged[MissionProperties]
     return MISSIONS.store(call.db, mission, values_of(properties), call.now)
 
 
-@operation("listMemberMissions", answer=listed(member_mission))
+@operation("listMemberMissions", response=listed(member_mission))
 def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberMission]:
     """A page of missions with the member's progress in each."""
     configuration = configuration_of(call.db, call.organization)

@@ -24,25 +24,25 @@ from persistence.paging import Paged
 _ALLOWANCE_RESPONSE = wrapped("offlineAllowance", ALLOWANCE)
 
 
-@operation("createOfflineAllowance", answer=_ALLOWANCE_RESPONSE, audit="offline-allowance")
+@operation("createOfflineAllowance", response=_ALLOWANCE_RESPONSE, audit="offline-allowance")
 def create_offline_allowance(call: Call, member: Member, body: NewAllowance) -> AllowanceView:
     """Reserve points of the member; the response has the token that a shop checks offline."""
     return create_allowance(call, member, body)
 
 
-@operation("listOfflineAllowances", answer=listed(ALLOWANCE))
+@operation("listOfflineAllowances", response=listed(ALLOWANCE))
 def list_offline_allowances(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[AllowanceView]:
     """A page of the member's allowances."""
     return find_allowances(call, member, query)
 
 
-@operation("cancelOfflineAllowance", answer=_ALLOWANCE_RESPONSE, audit="offline-allowance")
+@operation("cancelOfflineAllowance", response=_ALLOWANCE_RESPONSE, audit="offline-allowance")
 def cancel_offline_allowance(call: Call, offline_allowance: OfflineAllowance) -> AllowanceView:
     """Release the points that an allowance reserves."""
     return cancel_allowance(call, offline_allowance)
 
 
-@operation("redeemOfflineAllowance", answer=redeemed, audit="offline-allowance")
+@operation("redeemOfflineAllowance", response=redeemed, audit="offline-allowance")
 def redeem_offline_allowance(call: Call, body: AllowanceRedemption) -> Redeemed:
     """Burn an amount of the points that an allowance reserves."""
     return redeem_allowance(call, body)

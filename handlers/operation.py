@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, get_args, get_origin
 from sqlalchemy import Engine
 
 from handlers.audit_trail import Audited
-from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Call, Request, RequestContext
+from handlers.call import ADMINISTRATION, INTEGRATION, Call, Request, RequestContext, Response
 from handlers.messages.base import MERGED, Body, Changes, Update
 from handlers.settings import Settings
 from persistence.paging import Paged
@@ -26,13 +26,13 @@ class BodyShape(Protocol):
 
 
 # Renders the result of a handler as the body of a response, in JSON or as the text of another media type.
-Answering = Callable[[Any], Any]
+RenderResponse = Callable[[Any], Any]
 Representation = Callable[[Any], str]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 BeforeTransaction = Callable[[RequestContext], Any]
-AfterTransaction = Callable[[Engine, Settings, Request], Answer]
+AfterTransaction = Callable[[Engine, Settings, Request], Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BatchHandler:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operationId with its handler and the arguments of `operation`; `bodies` and `answers` are by surface.
+    """An operationId with its handler and the arguments of `operation`; `bodies` and `responses` are by surface.
 
     `arguments` are the names of the handler's arguments that are records of the path; `optional` the names of all
     arguments with a default. `merge_into` is the argument whose stored values complete the body of an update; None if
@@ -61,7 +61,7 @@ class Operation:
     operation_id: str
     function: Callable[..., Any]
     bodies: Mapping[str, BodyShape]
-    answers: Mapping[str, Answering]
+    responses: Mapping[str, RenderResponse]
     arguments: tuple[str, ...]
     optional: frozenset[str]
     takes_query: bool
@@ -119,7 +119,7 @@ def operation(
     operation_id: str,
     *,
     body: Any = None,
-    answer: Any = None,
+    response: Any = None,
     audit: Audited | str | None = None,
     representations: Mapping[str, Representation] | None = None,
     before_transaction: BeforeTransaction | None = None,
@@ -136,7 +136,7 @@ def operation(
     `headers`, `body` (loaded) and `hook_result`. A record whose argument has a default need not be in the path of every
     surface.
 
-    - `answer` renders the result: one shape or function, or one for each surface. `body` loads the body: one shape or
+    - `response` renders the result: one shape or function, or one for each surface. `body` loads the body: one shape or
       function, or a shape for each surface. By default, the type of the argument `body` defines how it is loaded: a
       command from a whole body; `Changes` of a command from the fields that were sent; `Merged` from the fields that
       were sent and, for the other fields, the stored values of the record that the operation changes
@@ -178,7 +178,7 @@ def operation(
             operation_id=operation_id,
             function=function,
             bodies=_per_surface(shape),
-            answers=_per_surface(answer),
+            responses=_per_surface(response),
             arguments=tuple(n for n in names if n not in ("query", "body", "headers", "hook_result")),
             optional=frozenset(n for n in names if parameters[n].default is not inspect.Parameter.empty),
             takes_query="query" in names,
@@ -199,16 +199,16 @@ def operation(
     return declare
 
 
-def declare_list(operation_id: str, find_page: Callable[..., Paged[Any]], answer: Any) -> None:
+def declare_list(operation_id: str, find_page: Callable[..., Paged[Any]], response: Any) -> None:
     """Declare an operation that returns a page of the organization's records that match all filters of the query."""
 
-    @operation(operation_id, answer=answer)
+    @operation(operation_id, response=response)
     def list_records(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
         """A page of the records that match all filters."""
         return find_page(call.db, call.organization.organization_id, query)
 
 
-def declare_get(operation_id: str, argument: str, answer: Any) -> None:
+def declare_get(operation_id: str, argument: str, response: Any) -> None:
     """Declare an operation that returns the record that its path addresses under the name `argument`."""
 
     def get_record(call: Call, **records: Any) -> Any:
@@ -218,7 +218,7 @@ def declare_get(operation_id: str, argument: str, answer: Any) -> None:
     # `operation` reads from the signature which records the handler gets.
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("call", argument)]
     get_record.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    operation(operation_id, answer=answer)(get_record)
+    operation(operation_id, response=response)(get_record)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from handlers.services import references
 from persistence import organizations
 
 
-@operation("getOrganization", answer=wrapped("organization", ORGANIZATION))
+@operation("getOrganization", response=wrapped("organization", ORGANIZATION))
 def get_organization(call: Call) -> OrganizationDetails:
     """The organization of the call, with all of its settings."""
     return organizations.find_details(call.db, call.organization.organization_id)
@@ -24,7 +24,7 @@ def get_organization(call: Call) -> OrganizationDetails:
 
 @operation(
     "updateOrganization",
-    answer=wrapped("organization", ORGANIZATION),
+    response=wrapped("organization", ORGANIZATION),
     audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
     changes_configuration=True,
 )

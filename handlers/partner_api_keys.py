@@ -21,7 +21,7 @@ _AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda results: r
 declare_list("listPartnerApiKeys", PARTNER_API_KEYS.find_page, listed(KEY))
 
 
-@operation("createPartnerApiKey", answer=new_key_response, audit=_AUDITED)
+@operation("createPartnerApiKey", response=new_key_response, audit=_AUDITED)
 def create_partner_api_key(call: Call, body: KeyProperties) -> tuple[PartnerApiKey, str]:
     """Create a key; return its record and its text, which is not stored and never returned again."""
     organization_id = call.organization.organization_id

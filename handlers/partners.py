@@ -9,7 +9,7 @@ from handlers.schemas.partners import payment_intent, payment_outcome
 from handlers.services.partners.payments import create_payment_intents
 
 _payment_intent = partial(
-    operation, body=payment_intent, answer=payment_outcome, audit="member", batch=BatchHandler(create_payment_intents)
+    operation, body=payment_intent, response=payment_outcome, audit="member", batch=BatchHandler(create_payment_intents)
 )
 
 

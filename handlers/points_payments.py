@@ -23,37 +23,37 @@ from handlers.services.ledger.points_payments import (
 _PAYMENT_RESPONSE = wrapped("pointsPayment", PAYMENT)
 
 
-@operation("quotePointsPayment", answer=QUOTE.dump)
+@operation("quotePointsPayment", response=QUOTE.dump)
 def quote_points_payment(call: Call, member: Member, body: QuoteRequest) -> Quote:
     """Quote the part of an order that the member may pay with points now."""
     return quote_payment(call, member, body)
 
 
-@operation("createPointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
+@operation("createPointsPayment", response=_PAYMENT_RESPONSE, audit="points-payment")
 def create_points_payment(call: Call, member: Member, body: NewPayment) -> PointsPaymentView:
     """Reserve points of the member for an order."""
     return create_payment(call, member, body)
 
 
-@operation("getPointsPayment", answer=_PAYMENT_RESPONSE)
+@operation("getPointsPayment", response=_PAYMENT_RESPONSE)
 def get_points_payment(call: Call, points_payment: PointsPayment) -> PointsPaymentView:
     """The payment with its status and refunds."""
     return view_payment(call, points_payment)
 
 
-@operation("capturePointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
+@operation("capturePointsPayment", response=_PAYMENT_RESPONSE, audit="points-payment")
 def capture_points_payment(call: Call, points_payment: PointsPayment, body: PaymentCapture) -> PointsPaymentView:
     """Burn points that the payment reserves, and release the rest."""
     return capture_payment(call, points_payment, body)
 
 
-@operation("releasePointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
+@operation("releasePointsPayment", response=_PAYMENT_RESPONSE, audit="points-payment")
 def release_points_payment(call: Call, points_payment: PointsPayment) -> PointsPaymentView:
     """Release the points that the payment reserves."""
     return release_payment(call, points_payment)
 
 
-@operation("refundPointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
+@operation("refundPointsPayment", response=_PAYMENT_RESPONSE, audit="points-payment")
 def refund_points_payment(call: Call, points_payment: PointsPayment, body: PaymentRefund) -> PointsPaymentView:
     """Refund points of the captured payment to the member."""
     return refund_payment(call, points_payment, body)

@@ -17,7 +17,7 @@ _AUDITED = Audited("portal", "portal_id", PORTAL)
 declare_list("listPortals", PORTALS.find_page, listed(PORTAL))
 
 
-@operation("createPortal", answer=wrapped("portal", PORTAL), audit=_AUDITED)
+@operation("createPortal", response=wrapped("portal", PORTAL), audit=_AUDITED)
 def create_portal(call: Call, body: PortalProperties) -> Portal:
     """Create a portal with a new public id."""
     _refuse_unusable(call, body)
@@ -28,7 +28,7 @@ def create_portal(call: Call, body: PortalProperties) -> Portal:
 declare_get("getPortal", "portal", wrapped("portal", PORTAL))
 
 
-@operation("updatePortal", answer=wrapped("portal", PORTAL), audit=_AUDITED.changing("portal"))
+@operation("updatePortal", response=wrapped("portal", PORTAL), audit=_AUDITED.changing("portal"))
 def update_portal(call: Call, portal: Portal, body: Merged[PortalProperties]) -> Portal:
     """Change a portal, or switch it on or off; its public id stays."""
     _refuse_unusable(call, body)

@@ -18,19 +18,19 @@ from persistence.orders import ORDERS
 from persistence.paging import Paged
 
 
-@operation("batchCreatePurchaseOrders", answer=results(batch_result))
+@operation("batchCreatePurchaseOrders", response=results(batch_result))
 def batch_create_purchase_orders(call: Call, body: OrderBatch) -> list[CreatedOrder]:
     """Create orders individually; return their outcomes in the order of the request."""
     return create_orders(call, body.orders)
 
 
-@operation("createPurchaseOrder", body=new_order, answer=created_order)
+@operation("createPurchaseOrder", body=new_order, response=created_order)
 def create_purchase_order(call: Call, member: Member, body: NewOrder) -> CreatedOrder:
     """Create an order of the member."""
     return create_order(call, replace(body, member_id=member.member_id))
 
 
-@operation("listPurchaseOrders", answer=listed_by_cursor(order_record))
+@operation("listPurchaseOrders", response=listed_by_cursor(order_record))
 def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[OrderWithItems]:
     """A page of the member's orders with their items."""
     page = ORDERS.find_page(call.db, member.organization_id, query, member_id=member.member_id)
@@ -38,7 +38,7 @@ def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -
     return page.showing([(order, items[order.order_id]) for order in page.results])
 
 
-@operation("getPurchaseOrder", answer=wrapped("order", order_record))
+@operation("getPurchaseOrder", response=wrapped("order", order_record))
 def get_purchase_order(call: Call, member: Member, order: Order) -> OrderWithItems:
     """One order of the member with its items."""
     return order, orders.find_items(call.db, member.organization_id, [order.order_id])[order.order_id]

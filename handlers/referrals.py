@@ -28,7 +28,7 @@ _AUDITED = Audited(
 )
 
 
-@operation("listReferralPrograms", answer=listed(program_record))
+@operation("listReferralPrograms", response=listed(program_record))
 def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[ProgramWithTotals]:
     """A page of programs, each with its totals."""
     organization_id = call.organization.organization_id
@@ -40,7 +40,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
 
 @operation(
     "createReferralProgram",
-    answer=wrapped("referralProgram", program_record),
+    response=wrapped("referralProgram", program_record),
     audit=_AUDITED,
     changes_configuration=True,
 )
@@ -51,7 +51,7 @@ def create_referral_program(call: Call, body: ReferralProgramProperties) -> Prog
     return program, ProgramTotals()
 
 
-@operation("getReferralProgram", answer=wrapped("referralProgram", program_record))
+@operation("getReferralProgram", response=wrapped("referralProgram", program_record))
 def get_referral_program(call: Call, referral_program: ReferralProgram) -> ProgramWithTotals:
     """One program with its totals."""
     return _with_totals(call, referral_program)
@@ -59,7 +59,7 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Progr
 
 @operation(
     "updateReferralProgram",
-    answer=wrapped("referralProgram", program_record),
+    response=wrapped("referralProgram", program_record),
     audit=_AUDITED.changing("referral_program"),
     changes_configuration=True,
 )
@@ -74,7 +74,7 @@ def update_referral_program(
 
 @operation(
     "createReferralCodes",
-    answer=results(CODE, "referrals"),
+    response=results(CODE, "referrals"),
     audit=Audited("referral-code", "referral_code_id", CODE, records=iter),
 )
 def create_referral_codes(call: Call, referral_program: ReferralProgram, body: NewReferralCodes) -> list[ReferralCode]:
@@ -86,14 +86,14 @@ def create_referral_codes(call: Call, referral_program: ReferralProgram, body: N
     return referrals.add_codes(call.db, referral_program, member.member_id, body.codes, call.now)
 
 
-@operation("listReferralCodes", answer=listed(CODE))
+@operation("listReferralCodes", response=listed(CODE))
 def list_referral_codes(call: Call, referral_program: ReferralProgram, query: Mapping[str, Any]) -> Paged[ReferralCode]:
     """A page of the program's codes."""
     program_id = referral_program.referral_program_id
     return REFERRAL_CODES.find_page(call.db, referral_program.organization_id, query, referral_program_id=program_id)
 
 
-@operation("listReferralCodeLogs", answer=listed(LOG))
+@operation("listReferralCodeLogs", response=listed(LOG))
 def list_referral_code_logs(
     call: Call, referral_program: ReferralProgram, referral_code: ReferralCode, query: Mapping[str, Any]
 ) -> Paged[ReferralLog]:
@@ -101,7 +101,7 @@ def list_referral_code_logs(
     return referrals.find_log_page(call.db, referral_code, query)
 
 
-@operation("getReferralLeaderboard", answer=listed(LEADERBOARD_ROW))
+@operation("getReferralLeaderboard", response=listed(LEADERBOARD_ROW))
 def get_referral_leaderboard(
     call: Call, referral_program: ReferralProgram, query: Mapping[str, Any]
 ) -> Paged[LeaderboardRow]:

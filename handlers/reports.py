@@ -37,19 +37,19 @@ from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
 _SERIES: Mapping[str, Any] = {"text/csv": series_as_csv, "image/svg+xml": chart}
 
 
-@operation("reportMembersOverTime", answer=series, representations=_SERIES)
+@operation("reportMembersOverTime", response=series, representations=_SERIES)
 def report_members_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
     """The number of members created on each day."""
     return _series(call, query, "Members created", {"amount": "a"}, MEMBERS)
 
 
-@operation("reportCouponsOverTime", answer=series, representations=_SERIES)
+@operation("reportCouponsOverTime", response=series, representations=_SERIES)
 def report_coupons_over_time(call: Call, query: Mapping[str, Any]) -> DailySeries:
     """The numbers of coupons assigned and used on each day."""
     return _series(call, query, "Coupons assigned and used", {"assigned": "a", "usages": "b"}, COUPONS)
 
 
-@operation("reportTopCouponBooks", answer=results(TOP_BOOK))
+@operation("reportTopCouponBooks", response=results(TOP_BOOK))
 def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
     """The coupon books with the largest assigned amounts, or with `orderByUsage` the largest used amounts."""
     date_range = _range(call, query)
@@ -63,14 +63,14 @@ def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.
     )
 
 
-@operation("reportCouponBooksByTag", answer=results(BOOK_BY_TAG))
+@operation("reportCouponBooksByTag", response=results(BOOK_BY_TAG))
 def report_coupon_books_by_tag(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
     """The coupon books that carry a tag, each with its amounts assigned, used and discounted."""
     date_range = _range(call, query)
     return books.find_by_tag(call.db, _organization_id(call), date_range.begin, date_range.end, query.get("tag"))
 
 
-@operation("reportTopMembers", answer=results(TOP_MEMBER))
+@operation("reportTopMembers", response=results(TOP_MEMBER))
 def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.TopMember]:
     """The members with the largest minted amounts."""
     date_range = _range(call, query)
@@ -85,13 +85,13 @@ def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.Top
     )
 
 
-@operation("reportTagSeries", answer=series, representations=_SERIES)
+@operation("reportTagSeries", response=series, representations=_SERIES)
 def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
     """The amounts minted on each day by transactions that carry a tag."""
     return _series(call, query, "Minted", {"amount": "a"}, MINTS, query.get("tag", ""), _account_id(call, query))
 
 
-@operation("reportTagTotal", answer=total("amount"))
+@operation("reportTagTotal", response=total("amount"))
 def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The amount minted by transactions that carry a tag."""
     date_range = _range(call, query)
@@ -106,7 +106,7 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     ).a
 
 
-@operation("reportLedgerAccountTotals", answer=received)
+@operation("reportLedgerAccountTotals", response=received)
 def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.Received:
     """The amount minted in an account, and the number of members who received it."""
     date_range = _range(call, query)
@@ -115,7 +115,7 @@ def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapp
     )
 
 
-@operation("reportEventCount", answer=total("totalCount"))
+@operation("reportEventCount", response=total("totalCount"))
 def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The number of events of a type."""
     event_type = query["eventType"]
@@ -128,7 +128,7 @@ def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     ).a
 
 
-@operation("reportDiscounts", answer=wrapped("result", DISCOUNTS))
+@operation("reportDiscounts", response=wrapped("result", DISCOUNTS))
 def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
     """The discounts that the assigned and the used coupons were worth."""
     date_range = _range(call, query)
@@ -137,7 +137,7 @@ def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
     )
 
 
-@operation("reportMissionsSummary", answer=results(MISSION))
+@operation("reportMissionsSummary", response=results(MISSION))
 def report_missions_summary(call: Call, query: Mapping[str, Any]) -> list[figures.MissionFigures]:
     """The missions, ordered by the number of members who achieved them, largest first."""
     return figures.find_summary(call.db, _organization_id(call), query["limit"])

@@ -12,7 +12,7 @@ from handlers.services.simulations.simulate import simulate as run
 
 
 # Every body contains the empty mark, so that all simulations run in the threads of dry runs.
-@operation("simulate", body=simulation_request, answer=wrapped("simulation", SIMULATION), dry_run_mark=b"")
+@operation("simulate", body=simulation_request, response=wrapped("simulation", SIMULATION), dry_run_mark=b"")
 def simulate(call: Call, body: SimulationRequest) -> Simulation:
     """Simulate an order, a payment or another event."""
     # Set only if the caller is a member, who may not see the rules of campaigns.

@@ -17,7 +17,7 @@ _GROUP_RESPONSE = wrapped("stackingGroup", STACKING_GROUP)
 declare_list("listStackingGroups", STACKING_GROUPS.find_page, listed(STACKING_GROUP))
 
 
-@operation("createStackingGroup", answer=_GROUP_RESPONSE, audit=_AUDITED, changes_configuration=True)
+@operation("createStackingGroup", response=_GROUP_RESPONSE, audit=_AUDITED, changes_configuration=True)
 def create_stacking_group(call: Call, body: StackingGroupProperties) -> StackingGroup:
     """Create a stacking group; actions can name it by its key at once."""
     values = {"stacking_group_key": call.new_key(), **values_of(body)}
@@ -28,7 +28,10 @@ declare_get("getStackingGroup", "stacking_group", _GROUP_RESPONSE)
 
 
 @operation(
-    "updateStackingGroup", answer=_GROUP_RESPONSE, audit=_AUDITED.changing("stacking_group"), changes_configuration=True
+    "updateStackingGroup",
+    response=_GROUP_RESPONSE,
+    audit=_AUDITED.changing("stacking_group"),
+    changes_configuration=True,
 )
 def update_stacking_group(
     call: Call, stacking_group: StackingGroup, body: Merged[StackingGroupProperties]

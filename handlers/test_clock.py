@@ -3,9 +3,9 @@
 from sqlalchemy import Engine
 
 from domain.organizations import OrganizationDetails
-from handlers.call import Answer, Call, Request
+from handlers.call import Call, Request, Response
 from handlers.operation import operation
-from handlers.schemas.test_clock import ClockAdvance, NewClock, audited_clock, clock_answer
+from handlers.schemas.test_clock import ClockAdvance, NewClock, audited_clock, clock_response
 from handlers.services.organizations.test_clock import (
     ClockChange,
     advance_for_a_call,
@@ -19,26 +19,26 @@ from persistence import organizations
 
 
 @operation("getTestClock")
-def get_test_clock(call: Call) -> Answer:
+def get_test_clock(call: Call) -> Response:
     """The clock, with the progress of its advance, if one is running."""
-    return clock_answer(200, clock_of(organizations.find_details(call.db, call.organization.organization_id)))
+    return clock_response(200, clock_of(organizations.find_details(call.db, call.organization.organization_id)))
 
 
 @operation("createTestClock", audit="organization")
-def create_test_clock(call: Call, body: NewClock) -> Answer:
+def create_test_clock(call: Call, body: NewClock) -> Response:
     """Stop the time of the organization, at the moment in the body or else now."""
-    return clock_answer(201, clock_of(_audit_change(call, start_clock(call, body.starts_at))))
+    return clock_response(201, clock_of(_audit_change(call, start_clock(call, body.starts_at))))
 
 
-def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
+def _advance(engine: Engine, settings: Settings, request: Request) -> Response:
     """Advance the clock to its target, or as far as the time of a call allows; return the response."""
-    return clock_answer(200, clock_of(advance_for_a_call(engine, settings, request.path["organizationId"])))
+    return clock_response(200, clock_of(advance_for_a_call(engine, settings, request.path["organizationId"])))
 
 
 @operation("advanceTestClock", audit="organization", after_transaction=_advance)
-def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
+def advance_test_clock(call: Call, body: ClockAdvance) -> Response:
     """Set the target of the clock; after the transaction, `_advance` does the work that is due until then."""
-    return clock_answer(200, clock_of(_audit_change(call, aim_clock(call, body.to))))
+    return clock_response(200, clock_of(_audit_change(call, aim_clock(call, body.to))))
 
 
 @operation("removeTestClock", audit="organization")

@@ -18,14 +18,14 @@ from persistence.programs import TIERS
 _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 
 
-@operation("listTiers", answer=listed(TIER))
+@operation("listTiers", response=listed(TIER))
 def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the program's tiers."""
     page = TIERS.find_page(call.db, program.organization_id, query, loyalty_program_id=program.loyalty_program_id)
     return page.showing([_tier_values(program, tier) for tier in page.results])
 
 
-@operation("createTier", answer=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
+@operation("createTier", response=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
 def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> dict[str, Any]:
     """Add a tier to the program, as its default tier if `isDefault` is true."""
     if body.is_default:
@@ -36,13 +36,13 @@ def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> di
     return _tier_values(program, _make_default(call, tier) if body.is_default else tier)
 
 
-@operation("getTier", answer=wrapped("tier", TIER))
+@operation("getTier", response=wrapped("tier", TIER))
 def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str, Any]:
     """One tier of the program."""
     return _tier_values(program, tier)
 
 
-@operation("updateTier", answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier"), changes_configuration=True)
+@operation("updateTier", response=wrapped("tier", TIER), audit=_AUDITED.changing("tier"), changes_configuration=True)
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Merged[TierProperties]) -> dict[str, Any]:
     """Change a tier.
 

@@ -38,14 +38,14 @@ def _audit_values(trigger: Trigger | ShownTrigger) -> dict[str, Any]:
 _AUDITED = Audited("trigger", "trigger_id", _audit_values)
 
 
-@operation("listTriggers", answer=listed(trigger_record))
+@operation("listTriggers", response=listed(trigger_record))
 def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
     """A page of the triggers that match all filters."""
     page = TRIGGERS.find_page(call.db, call.organization.organization_id, query)
     return page.showing([ShownTrigger(result) for result in page.results])
 
 
-@operation("createTrigger", answer=wrapped("trigger", trigger_record), audit=_AUDITED, changes_configuration=True)
+@operation("createTrigger", response=wrapped("trigger", trigger_record), audit=_AUDITED, changes_configuration=True)
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; only this response and that of a replaced secret show the secret."""
     refuse_invitation_trigger(call, body.settings)
@@ -58,7 +58,7 @@ def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     return ShownTrigger(trigger, secret)
 
 
-@operation("getTrigger", answer=wrapped("trigger", trigger_record))
+@operation("getTrigger", response=wrapped("trigger", trigger_record))
 def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
     """One trigger, without its secret."""
     return ShownTrigger(trigger)
@@ -66,7 +66,7 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
 
 @operation(
     "updateTrigger",
-    answer=wrapped("trigger", trigger_record),
+    response=wrapped("trigger", trigger_record),
     audit=_AUDITED.changing(is_found_by_handler=True),
     changes_configuration=True,
 )
@@ -83,7 +83,7 @@ def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties
     return ShownTrigger(TRIGGERS.store(call.db, before, values, call.now), replacement)
 
 
-@operation("listTriggerDeliveries", answer=listed_by_cursor(delivery_record))
+@operation("listTriggerDeliveries", response=listed_by_cursor(delivery_record))
 def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, Any]) -> Paged[TriggerDelivery]:
     """A page of the sent and waiting deliveries of the trigger."""
     return DELIVERIES.find_page(call.db, trigger.organization_id, query, trigger_id=trigger.trigger_id)
@@ -91,7 +91,7 @@ def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, An
 
 @operation(
     "redeliverTriggerDelivery",
-    answer=wrapped("triggerDelivery", delivery_record),
+    response=wrapped("triggerDelivery", delivery_record),
     audit=_AUDITED_DELIVERY.changing("delivery"),
 )
 def redeliver_trigger_delivery(call: Call, trigger: Trigger, delivery: TriggerDelivery) -> TriggerDelivery:

@@ -33,7 +33,7 @@ from persistence.permission_groups import PERMISSION_GROUPS, count_users, delete
 _AUDITED_GROUP = Audited("permission-group", "permission_group_id", GROUP)
 
 
-@operation("listUsers", answer=listed(user_record))
+@operation("listUsers", response=listed(user_record))
 def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
     """A page of the users who match all filters."""
     # The filter selects those users of this organization who also belong to that one.
@@ -60,20 +60,20 @@ def _refuse_weak_password(password: str, user: passwords.HasKnownTexts) -> None:
         raise InvalidRequest([FieldFault(f"password {fault}", pointer="/password")])
 
 
-@operation("createUser", answer=created_user, before_transaction=_hash_password, audit="user")
+@operation("createUser", response=created_user, before_transaction=_hash_password, audit="user")
 def create_user(call: Call, body: NewUser, hook_result: str | None) -> tuple[ShownUser, str | None]:
     """Create a user; only this response shows the password."""
     user, password = change_users.create_user(call, body, hook_result)
     return _with_memberships(call, user)[0], password
 
 
-@operation("getUser", answer=wrapped("user", user_record))
+@operation("getUser", response=wrapped("user", user_record))
 def get_user(call: Call, user: User) -> ShownUser:
     """One user, active or not."""
     return _with_memberships(call, user)[0]
 
 
-@operation("updateUser", answer=wrapped("user", user_record), audit="user")
+@operation("updateUser", response=wrapped("user", user_record), audit="user")
 def update_user(call: Call, user: User, body: Changes[UserUpdate]) -> ShownUser:
     """Change a user. The address and the ids cannot be changed, and no membership is removed."""
     return _with_memberships(call, change_users.update_user(call, user, body))[0]
@@ -85,25 +85,25 @@ def remove_user(call: Call, user: User) -> None:
     change_users.remove_user(call, user)
 
 
-@operation("bulkAddUsers", answer=bulk_results, audit="user")
+@operation("bulkAddUsers", response=bulk_results, audit="user")
 def bulk_add_users(call: Call, body: UsersToAdd) -> list[UserOutcome]:
     """Create users for many addresses."""
     return change_many_users.add_many(call, body, body.send_invite)
 
 
-@operation("bulkReassignUsers", answer=bulk_results, audit="user")
+@operation("bulkReassignUsers", response=bulk_results, audit="user")
 def bulk_reassign_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
     """Change the permissions of the users with these addresses."""
     return change_many_users.reassign_many(call, body)
 
 
-@operation("bulkRemoveUsers", answer=bulk_results, audit="user")
+@operation("bulkRemoveUsers", response=bulk_results, audit="user")
 def bulk_remove_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
     """End the memberships of the users with these addresses."""
     return change_many_users.remove_many(call, body)
 
 
-@operation("setUserPermissions", answer=wrapped("user", user_record), audit="user")
+@operation("setUserPermissions", response=wrapped("user", user_record), audit="user")
 def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> ShownUser:
     """Change the permissions of a user, inline and by groups."""
     return _with_memberships(call, change_users.set_permissions(call, user, body))[0]
@@ -119,7 +119,7 @@ def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result
 declare_list("listPermissionGroups", PERMISSION_GROUPS.find_page, listed(GROUP))
 
 
-@operation("createPermissionGroup", answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
+@operation("createPermissionGroup", response=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
 def create_permission_group(call: Call, body: GroupProperties) -> PermissionGroup:
     """Create a group; it can only give permissions that the caller has."""
     values = values_of(body) | {"roles": sorted(without_implied_roles(body.roles))}
@@ -130,7 +130,7 @@ def create_permission_group(call: Call, body: GroupProperties) -> PermissionGrou
 
 @operation(
     "updatePermissionGroup",
-    answer=wrapped("permissionGroup", GROUP),
+    response=wrapped("permissionGroup", GROUP),
     audit=_AUDITED_GROUP.changing(is_found_by_handler=True),
 )
 def update_permission_group(

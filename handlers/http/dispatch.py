@@ -22,13 +22,13 @@ from handlers import metrics
 from handlers.audit_trail import Audited, lock_of, write_entries
 from handlers.call import (
     TEST_CLOCK_HEADER,
-    Answer,
     BatchedCall,
     Call,
     Caller,
     NotBatchable,
     Request,
     RequestContext,
+    Response,
 )
 from handlers.http.addresses import PathAddress
 from handlers.http.routes import Route, documented_routes
@@ -79,7 +79,7 @@ class Dispatcher:
         self._replica_behind_until = 0.0
         self._routes = documented_routes()
 
-    def __call__(self, requests: Sequence[Request]) -> Sequence[Answer | Exception]:
+    def __call__(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
         """Run requests of one operation and organization, in most cases one request, in one database transaction.
 
         Returns the outcome of each request: a response, a refusal, or NotBatchable if it has to be run individually.
@@ -103,10 +103,10 @@ class Dispatcher:
             return [route.operation.after_transaction(self._engine, self._settings, requests[0])]
         return outcomes
 
-    def within(self, db: Connection, request: Request) -> Answer:
+    def within(self, db: Connection, request: Request) -> Response:
         """Run a request in the open database transaction of the caller, who commits it; raises its refusal."""
         [answer] = self._run_batch(db, self._routes[request.surface, request.operation_id], [request])
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Response)
         return answer
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
@@ -131,7 +131,7 @@ class Dispatcher:
         requests: Sequence[Request],
         hook_result: Any = None,
         admission: _Admission | None = None,
-    ) -> Sequence[Answer | Exception]:
+    ) -> Sequence[Response | Exception]:
         """Run requests in an open transaction.
 
         If there is only one request, its refusal is raised, so that nothing is committed.
@@ -201,7 +201,7 @@ class Dispatcher:
 
     def _read_replica(
         self, replica: Engine, route: Route, requests: Sequence[Request]
-    ) -> Sequence[Answer | Exception] | None:
+    ) -> Sequence[Response | Exception] | None:
         """The outcomes by the read replica; None if it is unavailable or behind, so that the primary is queried."""
         waits = not route.operation.may_be_outdated
         if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if waits else 0.0):
@@ -214,7 +214,7 @@ class Dispatcher:
 
         admission, position = transactions.read(self._reading, ask_primary)
 
-        def ask_replica(db: Connection) -> Sequence[Answer | Exception] | None:
+        def ask_replica(db: Connection) -> Sequence[Response | Exception] | None:
             if waits:
                 with transactions.time_limit(REPLICA_SECONDS), transactions.within_deadline(db):
                     has_reached_position = replication.has_reached(db, position, REPLICA_WAIT_SECONDS)
@@ -267,9 +267,9 @@ def _hold_clock(db: Connection, organization: Organization) -> Organization:
     return organization_now
 
 
-def _with_clock(outcome: Answer | Exception, now: datetime) -> Answer | Exception:
+def _with_clock(outcome: Response | Exception, now: datetime) -> Response | Exception:
     """The outcome of a call, with what the test clock of the organization shows."""
-    if isinstance(outcome, Answer) and all(name != TEST_CLOCK_HEADER for name, _ in outcome.headers):
+    if isinstance(outcome, Response) and all(name != TEST_CLOCK_HEADER for name, _ in outcome.headers):
         return replace(outcome, headers=(*outcome.headers, (TEST_CLOCK_HEADER, instant_text(now))))
     if isinstance(outcome, Refusal):
         outcome.test_clock = now
@@ -383,13 +383,13 @@ def _respond(route: Route, batch: Sequence[BatchedCall]) -> None:
         write_entries(audited_calls, route.operation.operation_id)
 
 
-def _rendered(route: Route, request: Request, result: Any) -> Answer:
+def _rendered(route: Route, request: Request, result: Any) -> Response:
     """The response to a request, from its result."""
-    if isinstance(result, Answer):
+    if isinstance(result, Response):
         return result
     operation = route.operation
     represent = operation.representations.get(request.media_type)
     if represent is not None:
-        return Answer(route.status, represent(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
-    render = operation.answers.get(request.surface)
-    return Answer(route.status, result if render is None else render(result))
+        return Response(route.status, represent(result), (("Content-Type", f"{request.media_type}; charset=utf-8"),))
+    render = operation.responses.get(request.surface)
+    return Response(route.status, result if render is None else render(result))

@@ -7,7 +7,7 @@ from handlers.call import JSON
 from handlers.http.problems import HttpProblem
 
 
-class AnswerTypes:
+class ResponseTypes:
     """The media types of an operation's successful response, in the order of the document.
 
     An operation with one media type sends it even if the client does not accept it, as most servers do.

@@ -23,11 +23,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import openapi
 from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, Refusal, TooBusy
 from handlers import tracing
-from handlers.call import Answer, Caller, NotBatchable, Request
+from handlers.call import Caller, NotBatchable, Request, Response
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
 from handlers.http.intake import ClientGone, KeptBody, read_body, read_upload
-from handlers.http.negotiation import AnswerTypes
+from handlers.http.negotiation import ResponseTypes
 from handlers.http.problems import TOKEN_OPERATION, HttpProblem
 from handlers.http.request_plans import BodyPlan, ParameterPlan
 from handlers.http.routing import variables_of
@@ -66,7 +66,7 @@ _MAX_BATCHED_BYTES = 16_384
 class Dispatch(Protocol):
     """Runs requests of one operation and organization, mostly one, in one transaction."""
 
-    def __call__(self, requests: Sequence[Request], /) -> Sequence[Answer | Exception]:
+    def __call__(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
         """The outcome of each request: a response, a refusal, or NotBatchable. Raises what concerns all of them."""
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
@@ -96,7 +96,7 @@ class OperationPlan:
         bodies = [content["schema"] for content in request_body["content"].values()] if request_body else []
         self._deprecation = DeprecationPlan(operation, parameters, bodies, schemas, operation_name)
         success = next(status for status in operation["responses"] if status.startswith("2"))
-        self.answers = AnswerTypes(schemas.resolved(operation["responses"][success]))
+        self.response_types = ResponseTypes(schemas.resolved(operation["responses"][success]))
         self._documented_headers = [
             parameter["name"].lower() for parameter in parameters if parameter["in"] == "header"
         ]
@@ -132,9 +132,9 @@ class OperationPlan:
             request_id=exchange.request_id,
             headers={name: exchange.headers[name] for name in self._handed_on if name in exchange.headers},
             address=exchange.address,
-            media_type=self.answers.choose(exchange.headers.get("accept"))
-            if self.answers.is_negotiated
-            else self.answers.first,
+            media_type=self.response_types.choose(exchange.headers.get("accept"))
+            if self.response_types.is_negotiated
+            else self.response_types.first,
         )
 
 
@@ -298,10 +298,10 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         if requests:
             accepted = [*requests]
             for call, answer in zip(accepted, self._dispatch_batch(accepted, [*requests.values()]), strict=True):
-                outcomes[call] = _rendered(call.plan, answer) if isinstance(answer, Answer) else answer
+                outcomes[call] = _rendered(call.plan, answer) if isinstance(answer, Response) else answer
         return [*map(outcomes.__getitem__, calls)]
 
-    def _dispatch_batch(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Answer | Exception]:
+    def _dispatch_batch(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Response | Exception]:
         """Dispatch the requests of a batch; return the response or the error of each request."""
         first = calls[0]
         deadline = first.deadline if len(calls) == 1 else JointDeadline([call.deadline for call in calls])
@@ -364,13 +364,13 @@ async def _ended(work: Future[Any], seconds: float) -> None:
         timer.cancel()
 
 
-def _rendered(plan: OperationPlan, answer: Answer) -> Rendered:
+def _rendered(plan: OperationPlan, answer: Response) -> Rendered:
     """Status, headers and bytes of the response: JSON, unless it has a content type of its own."""
     headers, has_content_type = [], False
     for name, value in answer.headers:
         headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
         has_content_type = has_content_type or headers[-1][0] == b"content-type"
-    if plan.answers.is_negotiated:
+    if plan.response_types.is_negotiated:
         headers.append(_VARY)
     if answer.status == 204 or answer.body is None:
         return answer.status, headers, b""

@@ -9,14 +9,14 @@ from typing import Any
 
 from domain.problems import TooManyRequests
 from handlers import metrics
-from handlers.call import Answer, Caller, Request
+from handlers.call import Caller, Request, Response
 from handlers.http.exchange import Exchange
 from handlers.http.rates import Rates, RateState
 from handlers.services.sign_in import decode_basic_credentials
 from handlers.setting_values import Network, Rate, networks_of
 from handlers.settings import Settings
 
-Dispatch = Callable[[Sequence[Request]], Sequence[Answer | Exception]]
+Dispatch = Callable[[Sequence[Request]], Sequence[Response | Exception]]
 
 _log = logging.getLogger("loyalty.security")
 _MAX_CLIENT_ID_LENGTH = 80
@@ -78,7 +78,7 @@ class Throttle:
         the client out by guessing, and for each address, whatever clients are tried from it.
         """
 
-        def guarded(requests: Sequence[Request]) -> Sequence[Answer | Exception]:
+        def guarded(requests: Sequence[Request]) -> Sequence[Response | Exception]:
             [request] = requests
             client_id = client_id_of(request.headers, request.body)
             keys = (
@@ -92,7 +92,7 @@ class Throttle:
                     metrics.count_throttled("token-requests")
                     raise TooOften("There were too many wrong secrets.", state)
             [answer] = dispatch(requests)
-            if isinstance(answer, Answer) and answer.status == 401:
+            if isinstance(answer, Response) and answer.status == 401:
                 for key, rate in limited_keys:
                     self._rates.take(key, rate)
                 metrics.count_refused_client()

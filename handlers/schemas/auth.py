@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.services.sign_in import IssuedToken, TokenRefused, TokenRequest
 
 _BASIC_CHALLENGE = ("WWW-Authenticate", 'Basic realm="loyalty"')
@@ -16,7 +16,7 @@ def token_request(body: Mapping[str, Any]) -> TokenRequest:
     return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
 
 
-def issued(token: IssuedToken) -> Answer:
+def issued(token: IssuedToken) -> Response:
     """The response with a token."""
     body = {
         "access_token": token.access_token,
@@ -24,12 +24,12 @@ def issued(token: IssuedToken) -> Answer:
         "expires_in": token.lifetime,
         "scope": " ".join(token.scopes),
     }
-    return Answer(200, body, (_NOT_STORED,))
+    return Response(200, body, (_NOT_STORED,))
 
 
-def refusal_answer(refusal: TokenRefused) -> Answer:
+def refusal_response(refusal: TokenRefused) -> Response:
     """The error response, with a challenge if the client is unknown (401)."""
     body = {"error": refusal.error, "error_description": refusal.description}
     if refusal.problem_type is not None:
         body |= {"error_uri": refusal.problem_type, "type": refusal.problem_type}
-    return Answer(refusal.status, body, (_NOT_STORED, *((_BASIC_CHALLENGE,) if refusal.status == 401 else ())))
+    return Response(refusal.status, body, (_NOT_STORED, *((_BASIC_CHALLENGE,) if refusal.status == 401 else ())))

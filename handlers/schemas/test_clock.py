@@ -7,7 +7,7 @@ from typing import Any
 from domain.calendar import instant_text
 from domain.organizations import Organization
 from domain.test_clocks import TestClock
-from handlers.call import TEST_CLOCK_HEADER, Answer
+from handlers.call import TEST_CLOCK_HEADER, Response
 from handlers.messages.base import Plain, Shape, WireSchema
 
 
@@ -44,6 +44,6 @@ def _text(moment: datetime | None) -> str | None:
     return None if moment is None else instant_text(moment)
 
 
-def clock_answer(status: int, clock: TestClock) -> Answer:
+def clock_response(status: int, clock: TestClock) -> Response:
     """The response with the clock in its body, and in the header that all responses of the organization have."""
-    return Answer(status, {"testClock": CLOCK(clock)}, ((TEST_CLOCK_HEADER, instant_text(clock.now)),))
+    return Response(status, {"testClock": CLOCK(clock)}, ((TEST_CLOCK_HEADER, instant_text(clock.now)),))

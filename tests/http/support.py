@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.problems import Unauthorized
-from handlers.call import Answer, Caller, PartnerKey, Request
+from handlers.call import Caller, PartnerKey, Request, Response
 from handlers.http.app import build_app
 from handlers.http.pages import Site
 from handlers.settings import Settings
@@ -45,10 +45,10 @@ def authenticate_key(key: str) -> Caller:
 class Recorder:
     """A dispatcher that records the requests and responds to each with the result of `answer`."""
 
-    answer: Callable[[Request], Answer] = lambda request: Answer(200, {})
+    answer: Callable[[Request], Response] = lambda request: Response(200, {})
     requests: list[Request] = field(default_factory=list)
 
-    def __call__(self, requests: Sequence[Request]) -> list[Answer | Exception]:
+    def __call__(self, requests: Sequence[Request]) -> list[Response | Exception]:
         self.requests += requests
         return [self.answer(request) for request in requests]
 
@@ -209,7 +209,7 @@ def serve(
     schemas: Mapping[str, Any] | None = None,
     *,
     other: Mapping[str, Any] | None = None,
-    dispatch: Callable[[Request], Answer] | None = None,
+    dispatch: Callable[[Request], Response] | None = None,
     settings: Any = SETTINGS,
     site: Site | None = None,
 ) -> tuple[Client, Recorder]:

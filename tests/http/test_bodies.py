@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.messages.json_text import MAX_DEPTH
 from tests.http.support import body, operation, serve
 
@@ -257,7 +257,7 @@ def test_a_whole_float_arrives_as_an_integer(server):
 
 def test_decimals_are_sent_as_exact_json_numbers():
     response = {"a": Decimal("18446744073709.123456"), "b": Decimal("0.10"), "c": 10**30}
-    client, _ = serve(PATHS, SCHEMAS, dispatch=lambda request: Answer(200, response))
+    client, _ = serve(PATHS, SCHEMAS, dispatch=lambda request: Response(200, response))
     assert client("POST", "/v2/any", body=b"1").content == (
         b'{"a":18446744073709.123456,"b":0.10,"c":1000000000000000000000000000000}'
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.settings import Settings
 from tests.http.support import SETTINGS, operation, serve
 
@@ -40,10 +40,10 @@ def serve_answer(answer, settings=SETTINGS):
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(200, {"id": 1}),
-        Answer(200, {"id": 1, "price": None, "at": "2024-01-01T00:00:00Z"}),
-        Answer(200, {"id": 1, "price": Decimal("18446744073709.123456")}),
-        Answer(204, None),
+        Response(200, {"id": 1}),
+        Response(200, {"id": 1, "price": None, "at": "2024-01-01T00:00:00Z"}),
+        Response(200, {"id": 1, "price": Decimal("18446744073709.123456")}),
+        Response(204, None),
     ],
 )
 def test_a_response_that_the_document_allows_is_sent(answer):
@@ -53,14 +53,14 @@ def test_a_response_that_the_document_allows_is_sent(answer):
 @pytest.mark.parametrize(
     ("answer", "violation"),
     [
-        (Answer(200, {}), "/id: id is missing."),
-        (Answer(200, {"id": 1, "x": 2}), "/x: x is not a known field."),
-        (Answer(200, {"id": 2**63}), "/id: id is more than 9223372036854775807"),
-        (Answer(200, {"id": 1, "at": "today"}), "/at: at is not a date-time such as"),
-        (Answer(200, None), "the media type (none) is not documented for 200"),
-        (Answer(200, {"id": 1}, (("Content-Type", "text/plain"),)), "the media type text/plain"),
-        (Answer(201, {"id": 1}), "the status 201 is not documented"),
-        (Answer(409, {"id": 1}), "409 is no problem"),
+        (Response(200, {}), "/id: id is missing."),
+        (Response(200, {"id": 1, "x": 2}), "/x: x is not a known field."),
+        (Response(200, {"id": 2**63}), "/id: id is more than 9223372036854775807"),
+        (Response(200, {"id": 1, "at": "today"}), "/at: at is not a date-time such as"),
+        (Response(200, None), "the media type (none) is not documented for 200"),
+        (Response(200, {"id": 1}, (("Content-Type", "text/plain"),)), "the media type text/plain"),
+        (Response(201, {"id": 1}), "the status 201 is not documented"),
+        (Response(409, {"id": 1}), "409 is no problem"),
     ],
 )
 def test_a_response_that_violates_the_document_becomes_a_500_and_is_logged(answer, violation, caplog):
@@ -83,7 +83,7 @@ def test_an_undocumented_problem_becomes_a_500():
 
 
 def test_responses_are_not_checked_without_validate_responses(caplog):
-    client = serve_answer(Answer(201, {"x": 1}), Settings(threads=1, validate_responses=False))
+    client = serve_answer(Response(201, {"x": 1}), Settings(threads=1, validate_responses=False))
     with caplog.at_level(logging.WARNING):
         assert client("GET", "/v2/book").status == 201
     assert not caplog.records

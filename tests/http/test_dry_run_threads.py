@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.settings import Settings
 from tests.http.support import PROBLEMS, serve
 
@@ -32,7 +32,7 @@ def test_dry_runs_delay_no_other_call(path):
         if "events" not in request.body:
             dry_run_is_running.set()
             assert go_on.wait(60)
-        return Answer(200, {})
+        return Response(200, {})
 
     client, _ = serve(PATHS, {}, dispatch=dispatch, settings=Settings(threads=1))
     with ThreadPoolExecutor(3) as clients:

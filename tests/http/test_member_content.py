@@ -313,12 +313,12 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
 
 def test_the_cache_has_a_maximum_number_of_responses_and_of_bytes(shop, clock):
     # Two responses of 10 bytes fit, a third one or a response of 26 bytes does not.
-    cached = member_documents._CachedAnswer(NOW, b"x" * 10, "tag")
+    cached = member_documents._CachedResponse(NOW, b"x" * 10, "tag")
     cache = AnswerCache(max_responses=3, max_bytes=25)
     for key in range(5):
         cache.keep(key, cached)
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
-    cache.keep(9, member_documents._CachedAnswer(NOW, b"x" * 26, "tag"))
+    cache.keep(9, member_documents._CachedResponse(NOW, b"x" * 26, "tag"))
     assert cache.find(9, NOW) is None
     # The response that was used last is kept.
     assert cache.find(3, NOW) is cached

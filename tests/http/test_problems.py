@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from domain.problems import Conflict, FieldFault, Forbidden, InvalidRequest, KeyReused, NotFound, Refusal
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.http.problems import problem_body
 from tests.http.support import operation, serve
 
@@ -104,7 +104,7 @@ def test_a_failure_returns_no_details_and_logs_one_line_with_its_trace(error, ca
 
 
 def test_a_result_that_is_not_json_is_a_500_and_no_broken_response(caplog):
-    client, _ = serve(PATHS, dispatch=lambda request: Answer(200, object()))
+    client, _ = serve(PATHS, dispatch=lambda request: Response(200, object()))
     assert client("GET", "/v2/x").status == 500
 
 
@@ -119,7 +119,7 @@ def test_a_status_without_a_problem_type_is_about_blank():
 
 
 def test_a_204_has_no_body():
-    client, _ = serve(PATHS, dispatch=lambda request: Answer(204, None))
+    client, _ = serve(PATHS, dispatch=lambda request: Response(204, None))
     reply = client("DELETE", "/v2/x")
     assert (reply.status, reply.content) == (204, b"")
     assert "content-type" not in reply.headers
@@ -128,7 +128,7 @@ def test_a_204_has_no_body():
 
 def test_headers_of_a_result_are_sent_with_the_usual_ones():
     client, _ = serve(
-        PATHS, dispatch=lambda request: Answer(200, {}, (("Location", "/v2/x/1"), ("Cache-Control", "private")))
+        PATHS, dispatch=lambda request: Response(200, {}, (("Location", "/v2/x/1"), ("Cache-Control", "private")))
     )
     reply = client("GET", "/v2/x")
     assert reply.headers["location"] == "/v2/x/1"

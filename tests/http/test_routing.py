@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.problems import NotFound
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.messages.validation import DocumentError
 from tests.http.support import operation, parameter, serve
 
@@ -134,7 +134,7 @@ def test_options_returns_the_methods_to_any_caller(served):
 
 
 def test_head_returns_the_headers_of_get_without_a_body():
-    client, _ = serve(PATHS, dispatch=lambda request: Answer(200, {"a": 1}))
+    client, _ = serve(PATHS, dispatch=lambda request: Response(200, {"a": 1}))
     get_reply, head_reply = client("GET", "/v2/books"), client("HEAD", "/v2/books")
     assert head_reply.content == b""
     assert get_reply.content == b'{"a":1}'

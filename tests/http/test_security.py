@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from domain.problems import Unauthorized
-from handlers.call import Answer, Request
+from handlers.call import Request, Response
 from handlers.http.app import build_app
 from handlers.messages.validation import DocumentError
 from persistence.transactions import check_deadline, deadline_of_thread
@@ -265,10 +265,10 @@ def test_a_key_is_verified_off_the_event_loop():
 def test_a_key_is_verified_in_the_time_of_its_own_call():
     """One thread serves both calls; the first one exceeds its time."""
 
-    def wait_for_deadline(_: Request) -> Answer:
+    def wait_for_deadline(_: Request) -> Response:
         while not deadline_of_thread.get().expired:
             time.sleep(0.01)
-        return Answer(200, {})
+        return Response(200, {})
 
     def check_deadline_and_authenticate(key):
         check_deadline()
@@ -281,7 +281,7 @@ def test_a_key_is_verified_in_the_time_of_its_own_call():
     )
     client = Client(app)
     assert pay(client, "alpha", "alpha-key").status == 503
-    recorder.answer = lambda request: Answer(200, {})
+    recorder.answer = lambda request: Response(200, {})
     assert pay(client, "alpha", "alpha-key").status == 200
 
 

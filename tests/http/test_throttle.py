@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, text
 
 from domain.problems import Unauthorized
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.http import storage
 from handlers.http.app import _readiness
 from persistence.engine import create_engine
@@ -85,7 +85,7 @@ class TestWrongSecrets:
 
         def dispatch(request):
             client_ids.append(request.body["client_id"])
-            return Answer(200 if request.body["client_id"] == "good" else 401, {})
+            return Response(200 if request.body["client_id"] == "good" else 401, {})
 
         client = server(Recorder(dispatch), TOKENS, wrong_secrets_per_client="3/hour", trusted_proxies="127.0.0.1")
         assert [self.request_token(client, "wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
@@ -95,7 +95,7 @@ class TestWrongSecrets:
         assert self.request_token(client, "wrong", **{"X-Forwarded-For": "192.0.2.7"}) == 401
 
     def test_a_client_must_wait_however_http_basic_encodes_its_id(self):
-        client = server(Recorder(lambda request: Answer(401, {})), TOKENS, wrong_secrets_per_client="3/hour")
+        client = server(Recorder(lambda request: Response(401, {})), TOKENS, wrong_secrets_per_client="3/hour")
 
         def request_token(client_id):
             pair = base64.b64encode(f"{client_id}:x".encode()).decode()
@@ -109,7 +109,7 @@ class TestWrongSecrets:
         assert self.request_token(client, "till%204") == 429
 
     def test_an_address_that_tries_many_clients_must_wait(self):
-        client = server(Recorder(lambda request: Answer(401, {})), TOKENS, wrong_secrets_per_address="4/hour")
+        client = server(Recorder(lambda request: Response(401, {})), TOKENS, wrong_secrets_per_address="4/hour")
         assert [self.request_token(client, f"client-{n}") for n in range(6)] == [401] * 4 + [429] * 2
 
 
@@ -119,7 +119,7 @@ class TestDeadlines:
 
         def dispatch(request):
             over.wait(60)
-            return Answer(200, {})
+            return Response(200, {})
 
         client = server(Recorder(dispatch), request_timeout_ms=100)
         reply = client("GET", "/v2/books")

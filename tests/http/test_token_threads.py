@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from handlers.call import Answer
+from handlers.call import Response
 from handlers.http.exchange import Exchange
 from handlers.http.token_threads import PASSWORD_THREADS, TokenThreads
 from tests.http.support import body, operation, serve
@@ -48,7 +48,7 @@ def test_a_generated_secret_does_not_wait_for_passwords(slow_form, fast_form, fa
         if request.body == slow_form:
             password_is_checked.set()
             assert go_on.wait(SECONDS)
-        return Answer(200, {})
+        return Response(200, {})
 
     client, _ = serve(PATHS, {}, dispatch=dispatch)
 

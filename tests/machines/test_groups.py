@@ -14,7 +14,7 @@ from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
 from domain.problems import Refusal
-from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Caller, NotBatchable, Request
+from handlers.call import ADMINISTRATION, INTEGRATION, Caller, NotBatchable, Request, Response
 from handlers.http.dispatch import Dispatcher
 from tests.builders.api import Api
 from tests.builders.campaigns import mint
@@ -122,7 +122,7 @@ class World:
     def do(self, operation_id: str, calls: Sequence[Mapping[str, Any]], *, batched: bool) -> list[Any]:
         """The outcomes of calls, without ids, keys and dates, in one batch or one after the other."""
         requests = [self.request(operation_id, call) for call in calls]
-        outcomes: list[Answer | Exception] = [NotBatchable()] * len(requests)
+        outcomes: list[Response | Exception] = [NotBatchable()] * len(requests)
         if batched and len(requests) > 1:
             outcomes = [*self.dispatcher(requests)]
         for position, outcome in enumerate(outcomes):
@@ -163,8 +163,8 @@ def _coupon_state(coupon: Mapping[str, Any]) -> tuple[str, Decimal, Decimal]:
     return coupon["couponBook"]["name"], coupon["amountAssigned"], coupon["amountUsed"]
 
 
-def _result_of(outcome: Answer | Exception) -> Any:
-    if isinstance(outcome, Answer):
+def _result_of(outcome: Response | Exception) -> Any:
+    if isinstance(outcome, Response):
         return outcome.status, _without_varying(outcome.body)
     return type(outcome).__name__
 

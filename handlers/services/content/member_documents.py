@@ -16,7 +16,7 @@ from domain.content.documents import hours_of_week_now
 from domain.content.searching import sort_of
 from domain.members import Member
 from domain.problems import Forbidden
-from handlers.call import Answer, Call
+from handlers.call import Call, Response
 from handlers.messages.content import member_documents
 from handlers.messages.json_text import encode
 from handlers.services.configuration import configuration_of
@@ -34,7 +34,7 @@ _MANY_BOOKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _CachedAnswer:
+class _CachedResponse:
     """A response: `since` is the moment of reading, `entity_tag` identifies the body (RFC 9110, 8.8.3)."""
 
     since: datetime
@@ -47,11 +47,11 @@ class AnswerCache:
 
     def __init__(self, max_responses: int = MAX_RESPONSES, max_bytes: int = MAX_BYTES) -> None:
         self._max_responses, self._max_bytes = max_responses, max_bytes
-        self._responses: OrderedDict[Hashable, _CachedAnswer] = OrderedDict()
+        self._responses: OrderedDict[Hashable, _CachedResponse] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def find(self, key: Hashable, now: datetime) -> _CachedAnswer | None:
+    def find(self, key: Hashable, now: datetime) -> _CachedResponse | None:
         """The response under this key, None if it is missing or too old."""
         with self._lock:
             cached = self._responses.get(key)
@@ -63,7 +63,7 @@ class AnswerCache:
             self._responses.move_to_end(key)
             return cached
 
-    def keep(self, key: Hashable, answer: _CachedAnswer) -> None:
+    def keep(self, key: Hashable, answer: _CachedResponse) -> None:
         """Keep a response, unless it is larger than the whole cache."""
         if len(answer.body) > self._max_bytes:
             return
@@ -94,7 +94,7 @@ def member_content(
     collection: ContentCollection,
     query: Mapping[str, Any],
     headers: Mapping[str, str],
-) -> Answer:
+) -> Response:
     """A page of the documents that the member is shown; 304 if the client has it already.
 
     Changes of documents, of the configuration and of the member appear at once, other changes after 15 minutes. Under a
@@ -114,7 +114,7 @@ def member_content(
     answer = _answers.find(key, call.now) if kept_for else None
     if answer is None:
         body = encode(_read_page(call, member, collection, paging, locale))
-        answer = _CachedAnswer(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
+        answer = _CachedResponse(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
         if kept_for:
             _answers.keep(key, answer)
     response_headers = (
@@ -125,8 +125,8 @@ def member_content(
         ("Vary", "Authorization"),
     )
     if _client_has(headers.get("if-none-match", ""), answer.entity_tag):
-        return Answer(304, None, response_headers)
-    return Answer(200, msgspec.Raw(answer.body), response_headers)
+        return Response(304, None, response_headers)
+    return Response(200, msgspec.Raw(answer.body), response_headers)
 
 
 def _client_has(if_none_match: str, entity_tag: str) -> bool:
