@@ -43,28 +43,34 @@ class _Source:
     # A cheaper FROM and WHERE for a search that only needs the first row with an id: it may return rows repeatedly. If
     # it is empty, `rows` is used.
     span: str = ""
-    # The name of the facts of the rows; if it is empty, the kind.
-    facts_name: str = ""
+    # The name of the facts of the rows, if it is not the kind.
+    other_facts_name: str = ""
 
     @property
-    def facts(self) -> str:
-        """The name of the facts of the rows."""
-        return self.facts_name or self.kind
+    def facts_name(self) -> str:
+        """The name by which `find_facts` finds the facts of the rows."""
+        return self.other_facts_name or self.kind
 
 
 def _of_member(
-    kind: str, table: str, id_column: str, *, member: str = "member_id", has_event: bool = True, facts_name: str = ""
+    kind: str,
+    table: str,
+    id_column: str,
+    *,
+    member: str = "member_id",
+    has_event: bool = True,
+    other_facts_name: str = "",
 ) -> _Source:
     """The rows of a table that belong to the member; `member` is the column with the member's id."""
     rows = f"FROM {table} x WHERE x.organization_id = :o AND x.{member} = :m"
     event_id = "x.loyalty_event_id" if has_event else _NO_EVENT
-    return _Source(kind, rows, f"x.{id_column}", "x.created_at", event_id, facts_name=facts_name)
+    return _Source(kind, rows, f"x.{id_column}", "x.created_at", event_id, other_facts_name=other_facts_name)
 
 
-def _events(kind: str, condition: str, cause: str = "cause_loyalty_event_id", facts_name: str = "") -> _Source:
+def _events(kind: str, condition: str, cause: str = "cause_loyalty_event_id", other_facts_name: str = "") -> _Source:
     """The events of the member that meet a condition; `cause` is the column with the event that caused the row."""
     rows = f"FROM events e WHERE e.organization_id = :o AND e.member_id = :m AND {condition}"
-    return _Source(kind, rows, "e.loyalty_event_id", "e.created_at", f"e.{cause}", facts_name=facts_name)
+    return _Source(kind, rows, "e.loyalty_event_id", "e.created_at", f"e.{cause}", other_facts_name=other_facts_name)
 
 
 _ENTRIES = (
@@ -85,10 +91,10 @@ SOURCES: Mapping[str, _Source] = {
         span=_ENTRIES,
     ),
     "pointsReleases": _events(
-        POINTS, "e.event_type = 'points-available' AND e.reason IS NOT NULL", facts_name=POINTS_RELEASE
+        POINTS, "e.event_type = 'points-available' AND e.reason IS NOT NULL", other_facts_name=POINTS_RELEASE
     ),
     "couponUsages": _of_member(COUPON, "coupon_usages", "coupon_usage_id"),
-    "couponLocks": _of_member(COUPON, "coupon_locks", "coupon_lock_id", has_event=False, facts_name=COUPON_LOCK),
+    "couponLocks": _of_member(COUPON, "coupon_locks", "coupon_lock_id", has_event=False, other_facts_name=COUPON_LOCK),
     "badgeTrackings": _of_member(BADGE, "badge_trackings", "badge_tracking_id"),
     "tierEvents": _events(TIER, "e.event_type IN ('member-tier-set', 'member-tier-removed') AND e.reason IS NOT NULL"),
     "missionTrackings": _of_member(MISSION, "mission_trackings", "mission_tracking_id"),

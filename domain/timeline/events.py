@@ -9,7 +9,16 @@ from typing import Any
 
 from domain.event_types import EVENTS_WITH_ORDER
 from domain.events import NOT_EVALUATED, SUCCESS, WAITING
-from domain.timeline.rows import EVENT, MISSION, REFERRAL, TIER, TimelineRow, after_colon, amount_text, clause
+from domain.timeline.rows import (
+    EVENT,
+    MISSION,
+    REFERRAL,
+    TIER,
+    TimelineRow,
+    after_colon,
+    amount_text,
+    without_full_stop,
+)
 
 _AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 _MAX_ID_LENGTH = 255
@@ -79,7 +88,7 @@ class EventFact:
         sentence = _SENTENCES.get(self.event_type)
         if sentence is not None:
             return sentence
-        described = f": {clause(self.description)}" if self.description else ""
+        described = f": {without_full_stop(self.description)}" if self.description else ""
         return f"The event {self.type_name or self.event_type} happened{described}."
 
     def _outcome(self, effects: Sequence[Mapping[str, Any]]) -> str:
@@ -87,7 +96,7 @@ class EventFact:
         if self.status in WAITING:
             return "It waits for its evaluation."
         if self.status != SUCCESS:
-            return f"It failed: {clause(self.error_title or 'the reason is not known')}."
+            return f"It failed: {without_full_stop(self.error_title or 'the reason is not known')}."
         if self.reversal_loyalty_event_id is not None:
             return "It was reversed later."
         if self.reverted_loyalty_event_id is not None:
@@ -160,7 +169,7 @@ class TierFact:
         if self.cause_type is not None:
             text += f" by the {'effects' if self.is_manual else 'points'} of {self.cause_type}"
         elif self.reason:
-            text += f": {clause(self.reason)}"
+            text += f": {without_full_stop(self.reason)}"
         details = {
             "loyaltyEventKey": str(self.loyalty_event_key),
             "loyaltyProgramId": self.loyalty_program_id,

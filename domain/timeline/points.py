@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.ledger.records import PENDING, REVERT, REVERTED, SETTLED, TRANSACTION_TYPES, TRANSFER
-from domain.timeline.rows import POINTS, POINTS_RELEASE, TimelineRow, amount_text, clause
+from domain.timeline.rows import POINTS, POINTS_RELEASE, TimelineRow, amount_text, without_full_stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class PointsFact:
         if source.name:
             text += f" {source.name}"
         if self.description and self.description != source.name:
-            text += f": {clause(self.description)}"
+            text += f": {without_full_stop(self.description)}"
         return text
 
 

@@ -57,11 +57,11 @@ def amount_text(amount: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def clause(text: str) -> str:
-    """The text as the end of a sentence."""
+def without_full_stop(text: str) -> str:
+    """The text without its final full stops, so that a sentence can end with it."""
     return text.strip().rstrip(".")
 
 
 def after_colon(text: str | None) -> str:
     """The text preceded by a colon, or the empty text."""
-    return f": {clause(text)}" if text else ""
+    return f": {without_full_stop(text)}" if text else ""

@@ -94,21 +94,23 @@ def _sort_key(name: str, head: Head) -> tuple[datetime, int, int]:
 
 def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) -> list[TimelineRow]:
     """The rows with these (source, id), in the same order; one query for each kind of facts."""
-    ids_by_kind: dict[str, list[int]] = {}
+    ids_by_facts: dict[str, list[int]] = {}
     for name, row_id in row_ids:
-        ids_by_kind.setdefault(SOURCES[name].facts, []).append(row_id)
-    facts = {kind: timeline_facts.find_facts(db, member, kind, ids) for kind, ids in ids_by_kind.items()}
+        ids_by_facts.setdefault(SOURCES[name].facts_name, []).append(row_id)
+    facts = {
+        facts_name: timeline_facts.find_facts(db, member, facts_name, ids) for facts_name, ids in ids_by_facts.items()
+    }
     points = facts.get(POINTS, {})
     sources = _sources(db, member.organization_id, points)
     actors = _actors(db, member.organization_id, facts)
     rows = []
     for name, row_id in row_ids:
-        kind = SOURCES[name].facts
-        fact, actor = facts[kind][row_id], actors.get((_ENTITIES.get(kind, ""), str(row_id)))
-        if kind == POINTS:
+        facts_name = SOURCES[name].facts_name
+        fact, actor = facts[facts_name][row_id], actors.get((_ENTITIES.get(facts_name, ""), str(row_id)))
+        if facts_name == POINTS:
             rows.append(fact.row(sources[row_id], actor))
         else:
-            rows.append(fact.row(actor) if kind in _ENTITIES else fact.row())
+            rows.append(fact.row(actor) if facts_name in _ENTITIES else fact.row())
     return rows
 
 
