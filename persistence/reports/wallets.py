@@ -45,10 +45,10 @@ def find_top(
     ledger_account_id: int | None = None,
 ) -> list[TopMember]:
     """The members with the highest minted sums, in this order; members with a sum of zero or less are left out."""
-    query, by_wallet = _by_wallet(organization_id, begin, end, tag, ledger_account_id)
+    query, wallet_mints = _wallet_mints(organization_id, begin, end, tag, ledger_account_id)
     rows = query.rows(
         db,
-        f"SELECT wallet_id, sum(minted) FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
+        f"SELECT wallet_id, sum(minted) FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
         f" ORDER BY sum(minted) DESC, wallet_id LIMIT {query.value(limit)}",
     )
     return _top_members(db, organization_id, [(row[0], row[1]) for row in rows])
@@ -58,18 +58,21 @@ def find_received(
     db: Connection, organization_id: int, begin: datetime, end: datetime, ledger_account_id: int
 ) -> Received:
     """The amount minted in an account less reversals, and the number of wallets that anything was minted to."""
-    query, by_wallet = _by_wallet(organization_id, begin, end, None, ledger_account_id)
+    query, wallet_mints = _wallet_mints(organization_id, begin, end, None, ledger_account_id)
     # The sum is read from the totals of the account; the totals of wallets are only used to count wallets.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
-    receivers = f"SELECT wallet_id FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
+    receivers = f"SELECT wallet_id FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
     [row] = query.rows(db, f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)")
     return Received(*row)
 
 
-def _by_wallet(
+def _wallet_mints(
     organization_id: int, begin: datetime, end: datetime, tag: str | None, ledger_account_id: int | None
 ) -> tuple[FigureQuery, str]:
-    """The query, and its SQL of the mints of a range: wallet_id, minted and mints, in several rows for a wallet."""
+    """A query, and its SQL for the mints in a range, with the columns wallet_id, minted and mints.
+
+    A wallet has several rows, which the caller adds up. Totals of spans with a negative sign are subtracted.
+    """
     coverage = cover(begin, end, WALLET_TOTALS)
     query = FigureQuery(organization_id, MINTS, tag or "", ledger_account_id)
     parts = []
