@@ -239,10 +239,10 @@ class Evaluator:
         grants: list[EffectGrant] = []
         for position, effect in enumerate(computed):
             share = None if won is None else won.share(position)
-            first_count = self._count_position
+            first_count = self._count_total
             result = self._effects.execute(campaign, effect, share)
             if is_reevaluated:
-                counts = range(first_count, self._count_position)
+                counts = range(first_count, self._count_total)
                 transaction_number = self._points.transaction_count
                 grant = grant_of_effect(position, effect, result, share, transaction_number, counts)
                 if grant is not None:
@@ -254,8 +254,8 @@ class Evaluator:
             self._refresh_balances()
 
     @property
-    def _count_position(self) -> int:
-        """The position of the next count on a limit among those of this event."""
+    def _count_total(self) -> int:
+        """The number of counts on limits that this event has logged."""
         return len(self._counters.count_log) - self._first_count
 
     def _record_result(
