@@ -139,13 +139,16 @@ def locate(home: Path, *, create: bool = True) -> Cluster | None:
         raise EmbeddedError(f"LOYALTY_HOME cannot be used: {error}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return _cluster_of(directory)
+        return _find_or_place(directory)
     finally:
         os.close(descriptor)
 
 
-def _cluster_of(directory: Path) -> Cluster:
-    """The cluster in a directory, or elsewhere if the account cannot reach it; the file `location` has that path."""
+def _find_or_place(directory: Path) -> Cluster:
+    """Return the cluster of a directory, or make a place for it elsewhere if the account cannot reach the directory.
+
+    The file `location` in the directory has the path of the other place.
+    """
     pointer = directory / "location"
     base = Path(pointer.read_text()) if pointer.exists() else directory
     account = accounts.for_cluster(base / "data")
