@@ -234,10 +234,13 @@ def _condition(
 
 
 def find_members_of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], with_awaited_types: bool
+    db: Connection, organization_id: int, wallet_ids: Collection[int], with_awaited_events: bool
 ) -> list[FoundMember]:
-    """The members who own these wallets; wallets without a member are left out."""
-    statement = _select_of_members(_BY_WALLETS, _AWAITED_TYPES if with_awaited_types else _NOTHING_AWAITED)
+    """The members who own these wallets; wallets without a member are left out.
+
+    `with_awaited_events` also reads the types of events for which points of the members wait.
+    """
+    statement = _select_of_members(_BY_WALLETS, _AWAITED_TYPES if with_awaited_events else _NOTHING_AWAITED)
     return _members_of_rows(query(db, statement, (organization_id, list(wallet_ids))))
 
 
