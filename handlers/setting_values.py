@@ -25,7 +25,9 @@ class Rate:
             return None
         match = _RATE.fullmatch(text)
         if not match:
-            raise ValueError("a rate is a number, / and second, minute, hour or day, such as 600/minute")
+            raise ValueError(
+                f"must be off, or a rate such as 600/minute (per second, minute, hour or day), not {text!r}"
+            )
         return cls(int(match[1]), _SECONDS[match[2]])
 
 

@@ -232,7 +232,7 @@ class _Checker:
         left, right = self.type(yes, scope), self.type(no, scope)
         joined = join(left, right)
         if joined is None:
-            return self.fault(node, f"the outcomes are of different types: {left} and {right}")
+            return self.fault(node, f"the two results of ?: have different types: {left} and {right}")
         return joined
 
     def index(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:

@@ -108,7 +108,12 @@ def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
     if _META_VALIDATOR.is_valid(schema):
         return []
     if count_values(schema) > MAX_EXPLAINED:
-        return [FieldFault("jsonschema is not a JSON Schema; it has too many values to say where", pointer="")]
+        return [
+            FieldFault(
+                f"jsonschema is not a JSON Schema; its errors are listed only if it has at most {MAX_EXPLAINED} values",
+                pointer="",
+            )
+        ]
     explainer = Explainer(schema_holding(), root=("jsonschema",))
     faults = [
         FieldFault(detail, pointer=pointer_to(place))

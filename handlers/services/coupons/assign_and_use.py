@@ -214,7 +214,9 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBo
     if request.lock is not None:
         coupon = coupons.loader.state.coupons[request.lock.coupon_id]
         if named_coupons and named_coupons[0].coupon_id != coupon.coupon_id:
-            fault = FieldFault("code is not that of the coupon that couponLockKey keeps", pointer="/code")
+            fault = FieldFault(
+                "code belongs to another coupon than couponLockKey reserves; leave code out", pointer="/code"
+            )
             raise InvalidRequest([fault])
         return coupons.use_locked(request.lock, replace(use, coupon=coupon), details)
     return coupons.use(request.member.member_id, book, use, details)

@@ -94,7 +94,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("!count", [("count", "a condition must be true or false, this is an int")]),
         ("count || true", [("count", "a condition must be true or false, this is an int")]),
         ("count ? 1 : 2", [("count", "a condition must be true or false, this is an int")]),
-        ("true ? 1 : 'a'", [("true ? 1 : 'a'", "the outcomes are of different types: int and string")]),
+        ("true ? 1 : 'a'", [("true ? 1 : 'a'", "the two results of ?: have different types: int and string")]),
         ("count.all(x, x)", [("count", "all() needs a list or map, this is an int")]),
         ("order.tags.all(t, t)", [("t", "a condition must be true or false, this is a string")]),
         ("{1.5: 1}", [("1.5", "a map key is a string, int or bool, not a decimal")]),
