@@ -149,7 +149,7 @@ def test_unassigning_a_tier_that_follows_the_points_reports_no_event(shop, tiers
     assert tiers.of(member) == "Silver"
 
 
-def test_unassigning_a_tier_leaves_no_tier_if_the_points_reach_none(shop, tiers, member):
+def test_unassigning_the_tier_of_a_second_program_leaves_only_the_default_tier_of_the_first(shop, tiers, member):
     created = shop.organization.created
     body = {"ledgerId": created.ledger_id, "description": "Second", "setAsDefault": False}
     body["tierPointsLedgerAccountId"] = created.ledger_account_id

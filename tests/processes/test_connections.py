@@ -338,15 +338,15 @@ LARGE_BYTES = 200_000
 def test_the_connection_of_a_client_that_does_not_read_is_closed_if_too_many_bytes_are_unsent():
     """The response of b is the smallest, but b has read nothing for longer than the others."""
     sizes = {"a": LARGE_BYTES, "b": 3 * LARGE_BYTES // 4, "c": LARGE_BYTES}
-    numbers = asyncio.run(bytes_of_three_responses(sizes, 10))
+    numbers = asyncio.run(bytes_of_three_responses(sizes, seconds=10))
     assert numbers["a"] == numbers["c"] == LARGE_BYTES
     assert numbers["b"] < LARGE_BYTES / 2
 
 
 @pytest.mark.parametrize("largest", ["a", "b", "c"])
-def test_the_largest_response_is_ended_if_too_many_bytes_are_unsent_of_clients_that_read(largest):
+def test_the_largest_response_is_ended_if_too_many_bytes_are_unsent_and_no_client_has_stopped_reading(largest):
     sizes = dict.fromkeys("abc", LARGE_BYTES) | {largest: 2 * LARGE_BYTES}
-    numbers = asyncio.run(bytes_of_three_responses(sizes, 0))
+    numbers = asyncio.run(bytes_of_three_responses(sizes, seconds=0))
     assert numbers.pop(largest) < LARGE_BYTES / 2
     assert [*numbers.values()] == [LARGE_BYTES, LARGE_BYTES]
 

@@ -138,7 +138,9 @@ def test_numbers_far_from_one_are_written_with_an_exponent(value, text):
     ],
 )
 @pytest.mark.parametrize("search", [texts.contains, texts.index_of, texts.last_index_of])
-def test_a_search_costs_both_lengths_until_the_search_is_linear(search, size, part_size, units):
+def test_a_search_costs_the_product_of_both_lengths_and_a_linear_search_that_of_the_text(
+    search, size, part_size, units
+):
     """A search is linear from 2,500 characters on if it looks for at least 100, and always from 30,000 on."""
     assert cost(search, "a" * size, "b" * part_size) == units
 
