@@ -72,7 +72,7 @@ def _page_at_present(call: Call, page: Paged[TransactionRow], query: Mapping[str
     rows = [row.by_now(call.now) for row in page.results]
     if "lots" in query.get("include", ()) and rows:
         rows = consumed_lots.with_consumed_lots(call.db, call.organization.organization_id, rows)
-    return page.showing(rows)
+    return page.with_results(rows)
 
 
 def _filters(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
     page = LEDGERS.find_page(call.db, call.organization.organization_id, query)
-    return page.showing([_ledger_values(call, result) for result in page.results])
+    return page.with_results([_ledger_values(call, result) for result in page.results])
 
 
 @operation("createLedger", response=wrapped("ledger", LEDGER), audit=Audited("ledger", "ledger_id", LEDGER))
@@ -58,7 +58,7 @@ def _ledger_values(call: Call, ledger: Ledger) -> dict[str, Any]:
 def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of a ledger's accounts, each with its issued amount."""
     page = ACCOUNTS.find_page(call.db, ledger.organization_id, query, ledger_id=ledger.ledger_id)
-    return page.showing(_account_values(call, ledger, page.results))
+    return page.with_results(_account_values(call, ledger, page.results))
 
 
 @operation("createLedgerAccount", response=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)

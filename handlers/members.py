@@ -68,7 +68,7 @@ _MEMBER_RESPONSE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATIO
 def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the members that match all filters."""
     page = members.find_page(call.db, call.organization.organization_id, query)
-    return page.showing(view_members(call, page.results))
+    return page.with_results(view_members(call, page.results))
 
 
 @operation(

@@ -35,7 +35,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
     page = REFERRAL_PROGRAMS.find_page(call.db, organization_id, query)
     totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
     rows = [(result, totals[result.referral_program_id]) for result in page.results]
-    return page.showing(rows)
+    return page.with_results(rows)
 
 
 @operation(

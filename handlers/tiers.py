@@ -22,7 +22,7 @@ _AUDITED = Audited("tier", "loyalty_tier_id", TIER)
 def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the program's tiers."""
     page = TIERS.find_page(call.db, program.organization_id, query, loyalty_program_id=program.loyalty_program_id)
-    return page.showing([_tier_values(program, tier) for tier in page.results])
+    return page.with_results([_tier_values(program, tier) for tier in page.results])
 
 
 @operation("createTier", response=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)

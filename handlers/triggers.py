@@ -42,7 +42,7 @@ _AUDITED = Audited("trigger", "trigger_id", _audit_values)
 def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
     """A page of the triggers that match all filters."""
     page = TRIGGERS.find_page(call.db, call.organization.organization_id, query)
-    return page.showing([ShownTrigger(result) for result in page.results])
+    return page.with_results([ShownTrigger(result) for result in page.results])
 
 
 @operation("createTrigger", response=wrapped("trigger", trigger_record), audit=_AUDITED, changes_configuration=True)

@@ -41,7 +41,7 @@ def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
     if also_in not in (None, call.organization.organization_id) and not _may_see_all_organizations(call):
         raise Forbidden("Only a system administrator asks who belongs to another organization.")
     page = users.find_page(call.db, call.organization.organization_id, query)
-    return page.showing(_with_memberships(call, *page.results))
+    return page.with_results(_with_memberships(call, *page.results))
 
 
 def _hash_password(context: RequestContext) -> str | None:

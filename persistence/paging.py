@@ -79,7 +79,7 @@ class Paged(Generic[Kind]):
         page = Page.of(query)
         return cls(0, page.page, page.limit, [])
 
-    def showing(self, results: list[Other]) -> Paged[Other]:
+    def with_results(self, results: list[Other]) -> Paged[Other]:
         """The same page with these results in place of its records."""
         return Paged(self.total_count, self.page, self.limit, results, self.next, self.is_exact)
 

@@ -67,7 +67,7 @@ def member_books_page(
     if explain:
         matching = books.find_page(call.db, organization_id, query, *conditions)
         visible = view.books(matching.results, with_stock_only=in_stock is True, explain=True)
-        return matching.showing(visible)
+        return matching.with_results(visible)
     candidates = member_books.find_candidates(
         call.db,
         organization_id,

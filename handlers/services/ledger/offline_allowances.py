@@ -150,7 +150,7 @@ def _with_token(call: Call, allowance: OfflineAllowance, view: AllowanceView) ->
 def find_allowances(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[AllowanceView]:
     """A page of the member's allowances."""
     page = ALLOWANCES.find_page(call.db, member.organization_id, query, member_id=member.member_id)
-    return page.showing(_views(call, page.results))
+    return page.with_results(_views(call, page.results))
 
 
 def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[AllowanceView]:

@@ -33,7 +33,7 @@ def find_members_with_tiers(call: Call, query: Mapping[str, Any]) -> Paged[tuple
         (member, next((tier for tier in tiers[member.member_id] if tier.loyalty_program_id == shown_program_id), None))
         for member in page.results
     ]
-    return page.showing(rows)
+    return page.with_results(rows)
 
 
 def _find_tier(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
