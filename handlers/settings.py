@@ -38,7 +38,7 @@ def _host(value: str) -> str:
     return value
 
 
-def _whole(minimum: int, maximum: int) -> Callable[[str], int]:
+def _whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
         try:
             number = int(value) if value.isascii() else None
@@ -132,7 +132,7 @@ def _optional(
 
 
 def _minutes(default: int, job: str) -> Any:
-    return _setting(_whole(0, 525_600), default, f"Minutes between two runs of {job}; 0 switches it off.")
+    return _setting(_whole_number(0, 525_600), default, f"Minutes between two runs of {job}; 0 switches it off.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,15 +155,17 @@ class Settings:
         _directory, _HOME, "Directory of the embedded database; processes with the same directory share the same data."
     )
     host: str = _setting(_host, "127.0.0.1", "Address to listen on; `0.0.0.0` means all addresses of the machine.")
-    port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
+    port: int = _setting(_whole_number(1, 65535), 8080, "TCP port to listen on.")
     management_bind: str = _optional(
         _bind,
         "Second address, `HOST:PORT`, that serves `/metrics`, the OpenAPI documents and the documentation in place of "
         "the main one.",
     )
-    workers: int = _setting(_whole(1, 256), 2, "Number of server processes; about one for each core.")
+    workers: int = _setting(_whole_number(1, 256), 2, "Number of server processes; about one for each core.")
     threads: int = _setting(
-        _whole(1, 64), 4, "Calls that a server process handles at once, each with a database connection of its own."
+        _whole_number(1, 64),
+        4,
+        "Calls that a server process handles at once, each with a database connection of its own.",
     )
     base_url: str = _optional(
         _base_url,
@@ -171,18 +173,18 @@ class Settings:
         documented_default="`http://HOST:PORT/v2`",
     )
     max_body_bytes: int = _setting(
-        _whole(1024, 256 * 1024 * 1024),
+        _whole_number(1024, 256 * 1024 * 1024),
         1024 * 1024,
         "Largest request body of most operations, in bytes; a larger one is refused with 413.",
     )
     request_timeout_ms: int = _setting(
-        _whole(10, 3_600_000),
+        _whole_number(10, 3_600_000),
         30_000,
         "Milliseconds from the first byte of a request to its response; a body that arrives later is refused with 408, "
         "work that takes longer is ended with 503.",
     )
     connections: int = _setting(
-        _whole(16, 1_000_000),
+        _whole_number(16, 1_000_000),
         1000,
         "Client connections that a server process holds at once, as far as `ulimit -n` allows; beyond them it closes "
         "the connection that has been silent longest.",
@@ -211,24 +213,24 @@ class Settings:
         "it all clients of a proxy count as one address.",
     )
     evaluation_ms: int = _setting(
-        _whole(10, 60_000),
+        _whole_number(10, 60_000),
         250,
         "Milliseconds of CPU time for the expressions of one event; rules that are not evaluated by then fail.",
     )
     call_evaluation_ms: int = _setting(
-        _whole(10, 600_000), 5_000, "Milliseconds of CPU time for the expressions of all events of one call."
+        _whole_number(10, 600_000), 5_000, "Milliseconds of CPU time for the expressions of all events of one call."
     )
     calls_together: int = _setting(
-        _whole(1, 100),
+        _whole_number(1, 100),
         100,
         "Maximum number of items, such as events, in the waiting calls of one organization and operation that a server "
         "process runs as one batch, in one database transaction; 1 runs each call individually.",
     )
     statement_timeout_ms: int = _setting(
-        _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 means never."
+        _whole_number(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 means never."
     )
     lock_timeout_ms: int = _setting(
-        _whole(0, 3_600_000), 10_000, "Milliseconds that a statement waits for a lock; 0 means without end."
+        _whole_number(0, 3_600_000), 10_000, "Milliseconds that a statement waits for a lock; 0 means without end."
     )
     token_issuer: str = _setting(str, "loyalty-server", "Issuer (`iss`) of the access tokens that the server makes.")
     token_audience: str = _setting(str, "loyalty-server", "Audience (`aud`) of the access tokens that it accepts.")
@@ -257,7 +259,7 @@ class Settings:
     )
     webhook_ports: str = _setting(_ports, "80,443", "Ports of the receivers, separated by commas, or `any`.")
     webhook_threads: int = _setting(
-        _whole(1, 256),
+        _whole_number(1, 256),
         32,
         "Messages that a worker sends at the same time; at most half of them are of one organization, and at most a "
         "quarter of one trigger.",
@@ -269,53 +271,55 @@ class Settings:
     )
     log_format: str = _setting(_one_of("json", "text"), "json", "`json` is one object a line, `text` is for people.")
     queue_batch: int = _setting(
-        _whole(1, 500), 100, "Maximum number of queued events that a worker evaluates in one database transaction."
+        _whole_number(1, 500),
+        100,
+        "Maximum number of queued events that a worker evaluates in one database transaction.",
     )
     queue_poll_ms: int = _setting(
-        _whole(10, 60_000), 100, "Milliseconds after which an idle worker looks for events and messages again."
+        _whole_number(10, 60_000), 100, "Milliseconds after which an idle worker looks for events and messages again."
     )
     queue_attempts: int = _setting(
-        _whole(1, 100),
+        _whole_number(1, 100),
         8,
         "Attempts to evaluate a queued event that fails by a system error; after the last one it is a dead letter.",
     )
     queue_retry_ms: int = _setting(
-        _whole(1, 3_600_000),
+        _whole_number(1, 3_600_000),
         1000,
         "Milliseconds before the second attempt; each further wait is twice as long, up to ten minutes. The server "
         "shortens each wait by a random part, at most by half.",
     )
     import_rows: int = _setting(
-        _whole(1, 5_000), 500, "Maximum number of rows that a worker imports in one database transaction."
+        _whole_number(1, 5_000), 500, "Maximum number of rows that a worker imports in one database transaction."
     )
     import_step_ms: int = _setting(
-        _whole(10, 60_000),
+        _whole_number(10, 60_000),
         1000,
         "Milliseconds that a worker works on one import before it continues with the next organization's.",
     )
     import_unpacked_bytes: int = _setting(
-        _whole(1024, 1024**4), 1024**3, "Maximum size in bytes of a compressed file after decompression."
+        _whole_number(1024, 1024**4), 1024**3, "Maximum size in bytes of a compressed file after decompression."
     )
     import_ratio: int = _setting(
-        _whole(1, 1100),
+        _whole_number(1, 1100),
         100,
         "Maximum ratio of the decompressed to the compressed size of a file; 16 MiB are always allowed.",
     )
     import_stored_bytes: int = _setting(
-        _whole(1024, 1024**5),
+        _whole_number(1024, 1024**5),
         10 * 1024**3,
         "Maximum bytes of all files of one organization's imports that have not ended; further parts are refused.",
     )
     import_failed_rows: int = _setting(
-        _whole(0, 100_000_000), 100_000, "Rows of an import that may fail; with more, the import ends as failed."
+        _whole_number(0, 100_000_000), 100_000, "Rows of an import that may fail; with more, the import ends as failed."
     )
     import_share: int = _setting(
-        _whole(1, 100),
+        _whole_number(1, 100),
         80,
         "Percentage of its time that a worker spends on imports while there are any; the rest is for live traffic.",
     )
     export_stored_bytes: int = _setting(
-        _whole(1024, 1024**5),
+        _whole_number(1024, 1024**5),
         10 * 1024**3,
         "Maximum bytes of the stored rows of all exports of one organization; further exports are refused.",
     )
@@ -323,13 +327,13 @@ class Settings:
     evaluate_tiers_minutes: int = _minutes(60, "the job that does the work of `loyalty evaluate-tiers`")
     release_answers_minutes: int = _minutes(1440, "the job that does the work of `loyalty release-answers`")
     answers_kept_days: int = _setting(
-        _whole(0, 36_500),
+        _whole_number(0, 36_500),
         400,
         "Days for which the response to a tracked event is stored, to be returned again for the same key; 0 keeps all.",
     )
     remove_deliveries_minutes: int = _minutes(1440, "the job that does the work of `loyalty remove-deliveries`")
     deliveries_kept_days: int = _setting(
-        _whole(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
+        _whole_number(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
     )
     seal_audit_log_minutes: int = _minutes(10, "the job that seals new entries of the audit log")
     tracing_url: str = _optional(
