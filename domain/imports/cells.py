@@ -30,7 +30,7 @@ LIST_SEPARATOR = "|"
 # Spreadsheets trim white space, and take full-width signs for the usual ones.
 _FORMULA = re.compile(r"['=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 Read = Callable[[str], Any]
@@ -80,8 +80,8 @@ def _number(cell: str) -> Decimal:
     return Decimal(cell)
 
 
-def _whole(cell: str) -> int:
-    if not _WHOLE.fullmatch(cell):
+def _whole_number(cell: str) -> int:
+    if not _WHOLE_NUMBER.fullmatch(cell):
         raise ValueError("is not a whole number")
     return int(cell)
 
@@ -118,7 +118,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "loyaltyMemberId": _text,
         "couponBook": _text,
         "code": _text,
-        "amount": _whole,
+        "amount": _whole_number,
         "remainingValue": _number,
         "expiresAt": _text,
         "pointsOverride": _number,
@@ -132,7 +132,7 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
     BADGES: {
         "loyaltyMemberId": _text,
         "badge": _text,
-        "amount": _whole,
+        "amount": _whole_number,
         "customAttributes": _object,
         "externalId": _text,
         "systemUniqueKey": _text,
@@ -149,7 +149,12 @@ FIELDS: Mapping[str, Mapping[str, Read]] = {
         "tags": _texts,
         "systemUniqueKey": _text,
     },
-    MISSION_PROGRESS: {"loyaltyMemberId": _text, "mission": _text, "count": _whole, "timesAchieved": _whole},
+    MISSION_PROGRESS: {
+        "loyaltyMemberId": _text,
+        "mission": _text,
+        "count": _whole_number,
+        "timesAchieved": _whole_number,
+    },
 }
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     MEMBERS: ("loyaltyMemberId",),
@@ -277,11 +282,11 @@ def object_values(
 
 def _of_json(name: str, read: Read, value: Any) -> Any:
     """The value of a field from a JSON value; a number may also be a text."""
-    if read in (_number, _whole):
+    if read in (_number, _whole_number):
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise RowFault(f"{name} is not a number.", name)
         try:
-            return value if isinstance(value, int if read is _whole else int | Decimal) else read(str(value))
+            return value if isinstance(value, int if read is _whole_number else int | Decimal) else read(str(value))
         except ValueError as error:
             raise RowFault(f"{name} {error}.", name) from None
     json_types, words = _FORMS[read]
