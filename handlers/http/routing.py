@@ -65,7 +65,7 @@ class SegmentTree(Generic[Target]):
             else:
                 node = node.literal.setdefault(segment, _Node())
         if method in node.targets:
-            raise DocumentError(f"{method} {template} is in two documents")
+            raise DocumentError(f"{method} {template} is declared twice: by {node.targets[method]} and by {target}")
         node.targets[method] = target
         if method == "GET":
             node.targets["HEAD"] = target
@@ -122,6 +122,9 @@ class _Route(NamedTuple):
     template: str
     variables: tuple[str, ...]
     without_body: frozenset[int]
+
+    def __str__(self) -> str:
+        return self.operation_id
 
 
 class SurfaceResolver(Resolver):  # type: ignore[misc]
