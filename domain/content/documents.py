@@ -92,7 +92,7 @@ def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs
     if is_deeper(attrs, MAX_ATTRS_DEPTH):
         faults.append(FieldFault(f"attrs is nested deeper than {MAX_ATTRS_DEPTH} levels", pointer="/attrs"))
     if not faults and len(searchable_values(attrs)) > MAX_VALUES:
-        detail = f"attrs holds more than {MAX_VALUES} values at its top and in lists there"
+        detail = f"attrs contains more than {MAX_VALUES} values at its top and in lists there"
         faults.append(FieldFault(detail, pointer="/attrs"))
     if collection.is_coupon and coupon_book_key_of(attrs) is None:
         detail = f"{BOOK_FIELD} is not the key of a coupon book; the contentType of the collection needs one"

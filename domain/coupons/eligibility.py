@@ -188,6 +188,7 @@ def _other_day(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | 
 
 
 def _other_hour(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    """The reason why a book is closed at the time of an attempt; None if it is open."""
     if book.day_of_week_schedule is None:
         return None
     at, zone = _clock(book, facts, attempt)
@@ -249,6 +250,7 @@ def _usage_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str 
 
 
 def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    """The reason why a discount would exceed the maximum of the period; None if it would not."""
     maximum = book.max_discount_per_period
     if maximum is None:
         return None

@@ -199,6 +199,7 @@ def _period(member_id: int, mission: Mission, kind: str, at: datetime) -> Period
 
 
 def _tracking(mission: Mission, advance: Advance, cause: ProgressCause) -> MissionTracking:
+    """The record of an advance; its id is chosen when it is stored."""
     return MissionTracking(
         organization_id=cause.organization_id,
         mission_tracking_id=0,

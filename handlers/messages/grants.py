@@ -79,6 +79,7 @@ def _action_of(record: Mapping[str, Any]) -> ActionGrants:
 
 
 def _grant_record(grant: EffectGrant) -> dict[str, Any]:
+    """The stored form of a grant."""
     return {
         "place": grant.place,
         "amount": exact_number(grant.amount),
@@ -91,6 +92,7 @@ def _grant_record(grant: EffectGrant) -> dict[str, Any]:
 
 
 def _grant_of(record: Mapping[str, Any]) -> EffectGrant:
+    """The grant of a stored form."""
     return EffectGrant(
         place=record["place"],
         amount=Decimal(record["amount"]),

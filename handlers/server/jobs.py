@@ -219,6 +219,7 @@ def _report_expiring(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Release the stored responses to old events."""
     # The run continues after the event up to which the last run has released responses.
     days, up_to = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
     if not days:
@@ -251,6 +252,8 @@ def _expire_exports(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _remove_uploads(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Fail the imports whose upload was abandoned, which removes their files."""
+
     def fail_abandoned(organization_id: int) -> Iterator[int]:
         def fail(db: Connection) -> int:
             now = datetime.now(UTC)

@@ -96,6 +96,7 @@ def set_tier(
 
 
 def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, setting: TierSetting) -> bytes:
+    """The digest of a request, by which its repetition is recognized."""
     content: tuple[Any, ...] = (
         member.member_id,
         program.loyalty_program_id,

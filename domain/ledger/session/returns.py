@@ -139,6 +139,7 @@ class Returns(MissingAmounts):
         )
 
     def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
+        """Revert the expiries of the idle balance that an activity at `happened_at` would have prevented."""
         policy, end_of_balance = account.idle_policy(self.zone), self._end_of_idle(account, wallet_id)
         if policy is None or end_of_balance is None or end_of_balance <= self.at:
             # The points would expire again at once, and a later activity could not restore them.

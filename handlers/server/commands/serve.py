@@ -57,6 +57,7 @@ def _check_addresses(settings: Settings) -> None:
 
 
 def _check_address(host: str, port: int, setting: str) -> None:
+    """Raise ClickException if the server cannot listen on an address; `setting` is the setting that changes it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

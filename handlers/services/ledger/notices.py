@@ -106,6 +106,7 @@ def _report_to(
 def _event(
     account: LedgerAccount, notice: Notice, member_id: int, amount: ExpiringAmount, now: datetime
 ) -> DerivedEvent:
+    """The event that notifies a member of points that will expire."""
     return DerivedEvent(
         member_id,
         POINTS_EXPIRING,

@@ -246,6 +246,7 @@ class MovementBatch:
         return session.transfer(account, source or 0, target or 0, amount, details, movement.manual)
 
     def _revert(self, movement: Movement, details: Details) -> Posting:
+        """Revert the transaction that a movement names; raises UnknownLedgerTransaction for one of another account."""
         session, original = self._unit.ledger, self._reverted_transactions.get(movement.reverts or 0)
         account = session.accounts.get(original.ledger_account_id) if original is not None else None
         if (

@@ -128,6 +128,7 @@ def _advance(
 
 
 def _digest(member: Member, mission: Mission, advance: MissionAdvance) -> bytes:
+    """The digest of a request, by which its repetition is recognized."""
     content = (
         member.member_id,
         mission.mission_id,

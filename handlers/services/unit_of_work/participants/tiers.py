@@ -149,6 +149,7 @@ class TierWork:
         return next((schedule for schedule in schedules if schedule.loyalty_program_id == program_id), None)
 
     def _tracking(self, event: EventFacts, tier: ConfiguredTier, params: Mapping[str, Any]) -> TierTracking:
+        """The record of a tier that an effect sets."""
         return TierTracking(
             organization_id=self._organization_id,
             member_tier_tracking_id=self._next_id(),
