@@ -19,7 +19,7 @@ from domain.imports.records import MAX_UPLOAD_AGE
 from domain.organizations import Organization
 from handlers import tracing
 from handlers.services.events.release_answers import Released, release_answers
-from handlers.services.ledger.expire import Expired, expire_next
+from handlers.services.ledger.expire import WALLETS_AT_ONCE, Expired, expire_next
 from handlers.services.ledger.notices import report_next
 from handlers.services.tiers import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
@@ -40,6 +40,8 @@ _EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
 _REPORT_EXPIRING_MINUTES = 2
 # A job that takes longer is interrupted, so that other jobs can run.
 _SLICE_SECONDS = 1.0
+# The wallets of the first transaction of an organization in a run.
+FIRST_WALLETS = 50
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
 
 _log = logging.getLogger("loyalty.jobs")
@@ -124,26 +126,39 @@ class ExpiredPoints:
 
 
 def _run_batches(
-    engine: Engine, organization_id: int, work: Callable[[Connection, Organization, datetime], Batch | None]
+    engine: Engine, organization_id: int, work: Callable[[Connection, Organization, datetime, int], Batch | None]
 ) -> Iterator[Batch]:
-    """Call `work` in one transaction after the other, with the organization and its time; yield each result.
+    """Call `work` in one transaction after the other; yield each result.
 
-    Ends when `work` returns None, or if another transaction changes or advances the test clock.
+    Gives `work` the organization, its time, and the maximum number of wallets. Ends when `work` returns None, or if
+    another transaction changes or advances the test clock.
     """
+    limit = FIRST_WALLETS
 
     def next_batch(db: Connection) -> Batch | None:
         organization = find_and_hold_clock(db, organization_id)
-        return None if organization is None else work(db, organization, organization.time_at(datetime.now(UTC)))
+        return None if organization is None else work(db, organization, organization.time_at(datetime.now(UTC)), limit)
 
+    begin = time.monotonic()
     while (batch := transactions.run(engine, next_batch)) is not None:
+        limit = next_limit(limit, time.monotonic() - begin)
         yield batch
+        begin = time.monotonic()
+
+
+def next_limit(limit: int, seconds: float) -> int:
+    """The wallets of the next transaction, after one of `limit` wallets that took `seconds`.
+
+    It is to take a second, since other calls wait for its wallets, and jobs of other organizations for its end.
+    """
+    return max(1, min(int(limit * _SLICE_SECONDS / max(seconds, 0.001)), 2 * limit, WALLETS_AT_ONCE))
 
 
 def _expire_batches(engine: Engine, organization_id: int) -> Iterator[Expired]:
     last_wallet_id = 0
 
-    def expire(db: Connection, organization: Organization, now: datetime) -> Expired | None:
-        return expire_next(db, organization, last_wallet_id, now)
+    def expire(db: Connection, organization: Organization, now: datetime, limit: int) -> Expired | None:
+        return expire_next(db, organization, last_wallet_id, now, limit)
 
     for batch in _run_batches(engine, organization_id, expire):
         last_wallet_id = batch.last_wallet_id
@@ -163,8 +178,8 @@ def expire_points(engine: Engine, organization_id: int) -> ExpiredPoints:
 def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = False) -> Iterator[tuple[int, int]]:
     last_wallet_id = 0
 
-    def evaluate(db: Connection, organization: Organization, now: datetime) -> Evaluated | None:
-        return evaluate_next(db, organization, last_wallet_id, now, everyone=everyone)
+    def evaluate(db: Connection, organization: Organization, now: datetime, limit: int) -> Evaluated | None:
+        return evaluate_next(db, organization, last_wallet_id, now, everyone=everyone, limit=limit)
 
     for evaluated in _run_batches(engine, organization_id, evaluate):
         last_wallet_id = evaluated.last_wallet_id
@@ -207,8 +222,8 @@ def report_expiring(engine: Engine, organization_id: int) -> Iterator[int]:
     Yields the number of events of each transaction.
     """
 
-    def report(db: Connection, organization: Organization, now: datetime) -> int | None:
-        return report_next(db, organizations.find_details(db, organization.organization_id), now)
+    def report(db: Connection, organization: Organization, now: datetime, limit: int) -> int | None:
+        return report_next(db, organizations.find_details(db, organization.organization_id), now, limit)
 
     return _run_batches(engine, organization_id, report)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import jwt
 import pytest
@@ -456,7 +455,7 @@ class TestAdvancing:
             yearly_points.mint(wallet, 100)
         begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
         monkeypatch.setattr(service, "_STEP_SECONDS", 0)
-        monkeypatch.setattr(service, "expire_next", partial(service.expire_next, limit=1))
+        monkeypatch.setattr(service, "_WALLETS_AT_ONCE", 1)
 
         def expiries():
             return [row["createdAt"] for row in transactions_of(yearly_points) if row["description"] == "Expired"]

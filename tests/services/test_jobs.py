@@ -16,6 +16,7 @@ from handlers.server.jobs import Job, run_due_jobs
 from handlers.server.worker import Worker
 from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import expire_next
+from tests.builders.points import Points
 from tests.builders.tracking import Shop, event
 from tests.concurrency.simultaneous import run_simultaneously
 from tests.processes.fleet import wait_until
@@ -138,7 +139,7 @@ def test_points_of_two_organizations_expire_in_turns(api, monkeypatch):
     names = {large.organization.id: "large", small.organization.id: "small"}
     batches = []
 
-    def expire_one(db, organization, after, now):
+    def expire_one(db, organization, after, now, _limit):
         batch = expire_next(db, organization, after, now, limit=1)
         if batch is not None and organization.organization_id in names:
             batches.append(names[organization.organization_id])
@@ -292,3 +293,32 @@ def test_a_worker_waits_while_the_database_is_read_only(settings, caplog):
     worker.stop()
     thread.join()
     assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds", "next_limit"),
+    [
+        # Fast transactions grow to 500 wallets.
+        (50, 0.1, 100),
+        (400, 0.1, 500),
+        (50, 0.0, 100),
+        # Slow ones shrink until they take a second.
+        (50, 2.0, 25),
+        (500, 17.0, 29),
+        (1, 60.0, 1),
+    ],
+)
+def test_a_transaction_has_as_many_wallets_as_fit_into_a_second(limit, seconds, next_limit):
+    assert jobs.next_limit(limit, seconds) == next_limit
+
+
+def test_transactions_of_an_organization_shrink_if_they_are_slow(api, shop, monkeypatch):
+    monkeypatch.setattr(jobs, "_SLICE_SECONDS", 0.0001)
+    monkeypatch.setattr(jobs, "FIRST_WALLETS", 4)
+    points = Points.new(shop.organization, expiresInMonths=1)
+    earlier = datetime.now(UTC) - timedelta(hours=1)
+    for _ in range(6):
+        points.mint(points.wallet(), 5, expires_at=earlier)
+    organization_id, account_id = shop.organization.id, points.account_id
+    batches = list(jobs._expire_batches(api.engine, organization_id))
+    assert [len(batch.wallets[account_id]) for batch in batches] == [4, 1, 1]

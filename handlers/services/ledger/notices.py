@@ -23,8 +23,10 @@ WALLETS_AT_ONCE = 500
 _REASON = "Points will expire."
 
 
-def report_next(db: Connection, organization: OrganizationDetails, now: datetime) -> int | None:
-    """Report due notices of one account to the members of its next wallets.
+def report_next(
+    db: Connection, organization: OrganizationDetails, now: datetime, limit: int = WALLETS_AT_ONCE
+) -> int | None:
+    """Report due notices of one account to the members of its next wallets, at most `limit`.
 
     Returns the number of events, None if no account has a due notice.
     """
@@ -35,7 +37,7 @@ def report_next(db: Connection, organization: OrganizationDetails, now: datetime
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
             if due := schedule.due(progress.done_until, now):
-                return _report(db, organization, account, schedule, progress, due, now)
+                return _report(db, organization, account, schedule, progress, due, now, min(limit, WALLETS_AT_ONCE))
     return None
 
 
@@ -60,15 +62,16 @@ def _report(
     progress: NoticeProgress,
     due: Sequence[Notice],
     now: datetime,
+    limit: int,
 ) -> int:
     """Report the notices of the first due moment to the next wallets, and store the progress."""
     moment = due[0].moment
     notices = [notice for notice in due if notice.moment == moment]
     windows = [schedule.bounds(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
-    wallets = expiry_notices.next_wallets(db, organization, account, windows, after, WALLETS_AT_ONCE)
+    wallets = expiry_notices.next_wallets(db, organization, account, windows, after, limit)
     reported = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
-    is_done = len(wallets) < WALLETS_AT_ONCE
+    is_done = len(wallets) < limit
     new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallets[-1])
     expiry_notices.store_progress(db, account, new_progress)
     return reported

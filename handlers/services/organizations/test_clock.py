@@ -45,6 +45,8 @@ CALL_SECONDS = 10.0
 _RETRIES = 3
 # After this time a step ends; the next one does the rest that is due at the moment.
 _STEP_SECONDS = 1.0
+# The wallets after which a step looks at the time.
+_WALLETS_AT_ONCE = 50
 # The pause before the next attempt, while another caller advances the clock.
 _PAUSE_SECONDS = 0.05
 
@@ -242,7 +244,7 @@ def _process_due(db: Connection, organization: OrganizationDetails, place: _Plac
 
 def _expire_points(db: Connection, organization: Organization, place: _Place) -> int | None:
     """Expire the points of the next wallets; return the last of them, None if nothing expires any more."""
-    expired = expire_next(db, organization, place.last_wallet_id, place.moment)
+    expired = expire_next(db, organization, place.last_wallet_id, place.moment, _WALLETS_AT_ONCE)
     return None if expired is None else expired.last_wallet_id
 
 
@@ -257,13 +259,15 @@ def _extend_expiry(db: Connection, organization: Organization, place: _Place) ->
 
 def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -> int | None:
     """Evaluate the tiers of the next members with a lapsed one; return the last wallet, None if no tier is lapsed."""
-    evaluated = evaluate_next(db, organization, place.last_wallet_id, place.moment, everyone=False)
+    evaluated = evaluate_next(
+        db, organization, place.last_wallet_id, place.moment, everyone=False, limit=_WALLETS_AT_ONCE
+    )
     return None if evaluated is None else evaluated.last_wallet_id
 
 
 def _report_notices(db: Connection, organization: OrganizationDetails, place: _Place) -> int | None:
     """Report the next notices of expiry, which are due until they are reported; None if none is due."""
-    reported = notices.report_next(db, organization, place.moment)
+    reported = notices.report_next(db, organization, place.moment, _WALLETS_AT_ONCE)
     return None if reported is None else place.last_wallet_id
 
 
