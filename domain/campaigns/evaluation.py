@@ -124,7 +124,8 @@ class Evaluator:
                 if self._explaining:
                     self._explain(campaign, None, why=violated.reason(self._event))
                 continue
-            self._explain(campaign, None, why=None)
+            if self._explaining:
+                self._explain(campaign, None, why=None)
             for idle in campaign.idle_actions:
                 why = Reason("ACTION_NOT_RUNNING", f"the action is {idle.status}", idle.status)
                 self._explain(campaign, idle, why)
@@ -234,12 +235,13 @@ class Evaluator:
         if blocked is not None:
             self._skip(campaign, action, computed, *blocked)
             return
-        self._explain(campaign, action.action, why=None, trace=self._trace(campaign, action))
+        if self._explaining:
+            self._explain(campaign, action.action, why=None, trace=self._trace(campaign, action))
         is_reevaluated = campaign.campaign.on_return == REEVALUATE
         grants: list[EffectGrant] = []
         for position, effect in enumerate(computed):
             share = None if won is None else won.share(position)
-            first_count = self._count_total
+            first_count = self._count_total if is_reevaluated else 0
             result = self._effects.execute(campaign, effect, share)
             if is_reevaluated:
                 counts = range(first_count, self._count_total)
