@@ -18,8 +18,9 @@ from sqlalchemy import Connection, Engine
 from domain.imports.records import MAX_UPLOAD_AGE
 from domain.organizations import Organization
 from handlers import tracing
+from handlers.services import wallet_batches
 from handlers.services.events.release_answers import Released, release_answers
-from handlers.services.ledger.expire import WALLETS_AT_ONCE, Expired, expire_next
+from handlers.services.ledger.expire import Expired, expire_next
 from handlers.services.ledger.notices import report_next
 from handlers.services.tiers import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
@@ -40,8 +41,6 @@ _EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
 _REPORT_EXPIRING_MINUTES = 2
 # A job that takes longer is interrupted, so that other jobs can run.
 _SLICE_SECONDS = 1.0
-# The wallets of the first transaction of an organization in a run.
-FIRST_WALLETS = 50
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
 
 _log = logging.getLogger("loyalty.jobs")
@@ -133,7 +132,7 @@ def _run_batches(
     Gives `work` the organization, its time, and the maximum number of wallets. Ends when `work` returns None, or if
     another transaction changes or advances the test clock.
     """
-    limit = FIRST_WALLETS
+    limit = wallet_batches.FIRST_WALLETS
 
     def next_batch(db: Connection) -> Batch | None:
         organization = find_and_hold_clock(db, organization_id)
@@ -141,17 +140,9 @@ def _run_batches(
 
     begin = time.monotonic()
     while (batch := transactions.run(engine, next_batch)) is not None:
-        limit = next_limit(limit, time.monotonic() - begin)
+        limit = wallet_batches.next_limit(limit, time.monotonic() - begin)
         yield batch
         begin = time.monotonic()
-
-
-def next_limit(limit: int, seconds: float) -> int:
-    """The wallets of the next transaction, after one of `limit` wallets that took `seconds`.
-
-    It is to take a second, since other calls wait for its wallets, and jobs of other organizations for its end.
-    """
-    return max(1, min(int(limit * _SLICE_SECONDS / max(seconds, 0.001)), 2 * limit, WALLETS_AT_ONCE))
 
 
 def _expire_batches(engine: Engine, organization_id: int) -> Iterator[Expired]:

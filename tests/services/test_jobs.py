@@ -14,6 +14,7 @@ from sqlalchemy import text
 from handlers.server import jobs
 from handlers.server.jobs import Job, run_due_jobs
 from handlers.server.worker import Worker
+from handlers.services import wallet_batches
 from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import expire_next
 from tests.builders.points import Points
@@ -309,12 +310,12 @@ def test_a_worker_waits_while_the_database_is_read_only(settings, caplog):
     ],
 )
 def test_a_transaction_has_as_many_wallets_as_fit_into_a_second(limit, seconds, next_limit):
-    assert jobs.next_limit(limit, seconds) == next_limit
+    assert wallet_batches.next_limit(limit, seconds) == next_limit
 
 
 def test_transactions_of_an_organization_shrink_if_they_are_slow(api, shop, monkeypatch):
-    monkeypatch.setattr(jobs, "_SLICE_SECONDS", 0.0001)
-    monkeypatch.setattr(jobs, "FIRST_WALLETS", 4)
+    monkeypatch.setattr(wallet_batches, "TRANSACTION_SECONDS", 0.0001)
+    monkeypatch.setattr(wallet_batches, "FIRST_WALLETS", 4)
     points = Points.new(shop.organization, expiresInMonths=1)
     earlier = datetime.now(UTC) - timedelta(hours=1)
     for _ in range(6):
