@@ -288,8 +288,10 @@ def test_tokens_of_an_unreachable_issuer_are_refused(settings, engine, issuer):
     expect_refusal(Authenticator(unreachable, engine), issuer.token())
 
 
-def test_a_token_of_the_trusted_issuer_is_verified_again_after_five_minutes(trusting, issuer, monkeypatch):
-    authenticator, token = trusting(), issuer.token(exp=int(time.time()) + 3600)
+def test_a_token_of_the_trusted_issuer_is_verified_again_after_five_minutes(
+    make_trusting_authenticator, issuer, monkeypatch
+):
+    authenticator, token = make_trusting_authenticator(), issuer.token(exp=int(time.time()) + 3600)
     assert authenticator(token).subject == "till-4"
     now = time.time()
     monkeypatch.setattr(tokens.time, "time", lambda: now + 290)
