@@ -27,6 +27,7 @@ ACCESS_TOKEN_SECONDS = 3600
 MEMBER_TOKEN_SECONDS = 900
 _CACHED_TOKENS = 10_000
 _CLOCK_LEEWAY_SECONDS = 5
+_LAST_SECOND = 2**53
 
 
 def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetime: int, now: datetime) -> str:
@@ -114,7 +115,8 @@ class Authenticator:
         caller = _caller(claims, is_external)
         if is_external:
             caller = transactions.read(self._reading, lambda db: known_caller(db, caller))
-        expires = float(claims["exp"])
+        # A number of any size is valid, but not every number is a `float`.
+        expires = float(min(int(claims["exp"]), _LAST_SECOND))
         if is_external:
             # The issuer may have removed the key by then.
             expires = min(expires, time.time() + KEYS_SECONDS)
@@ -158,7 +160,7 @@ class Authenticator:
                 leeway=_CLOCK_LEEWAY_SECONDS,
                 options={"require": ["exp", "sub"]},
             )
-        except (jwt.PyJWTError, ValueError, RecursionError) as error:
+        except (jwt.PyJWTError, ValueError, OverflowError, RecursionError) as error:
             raise Unauthorized("The access token is not valid or has expired.") from error
         return claims, is_external
 

@@ -332,6 +332,18 @@ def test_invalid_claims_of_the_trusted_issuer_are_refused(foreign_api, issuer, c
     assert reply.status == 401, reply.text
 
 
+@pytest.mark.parametrize("expires", [10**400, str(10**30)])
+def test_a_token_of_the_trusted_issuer_may_expire_in_any_year(foreign_api, issuer, expires):
+    token = issuer.token(isAdmin=True, organizationId=foreign_api.organization().id, exp=expires)
+    foreign_api.surface(token=token).get("/members")
+
+
+def test_a_token_for_an_organization_that_does_not_exist_is_refused(foreign_api, issuer):
+    token = issuer.token(isAdmin=True, organizationId=2**60)
+    reply = foreign_api.surface(token=token).request("GET", "/members")
+    assert (reply.status, reply.json["type"]) == (403, "/problems/forbidden")
+
+
 def test_the_record_of_a_user_counts_instead_of_the_claims_of_the_trusted_issuer(foreign_api, issuer):
     organization = foreign_api.organization()
     users = Users.of(organization)

@@ -42,6 +42,8 @@ def permitted_callers(
     user_ids = {caller.user_id for caller in callers if isinstance(caller, Caller) and caller.user_id is not None}
     organization_and_rights = organizations.find_with_records(db, organization_id, user_ids, addresses)
     if organization_and_rights is None:
+        if requests[0].surface != ADMINISTRATION:
+            raise Forbidden(f"The access token is for the organization {organization_id}, which does not exist.")
         raise NotFound(f"There is no organization {organization_id}.")
     organization, rights, records = organization_and_rights
     for position, request in enumerate(requests):
