@@ -22,7 +22,6 @@ from handlers.services.coupons.lock import LockRequest, LockView, lock_coupon
 from handlers.services.coupons.revert import UsageToRevert, revert_usages
 from handlers.services.ledger.move_points import PointsMove, PointsRequest, move_points
 from handlers.services.organizations.create import CreatedOrganization, create_organization
-from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import members, organizations, transactions
 from persistence.coupons import codes
@@ -31,6 +30,7 @@ from persistence.coupons.codes import COUPONS
 from persistence.coupons.usages import USAGES
 from persistence.rows import add
 from persistence.tables.coupons import coupon_books
+from tests.builders.verification import verify
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PUBLISHED = {"publishing_status": "published", "name": "Book"}

@@ -18,11 +18,11 @@ from handlers.call import ADMINISTRATION, Call
 from handlers.services.ledger import post_transactions, settle_pending
 from handlers.services.ledger.movements import Movement
 from handlers.services.ledger.post_transactions import MovementOutcome
-from handlers.services.verify import verify
 from handlers.settings import Settings
 from persistence import ledger, ledger_wallets, organizations, transactions
 from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.tables.ledger import ledger_accounts, ledgers, wallets
+from tests.builders.verification import verify
 
 START = datetime(2026, 1, 31, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import text
 
-from handlers.services.verify import verify
 from persistence.organizations import raise_configuration_version
 from tests.builders.api import Organization
 from tests.builders.ledger import RawLedger
+from tests.builders.verification import verify
 
 SETTINGS = {"active": True, "isRevolving": True, "chainSyncEnabled": False}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from handlers.services.verify import verify
 from tests.builders.api import Organization
 from tests.builders.campaigns import effect, mint
+from tests.builders.verification import verify
 
 ORDER_CREATED = "member-purchase-order-created"
 GENERIC = "member-generic-event"

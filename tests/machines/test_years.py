@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from handlers.services.verify import verify
 from tests.builders.campaigns import mint
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running
+from tests.builders.verification import verify
 from tests.machines.effects import MINIMUM, Effects
 from tests.machines.year_model import BONUS, EFFECTS, MONTHS, START, TIERS, Member, Step, points_of, random_year
 

@@ -12,6 +12,7 @@ from sqlalchemy import insert, text
 from domain.ledger.records import MINT, PENDING, REVERT, REVERTED
 from handlers.services.verify import verify
 from persistence.tables.ledger import ledger_lot_uses
+from tests.builders import verification
 from tests.builders.ledger import START, RawLedger
 
 pytestmark = pytest.mark.undistributed
@@ -38,7 +39,10 @@ class LedgerSession:
         self.ledger.db.execute(text(statement), values)
 
     def verify(self):
-        return verify(self.ledger.db, self.ledger.organization_id)
+        faults = verify(self.ledger.db, self.ledger.organization_id)
+        # What other tests use finds the same.
+        assert verification.is_broken(self.ledger.db, self.ledger.organization_id) is bool(faults)
+        return faults
 
 
 @pytest.fixture
