@@ -44,9 +44,9 @@ def redirect_url_fault(url: str) -> str | None:
     if parts.scheme not in ("https", "http") or not host:
         return "is no absolute https: URL"
     if parts.username is not None or parts.password is not None:
-        return "holds a user name or password"
+        return "contains a user name or password"
     if parts.fragment or url.endswith("#"):
-        return "holds a fragment"
+        return "contains a fragment"
     if parts.scheme == "http" and host not in _LOCAL_HOSTS:
         return "begins with http:, which is for localhost only"
     return None

@@ -60,7 +60,7 @@ def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collec
     if not parts.hostname or port == 0 or not url.isascii() or re.search(r"[\s\\\x00-\x1f\x7f]", url):
         return "names no host that can be called"
     if parts.username is not None or parts.password is not None:
-        return "holds a user name or a password; send them in a header"
+        return "contains a user name or a password; send them in a header"
     if parts.fragment:
         return "has a fragment, the part behind #, which no receiver is sent"
     if ports is not None and (port or _PORTS[parts.scheme]) not in ports:

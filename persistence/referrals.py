@@ -119,7 +119,7 @@ def add_codes(
     organization_id = program.organization_id
     repeated_codes = [code for code, count in Counter(code.lower() for code in codes).items() if count > 1]
     if repeated_codes:
-        raise ReferralCodeTaken(f"codes holds {', '.join(repeated_codes)} twice, in letters of another case.")
+        raise ReferralCodeTaken(f"codes contains {', '.join(repeated_codes)} twice, in letters of another case.")
     defer(db, _SERIALIZE, (organization_id,))
     existing_codes = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
     if not existing_codes:

@@ -113,7 +113,7 @@ def check_collection(values: Mapping[str, Any]) -> None:
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     for field in values.get("facet_fields") or ():
         if not 0 < len(field) <= MAX_FIELD_NAME_LENGTH:
-            detail = f"facetFields holds a name that does not have 1 to {MAX_FIELD_NAME_LENGTH} characters"
+            detail = f"facetFields contains a name that does not have 1 to {MAX_FIELD_NAME_LENGTH} characters"
             faults.append(FieldFault(detail, pointer="/facetFields"))
     if faults:
         raise InvalidRequest(faults)

@@ -180,7 +180,7 @@ def cells_of(text: str, delimiter: str) -> list[str]:
     except csv.Error as error:
         # For a line break, the csv module advises programmers to open the file in another mode.
         if str(error).startswith("new-line"):
-            raise RowFault("The row holds a line break outside of quotes.") from None
+            raise RowFault("The row contains a line break outside of quotes.") from None
         raise RowFault(f"The row is not valid CSV: {error}.") from None
     return cells
 

@@ -271,7 +271,7 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
         for path, node in _find_values(body, lambda node: type(node) is UnreadableNumber)
     ]
     # No fault is found, either, if another field of the same name replaces the number.
-    detail = f"The body holds a number that is out of range or has more than {MAX_DIGITS} characters."
+    detail = f"The body contains a number that is out of range or has more than {MAX_DIGITS} characters."
     return faults[:50] or [FieldFault(detail, pointer="")]
 
 

@@ -156,7 +156,7 @@ def test_a_missing_column_is_reported_with_the_first_500_characters_of_the_line(
 
 def test_a_row_that_is_not_valid_csv_is_refused():
     assert row_fault(cells_of, 'a,"b"c', "comma")[0].startswith("The row is not valid CSV: ")
-    assert row_fault(cells_of, "a\nb", "comma")[0] == "The row holds a line break outside of quotes."
+    assert row_fault(cells_of, "a\nb", "comma")[0] == "The row contains a line break outside of quotes."
 
 
 def json_row(kind, ignores_unknown=False, column_names=(), **row):

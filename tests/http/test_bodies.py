@@ -76,7 +76,7 @@ PATHS = {
     },
 }
 
-UNREADABLE_NUMBER = "The body holds a number that is out of range or has more than 80 characters."
+UNREADABLE_NUMBER = "The body contains a number that is out of range or has more than 80 characters."
 
 
 @pytest.fixture(scope="module")
