@@ -63,7 +63,9 @@ class RedemptionPolicy(PointRate):
         """The redemption policy of an account; raises RedemptionDisabled if its points cannot be used to pay."""
         policy = account.redemption
         if policy is None:
-            raise RedemptionDisabled(f"The points of the ledger account {account.name} are no means of payment.")
+            raise RedemptionDisabled(
+                f"The ledger account {account.name} has no redemption, so its points cannot pay orders."
+            )
         return cls(
             points_per_unit=Decimal(policy["pointsPerUnit"]),
             currency=policy["currency"],

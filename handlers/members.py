@@ -225,7 +225,7 @@ def list_member_timeline(call: Call, member: Member, query: Mapping[str, Any]) -
 def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     """Create a token that gives access to this member's content and nothing else."""
     if not member.active:
-        raise MemberInactive("An inactive member gets no access token.")
+        raise MemberInactive("The member is not active and cannot get an access token.")
     claims = {
         "sub": f"{MEMBER_SUBJECT}{member.member_id}",
         "organizationId": member.organization_id,

@@ -47,7 +47,7 @@ class Page:
             detail = "page cannot be sent with cursor: leave page out"
             faults.append(FieldFault(detail, parameter="page"))
         if after.order != _with_direction(order):
-            detail = "order is not the one that cursor goes with: send the same order as for the page before"
+            detail = "order is not that of the page before; send the same order with its cursor"
             faults.append(FieldFault(detail, parameter="order"))
         if faults:
             raise InvalidRequest(faults)

@@ -155,7 +155,7 @@ def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None
         return None, None
     if len(rules) > 1:
         raise InvalidRequest(
-            [FieldFault("rules has both an expression and a node, and takes one of them", pointer="/rules")]
+            [FieldFault("rules has both an expression and a node; send one of them", pointer="/rules")]
         )
     [(form, source)] = rules.items()
     node, program = _compile(source, form == "node", BOOL, f"/rules/{form}")

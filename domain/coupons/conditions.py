@@ -59,7 +59,7 @@ def check_condition(condition: Mapping[str, Any]) -> None:
         return
     if len(condition) > 1:
         raise InvalidRequest(
-            [FieldFault("condition has both an expression and a node, and takes one of them", pointer="/condition")]
+            [FieldFault("condition has both an expression and a node; send one of them", pointer="/condition")]
         )
     try:
         _program_of(condition)

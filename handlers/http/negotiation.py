@@ -27,7 +27,7 @@ class ResponseTypes:
         best = max(self._offered, key=lambda offered: qualities[offered])
         if qualities[best] > 0:
             return best
-        raise HttpProblem(406, f"The header Accept takes none of {', '.join(self._offered)}.")
+        raise HttpProblem(406, f"The header Accept allows none of {', '.join(self._offered)}.")
 
 
 def _media_range(text: str) -> tuple[str, float]:

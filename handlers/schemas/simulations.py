@@ -61,7 +61,7 @@ def _faults(fields: _SimulationBody) -> Iterator[FieldFault]:
     occasions = [name for name in (ORDER, PAYMENT, _EVENT) if getattr(fields, name) is not None]
     if len(occasions) != 1:
         names = " and ".join(occasions) if occasions else "none of them"
-        yield FieldFault(f"One of order, payment and event says what happens; the body has {names}", pointer="")
+        yield FieldFault(f"The body has {names}; send exactly one of order, payment and event", pointer="")
     if fields.loyalty_member_id is not None and fields.person is not None:
         yield FieldFault(
             "The field as describes a person, and loyaltyMemberId names a member: send one of them", pointer="/as"

@@ -103,7 +103,7 @@ def member_content(
     Raises Forbidden for a member who is not active.
     """
     if not member.active:
-        raise Forbidden(f"The member {member.loyalty_member_id} is not active, and is shown no content.")
+        raise Forbidden(f"The member {member.loyalty_member_id} is not active and cannot read content.")
     paging = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
     locale = query["locale"]
     # These are read for each call, so after a change no process returns an older page from its own cache.

@@ -69,7 +69,7 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
     if not by_server:
         refuse_erased(member)
     if not member.active and event.event_type not in _OF_INACTIVE_MEMBERS and not by_server:
-        raise MemberInactive("Events of an inactive member are not tracked.")
+        raise MemberInactive("The member is not active, so its events are not tracked.")
     schema_type = configuration.custom_event_types.get(event.event_type)
     if schema_type is not None:
         refuse_other_payload(event.event_type, schema_type, event.payload)

@@ -123,7 +123,7 @@ def _refuse_other_members(
             "The member of this access token is no longer active in the organization, or has a new loyaltyMemberId."
         )
     if request.path.get("loyaltyMemberId", loyalty_member_id) != loyalty_member_id:
-        raise Forbidden("The access token is another member's.")
+        raise Forbidden("The access token belongs to another member.")
 
 
 def known_caller(db: Connection, caller: Caller) -> Caller:

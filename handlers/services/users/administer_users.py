@@ -121,6 +121,8 @@ def refuse_change_of_shared_user(call: Call, caller_grant: Grant, user: User, wh
     if caller_grant.is_system_admin:
         return
     if user.is_system_admin:
-        raise PermissionNotHeld(f"Only a system administrator changes {what} of a system administrator.")
+        raise PermissionNotHeld(f"Only a system administrator can change {what} of a system administrator.")
     if users.belongs_elsewhere(call.db, call.organization.organization_id, user.user_id):
-        raise SharedUser(f"The user belongs to other organizations, too: only a system administrator changes {what}.")
+        raise SharedUser(
+            f"The user belongs to other organizations, too: only a system administrator can change {what}."
+        )

@@ -288,7 +288,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
     with administering(call) as caller_grant:
         user = lock_user(call, user)
         if user.is_external:
-            raise ExternalUser("The password of a user of the external issuer is not kept here.")
+            raise ExternalUser("The user signs in at the external issuer and has no password on this server.")
         if user.is_api_user and permanent is False:
             raise InvalidRequest([FieldFault("permanent is false for an API user", pointer="/permanent")])
         require_held(caller_grant, user.grant, "The user has more permissions than the caller")
