@@ -78,7 +78,7 @@ ON CONFLICT ON CONSTRAINT pk_campaign_limit_counters
         alerts = excluded.alerts, waits = excluded.waits, counted_at = excluded.counted_at
 """)
 
-_MOST_USED_LOCATIONS = """
+_TOP_LOCATIONS = """
 SELECT location, sum(used) AS used FROM campaign_limit_counters
 WHERE organization_id = %s AND member_id = 0 AND campaign_id = %s AND type = %s AND period = %s AND period_start = %s
     AND ledger_account_id = %s AND shared_key = %s AND location <> ''
@@ -172,4 +172,4 @@ def find_most_used(
         key.shared_key,
         limit,
     )
-    return [(replace(key, location=location), total) for location, total in query(db, _MOST_USED_LOCATIONS, values)]
+    return [(replace(key, location=location), total) for location, total in query(db, _TOP_LOCATIONS, values)]

@@ -54,7 +54,7 @@ _GIVEN_DATABASE = os.environ.get("LOYALTY_TEST_DATABASE_URL")
 _FIRST_ID_OF_A_NODE = 1 << 48
 
 # The files of these folders take longest, so they run first.
-_LONGEST_FIRST = ("fuzz", "processes", "purchases", "machines", "concurrency", "services", "contract")
+_SLOWEST_FOLDERS = ("fuzz", "processes", "purchases", "machines", "concurrency", "services", "contract")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> int:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+        return _SLOWEST_FOLDERS.index(folder) if folder in _SLOWEST_FOLDERS else len(_SLOWEST_FOLDERS)
 
     items.sort(key=place)
     if _GIVEN_DATABASE:

@@ -22,7 +22,7 @@ PRONOUN = re.compile(r"(What|Whoever|Those)\b")
 METAPHORS = frozenset({"desk", "clerk", "till", "shelf", "rehearsal", "ladder", "lineup"})
 # Names that do not describe a thing.
 EMPTY_NAMES = frozenset({"each", "found", "wanted", "said", "everything", "own", "mine", "some", "in_all"})
-METAPHORS_AND_PLURALS = METAPHORS | {"shelves"} | {f"{word}s" for word in METAPHORS - {"shelf"}}
+METAPHORS_AND_PLURALS = METAPHORS | {"shelves", "hears"} | {f"{word}s" for word in METAPHORS - {"shelf"}}
 # Names of which a reader asks: a known what?
 PARTICIPLE = re.compile(
     r"added|allowed|answered|applied|asked|begun|broken|brought|changed|checked|chosen|claimed|"
@@ -31,6 +31,8 @@ PARTICIPLE = re.compile(
     r"opened|paid|parsed|picked|planned|printed|reached|ready|refused|removed|reserved|"
     r"returned|reverted|seen|sent|set_aside|shown|spent|stored|taken|thrown|told|used|written"
 )
+# Bounds begin with MAX or MIN, such as MAX_NAME_LENGTH.
+OTHER_BOUND = re.compile(r"_?(MOST|LEAST|LONGEST|LARGEST|SHORTEST|SMALLEST)(_[A-Z_]+)?")
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -177,6 +179,17 @@ def test_names_say_what_a_thing_is(folder):
         if identifier.strip("_").lower() in EMPTY_NAMES
     }
     assert empty == set()
+
+
+@pytest.mark.parametrize("folder", EVERYWHERE)
+def test_names_of_bounds_begin_with_max_or_min(folder):
+    others = {
+        f"{module.name}:{line}: {identifier}"
+        for module in modules(folder)
+        for line, identifier in module.identifiers
+        if OTHER_BOUND.fullmatch(identifier)
+    }
+    assert others == set()
 
 
 def bare_participles(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:

@@ -99,7 +99,7 @@ _METHODS = {
     "startOf": ("the start of the {1} of {0}", "the start of the {1} of {0} in {2}"),
     "endOf": ("the end of the {1} of {0}", "the end of the {1} of {0} in {2}"),
 }
-_LEAST_AND_GREATEST = {"min": "the least of ", "max": "the greatest of "}
+_EXTREMES = {"min": "the least of ", "max": "the greatest of "}
 _FUNCTIONS_OF_UNITS = frozenset({"startOf", "endOf"})
 _ARITHMETIC = frozenset("+-*/%")
 _NEGATED = {
@@ -200,7 +200,7 @@ class _Labeller:
         """The parts of a call, each in parentheses where the tree needs them or people would misread the phrase."""
         if not is_operator(node):
             template = self.template(node)
-            is_list = node.target is None and node.function in _LEAST_AND_GREATEST
+            is_list = node.target is None and node.function in _EXTREMES
             return [
                 self.operand(part, scope, is_followed=is_list or not template.endswith(f"{{{i}}}"))
                 for i, part in enumerate(parts(node))
@@ -249,8 +249,8 @@ class _Labeller:
     def template(self, node: FunctionCall) -> str:
         """The template of a function with a place for each operand; a call for a function without words."""
         name, places = node.function, [f"{{{i}}}" for i, _ in enumerate(parts(node))]
-        if node.target is None and name in _LEAST_AND_GREATEST:
-            return _LEAST_AND_GREATEST[name] + " and ".join(places)
+        if node.target is None and name in _EXTREMES:
+            return _EXTREMES[name] + " and ".join(places)
         if name == "size" and len(places) == 1 and self.analysis.type_of(next(parts(node))) == STRING:
             return "length of {0}"
         host = self.environment.functions.get(name) if node.target is None else None

@@ -17,7 +17,7 @@ from domain.imports.export_keys import (
 )
 
 RECORD = "0d9c1e9a-6a52-4f0e-8b43-6f1d53a2f0c7"
-LARGEST = 2**63 - 1
+MAX_ID = 2**63 - 1
 
 
 def test_the_rows_of_a_balance_have_one_source_and_one_digest():
@@ -54,8 +54,8 @@ def test_other_keys_do_not_have_the_form_of_an_exported_row(key):
 
 def test_each_pattern_finds_the_record_in_the_keys_of_one_kind():
     keys = {
-        BALANCE_PATTERN: balance_keys(source_of(RECORD, LARGEST), bytes(32), 1)[0],
-        BADGE_PATTERN: source_of(RECORD, LARGEST),
+        BALANCE_PATTERN: balance_keys(source_of(RECORD, MAX_ID), bytes(32), 1)[0],
+        BADGE_PATTERN: source_of(RECORD, MAX_ID),
         COUPON_PATTERN: f"export-{RECORD}",
     }
     for pattern, own_key in keys.items():

@@ -40,7 +40,7 @@ from tests.fuzz.known import (
 )
 from tests.fuzz.world import CONDITIONS, GIFT, REDEMPTION, REFERRAL_CODE, Client
 
-LONGEST_URL = 8000
+MAX_URL_LENGTH = 8000
 GOOD_PASSWORD = "espresso-and-rain-41"
 FUTURE = "2099-12-31T23:00:00Z"
 _numbers = itertools.count(1)
@@ -114,7 +114,7 @@ def after_call(context: Any, case: Any, response: Any) -> None:
 @schemathesis.hook
 def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
     """False for failures that are allowed: refusals that the documents cannot express."""
-    if response.status_code == 414 and len(response.request.url) > LONGEST_URL:
+    if response.status_code == 414 and len(response.request.url) > MAX_URL_LENGTH:
         return False
     operation = case.operation.definition.raw.get("operationId")
     # The form of a token does not show who signed it.

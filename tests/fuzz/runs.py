@@ -20,7 +20,7 @@ CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 # Between the outputs of several runs.
 _NEXT = "\n##### "
 # The longest array of different items that a short run generates.
-LONGEST_SET = 100
+MAX_SET_SIZE = 100
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 Operation = tuple[str, str]
@@ -196,7 +196,7 @@ def _shorten_sets(node: Any) -> None:
     """Remove high maximums of arrays of different items, whose generation would take a fifth of a run."""
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _shorten_sets(child)
-    if isinstance(node, dict) and node.get("uniqueItems") is True and node.get("maxItems", 0) > LONGEST_SET:
+    if isinstance(node, dict) and node.get("uniqueItems") is True and node.get("maxItems", 0) > MAX_SET_SIZE:
         del node["maxItems"]
 
 
