@@ -133,7 +133,7 @@ def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
         "books with a tag, searched": lambda db, t: BOOKS.find_page(
             db, t.id, {"limit": PAGE, "tagsAny": ["t3"], "search": "ook 1"}
         ),
-        "books of which something is left": lambda db, t: member_books.books_with_free_codes(
+        "books of which something is left": lambda db, t: member_books.find_books_with_free_codes(
             db, t.id, [t.book.coupon_book_id], NOW
         ),
     }

@@ -125,7 +125,7 @@ def delete_document(
 @operation("listDocumentLocales")
 def list_document_locales(call: Call, collection: ContentCollection, document: DocumentAddress) -> dict[str, Any]:
     """The locales of the versions of a document; the default locale is the empty string."""
-    locales = documents.locales_of(call.db, collection, document_key_of(call, collection, document))
+    locales = documents.find_locales(call.db, collection, document_key_of(call, collection, document))
     if not locales:
         raise NotFound(f"There is no document {document.key_or_slug} in the collection {collection.slug}.")
     return {"documentKeyOrSlug": document.key_or_slug, "locales": locales}

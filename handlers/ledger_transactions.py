@@ -199,7 +199,7 @@ def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[
         else accounts_of_reverted.get(item.reverts or 0) or item.ledger_account_id or 0
         for item, item_rows in zip(movements, rows, strict=True)
     ]
-    keys = ledger.keys_of_accounts(call.db, organization_id, set(account_ids))
+    keys = ledger.find_keys_of_accounts(call.db, organization_id, set(account_ids))
     return [
         Processed(
             identity=identity,

@@ -185,5 +185,5 @@ def _with_memberships(call: Call, *records: User) -> list[ShownUser]:
     """The users with their membership of this organization; for system administrators, with all their memberships."""
     if not _may_see_all_organizations(call):
         return [ShownUser(user, [user.membership]) for user in records]
-    memberships = users.memberships_of(call.db, [user.user_id for user in records])
+    memberships = users.find_memberships(call.db, [user.user_id for user in records])
     return [ShownUser(user, memberships[user.user_id]) for user in records]

@@ -51,13 +51,13 @@ def find_all_named(db: Connection, organization_id: int, names: Collection[str])
     return AUDIENCES.find_where(db, organization_id, is_named, order=[AUDIENCES.id])
 
 
-def names_by_key(db: Connection, organization_id: int) -> dict[str, str]:
+def find_names_by_key(db: Connection, organization_id: int) -> dict[str, str]:
     """The names of all audiences, active or not, by audience key; they are in the order of the names."""
     statement = select(table.c.audience_key, table.c.name).where(table.c.organization_id == organization_id)
     return {row.audience_key: row.name for row in db.execute(statement.order_by(table.c.name))}
 
 
-def lists_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, set[int]]:
+def find_lists_of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, set[int]]:
     """The ids of the audiences whose lists contain a member, by member id; members on no list are left out."""
     lists: dict[int, set[int]] = {}
     for member_id, audience_id in query(db, _LISTS, (organization_id, list(member_ids))):

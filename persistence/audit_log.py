@@ -213,7 +213,7 @@ def seal(db: Connection, organization_id: int, now: datetime, limit: int) -> int
     return db.execute(text(_SEAL), parameters).scalar_one_or_none() or 0
 
 
-def chain_head(db: Connection, organization_id: int) -> tuple[int, str] | None:
+def find_chain_head(db: Connection, organization_id: int) -> tuple[int, str] | None:
     """The number and the hash, in hexadecimal digits, of the last seal of an organization; None if it has no seal."""
     statement = text(
         "SELECT seal_number, encode(hash, 'hex') FROM audit_log_seals "

@@ -58,7 +58,7 @@ def next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list
     return [row[0] for row in query(db, _WALLETS, values)]
 
 
-def wallets_of_lots(
+def find_wallets_of_lots(
     db: Connection, organization_id: int, ledger_account_id: int, lot_ids: Collection[int]
 ) -> dict[int, int]:
     """The wallet ids of the lots of an account, by lot id; lots of other accounts are left out."""

@@ -160,7 +160,7 @@ def first_due(
         policy = account.idle_policy(organization.zone)
         if policy is not None:
             policies = {account.ledger_account_id: policy}
-            ends = [ledger_lots.first_idle_end(db, organization, policies, b - _INSTANT, e) for b, e in windows]
+            ends = [ledger_lots.find_first_idle_end(db, organization, policies, b - _INSTANT, e) for b, e in windows]
             expiries += ends
         moments = [schedule.next_of(expiry, after) for expiry in expiries if expiry is not None]
         due += [moment for moment in moments if moment is not None and moment <= until]

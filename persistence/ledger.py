@@ -40,7 +40,7 @@ def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> Ledg
     return ACCOUNTS.lock(db, account)
 
 
-def keys_of_accounts(
+def find_keys_of_accounts(
     db: Connection, organization_id: int, ledger_account_ids: Collection[int]
 ) -> dict[int, tuple[str, str]]:
     """The key of the ledger and the key of the account, by account id."""

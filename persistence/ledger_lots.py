@@ -289,10 +289,10 @@ def first_due(db: Connection, organization: Organization, after: datetime, until
     values = {"organization_id": organization_id, "after": after, "until": until}
     first: datetime | None = query(db, _FIRST_DUE, values)[0][0]
     until = first or until
-    return first_idle_end(db, organization, idle_policies(db, organization), after, until) or first
+    return find_first_idle_end(db, organization, idle_policies(db, organization), after, until) or first
 
 
-def first_idle_end(
+def find_first_idle_end(
     db: Connection, organization: Organization, policies: Mapping[int, IdlePolicy], after: datetime, until: datetime
 ) -> datetime | None:
     """The first moment after `after`, up to `until`, at which a whole balance expires by one of the policies.
@@ -328,7 +328,7 @@ def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: date
     ]
 
 
-def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
+def find_due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
     """The accounts in which these wallets have lots that have expired, mints that are due, or holds that have ended."""
     due = (organization_id, now, list(wallet_ids))
     rows = db.exec_driver_sql(_DUE_ACCOUNTS, (*due, *due, *due))

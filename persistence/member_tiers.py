@@ -211,14 +211,14 @@ def store_trackings(
     change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changed_trackings, _CHANGEABLE))
 
 
-def next_wallets_with_lapsed_tier(
+def find_next_wallets_with_lapsed_tier(
     db: Connection, organization_id: int, after: int, at: datetime, limit: int
 ) -> list[int]:
     """The next wallets, by id, of members with a tier that has expired by `at`, or that is not active any more."""
     return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
 
 
-def first_lapse(db: Connection, organization_id: int, after: datetime, until: datetime) -> datetime | None:
+def find_first_lapse(db: Connection, organization_id: int, after: datetime, until: datetime) -> datetime | None:
     """The first moment after `after`, up to `until`, at which a tier of a member ends; None if none ends then."""
     ends = member_tiers.c.expires_at
     statement = select(func.min(ends)).where(

@@ -69,7 +69,7 @@ def find_all_named(db: Connection, organization_id: int, names: Collection[str])
     return MISSIONS.find_where(db, organization_id, is_named, order=[MISSIONS.id])
 
 
-def progress_of_members(
+def find_progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
 ) -> dict[MemberMission, MissionProgress]:
     """The progress of members in missions, by member id and mission id; missions without counts are left out."""
@@ -80,7 +80,7 @@ def progress_of_members(
     }
 
 
-def achieved_in_periods(
+def find_achieved_in_periods(
     db: Connection,
     organization_id: int,
     member_ids: Collection[int],

@@ -232,7 +232,7 @@ class SigningKey:
     created_at: datetime
 
 
-def signing_keys_newest_first(db: Connection) -> list[SigningKey]:
+def find_signing_keys(db: Connection) -> list[SigningKey]:
     """All signing keys, the newest first."""
     rows = db.execute(select(*columns_of(signing_keys, SigningKey)).order_by(signing_keys.c.created_at.desc())).all()
     return [SigningKey(*row) for row in rows]

@@ -142,7 +142,7 @@ def add(db: Connection, organization_id: int, rows: Sequence[dict[str, int]]) ->
     defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(rows)})
 
 
-def waiting_organizations(db: Connection) -> list[int]:
+def find_waiting_organizations(db: Connection) -> list[int]:
     """The organizations with waiting events."""
     return organizations.with_rows(db, "queued_events", "w.dead_at IS NULL")
 

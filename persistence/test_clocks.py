@@ -109,7 +109,7 @@ def find_advancing_ids(db: Connection) -> list[int]:
     return list(db.execute(statement.order_by(func.random())).scalars())
 
 
-def time_of_newest_record(db: Connection, organization_id: int) -> datetime | None:
+def find_time_of_newest_record(db: Connection, organization_id: int) -> datetime | None:
     """The time at which the newest event, ledger transaction or member was created; None if there is none."""
     moments = union_all(
         *(

@@ -221,24 +221,26 @@ SELECT m.mission_key, m.name FROM missions m WHERE m.organization_id = :o AND m.
 """)
 
 
-def transactions_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[AnyRow]:
+def find_transactions_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[AnyRow]:
     """All transactions of these events: rows of the id, the event's id and the systemUniqueKey."""
     return list(db.execute(_TRANSACTIONS_OF_EVENTS, {"o": organization_id, "ids": list(event_ids)}).all())
 
 
-def results_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, tuple[Any, Any]]:
+def find_results_of_events(
+    db: Connection, organization_id: int, event_ids: Collection[int]
+) -> dict[int, tuple[Any, Any]]:
     """The stored outcomes of events, by event id: effects and missions, each None if they were removed."""
     rows = db.execute(_RESULTS_OF_EVENTS, {"o": organization_id, "ids": list(event_ids)})
     return {event_id: (effects, missions) for event_id, effects, missions in rows}
 
 
-def book_names_of_usages(db: Connection, organization_id: int, usage_keys: Collection[str]) -> dict[str, str]:
+def find_book_names_of_usages(db: Connection, organization_id: int, usage_keys: Collection[str]) -> dict[str, str]:
     """The names of the coupon books of these usages, by the key of the usage."""
     rows = db.execute(_BOOKS_OF_USAGES, {"o": organization_id, "keys": list(usage_keys)})
     return {str(key): name for key, name in rows}
 
 
-def names_of_missions(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, str]:
+def find_names_of_missions(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, str]:
     """The names of missions, by their keys."""
     rows = db.execute(_MISSION_NAMES, {"o": organization_id, "keys": list(keys)})
     return {str(key): name for key, name in rows}
@@ -252,7 +254,7 @@ WHERE a.organization_id = :o ORDER BY a.audit_log_id DESC
 """)
 
 
-def actors_of(
+def find_actors(
     db: Connection, organization_id: int, entities: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
     """The callers whose requests created these records, by the type and id that the audit log has for a record."""

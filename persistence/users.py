@@ -138,7 +138,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
     return paged_columns(db, lambda *row: _user(row), selected, _JOINED, conditions, page, sorting)
 
 
-def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:
+def find_memberships(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:
     """All memberships of each user, by user id, ordered by organization; only for system administrators."""
     statement = select(*_MEMBERSHIP_COLUMNS).where(memberships.c.user_id.in_(list(user_ids)))
     by_user: dict[int, list[Membership]] = {user_id: [] for user_id in user_ids}
@@ -319,7 +319,7 @@ def find_external(db: Connection, subject: str) -> int | None:
     return db.execute(statement).scalar()
 
 
-def first_organization(db: Connection, user_id: int) -> int | None:
+def find_first_organization(db: Connection, user_id: int) -> int | None:
     """The id of the first organization in which the user is active; None if there is none."""
     statement = select(memberships.c.organization_id).select_from(_JOINED)
     statement = statement.where(users.c.user_id == user_id, _ACTIVE).order_by(memberships.c.organization_id)

@@ -22,6 +22,6 @@ def known_keys(db: Connection, configuration: Configuration, sources: Sources) -
         "balancesAfter": accounts,
         "badges": {key: badge.name for key, badge in configuration.badges.items()},
         "missions": {mission.mission.mission_key: mission.mission.name for mission in configuration.missions.values()},
-        "audiences": audiences.names_by_key(db, configuration.organization_id) if audience_keys else {},
+        "audiences": audiences.find_names_by_key(db, configuration.organization_id) if audience_keys else {},
         "tiers": {key: tier.name for key, tier in configuration.tiers.items()},
     }

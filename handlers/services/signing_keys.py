@@ -25,17 +25,17 @@ class KeyRefused(Exception):
 
 def signing_key(db: Connection, now: datetime) -> SigningKey:
     """Return the key that signs; create the first one."""
-    keys = organizations.signing_keys_newest_first(db)
+    keys = organizations.find_signing_keys(db)
     if not keys:
         organizations.wait_for_signing_key_turn(db)
-        keys = organizations.signing_keys_newest_first(db)
+        keys = organizations.find_signing_keys(db)
     return keys[0] if keys else _add(db, now)
 
 
 def add_key(db: Connection, now: datetime) -> SigningKey:
     """Add a key that verifies and does not sign yet; the first one signs at once."""
     organizations.wait_for_signing_key_turn(db)
-    return _add(db, NOT_YET if organizations.signing_keys_newest_first(db) else now)
+    return _add(db, NOT_YET if organizations.find_signing_keys(db) else now)
 
 
 def let_sign(db: Connection, key_id: str, now: datetime) -> None:
@@ -65,7 +65,7 @@ def remove_all_keys(db: Connection) -> list[str]:
 def _find_with_newest_first(db: Connection, key_ids: Collection[str]) -> list[SigningKey]:
     """All keys, locked for a change; raises KeyRefused if one of the ids has no key."""
     organizations.wait_for_signing_key_turn(db)
-    keys = organizations.signing_keys_newest_first(db)
+    keys = organizations.find_signing_keys(db)
     for key_id in key_ids:
         if all(key.key_id != key_id for key in keys):
             raise KeyRefused(f"there is no key {key_id}; `loyalty keys list` lists the keys")

@@ -155,7 +155,7 @@ def evaluate_next(
     if everyone:
         wallets = member_tiers.next_wallets(db, organization_id, after, limit)
     else:
-        wallets = member_tiers.next_wallets_with_lapsed_tier(db, organization_id, after, now, limit)
+        wallets = member_tiers.find_next_wallets_with_lapsed_tier(db, organization_id, after, now, limit)
     if not wallets:
         return None
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="evaluate-tiers"))

@@ -50,7 +50,7 @@ def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetim
 
 def verified_claims(db: Connection, token: str, audience: str) -> Mapping[str, Any] | None:
     """The claims of a token, expired or not; None if no published key has signed it for the audience."""
-    keys = {key.key_id: key for key in organizations.signing_keys_newest_first(db)}
+    keys = {key.key_id: key for key in organizations.find_signing_keys(db)}
     try:
         key = keys[jwt.get_unverified_header(token)["kid"]]
         claims: Mapping[str, Any] = jwt.decode(
@@ -175,7 +175,7 @@ class Authenticator:
     def _load_keys(self) -> None:
         def load(db: Connection) -> None:
             signing_key(db, datetime.now(UTC))
-            for key in organizations.signing_keys_newest_first(db):
+            for key in organizations.find_signing_keys(db):
                 numbers = jwt.algorithms.ECAlgorithm.to_jwk(_public_key(key), as_dict=True)
                 self._keys[key.key_id] = jwt.PyJWK({**numbers, "alg": key.algorithm})
 

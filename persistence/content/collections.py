@@ -49,7 +49,7 @@ def raise_content_versions(db: Connection, organization_id: int) -> None:
     defer(db, _RAISE_VERSIONS, {"organization_id": organization_id})
 
 
-def slugs_like(db: Connection, organization_id: int, slug: str) -> set[str]:
+def find_slugs_like(db: Connection, organization_id: int, slug: str) -> set[str]:
     """The slugs of collections that begin with this slug."""
     statement = select(table.c.slug).where(
         table.c.organization_id == organization_id, table.c.slug.startswith(slug, autoescape=True)

@@ -130,7 +130,7 @@ def lock_versions(
     return {(document.document_key, document.locale): document for document in [ContentDocument(*row) for row in rows]}
 
 
-def locales_of(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
+def find_locales(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
     """The locales that a document has versions for, sorted."""
     statement = select(table.c.locale).where(*within(collection), table.c.document_key == document_key)
     return sorted(db.execute(statement).scalars())
@@ -201,7 +201,7 @@ def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentD
     return ContentDocument(*db.execute(statement.values(deleted_at=now).returning(*COLUMNS)).one())
 
 
-def locales_in_use(db: Connection, collection: ContentCollection) -> list[str]:
+def find_locales_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The locales that documents of the collection have versions for."""
     statement = select(table.c.locale).where(*within(collection)).distinct()
     return list(db.execute(statement).scalars())

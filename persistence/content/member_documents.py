@@ -31,13 +31,13 @@ class Viewer:
     locale: str = DEFAULT_LOCALE
 
 
-def zones_in_use(db: Connection, collection: ContentCollection) -> list[str]:
+def find_zones_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The time zones of the schedules of the collection's documents."""
     statement = select(documents.c.schedule_zone).where(*within(collection), documents.c.schedule_zone.is_not(None))
     return list(db.execute(statement.distinct()).scalars())
 
 
-def coupon_books_in_use(db: Connection, collection: ContentCollection) -> list[str]:
+def find_coupon_books_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The keys of the coupon books that published documents of the collection are about."""
     statement = select(documents.c.coupon_book_key).where(
         *within(collection), documents.c.status == PUBLISHED, documents.c.coupon_book_key.is_not(None)

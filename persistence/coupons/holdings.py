@@ -190,7 +190,7 @@ HeldCoupon = tuple[MemberCoupon, Coupon, CouponLot | None]
 """A member's amounts of a coupon, the coupon, and one of its lots with an amount left, None for a shared coupon."""
 
 
-def shared_coupons(
+def find_shared_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> list[tuple[Coupon, MemberCoupon | None]]:
     """The shared coupons of books, the oldest of each book last, with the amounts of the members.
@@ -222,7 +222,7 @@ def find_held_coupons(
     ]
 
 
-def next_lots(
+def find_next_lots(
     db: Connection,
     organization_id: int,
     lot_range: LotRange,
@@ -252,7 +252,7 @@ def next_lots(
     return [CouponLot(*row) for row in rows]
 
 
-def assigned_of_books(
+def find_assigned_amounts(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> dict[Place, Decimal]:
     """The amounts assigned to the members less reversals, by member and book."""
@@ -347,7 +347,7 @@ def _values_to_add(db: Connection, organization_id: int, additions: BookAddition
     return *recordset_of(rows), organization_id
 
 
-def existing_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
+def find_existing_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
     """The codes, among these, that the book already has."""
     return set(db.exec_driver_sql(_EXISTING_CODES, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
 
@@ -375,7 +375,7 @@ def statements_to_store(member_amounts: Sequence[MemberCoupon], lots: Sequence[C
     return [(statement, (as_json(rows),)) for statement, rows in statements if rows]
 
 
-def active_locks(
+def find_active_locks(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int], at: datetime
 ) -> tuple[list[CouponLock], dict[int, int]]:
     """The members' active locks of books, and by book the number of all members' locks that reserve stock of it."""

@@ -82,7 +82,7 @@ def _active_uses(organization_id: int, member_id: int, coupon_id: int) -> tuple[
     )
 
 
-def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict[int, CouponUsage]:
+def find_last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict[int, CouponUsage]:
     """The member's last unreverted use of each book, by book id; one statement."""
     statement = (
         select(*USAGES.columns)

@@ -65,7 +65,7 @@ def test_a_claim_reads_little_of_a_long_queue_whatever_the_statistics_say(long_q
 
 
 def test_organizations_with_waiting_events_are_found_without_reading_all_events(long_queue):
-    assert ORGANIZATION in queue.waiting_organizations(long_queue)
+    assert ORGANIZATION in queue.find_waiting_organizations(long_queue)
     statement = organizations._WITH_ROWS.format(table="queued_events", condition="w.dead_at IS NULL")
     count = long_queue.execute(text("SELECT count(*) FROM organizations")).scalar_one()
     assert 0 < pages_read(long_queue, _EXPLAIN + statement, ()) < 50 + 5 * count

@@ -37,7 +37,7 @@ def keys() -> None:
 def list_keys(as_json: bool) -> None:
     """List the keys, the one that signs first."""
     from handlers.services.signing_keys import NOT_YET
-    from persistence.organizations import signing_keys_newest_first
+    from persistence.organizations import find_signing_keys
 
     rows = [
         {
@@ -46,7 +46,7 @@ def list_keys(as_json: bool) -> None:
             "signsFrom": None if key.created_at == NOT_YET else instant_text(key.created_at),
             "isSigning": number == 0,
         }
-        for number, key in enumerate(_change(signing_keys_newest_first))
+        for number, key in enumerate(_change(find_signing_keys))
     ]
     if as_json:
         print_json({"keys": rows})

@@ -143,7 +143,7 @@ def _read_page(
     viewer = Viewer(
         at=call.now,
         day=day_of_week(call.now, zone_named(call.organization.timezone)),
-        hours=hours_of_week_now(document_queries.zones_in_use(call.db, collection), call.now),
+        hours=hours_of_week_now(document_queries.find_zones_in_use(call.db, collection), call.now),
         audience_keys=_audience_keys(call, member),
         book_keys=_visible_book_keys(call, member, collection) if collection.is_coupon else None,
         locale=locale,
@@ -161,7 +161,7 @@ def _audience_keys(call: Call, member: Member) -> list[str]:
 
 def _visible_book_keys(call: Call, member: Member, collection: ContentCollection) -> list[str]:
     """The keys of the coupon books that documents of the collection are about and that the member is shown now."""
-    keys = document_queries.coupon_books_in_use(call.db, collection)
+    keys = document_queries.find_coupon_books_in_use(call.db, collection)
     if not keys:
         return []
     page_of_books = member_books_page(call, member, {"limit": _MANY_BOOKS, "couponBookKeys": keys})

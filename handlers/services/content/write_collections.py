@@ -23,7 +23,7 @@ def create(call: Call, properties: Any) -> ContentCollection:
         # No refusal of a taken slug: if another call uses the same slug meanwhile, this call is retried.
         base_slug = slug_of(properties.name, ())
         properties = replace(
-            properties, slug=slug_of(properties.name, collections.slugs_like(call.db, organization_id, base_slug))
+            properties, slug=slug_of(properties.name, collections.find_slugs_like(call.db, organization_id, base_slug))
         )
         refusals = {}
     generated = {"collection_key": call.new_key(), "language": language_of(call.organization.default_locale)}
@@ -48,7 +48,7 @@ def update(call: Call, collection: ContentCollection, changes: Changes[Any]) -> 
         values["language"] = language_of(call.organization.default_locale)
     after = COLLECTIONS.store(call.db, before, values, call.now, refusals)
     if is_reindexed:
-        locales = documents.locales_in_use(call.db, after)
+        locales = documents.find_locales_in_use(call.db, after)
         documents.reindex(call.db, after, languages_of(after, locales))
     return after
 

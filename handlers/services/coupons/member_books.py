@@ -87,7 +87,7 @@ def member_books_page(
 
 def with_last_usages(call: Call, member: Member, page: Paged[MemberBook]) -> Paged[MemberBook]:
     """The books of the page, each with the member's last use of it."""
-    last = usages.last_uses(call.db, member, [result.book.coupon_book_id for result in page.results])
+    last = usages.find_last_uses(call.db, member, [result.book.coupon_book_id for result in page.results])
     results = [replace(result, last_usage=last.get(result.book.coupon_book_id)) for result in page.results]
     return replace(page, results=results)
 
@@ -177,7 +177,7 @@ class _MemberView:
         ids = [b.coupon_book_id for b in books if b.locked_until is not None and b.locked_until > now]
         if not ids:
             return {}, {}
-        member_locks, reserved_stock = holdings.active_locks(
+        member_locks, reserved_stock = holdings.find_active_locks(
             self._call.db, member.organization_id, [member.member_id], ids, now
         )
         by_book: dict[int, list[CouponLock]] = {}
@@ -190,7 +190,7 @@ class _MemberView:
         lists = [book.coupon_book_id for book in books if book.type == LIST]
         free: set[int] = set()
         if lists:
-            free = member_books.books_with_free_codes(
+            free = member_books.find_books_with_free_codes(
                 self._call.db, self._call.organization.organization_id, lists, self._call.now
             )
         stock = {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}

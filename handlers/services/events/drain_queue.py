@@ -55,7 +55,7 @@ class Drain:
         Raises the database's error if the database is unavailable.
         """
         worked = False
-        for organization_id in transactions.run(self._engine, queue.waiting_organizations):
+        for organization_id in transactions.run(self._engine, queue.find_waiting_organizations):
             if self._is_stopping():
                 break
             after = self._last_members.pop(organization_id, 0)

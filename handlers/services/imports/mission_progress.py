@@ -49,7 +49,7 @@ def import_mission_progress(step: ImportStep) -> None:
     member_ids = {progress_row.member.member_id for progress_row in items}
     mission_ids = {progress_row.mission.mission_id for progress_row in items}
     state = MissionProgressState(
-        missions.progress_of_members(call.db, organization_id, member_ids, mission_ids) if items else {}, {}
+        missions.find_progress_of_members(call.db, organization_id, member_ids, mission_ids) if items else {}, {}
     )
     for progress_row in items:
         member_id, mission = progress_row.member.member_id, progress_row.mission

@@ -35,7 +35,7 @@ def expire_next(
     if not due:
         return None
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="expire"))
-    account_ids = ledger_lots.due_accounts(db, organization_id, due, now) | policies.keys()
+    account_ids = ledger_lots.find_due_accounts(db, organization_id, due, now) | policies.keys()
     unit.lock_wallets(due, account_ids)
     # Loading the balances posts what is due.
     with open_unit(unit, account_ids=account_ids):

@@ -28,7 +28,7 @@ from handlers.services import references
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting, test_clocks, transactions
-from persistence.expiry_extensions import EXTENSIONS, claim_running, next_wallets, wallets_of_lots
+from persistence.expiry_extensions import EXTENSIONS, claim_running, find_wallets_of_lots, next_wallets
 from persistence.ledger import ACCOUNTS
 
 WALLETS_AT_ONCE = 200
@@ -142,7 +142,7 @@ def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] 
         refuse_erased(member)
         return {member.wallet_id: None}
     organization_id, lot_ids = call.organization.organization_id, sorted(set(request.ledger_lot_ids))
-    wallets = wallets_of_lots(call.db, organization_id, request.ledger_account_id, lot_ids)
+    wallets = find_wallets_of_lots(call.db, organization_id, request.ledger_account_id, lot_ids)
     for lot_id in lot_ids:
         if lot_id not in wallets:
             raise UnknownLedgerLot(f"The account has no lot {lot_id}.")

@@ -22,7 +22,7 @@ def match_audiences(
     by_id = {member.member_id: member for member in members}
     lists = {}
     if any(audience.matches is None for audience in in_force):
-        lists = audiences.lists_of(db, organization_id, by_id)
+        lists = audiences.find_lists_of_members(db, organization_id, by_id)
     return {
         member_id: [audience for audience in in_force if audience.has(member, lists.get(member_id, ()))]
         for member_id, member in by_id.items()

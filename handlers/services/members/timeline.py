@@ -124,7 +124,7 @@ def _actors(
         for row_id, fact in facts.get(kind, {}).items()
         if fact.loyalty_event_id is None
     ]
-    return timeline_facts.actors_of(db, organization_id, entities) if entities else {}
+    return timeline_facts.find_actors(db, organization_id, entities) if entities else {}
 
 
 def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFact]) -> dict[int, Source]:
@@ -132,9 +132,9 @@ def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFa
     sources = {row_id: source_of_request(fact) for row_id, fact in points.items()}
     events = {fact.loyalty_event_id for fact in points.values() if fact.loyalty_event_id is not None}
     if events:
-        results = timeline_facts.results_of_events(db, organization_id, events)
+        results = timeline_facts.find_results_of_events(db, organization_id, events)
         transactions: dict[int, list[tuple[int, str]]] = {}
-        for row_id, event_id, key in timeline_facts.transactions_of_events(db, organization_id, events):
+        for row_id, event_id, key in timeline_facts.find_transactions_of_events(db, organization_id, events):
             transactions.setdefault(event_id, []).append((row_id, key))
         for event_id, event_transactions in transactions.items():
             effects, missions = results[event_id]
@@ -154,8 +154,8 @@ def _name_sources(
         if source.kind == BY_COUPON
     }
     missions = {row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name}
-    books = timeline_facts.book_names_of_usages(db, organization_id, set(usages.values())) if usages else {}
-    names = timeline_facts.names_of_missions(db, organization_id, set(missions.values())) if missions else {}
+    books = timeline_facts.find_book_names_of_usages(db, organization_id, set(usages.values())) if usages else {}
+    names = timeline_facts.find_names_of_missions(db, organization_id, set(missions.values())) if missions else {}
     renamed = {row_id: replace(sources[row_id], name=books.get(key)) for row_id, key in usages.items()}
     renamed |= {row_id: replace(sources[row_id], name=names.get(key)) for row_id, key in missions.items()}
     return {**sources, **renamed}

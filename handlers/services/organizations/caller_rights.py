@@ -74,7 +74,7 @@ def _identify(db: Connection, request: Request) -> tuple[Caller, int]:
             raise Forbidden("The access token is for another organization.")
         return caller, path_id
     if organization_id is None and depends_on_record and caller.user_id is not None:
-        organization_id = users.first_organization(db, caller.user_id)
+        organization_id = users.find_first_organization(db, caller.user_id)
     if organization_id is None:
         raise Forbidden("The access token names no organization.")
     return caller, organization_id

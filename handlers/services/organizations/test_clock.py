@@ -78,7 +78,7 @@ def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
         raise TestClockExists("The organization already has a test clock. Advance it, or remove it first.")
     moment = call.real_now if starts_at is None else starts_at
     refuse_moment(moment, call.real_now, "/startsAt")
-    refuse_start(moment, test_clocks.time_of_newest_record(call.db, organization.organization_id))
+    refuse_start(moment, test_clocks.find_time_of_newest_record(call.db, organization.organization_id))
     return _change_clock(call, organization, clock_now=moment, clock_steps=0)
 
 
@@ -222,7 +222,7 @@ def _next_due_moment(
     """The first moment after `after`, up to `until`, at which `_process_due` has work; None if there is none."""
     moments = (
         ledger_lots.first_due(db, organization, after, until),
-        member_tiers.first_lapse(db, organization.organization_id, after, until),
+        member_tiers.find_first_lapse(db, organization.organization_id, after, until),
         expiry_notices.first_due(db, organization, notices.schedules(db, organization), after, until),
     )
     return min((moment for moment in moments if moment is not None), default=None)

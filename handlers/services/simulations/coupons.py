@@ -93,7 +93,11 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
     amounts = member_books.amounts_of(unit.db, member, ids, unit.now)
     books = [coupons.loader.state.books[book_id] for book_id in ids if book_id in coupons.loader.state.books]
     lists = [book.coupon_book_id for book in books if book.type == LIST]
-    free = member_books.books_with_free_codes(unit.db, unit.organization_id, lists, unit.now) if lists else frozenset()
+    free = (
+        member_books.find_books_with_free_codes(unit.db, unit.organization_id, lists, unit.now)
+        if lists
+        else frozenset()
+    )
     offers = [
         Offer(
             book,

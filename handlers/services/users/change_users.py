@@ -200,7 +200,7 @@ def _store_memberships(
     if any(item.organization_id != organization_id for item in items):
         by_organization = {
             membership.organization_id: membership
-            for membership in users.memberships_of(call.db, [user.user_id])[user.user_id]
+            for membership in users.find_memberships(call.db, [user.user_id])[user.user_id]
         }
     _refuse_second_address(call, user, {item.organization_id for item in items} - by_organization.keys())
     memberships = {}

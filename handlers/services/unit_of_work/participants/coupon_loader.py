@@ -91,9 +91,9 @@ class CouponLoader:
             self._book_ids_by_key[book.coupon_book_key] = book.coupon_book_id
         assigned: dict[Place, Decimal] = {}
         if personal:
-            assigned = holdings.assigned_of_books(self._db, organization_id, members, personal)
+            assigned = holdings.find_assigned_amounts(self._db, organization_id, members, personal)
         if shared:
-            for coupon, member_coupon in holdings.shared_coupons(self._db, organization_id, members, shared):
+            for coupon, member_coupon in holdings.find_shared_coupons(self._db, organization_id, members, shared):
                 state.put_coupons([coupon])
                 if member_coupon is not None:
                     state.put_member_coupons([member_coupon])
@@ -108,7 +108,7 @@ class CouponLoader:
         locked = [book.coupon_book_id for book in books if book.locked_until is not None and book.locked_until > at]
         if locked:
             members = self._unit.members
-            self.state.put_locks(*holdings.active_locks(self._db, self._organization_id, members, locked, at))
+            self.state.put_locks(*holdings.find_active_locks(self._db, self._organization_id, members, locked, at))
 
     def lock_stock(self, book: CouponBook) -> CouponBook:
         """Lock the book exclusively if its stock is limited; return it."""
@@ -177,7 +177,7 @@ class CouponLoader:
 
         Of personal codes that are not loaded yet, also loads the coupons with all their lots.
         """
-        lots = holdings.next_lots(self._db, self._organization_id, lot_range, after, self.state.at, limit)
+        lots = holdings.find_next_lots(self._db, self._organization_id, lot_range, after, self.state.at, limit)
         if self.state.books[lot_range.coupon_book_id].type in PERSONAL:
             ids = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.member_coupons}
             self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), ids) if ids else ())
@@ -191,7 +191,7 @@ class CouponLoader:
         pattern, codes = pattern_of(book.code_pattern), set[str]()
         while len(codes) < count:
             drawn_codes = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
-            codes |= drawn_codes - holdings.existing_codes(self._db, book, drawn_codes)
+            codes |= drawn_codes - holdings.find_existing_codes(self._db, book, drawn_codes)
         now = self._unit.now
         return [
             Coupon(

@@ -361,12 +361,12 @@ def _load_progress(unit: UnitOfWork, mission_ids: Collection[int]) -> MissionPro
     """Load the progress of a unit's members in missions, and their achievements in the present periods."""
     if not (mission_ids and unit.members):
         return MissionProgressState({}, {})
-    progress = missions.progress_of_members(unit.db, unit.organization_id, unit.members, mission_ids)
+    progress = missions.find_progress_of_members(unit.db, unit.organization_id, unit.members, mission_ids)
     periods = _periods(unit, mission_ids)
     if not periods:
         return MissionProgressState(progress, {})
     return MissionProgressState(
-        progress, missions.achieved_in_periods(unit.db, unit.organization_id, unit.members, periods)
+        progress, missions.find_achieved_in_periods(unit.db, unit.organization_id, unit.members, periods)
     )
 
 
