@@ -235,7 +235,7 @@ def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> li
 @example((CHANGES[1], "ana", "", [], 200))
 @example((CHANGES[1] - TICK, "bob", "es", [], 200))
 @example((CHANGES[4], "bob", "pt-br", [("displayOrder", "asc")], 200))
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3 * settings.default.max_examples // 10, suppress_health_check=list(HealthCheck))
 def test_members_are_shown_the_same_documents_as_a_full_scan_finds(coffee_shop, question):
     at, member, locale, sort, limit = question
     query = {"sort": ",".join(f"{field}:{direction}" for field, direction in sort)} if sort else {}

@@ -202,7 +202,7 @@ def parameters(criteria, sort, by_field_name):
 
 
 @given(searches)
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4 * settings.default.max_examples // 10, suppress_health_check=list(HealthCheck))
 def test_searches_find_the_same_documents_as_a_full_scan(filled_collection, search):
     content, documents = filled_collection
     documents = [{**document, "place": place} for place, document in enumerate(documents)]

@@ -27,7 +27,9 @@ APPLIES_TO_ALL_IF_EMPTY = {"locations", "paymentMethods", "channels", "daysOfWee
 NAMES = ["Flat White", "flat iron", "50% off_tea", "Tea", "\\Cake"]
 STATUSES = ["draft", "published", "disabled", "archived"]
 TYPES = ["single", "list", "generated", "codeless"]
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=3 * settings.default.max_examples // 10, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 Book = Mapping[str, Any]
 Keys = Mapping[str, list[str]]

@@ -51,7 +51,7 @@ def repeats(value) -> bool:
     return isinstance(value, list) and any(repeats(child) for child in value)
 
 
-@settings(max_examples=400)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(VALUES, st.tuples(st.booleans(), st.sampled_from(["", " ", "\n\t"])))
 def test_an_object_with_a_repeated_name_is_refused_and_other_values_are_read(value, style):
     text = to_json(value, style)
@@ -62,7 +62,7 @@ def test_an_object_with_a_repeated_name_is_refused_and_other_values_are_read(val
         assert decode(text.encode()) == json.loads(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples // 2)
 @given(st.binary(max_size=40) | st.text(alphabet='{}[]",:\\u0019eE.-+ntfd8', max_size=30).map(str.encode))
 def test_any_bytes_are_read_as_the_standard_library_reads_them_or_refused(raw):
     try:
@@ -72,7 +72,7 @@ def test_any_bytes_are_read_as_the_standard_library_reads_them_or_refused(raw):
     assert value == json.loads(raw, parse_float=Decimal)
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings.default.max_examples)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**13), max_value=10**13))
 def test_a_decimal_survives_the_round_trip_with_its_digits(number):
     text = str(number)

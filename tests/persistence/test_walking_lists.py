@@ -463,7 +463,9 @@ VALUES = (
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=3 * settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.sampled_from(ORDERS), st.data())
 def test_a_forged_cursor_is_read_or_refused(filled, of_list, data):
     name, order = of_list

@@ -27,7 +27,9 @@ from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
 
 # An example takes half a second: shrinking would take minutes, and the examples are small.
-QUICK = hypothesis_settings(max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+QUICK = hypothesis_settings(
+    max_examples=hypothesis_settings.default.max_examples // 10, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.campaigns.context import Performed
@@ -522,6 +522,7 @@ def evaluate_in_order(settings_of_actions, exclusive, prices, places):
     st.tuples(*[st.decimals(0, 99, places=2)] * 3),
     st.permutations(range(31)),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_the_order_in_which_31_actions_are_stored_does_not_matter(settings_of_actions, exclusive, prices, places):
     one, event = evaluate_in_order(settings_of_actions, exclusive, prices, range(31))
     other, _ = evaluate_in_order(settings_of_actions, exclusive, prices, places)

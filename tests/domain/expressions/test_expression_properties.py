@@ -328,7 +328,6 @@ def test_an_explanation_agrees_with_the_run(text, context):
 
 
 @given(soups)
-@settings(max_examples=2 * settings.default.max_examples)
 def test_no_text_raises_another_error_than_an_expression_error_or_an_evaluation_error(text):
     try:
         node = parse(text)
