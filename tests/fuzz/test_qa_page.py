@@ -116,7 +116,7 @@ def test_the_sequences_of_the_page_create_campaigns_and_add_actions_to_them(
     bench = Bench(running_server, tmp_path, "administration")
     commands = blocks("sh")[_SEQUENCES]
     assert "--max-examples 50 " in commands
-    bench.run("\n".join((_prepare(), commands.replace("--max-examples 50 ", "--max-examples 10 --seed 1 "))))
+    bench.run("\n".join((_prepare(), commands.replace("--max-examples 50 ", "--max-examples 5 --seed 1 "))))
     report = bench.report()
     successful_operations = {name for name in report.operations.values() if name not in report.unreached}
     assert successful_operations == {"createCampaign", "createAction", "getAction"}, report.table()
