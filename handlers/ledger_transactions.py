@@ -52,7 +52,7 @@ _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 @operation("listLedgerTransactions", response=listed_by_cursor(TRANSACTION_ROW))
 def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions."""
-    page = ledger_transactions.rows_of_account(
+    page = ledger_transactions.find_rows_of_account(
         call.db, account.organization_id, account.ledger_account_id, _filters(query), Page.of(query)
     )
     return _page_at_present(call, page, query)
@@ -61,7 +61,7 @@ def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[
 @operation("listMemberLedgerTransactions", response=listed_by_cursor(TRANSACTION_ROW))
 def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of transactions of a member's wallet."""
-    page = ledger_transactions.rows_of_wallet(
+    page = ledger_transactions.find_rows_of_wallet(
         call.db, member.organization_id, member.wallet_id, _filters(query), Page.of(query)
     )
     return _page_at_present(call, page, query)

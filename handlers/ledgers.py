@@ -101,13 +101,13 @@ def _account_values(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount
 def update_max_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: SupplyChange) -> list[TransactionRow]:
     """Change the maximum supply of an account; the change is recorded as a transaction that moves nothing."""
     transaction_id = change_supply(call, ledger, account, body)
-    return ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])[transaction_id]
+    return ledger_transactions.find_rows_as_created(call.db, account.organization_id, [transaction_id])[transaction_id]
 
 
 @operation("getWallet", response=wrapped("wallet", WALLET))
 def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mapping[str, Any]) -> WalletView:
     """The balance of a wallet in one account."""
-    view = ledger_wallets.wallet_view(call.db, wallet, account, call.now, call.organization.timezone)
+    view = ledger_wallets.find_wallet_view(call.db, wallet, account, call.now, call.organization.timezone)
     if "lots" not in query.get("include", ()):
         return view
     return _with_lots(call, [view], {account.ledger_account_id: account})[0]
@@ -116,7 +116,7 @@ def get_wallet(call: Call, account: LedgerAccount, wallet: Wallet, query: Mappin
 @operation("listWallets", response=results(WALLET, "wallets"))
 def list_wallets(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[WalletView]:
     """The balances of a wallet in all accounts of its ledger."""
-    views = ledger_wallets.wallet_views(call.db, wallet, call.now, call.organization.timezone)
+    views = ledger_wallets.find_wallet_views(call.db, wallet, call.now, call.organization.timezone)
     return _with_lots(call, views, _all_accounts(call, ledger)) if "lots" in query.get("include", ()) else views
 
 
@@ -134,7 +134,7 @@ def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mappi
     """The balances of a wallet in all accounts of its ledger at the end of each day of a range."""
     organization = call.organization
     first_day, last_day = days_of(query, call.now.astimezone(organization.zone).date())
-    views = ledger_wallets.wallet_views(call.db, wallet, call.now, organization.timezone)
+    views = ledger_wallets.find_wallet_views(call.db, wallet, call.now, organization.timezone)
     if not views:
         return []
     return daily_balances.find(call.db, organization, views, _all_accounts(call, ledger), first_day, last_day, call.now)

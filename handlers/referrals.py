@@ -33,7 +33,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
     """A page of programs, each with its totals."""
     organization_id = call.organization.organization_id
     page = REFERRAL_PROGRAMS.find_page(call.db, organization_id, query)
-    totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
+    totals = referrals.find_totals(call.db, organization_id, [result.referral_program_id for result in page.results])
     rows = [(result, totals[result.referral_program_id]) for result in page.results]
     return page.with_results(rows)
 
@@ -111,4 +111,4 @@ def get_referral_leaderboard(
 
 def _with_totals(call: Call, program: ReferralProgram) -> ProgramWithTotals:
     program_id = program.referral_program_id
-    return program, referrals.totals_of(call.db, program.organization_id, [program_id])[program_id]
+    return program, referrals.find_totals(call.db, program.organization_id, [program_id])[program_id]

@@ -60,7 +60,7 @@ def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
     return BadgeBalance(badge.badge_id, badge.badge_key, member.member_id, member.loyalty_member_id, balance or 0)
 
 
-def balances_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[Place, int]:
+def find_balances(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[Place, int]:
     """The members' balances of badges, by member id and badge id; balances of zero are left out."""
     rows = query(db, _BALANCES, (organization_id, list(member_ids)))
     return {(member_id, badge_id): balance for member_id, badge_id, balance in rows}

@@ -52,7 +52,7 @@ def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryE
     return None
 
 
-def next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list[int]:
+def find_next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list[int]:
     """The next wallets, ordered by id, that have lots of the account and are not extended yet."""
     values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, limit)
     return [row[0] for row in query(db, _WALLETS, values)]

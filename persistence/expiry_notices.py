@@ -98,7 +98,7 @@ def store_progress(db: Connection, account: LedgerAccount, progress: NoticeProgr
     db.exec_driver_sql(_STORE, (*values, account.organization_id, account.ledger_account_id))
 
 
-def next_wallets(
+def find_next_wallets(
     db: Connection,
     organization: Organization,
     account: LedgerAccount,
@@ -143,7 +143,7 @@ def find_amounts(
     return [(wallet_id, moment, amount) for wallet_id, _, moment, amount in rows]
 
 
-def first_due(
+def find_first_due(
     db: Connection,
     organization: Organization,
     schedules: Iterable[tuple[LedgerAccount, NoticeSchedule]],

@@ -135,7 +135,7 @@ class ExportedTier(NamedTuple):
     tier_hold: str
 
 
-def next_members(
+def find_next_members(
     db: Connection, export_range: ExportRange, after: int, limit: int
 ) -> list[tuple[Member, ExportedTier | None]]:
     """The next members after an id who were not erased, each with a tier that was set by request, or None."""
@@ -164,12 +164,12 @@ class ExportedBalance(NamedTuple):
     kept_until: datetime | None
 
 
-def balances_of(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
+def find_balances(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
     """The balances of wallets by expiry, and the points that they have earned."""
     values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
     balances = [ExportedBalance(*row) for row in query(db, _BALANCES, values)]
     organization = organizations.find(db, export_range.organization_id)
-    policies = {} if organization is None else ledger_lots.idle_policies(db, organization)
+    policies = {} if organization is None else ledger_lots.find_idle_policies(db, organization)
     return _until_idle(db, export_range, wallet_ids, balances, policies) if policies else balances
 
 

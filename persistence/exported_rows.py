@@ -357,7 +357,9 @@ class ExportRange:
         }
 
 
-def next_rows(db: Connection, kind: str, export_range: ExportRange, after: int, limit: int) -> list[tuple[Any, ...]]:
+def find_next_rows(
+    db: Connection, kind: str, export_range: ExportRange, after: int, limit: int
+) -> list[tuple[Any, ...]]:
     """The next rows of a kind after an id: the id, then the columns."""
     return query(db, QUERIES[kind].statement, export_range.values(after, limit))
 

@@ -266,7 +266,7 @@ def _lots(
     )
 
 
-def next_wallets_due(
+def find_next_wallets_due(
     db: Connection, organization_id: int, after: int, policies: Mapping[int, IdlePolicy], now: datetime, limit: int
 ) -> list[int]:
     """The next wallets, by id, with points that have expired or become available, or holds that have ended, by `now`.
@@ -280,7 +280,7 @@ def next_wallets_due(
     return [row[0] for row in rows]
 
 
-def first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
+def find_first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
     """The first moment after `after`, up to `until`, at which points expire or become available, or holds end.
 
     None if there is no such moment.
@@ -289,7 +289,7 @@ def first_due(db: Connection, organization: Organization, after: datetime, until
     values = {"organization_id": organization_id, "after": after, "until": until}
     first: datetime | None = query(db, _FIRST_DUE, values)[0][0]
     until = first or until
-    return find_first_idle_end(db, organization, idle_policies(db, organization), after, until) or first
+    return find_first_idle_end(db, organization, find_idle_policies(db, organization), after, until) or first
 
 
 def find_first_idle_end(
@@ -335,7 +335,7 @@ def find_due_accounts(db: Connection, organization_id: int, wallet_ids: Collecti
     return {row[0] for row in rows}
 
 
-def idle_policies(db: Connection, organization: Organization) -> dict[int, IdlePolicy]:
+def find_idle_policies(db: Connection, organization: Organization) -> dict[int, IdlePolicy]:
     """The policies by which whole balances expire, by account id; accounts without such a policy are left out."""
     has_policies = ledger_accounts.c.expiration_policies != []
     accounts = ACCOUNTS.find_where(db, organization.organization_id, has_policies)

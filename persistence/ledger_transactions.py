@@ -124,7 +124,7 @@ _ENTRY_OF_TRANSACTION = is_same(_e, _t, "ledger_transaction_id") & _e.c.wallet_i
 TRANSACTIONS = Records(_t, StoredTransaction)
 
 
-def rows_as_answered(
+def find_rows_as_created(
     db: Connection, organization_id: int, ledger_transaction_ids: Collection[int]
 ) -> dict[int, list[TransactionRow]]:
     """The rows of transactions in the state of their creation, by transaction id, in one query.
@@ -167,7 +167,7 @@ def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
     return ledger_transaction_id
 
 
-def rows_of_account(
+def find_rows_of_account(
     db: Connection, organization_id: int, ledger_account_id: int, filters: Mapping[str, Any], page: Page
 ) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions.
@@ -216,7 +216,7 @@ def _count_rows_of_account(db: Connection, organization_id: int, conditions: lis
     return RowCount(min(int(count), MAX_COUNTED + 1), is_exact=count <= MAX_COUNTED)
 
 
-def rows_of_wallet(
+def find_rows_of_wallet(
     db: Connection, organization_id: int, wallet_id: int, filters: Mapping[str, Any], page: Page
 ) -> Paged[TransactionRow]:
     """A page of a wallet's rows on all accounts.

@@ -38,18 +38,20 @@ _ZERO = Decimal(0)
 WALLETS = Records(wallets, Wallet)
 
 
-def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime, timezone: str) -> WalletView:
+def find_wallet_view(
+    db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime, timezone: str
+) -> WalletView:
     """The wallet's balance of one account of its ledger at `now`; months of expiry are those of `timezone`."""
     conditions = (ledger_accounts.c.ledger_account_id == account.ledger_account_id,)
     return _views(db, wallet, now, timezone, conditions)[0]
 
 
-def wallet_views(db: Connection, wallet: Wallet, now: datetime, timezone: str) -> list[WalletView]:
+def find_wallet_views(db: Connection, wallet: Wallet, now: datetime, timezone: str) -> list[WalletView]:
     """The wallet's balances at `now` of every account of its ledger, the default account first."""
     return _views(db, wallet, now, timezone, ())
 
 
-def balances_of_wallets(
+def find_balances_of_wallets(
     db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime, timezone: str
 ) -> dict[int, list[WalletView]]:
     """The balances of each wallet at `now`, by wallet id, the default account first; one query for all.

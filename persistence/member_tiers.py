@@ -129,7 +129,7 @@ ORDER BY m.wallet_id LIMIT %s
 """
 
 
-def of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
+def find_of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
     """The tiers of each member, by member id, ordered by program; one statement for all members."""
     tiers: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
     if tiers:
@@ -227,7 +227,7 @@ def find_first_lapse(db: Connection, organization_id: int, after: datetime, unti
     return db.execute(statement).scalar()
 
 
-def next_wallets(db: Connection, organization_id: int, after: int, limit: int) -> list[int]:
+def find_next_wallets(db: Connection, organization_id: int, after: int, limit: int) -> list[int]:
     """The next wallets of members after an id, ordered by id."""
     statement = (
         select(members.c.wallet_id)

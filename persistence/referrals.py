@@ -103,7 +103,7 @@ JOIN members m ON m.organization_id = %(organization)s AND m.member_id = s.membe
 """
 
 
-def totals_of(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
+def find_totals(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
     """The totals of these programs, by program id; one statement for all."""
     rows = db.exec_driver_sql(_TOTALS, (organization_id, list(program_ids)))
     return {row[0]: ProgramTotals(*row[1:]) for row in rows}

@@ -153,7 +153,7 @@ def evaluate_next(
     """
     organization_id = organization.organization_id
     if everyone:
-        wallets = member_tiers.next_wallets(db, organization_id, after, limit)
+        wallets = member_tiers.find_next_wallets(db, organization_id, after, limit)
     else:
         wallets = member_tiers.find_next_wallets_with_lapsed_tier(db, organization_id, after, now, limit)
     if not wallets:

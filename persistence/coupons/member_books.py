@@ -89,7 +89,7 @@ def _is_for(column: Any, keys: Collection[str]) -> Any:
     return or_(is_for_all, column.bool_op("&&")(cast(list(keys), column.type))) if keys else is_for_all
 
 
-def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
+def find_amounts(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
     """The member's amounts of the books, by book id; one statement."""
     values = (at, member.organization_id, member.member_id, list(book_ids))
     return {

@@ -161,7 +161,7 @@ class LedgerClient:
     def balances(self, wallet_ids: Iterable[int]) -> dict[tuple[int, int], WalletView]:
         """The balances of wallets as responses show them, by (wallet id, account id)."""
         views_by_wallet = self.run(
-            lambda db: ledger_wallets.balances_of_wallets(db, self.id, list(wallet_ids), self.now, "UTC")
+            lambda db: ledger_wallets.find_balances_of_wallets(db, self.id, list(wallet_ids), self.now, "UTC")
         )
         return {(view.wallet_id, view.ledger_account_id): view for views in views_by_wallet.values() for view in views}
 

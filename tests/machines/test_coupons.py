@@ -20,7 +20,7 @@ from sqlalchemy import Engine
 
 from domain.problems import Refusal
 from persistence.coupons import member_coupons, usages
-from persistence.coupons.member_books import amounts_of
+from persistence.coupons.member_books import find_amounts
 from tests.builders.coupon_shop import CouponShop, priced
 from tests.machines.coupon_model import Model, Refused
 from tests.machines.effects import Effects
@@ -285,7 +285,7 @@ class Coupons(RuleBasedStateMachine):
         usable = [lot for lot in model.lots(member=number) if not model.has_expired(lot)]
         assert sorted(map(id, usable)) == sorted(id(ids[result.coupon_usage_id]) for result in unused)
         for of_book, amounts in self.shop.run(
-            lambda call: amounts_of(call.db, member, [book.coupon_book_id for book in self.books], now)
+            lambda call: find_amounts(call.db, member, [book.coupon_book_id for book in self.books], now)
         ).items():
             assert amounts.unused == sum(model.remaining_of(lot) for lot in usable if lot.book == numbers[of_book])
 

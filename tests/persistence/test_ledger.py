@@ -36,7 +36,7 @@ def test_balances_include_active_accounts_and_inactive_accounts_with_a_balance(l
     ledger.account(name="stars")
     ledger.mint(ana, 5)
     ledger.mint(ben, 7, closed_account)
-    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], START, "UTC")
+    views = ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [ana, ben], START, "UTC")
     assert balances(views) == {
         (ana, "Points"): 5,
         (ana, "stars"): 0,
@@ -50,9 +50,9 @@ def test_balances_include_active_accounts_and_inactive_accounts_with_a_balance(l
 
 def test_wallets_of_other_organizations_are_returned_without_balances(ledger, db):
     foreign_wallet = RawLedger.new(db).wallet()
-    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [foreign_wallet], START, "UTC")
+    views = ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [foreign_wallet], START, "UTC")
     assert views == {foreign_wallet: []}
-    assert ledger_wallets.balances_of_wallets(db, ledger.organization_id, [], START, "UTC") == {}
+    assert ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [], START, "UTC") == {}
 
 
 def test_balances_exclude_lots_that_have_expired_at_the_requested_moment(ledger, db):
@@ -63,12 +63,12 @@ def test_balances_exclude_lots_that_have_expired_at_the_requested_moment(ledger,
     # Days after the start, and the balances of ana (5 + 7) and ben (11 + 13) then.
     for days, expected_balances in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
         now = START + timedelta(days=days)
-        amounts = balances(ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], now, "UTC"))
+        amounts = balances(ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [ana, ben], now, "UTC"))
         assert (amounts[ana, "tracked"], amounts[ben, "tracked"]) == expected_balances, days
         just_before = now - timedelta(microseconds=1)
         if days:
             amounts = balances(
-                ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], just_before, "UTC")
+                ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [ana, ben], just_before, "UTC")
             )
             assert (amounts[ana, "tracked"], amounts[ben, "tracked"]) != expected_balances, days
 
@@ -77,7 +77,7 @@ def test_balances_exclude_lots_that_have_expired_at_the_requested_moment(ledger,
 def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
     wallets = [ledger.wallet() for _ in range(number)]
     with count_statements(db) as statements:
-        views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
+        views = ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
     assert len(views) == number
     assert len(statements) == 1
 
@@ -98,7 +98,9 @@ def test_expired_lots_are_found_without_reading_the_other_lots(ledger, db):
     statements = []
     listener = lambda c, cursor, statement, parameters, *rest: statements.append((statement, parameters))  # noqa: E731
     event.listen(db, "before_cursor_execute", listener)
-    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [wallet], START + timedelta(days=4), "UTC")
+    views = ledger_wallets.find_balances_of_wallets(
+        db, ledger.organization_id, [wallet], START + timedelta(days=4), "UTC"
+    )
     event.remove(db, "before_cursor_execute", listener)
     # 3000 lots of 1, of which the 4 of the first days have expired.
     assert balances(views)[wallet, "tracked"] == 2996

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 from sqlalchemy import event, text
 
-from persistence.ledger_transactions import rows_of_account, rows_of_wallet
+from persistence.ledger_transactions import find_rows_of_account, find_rows_of_wallet
 from persistence.paging import Page
 from tests.builders.ledger import START, RawLedger
 
@@ -73,10 +73,12 @@ def test_every_combination_of_filters_has_an_index(db, ledger_ids, filters):
     organization_id, account_id, account_key, wallet_id = ledger_ids
     page = Page(0, 25)
     queries = [
-        lambda: rows_of_account(db, organization_id, account_id, filters, page),
-        lambda: rows_of_account(db, organization_id, account_id, {**filters, "wallet_id": wallet_id}, page),
-        lambda: rows_of_wallet(db, organization_id, wallet_id, filters, page),
-        lambda: rows_of_wallet(db, organization_id, wallet_id, {**filters, "ledger_account_key": account_key}, page),
+        lambda: find_rows_of_account(db, organization_id, account_id, filters, page),
+        lambda: find_rows_of_account(db, organization_id, account_id, {**filters, "wallet_id": wallet_id}, page),
+        lambda: find_rows_of_wallet(db, organization_id, wallet_id, filters, page),
+        lambda: find_rows_of_wallet(
+            db, organization_id, wallet_id, {**filters, "ledger_account_key": account_key}, page
+        ),
     ]
     for query in queries:
         for plan in plans_of(db, query):
@@ -89,9 +91,13 @@ def test_the_newest_rows_are_found_without_sorting_all_rows(db, ledger_ids, of_w
     organization_id, account_id, _, wallet_id = ledger_ids
     page = Page(0, 25)
     if of_wallet:
-        plans = plans_of(db, lambda: rows_of_wallet(db, organization_id, wallet_id, {}, page), "sort", "bitmapscan")
+        plans = plans_of(
+            db, lambda: find_rows_of_wallet(db, organization_id, wallet_id, {}, page), "sort", "bitmapscan"
+        )
     else:
-        plans = plans_of(db, lambda: rows_of_account(db, organization_id, account_id, {}, page), "sort", "bitmapscan")
+        plans = plans_of(
+            db, lambda: find_rows_of_account(db, organization_id, account_id, {}, page), "sort", "bitmapscan"
+        )
     assert "Incremental Sort" in plans[0]
     assert "Presorted Key: " in plans[0]
     assert "Scan Backward using" in plans[0]

@@ -191,10 +191,10 @@ def _filled(db: Connection, count: int) -> Filled:
             "deliveries": lambda page: DELIVERIES.find_page(
                 db, organization_id, query_of(page), trigger_id=trigger.trigger_id
             ),
-            "transactions of an account": lambda page: ledger_transactions.rows_of_account(
+            "transactions of an account": lambda page: ledger_transactions.find_rows_of_account(
                 db, organization_id, ledger.account_id, {}, page
             ),
-            "transactions of a wallet": lambda page: ledger_transactions.rows_of_wallet(
+            "transactions of a wallet": lambda page: ledger_transactions.find_rows_of_wallet(
                 db, organization_id, member.wallet_id, {}, page
             ),
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from persistence.ledger_transactions import rows_of_account, rows_of_wallet
+from persistence.ledger_transactions import find_rows_of_account, find_rows_of_wallet
 from persistence.paging import Page
 from tests.builders.ledger import RawLedger
 from tests.builders.statements import rows_of_plans
@@ -67,11 +67,11 @@ def test_the_transactions_of_a_wallet_are_looked_up_once(db, ledger_and_wallets,
     def find_page():
         if of == "account":
             filters = {"wallet_id": wallets[size]}
-            pages.append(rows_of_account(db, ledger.organization_id, ledger.account_id, filters, page))
+            pages.append(find_rows_of_account(db, ledger.organization_id, ledger.account_id, filters, page))
         else:
             key = ledger.organization.ledger_account_key
             filters = {"ledger_account_key": key} if of == "account key" else {}
-            pages.append(rows_of_wallet(db, ledger.organization_id, wallets[size], filters, page))
+            pages.append(find_rows_of_wallet(db, ledger.organization_id, wallets[size], filters, page))
 
     rows = rows_of_plans(db, find_page)
     assert [(result.total_count, len(result.results)) for result in pages] == [(SIZES[size], LIMIT)]

@@ -50,7 +50,7 @@ def expire_all(raw, limit, now=NOW):
 
 def balance(raw, wallet, account):
     wallet_record = WALLETS.find(raw.db, raw.organization_id, wallet)
-    return ledger_wallets.wallet_view(
+    return ledger_wallets.find_wallet_view(
         raw.db, wallet_record, ACCOUNTS.find(raw.db, raw.organization_id, account), NOW, "UTC"
     )
 

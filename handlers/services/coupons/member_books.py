@@ -125,7 +125,7 @@ class _MemberView:
         """The books as `books` returns them; raises TimeExceeded."""
         call, member = self._call, self._member
         ids = [book.coupon_book_id for book in books]
-        amounts = member_books.amounts_of(call.db, member, ids, call.now)
+        amounts = member_books.find_amounts(call.db, member, ids, call.now)
         zone = call.organization.zone
         since = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
         assigned = {(member.member_id, book_id): amount.assigned for book_id, amount in amounts.items()}
@@ -203,7 +203,7 @@ class _MemberView:
     def _wallet_views(self) -> list[WalletView]:
         """The member's balances, one for each account."""
         call, wallet_id, organization = self._call, self._member.wallet_id, self._call.organization
-        balances = ledger_wallets.balances_of_wallets(
+        balances = ledger_wallets.find_balances_of_wallets(
             call.db, organization.organization_id, [wallet_id], call.now, organization.timezone
         )
         return balances.get(wallet_id, [])
@@ -215,7 +215,7 @@ class _MemberView:
             history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
             earlier_orders = history.before(member.member_id, call.now)
         current = {view.ledger_account_id: view.current_balance for view in wallets}
-        badge_balances = badges.balances_of(call.db, call.organization.organization_id, [member.member_id])
+        badge_balances = badges.find_balances(call.db, call.organization.organization_id, [member.member_id])
         return context_of(
             member,
             balances={

@@ -40,7 +40,7 @@ class ExportedRow:
 def _member_pages(db: Connection, export_range: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
     """The members of an export, page by page, each with the tier that was set, None if there is none."""
     after = export_range.after
-    while page := exported_members.next_members(db, export_range, after, ROWS_AT_ONCE):
+    while page := exported_members.find_next_members(db, export_range, after, ROWS_AT_ONCE):
         yield page
         after = page[-1][0].member_id
 
@@ -82,7 +82,7 @@ def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[Exported
     for page in _member_pages(db, export_range):
         members_by_wallet = {member.wallet_id: member for member, _ in page}
         wallet_ids = list(members_by_wallet)
-        balances = exported_members.balances_of(db, export_range, wallet_ids)
+        balances = exported_members.find_balances(db, export_range, wallet_ids)
         imported_keys = exported_members.find_imported_keys(db, export_range.organization_id, wallet_ids)
         for place, parts in groupby(balances, key=attrgetter("wallet_id", "ledger_account_id")):
             yield from _rows_of_balance(members_by_wallet[place[0]], list(parts), imported_keys.get(place))
@@ -121,7 +121,7 @@ def _balance_values(member: Member, part: ExportedBalance) -> dict[str, Any]:
 def _record_rows(kind: str, db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
     """A row for each record of a kind other than members and balances, ordered by id."""
     columns, after = QUERIES[kind].columns, export_range.after
-    while page := exported_rows.next_rows(db, kind, export_range, after, ROWS_AT_ONCE):
+    while page := exported_rows.find_next_rows(db, kind, export_range, after, ROWS_AT_ONCE):
         for row_id, *values in page:
             yield ExportedRow(
                 row_id,

@@ -102,7 +102,7 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
         return
     organization_id, members = call.organization.organization_id, [member for _, member in tiers]
     points = points_of(call, configuration_of(call.db, call.organization), members)
-    stored_tiers = member_tiers.of_members(call.db, organization_id, [member.member_id for member in members])
+    stored_tiers = member_tiers.find_of_members(call.db, organization_id, [member.member_id for member in members])
     changes = []
     for tier_row, member in tiers:
         before = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in stored_tiers[member.member_id]}

@@ -30,8 +30,8 @@ def expire_next(
 ) -> Expired | None:
     """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; None if none is due."""
     organization_id = organization.organization_id
-    policies = ledger_lots.idle_policies(db, organization)
-    due = ledger_lots.next_wallets_due(db, organization_id, after, policies, now, limit)
+    policies = ledger_lots.find_idle_policies(db, organization)
+    due = ledger_lots.find_next_wallets_due(db, organization_id, after, policies, now, limit)
     if not due:
         return None
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="expire"))

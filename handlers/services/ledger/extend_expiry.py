@@ -28,7 +28,7 @@ from handlers.services import references
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting, test_clocks, transactions
-from persistence.expiry_extensions import EXTENSIONS, claim_running, find_wallets_of_lots, next_wallets
+from persistence.expiry_extensions import EXTENSIONS, claim_running, find_next_wallets, find_wallets_of_lots
 from persistence.ledger import ACCOUNTS
 
 WALLETS_AT_ONCE = 200
@@ -178,7 +178,7 @@ def _store(
 def extend_next(db: Connection, organization: Organization, extension: ExpiryExtension, now: datetime) -> bool:
     """Extend the lots of the next wallets for a locked extension of a whole account; False if no wallet remains."""
     account = ACCOUNTS.find(db, organization.organization_id, extension.ledger_account_id)
-    wallet_ids = next_wallets(db, extension, WALLETS_AT_ONCE)
+    wallet_ids = find_next_wallets(db, extension, WALLETS_AT_ONCE)
     if account is None or not account.point_tracking_enabled or not wallet_ids:
         EXTENSIONS.store(db, extension, {"status": DONE}, now)
         return False

@@ -69,7 +69,7 @@ def _report(
     notices = [notice for notice in due if notice.moment == moment]
     windows = [schedule.bounds(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
-    wallets = expiry_notices.next_wallets(db, organization, account, windows, after, limit)
+    wallets = expiry_notices.find_next_wallets(db, organization, account, windows, after, limit)
     reported = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
     is_done = len(wallets) < limit
     new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallets[-1])

@@ -232,7 +232,7 @@ def _open_allowance(
 def _redeemed(call: Call, allowance: OfflineAllowance) -> Redeemed:
     """A redeemed allowance with its burn, in the state after the redemption."""
     filters = {"from_id": allowance.ledger_transaction_id, "to_id": allowance.ledger_transaction_id}
-    rows = ledger_transactions.rows_of_account(
+    rows = ledger_transactions.find_rows_of_account(
         call.db, allowance.organization_id, allowance.ledger_account_id, filters, Page(0, 1)
     )
     transactions = [

@@ -388,7 +388,7 @@ def _rows_as_answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> lis
 
     Later changes of the transactions are not included.
     """
-    rows = ledger_transactions.rows_as_answered(
+    rows = ledger_transactions.find_rows_as_created(
         call.db, call.organization.organization_id, [transaction_id for _, transaction_id in posted]
     )
     return [

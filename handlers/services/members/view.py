@@ -137,7 +137,7 @@ def current_tiers(
     Tiers that have expired, or that depended on expired points, are replaced like in the evaluation. Writes nothing.
     `balances` has the balances of each wallet by its id; None if they were not read yet.
     """
-    stored_tiers = member_tiers.of_members(
+    stored_tiers = member_tiers.find_of_members(
         call.db, call.organization.organization_id, [member.member_id for member in members]
     )
     return replace_lapsed_tiers(call, members, stored_tiers, balances)
@@ -195,7 +195,7 @@ def _account_behind(call: Call, tier: MemberTier) -> int | None:
 
 def _balances_of(call: Call, members: Sequence[Member]) -> Balances:
     organization, wallet_ids = call.organization, [member.wallet_id for member in members]
-    return ledger_wallets.balances_of_wallets(
+    return ledger_wallets.find_balances_of_wallets(
         call.db, organization.organization_id, wallet_ids, call.now, organization.timezone
     )
 

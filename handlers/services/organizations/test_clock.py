@@ -221,9 +221,9 @@ def _next_due_moment(
 ) -> datetime | None:
     """The first moment after `after`, up to `until`, at which `_process_due` has work; None if there is none."""
     moments = (
-        ledger_lots.first_due(db, organization, after, until),
+        ledger_lots.find_first_due(db, organization, after, until),
         member_tiers.find_first_lapse(db, organization.organization_id, after, until),
-        expiry_notices.first_due(db, organization, notices.schedules(db, organization), after, until),
+        expiry_notices.find_first_due(db, organization, notices.schedules(db, organization), after, until),
     )
     return min((moment for moment in moments if moment is not None), default=None)
 

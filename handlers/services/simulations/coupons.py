@@ -90,7 +90,7 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
     has_all, ids = len(ids) <= MAX_OFFERS, ids[:MAX_OFFERS]
     coupons = unit.coupons
     coupons.loader.load(sorted(set(ids) - coupons.loader.state.books.keys()))
-    amounts = member_books.amounts_of(unit.db, member, ids, unit.now)
+    amounts = member_books.find_amounts(unit.db, member, ids, unit.now)
     books = [coupons.loader.state.books[book_id] for book_id in ids if book_id in coupons.loader.state.books]
     lists = [book.coupon_book_id for book in books if book.type == LIST]
     free = (

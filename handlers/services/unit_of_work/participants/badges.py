@@ -121,7 +121,7 @@ class BadgeWork:
         """The balances of all members, loaded at the first use."""
         if self._loaded_balances is None:
             unit = self._unit
-            balances = {**badges.balances_of(unit.db, self._organization_id, unit.members), **self._assumed_balances}
+            balances = {**badges.find_balances(unit.db, self._organization_id, unit.members), **self._assumed_balances}
             inactive = [member_id for member_id, member in unit.members.items() if not member.active]
             self._loaded_balances = BadgeBalances(balances, unit.now, self._new_names(), inactive)
         return self._loaded_balances
