@@ -264,7 +264,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             text, values = self.prepared.execution(statement, parameters)
         self._deferred.append(self._formatter.mogrify(text, values).decode() + "; ")
 
-    def take_due(self) -> str:
+    def take_due_statements(self) -> str:
         """Return the statements that have to be sent before the next one, and remove them from the queue."""
         due = "".join(self._deferred)
         if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
@@ -280,7 +280,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         if not self._deferred and self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             return
         try:
-            self._send(self.take_due(), "COMMIT")
+            self._send(self.take_due_statements(), "COMMIT")
         except psycopg2.Error:
             # The caller treats the transaction as ended, even if the COMMIT fails.
             if not self.closed:
@@ -329,7 +329,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
         prepared = self.connection.prepared
         if prepared is not None and self.name is None and isinstance(query, Prepared):
             message, values = prepared.execution(query, vars)
-        due = self.connection.take_due()
+        due = self.connection.take_due_statements()
         if due and self.name is not None:
             # The driver writes DECLARE in front of the statement of a named cursor.
             self.connection.send(due)
@@ -349,7 +349,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
 
     def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
         """Execute a COPY with a file."""
-        due = self.connection.take_due()
+        due = self.connection.take_due_statements()
         if due:
             self.connection.send(due)
         with nullcontext() if _observer is None else _observer(sql):
