@@ -37,6 +37,7 @@ DISK_FULL = "53100"
 _UNAVAILABLE_CLASSES = ("08", "53", "57")
 STATEMENT_CANCELLED = "57014"
 LOCK_NOT_AVAILABLE = "55P03"
+_UNDEFINED_TABLE, _UNDEFINED_COLUMN, _UNDEFINED_FUNCTION = "42P01", "42703", "42883"
 ATTEMPTS = 8
 
 # Citus names the constraint only in the message: with the number of the shard, and with a hash if the name is too long.
@@ -146,6 +147,12 @@ def is_unavailable(error: BaseException) -> bool:
     if code is None or code == STATEMENT_CANCELLED:
         return False
     return code[:2] in _UNAVAILABLE_CLASSES or code == READ_ONLY
+
+
+def lacks_schema(error: DBAPIError) -> bool:
+    """True if the database does not have a table, column or function that a statement needs."""
+    code = getattr(error.orig, "pgcode", None)
+    return code in (_UNDEFINED_TABLE, _UNDEFINED_COLUMN, _UNDEFINED_FUNCTION)
 
 
 def is_lock_timeout(error: BaseException) -> bool:

@@ -229,13 +229,16 @@ class Dispatcher:
             # The primary may have the record already.
             return None
         except (DBAPIError, TimeoutError, TransactionDeadlineExceeded) as error:
-            if isinstance(error, DBAPIError) and not transactions.is_unavailable(error):
+            fault = "does not respond"
+            if isinstance(error, DBAPIError) and transactions.lacks_schema(error):
+                fault = "does not have the schema of this version"
+            elif isinstance(error, DBAPIError) and not transactions.is_unavailable(error):
                 if not transactions.is_retryable(error):
                     raise
                 # The replica cancelled the statement because of the primary's changes.
                 return None
             self._replica_away_until = time.monotonic() + REPLICA_PAUSE_SECONDS
-            _log.warning("the read replica does not respond; the primary serves for %.0f s", REPLICA_PAUSE_SECONDS)
+            _log.warning("the read replica %s; the primary serves for %.0f s", fault, REPLICA_PAUSE_SECONDS)
             return None
 
 
