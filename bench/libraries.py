@@ -25,9 +25,10 @@ from werkzeug.routing import Map, Rule
 import openapi
 from handlers.http.rates import Rates
 from handlers.http.request_plans import ParameterPlan
-from handlers.http.routing import METHODS, SegmentTree
+from handlers.http.routing import SegmentTree
 from handlers.messages.validation import Schemas
 from handlers.setting_values import Rate
+from openapi import METHODS
 
 ROUNDS = 25
 CALLS = 200
