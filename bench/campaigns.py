@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 from bench.databases import new_database
 from bench.tracking import World, make_world, new_event
 from domain.campaigns.evaluation import Evaluator
-from handlers.call import Answer, Caller, Request
+from handlers.call import Caller, Request, Response
 from handlers.http.dispatch import Dispatcher
 from handlers.settings import Settings
 
@@ -51,7 +51,7 @@ class Program:
         [answer] = self._dispatch(
             [Request(surface, operation, {**path, **address}, {}, body, self._caller, "benchmark", {})]
         )
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Response)
         if answer.status >= 300:
             raise SystemExit(f"{operation} was answered {answer.status}: {answer.body!r}"[:500])
         return answer.body

@@ -25,7 +25,7 @@ import flask
 from a2wsgi import WSGIMiddleware
 from connexion.options import SwaggerUIOptions
 
-from handlers.call import Answer, Caller, Request
+from handlers.call import Caller, Request, Response
 from handlers.http.app import build_app
 from handlers.http.exchange import open_exchange
 from handlers.http.logging import configure
@@ -95,8 +95,8 @@ def __getattr__(name: str) -> Any:
 class _Dispatcher:
     """Responds to each request with its own content."""
 
-    def __call__(self, requests: Sequence[Request]) -> list[Answer | Exception]:
-        return [Answer(200, request.body or {"key": request.path["key"], **request.query}) for request in requests]
+    def __call__(self, requests: Sequence[Request]) -> list[Response | Exception]:
+        return [Response(200, request.body or {"key": request.path["key"], **request.query}) for request in requests]
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> None:
         return None
