@@ -164,7 +164,7 @@ def _accessor_with_zone(read: Callable[[datetime], int]) -> Callable[..., int]:
 
 
 def _accessor_in_campaign_zone(read: Callable[[datetime], int]) -> Callable[..., int]:
-    """The method that reads a part of a timestamp in the zone of the campaign, which the budget has."""
+    """The method that reads a part of a timestamp in the zone of the campaign (`Budget.zone`)."""
     return lambda budget, value: _read_part(read, value, budget.zone)
 
 
