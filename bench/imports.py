@@ -6,6 +6,9 @@ indexes and checks, but without triggers and foreign keys. Events are purchases:
 default, then a campaign evaluates them, which is compared with pgbench as in `bench.tracking`. Prints tables for
 `docs/performance.md`. Trust the ratios, and the processor time if the machine is busy.
 
+With `--workers N`, so many worker processes import the members and the balances, without pauses. Each gets an import of
+its own with a part of the rows. Their other jobs are included.
+
 With `--beside RATE`, a server tracks so many single events a second before and during the imports, which a worker
 process runs with the pauses of its settings.
 """
@@ -17,6 +20,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -90,6 +94,8 @@ def _moment(days: int) -> str:
 KINDS: tuple[tuple[str, Callable[[int], Row]], ...] = (("members", member_row), ("balances", balance_row))
 # So long is measured at a time while an import is under way.
 _CHUNK_SECONDS = 10
+# Workers need so long to start.
+_START_SECONDS = 5
 
 
 class Imports:
@@ -117,15 +123,20 @@ class Imports:
 
     def start(self, kind: str, make: Callable[[int], Row], count: int, emits: bool = False) -> int:
         """Upload so many rows and start their import; campaigns evaluate it if it `emits` events. Returns its id."""
+        import_id, parts = self._upload(kind, make, range(count), emits)
+        self.call("startImport", {"parts": parts}, importId=import_id)
+        return import_id
+
+    def _upload(self, kind: str, make: Callable[[int], Row], numbers: range, emits: bool = False) -> tuple[int, int]:
+        """Upload the rows with these numbers; returns the id of their import and the number of parts."""
         body = {"kind": kind, "format": "csv", "emitEvents": emits}
         import_id = self.call("createImport", body)["import"]["importId"]
         parts = 0
-        for parts, content in enumerate(_parts(make, count), 1):
+        for parts, content in enumerate(_parts(make, numbers), 1):
             with closing(Upload()) as part:
                 part.append(content)
                 self.call("uploadImportPart", part, importId=import_id, partNumber=parts)
-        self.call("startImport", {"parts": parts}, importId=import_id)
-        return import_id
+        return import_id, parts
 
     def is_done(self, import_id: int, count: int) -> bool:
         """True if an import has ended; it must have imported so many rows without a fault."""
@@ -143,6 +154,23 @@ class Imports:
         assert self.is_done(import_id, count)
         return cost
 
+    def run_by_workers(self, world: World, kind: str, make: Callable[[int], Row], count: int, processes: int) -> Cost:
+        """Import so many rows by worker processes, an import for each; returns the seconds, and the processor time."""
+        size = count // processes
+        uploads = [self._upload(kind, make, range(begin, begin + size)) for begin in range(0, count, size)]
+
+        def run() -> float:
+            began = time.perf_counter()
+            for import_id, parts in uploads:
+                self.call("startImport", {"parts": parts}, importId=import_id)
+            while not all(self.is_done(import_id, size) for import_id, _ in uploads):
+                time.sleep(0.05)
+            return time.perf_counter() - began
+
+        with workers(world, processes):
+            time.sleep(_START_SECONDS)
+            return self._times.measure(run)
+
     def _work(self) -> float:
         """Import until nothing is left; returns the seconds."""
         began = time.perf_counter()
@@ -151,14 +179,14 @@ class Imports:
         return time.perf_counter() - began
 
 
-def _parts(make: Callable[[int], Row], count: int) -> Iterator[bytes]:
-    """A CSV file in parts of 100,000 rows."""
-    for begin in range(0, count, 100_000):
+def _parts(make: Callable[[int], Row], numbers: range) -> Iterator[bytes]:
+    """A CSV file of the rows with these numbers, in parts of 100,000 rows."""
+    for begin in range(0, len(numbers), 100_000):
         part = io.StringIO()
         writer = csv.DictWriter(part, list(make(0)))
         if not begin:
             writer.writeheader()
-        for number in range(begin, min(begin + 100_000, count)):
+        for number in numbers[begin : begin + 100_000]:
             writer.writerow(make(number))
         yield part.getvalue().encode()
 
@@ -205,7 +233,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000, help="how many rows of each kind")
     parser.add_argument("--beside", type=float, metavar="RATE", help="single events tracked a second, meanwhile")
+    parser.add_argument("--workers", type=int, default=0, help="how many worker processes import, instead of this one")
     options = parser.parse_args()
+    os.environ["LOYALTY_IMPORT_SHARE"] = "80" if options.beside else "100"
     with new_world() as (world, engine):
         imports = Imports(world, engine)
         program = imports.call("listLoyaltyPrograms")["loyaltyPrograms"][0]["loyaltyProgramId"]
@@ -214,17 +244,20 @@ def main() -> None:
         if options.beside:
             _report_beside(world, imports, options.rows, options.beside)
         else:
-            _report(world, engine, imports, options.rows)
+            _report(world, engine, imports, options.rows, options.workers)
 
 
-def _report(world: World, engine: Engine, imports: Imports, count: int) -> None:
+def _report(world: World, engine: Engine, imports: Imports, count: int, processes: int) -> None:
     times = ProcessorTimes(engine)
     columns = "CPU us of a row: worker | PostgreSQL"
     print(f"| rows | tables | import rows/s | COPY rows/s | of COPY | {columns} | PostgreSQL by COPY |")
     print(8 * "|---" + "|", flush=True)
     for kind, make in KINDS:
         before = rows_of(engine)
-        seconds, cost = imports.run(kind, make, count)
+        if processes:
+            seconds, cost = imports.run_by_workers(world, kind, make, count, processes)
+        else:
+            seconds, cost = imports.run(kind, make, count)
         rows_by_table = {name: rows - before[name] for name, rows in rows_of(engine).items()}
         tables = sorted(name for name, rows in rows_by_table.items() if rows >= count)
         copied, copy_cost = copy_rows(engine, times, tables)
@@ -233,6 +266,8 @@ def _report(world: World, engine: Engine, imports: Imports, count: int) -> None:
             f"| {copied / seconds:.2f} | {_microseconds(cost, count)} | {copy_cost * 1e6 / count:.0f} |",
             flush=True,
         )
+    if processes:
+        return
     print(f"\n| rows | rows/s | pgbench/s | of pgbench | {columns} | PostgreSQL by pgbench |")
     print(7 * "|---" + "|", flush=True)
     imports.add_campaign()
