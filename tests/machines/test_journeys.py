@@ -191,7 +191,7 @@ def run(api, **profile):
 
 
 def test_random_journeys_have_the_effects_and_balances_of_the_model(api):
-    run(api, max_examples=14, stateful_step_count=25, derandomize=True)
+    run(api, max_examples=16, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress

@@ -73,7 +73,7 @@ def slow_pattern(repetitions: int) -> str:
             "too many values",
         ),
         ({"properties": {"a": {"pattern": r"\w" * 9_000}}}, {"a": "a"}, "longer than 1000 characters"),
-        ({"allOf": [1] * 20_000}, {}, "too many values"),
+        ({"allOf": [1] * 20_000}, {}, "only if it has at most 2000 values"),
     ],
 )
 def test_expensive_schemas_and_documents_are_refused(schema, attrs, words):
