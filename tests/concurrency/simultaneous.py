@@ -35,6 +35,11 @@ def run_simultaneously(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     return answers
 
 
+def statuses(replies: Iterable[Any]) -> Counter[tuple[int, str | None]]:
+    """Count the replies of the server by their status and the type of their problem."""
+    return Counter((reply.status, reply.json.get("type")) for reply in replies)
+
+
 def outcome(call: Callable[[], Any]) -> str:
     """Make a call; return the slug of its refusal, or "done"."""
     try:

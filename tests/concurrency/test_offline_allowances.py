@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 
 import pytest
 
 from tests.builders.tracking import key
-from tests.concurrency.simultaneous import run_simultaneously
+from tests.concurrency.simultaneous import run_simultaneously, statuses
 
 
 @pytest.fixture
@@ -21,10 +20,6 @@ def member(shop):
     member = shop.member()
     shop.give(member, 100)
     return member
-
-
-def statuses(replies):
-    return Counter((reply.status, reply.json.get("type")) for reply in replies)
 
 
 def creation(shop, member, request_key=None):

@@ -9,11 +9,7 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.tracking import event, key, running, spend
-from tests.concurrency.simultaneous import run_simultaneously
-
-
-def statuses(replies):
-    return Counter((reply.status, reply.json.get("type")) for reply in replies)
+from tests.concurrency.simultaneous import run_simultaneously, statuses
 
 
 def mover(shop, member, action, amount, **body):

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from tests.builders.tracking import key, order
-from tests.concurrency.simultaneous import run_simultaneously
+from tests.concurrency.simultaneous import run_simultaneously, statuses
 
 
 @pytest.fixture
@@ -21,10 +21,6 @@ def member(shop):
     member = shop.member()
     shop.give(member, 500)
     return member
-
-
-def statuses(replies):
-    return Counter((reply.status, reply.json.get("type")) for reply in replies)
 
 
 def creation(shop, member, points=100, request_key=None):
