@@ -20,6 +20,7 @@ from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.services.wallet_batches import MAX_WALLETS
 from persistence import member_tiers
 from persistence.member_tiers import TRACKINGS
 
@@ -126,9 +127,6 @@ def _refuse_setting(tier: LoyaltyTier | None, setting: TierSetting, now: datetim
         raise TierInactive(f"The tier {tier.name} is not active.")
 
 
-WALLETS_AT_ONCE = 500
-
-
 @dataclass(frozen=True, slots=True)
 class Evaluated:
     """The numbers of evaluated members and of changed tiers; the next step begins after `last_wallet_id`."""
@@ -145,7 +143,7 @@ def evaluate_next(
     now: datetime,
     *,
     everyone: bool,
-    limit: int = WALLETS_AT_ONCE,
+    limit: int = MAX_WALLETS,
 ) -> Evaluated | None:
     """Evaluate the tiers of the next members after the wallet id `after`: of all if `everyone`, else of expired ones.
 

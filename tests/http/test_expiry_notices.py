@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from handlers.server.jobs import report_expiring
+from handlers.services import wallet_batches
 from tests.builders.campaigns import mint
 from tests.builders.points import SETTINGS, Points
 from tests.builders.test_clocks import Clock
@@ -240,7 +241,8 @@ class TestNotices:
     def test_all_notices_are_reported_a_few_at_a_time(self, program, monkeypatch):
         for number in range(5):
             program.give(f"member-{number}", number + 1, externalEventDate=START)
-        monkeypatch.setattr("handlers.services.ledger.notices.WALLETS_AT_ONCE", 2)
+        for name in ("FIRST_WALLETS", "MAX_WALLETS"):
+            monkeypatch.setattr(wallet_batches, name, 2)
         program.set_clock("2026-03-02T09:00:00Z")
         # The five members and ana.
         assert program.run_job() == 6

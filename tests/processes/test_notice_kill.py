@@ -24,8 +24,8 @@ PATIENCE_SECONDS = 120
 # A worker that reports the notices of only a few wallets in a transaction, so that there is time to kill it.
 WORKER = f"""
 from handlers.server.cli import main
-from handlers.services.ledger import notices
-notices.WALLETS_AT_ONCE = {AT_ONCE}
+from handlers.services import wallet_batches
+wallet_batches.FIRST_WALLETS = wallet_batches.MAX_WALLETS = {AT_ONCE}
 main(["worker"])
 """
 REPORTED = """

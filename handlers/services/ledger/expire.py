@@ -11,9 +11,8 @@ from domain.organizations import Organization
 from handlers.call import Execution
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.services.wallet_batches import MAX_WALLETS
 from persistence import ledger_lots
-
-WALLETS_AT_ONCE = 500
 
 
 @dataclass(slots=True)
@@ -26,7 +25,7 @@ class Expired:
 
 
 def expire_next(
-    db: Connection, organization: Organization, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
+    db: Connection, organization: Organization, after: int, now: datetime, limit: int = MAX_WALLETS
 ) -> Expired | None:
     """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; None if none is due."""
     organization_id = organization.organization_id

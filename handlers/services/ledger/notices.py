@@ -19,13 +19,10 @@ from persistence import events, expiry_notices
 from persistence.expiry_notices import NoticeProgress
 from persistence.ledger import ACCOUNTS
 
-WALLETS_AT_ONCE = 500
 _REASON = "Points will expire."
 
 
-def report_next(
-    db: Connection, organization: OrganizationDetails, now: datetime, limit: int = WALLETS_AT_ONCE
-) -> int | None:
+def report_next(db: Connection, organization: OrganizationDetails, now: datetime, limit: int) -> int | None:
     """Report due notices of one account to the members of its next wallets, at most `limit`.
 
     Returns the number of events, None if no account has a due notice.
@@ -37,7 +34,7 @@ def report_next(
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
             if due := schedule.due(progress.done_until, now):
-                return _report(db, organization, account, schedule, progress, due, now, min(limit, WALLETS_AT_ONCE))
+                return _report(db, organization, account, schedule, progress, due, now, limit)
     return None
 
 
