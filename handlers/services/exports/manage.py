@@ -26,6 +26,7 @@ from handlers.call import Call
 from handlers.messages.base import Shape, values_of
 from handlers.services import references
 from handlers.services.file_jobs import refuse_without_role
+from persistence import audit_log
 from persistence.exports import EXPORTS
 
 
@@ -88,9 +89,10 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
 def _refuse_too_much(call: Call) -> None:
     """Refuse an export if too many of the organization are unfinished, or their stored rows have reached their limit.
 
-    Concurrent calls do not see each other's exports, so that the number can be exceeded by the calls that run at once.
+    Waits for other calls that create an export of the organization, so that this call counts theirs.
     """
     organization_id = call.organization.organization_id
+    audit_log.serialize_changes(call.db, organization_id, "unfinished exports")
     unfinished_exports = EXPORTS.find_all(call.db, organization_id, status=(QUEUED, RUNNING))
     if len(unfinished_exports) >= MAX_UNFINISHED_EXPORTS:
         raise ExportLimit(

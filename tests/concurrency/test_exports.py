@@ -1,0 +1,18 @@
+"""The exports of one organization, created by many calls at the same time."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from domain.exports import MAX_UNFINISHED_EXPORTS
+from tests.concurrency.conftest import THREADS
+from tests.concurrency.simultaneous import run_simultaneously, statuses
+
+
+def test_simultaneous_calls_create_the_maximum_of_unfinished_exports(shop):
+    a = shop.administration
+    before = [a.request("POST", "/exports", {"kind": "members"}) for _ in range(MAX_UNFINISHED_EXPORTS - 3)]
+    assert statuses(before) == {(201, None): 17}
+    replies = run_simultaneously([partial(a.request, "POST", "/exports", {"kind": "members"})] * THREADS)
+    assert statuses(replies) == {(201, None): 3, (409, "/problems/export-limit"): 29}
+    assert a.get("/exports")["totalCount"] == 20
