@@ -268,6 +268,11 @@ def test_a_control_character_is_reported_with_its_line(tmp_path):
     assert faults_of(tmp_path, text) == ["a.yaml, line 3: the character U+0001 is not allowed"]
 
 
+def test_a_quote_that_is_not_closed_is_reported_with_its_first_line(tmp_path):
+    text = 'record: badge/Lark\nfields:\n  name: "Lark\n  active: true\n'
+    assert faults_of(tmp_path, text) == ["a.yaml, line 3: the quote is not closed"]
+
+
 def test_a_content_that_is_nested_too_deeply_is_reported(tmp_path):
     text = "record: badge/Lark\nfields:\n  tags: " + "[" * 5000
     assert faults_of(tmp_path, text) == ["a.yaml: the content is nested too deeply"]

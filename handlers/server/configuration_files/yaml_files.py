@@ -111,8 +111,7 @@ def read_folder(folder: Path) -> list[RecordFile]:
         except UnicodeDecodeError as error:
             faults.append(f"{name}, byte {error.start + 1}: the file is not text in UTF-8")
         except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 1
-            faults.append(f"{name}, line {line}: {error.problem}")
+            faults.append(_describe(name, error))
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
             faults.append(f"{name}, line {line}: the character U+{error.character:04X} is not allowed")
@@ -128,6 +127,14 @@ def read_folder(folder: Path) -> list[RecordFile]:
     if faults:
         raise FaultyFiles(faults)
     return list(files.values())
+
+
+def _describe(name: str, error: yaml.MarkedYAMLError) -> str:
+    """The line and the text of a syntax error in the file `name`; the first line of a quote that is not closed."""
+    problem, mark = error.problem, error.problem_mark
+    if error.context == "while scanning a quoted scalar" and problem == "found unexpected end of stream":
+        problem, mark = "the quote is not closed", error.context_mark
+    return f"{name}, line {mark.line + 1 if mark else 1}: {problem}"
 
 
 def _read(name: str, text: str) -> RecordFile:
