@@ -50,8 +50,9 @@ def add_months(value: datetime, count: int, zone: tzinfo) -> datetime:
 
 
 def _shift_local(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
-    """The moment after `move` has changed the local time of `value`; the moment of `value` if `count` is 0."""
-    # By its local time, a moment in the second occurrence of a repeated hour would move to the first occurrence.
+    """Apply `move` to the local time of a moment; a shift by 0 returns the same moment."""
+    # When clocks are set back, an hour of local time occurs twice. A conversion to local time and back would move a
+    # moment of the second occurrence to the first one.
     return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
 
 
