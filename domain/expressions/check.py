@@ -206,7 +206,7 @@ class _Checker:
     def call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         name, args = node.function, node.args
         if node.target is not None:
-            return self.resolve(node, METHODS.get(name), scope)
+            return self.type_of_call(node, METHODS.get(name), scope)
         if name in CHAINS or name == "!":
             for argument in args:
                 self.condition(argument, scope)
@@ -224,7 +224,7 @@ class _Checker:
             return BOOL
         if name in self.environment.functions:
             return self.host_call(node, scope)
-        return self.resolve(node, OPERATORS.get(name) or FUNCTIONS.get(name), scope)
+        return self.type_of_call(node, OPERATORS.get(name) or FUNCTIONS.get(name), scope)
 
     def conditional(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         condition, yes, no = node.args
@@ -267,8 +267,13 @@ class _Checker:
             self.misuse(node, tuple(argument_types), [parameters])
         return function.result
 
-    def resolve(self, node: FunctionCall, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]) -> Type:
-        """Find the overload that a call uses; if a dyn leaves several possible, the values decide at run time."""
+    def type_of_call(
+        self, node: FunctionCall, overloads: tuple[Overload, ...] | None, scope: Mapping[str, Type]
+    ) -> Type:
+        """Return the type of the result of a call, and record which of the `overloads` it uses.
+
+        If the type of an argument is only known at run time (dyn), no overload is recorded: the values decide then.
+        """
         argument_types = tuple(self.type(part, scope) for part in parts(node))
         if overloads is None:
             return self.unknown_function(node)
@@ -276,6 +281,7 @@ class _Checker:
         if not candidates:
             return self.misuse(node, argument_types, [overload.parameters for overload in overloads])
         self.advise(node, candidates[0], argument_types)
+        # An overload for dyn takes every value, so that nothing is left to decide at run time.
         if DYN not in argument_types or candidates[0].parameters == (DYN,):
             self.overloads[id(node)] = candidates[0]
             return candidates[0].result_for(argument_types)
