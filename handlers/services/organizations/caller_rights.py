@@ -110,19 +110,24 @@ def _limit_caller(
 
 
 def _refuse_other_members(
-    db: Connection, organization_id: int, request: Request, caller: Caller, loyalty_member_id: str
+    db: Connection, organization_id: int, request: Request, caller: Caller, member_id_of_token: str
 ) -> None:
-    """Refuse a token for a member who is no longer active, or whose id now belongs to another member.
+    """Refuse a token of a member who is not active, or who is not the member in the path, if the path has one.
 
-    A token of a member is also refused for any other id in the path, even if no member has that id.
+    The token has the member's `loyaltyMemberId`. If the server issued it, its subject has the `memberId`, too: such a
+    token is also refused if another member has the `loyaltyMemberId` now.
     """
-    member = MEMBERS.find_by(db, organization_id, loyalty_member_id=loyalty_member_id)
-    is_own = caller.subject.startswith(MEMBER_SUBJECT)
-    if member is None or not member.active or (is_own and caller.subject != f"{MEMBER_SUBJECT}{member.member_id}"):
+    member = MEMBERS.find_by(db, organization_id, loyalty_member_id=member_id_of_token)
+    has_member_as_subject = caller.subject.startswith(MEMBER_SUBJECT)
+    if (
+        member is None
+        or not member.active
+        or (has_member_as_subject and caller.subject != f"{MEMBER_SUBJECT}{member.member_id}")
+    ):
         raise Unauthorized(
             "The member of this access token is no longer active in the organization, or has a new loyaltyMemberId."
         )
-    if request.path.get("loyaltyMemberId", loyalty_member_id) != loyalty_member_id:
+    if request.path.get("loyaltyMemberId", member_id_of_token) != member_id_of_token:
         raise Forbidden("The access token belongs to another member.")
 
 
