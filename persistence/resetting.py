@@ -41,7 +41,7 @@ def lock(db: Connection, organization_id: int) -> Organization | None:
 
 
 def remove_records(db: Connection, organization_id: int) -> int:
-    """Remove all records except users and permission groups, and the test clock; empty the entries of the audit log.
+    """Remove the test clock and all records except users and permission groups; empty the entries of the audit log.
 
     Returns the number of removed rows.
     """
