@@ -231,16 +231,16 @@ def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
     """The parts of fields that differ, each as (name, stored value, value of the file)."""
     for name, before, after in change.fields:
         for part, sides in differences({name: before}, {name: after}).items():
-            yield part, _name_records(sides["from"]), _name_records(sides["to"])
+            yield part, _refs_to_texts(sides["from"]), _refs_to_texts(sides["to"])
 
 
-def _name_records(value: Any) -> Any:
-    """A value in the types of JSON, with the names of records as texts."""
+def _refs_to_texts(value: Any) -> Any:
+    """A value of a change in the types of JSON; a reference to a record becomes its text, such as `badges/gold`."""
     from handlers.messages.json_text import to_json_value
     from handlers.server.configuration_files.yaml_files import Ref
 
     if isinstance(value, Ref):
         return str(value)
     if isinstance(value, Mapping):
-        return {name: _name_records(part) for name, part in value.items()}
-    return [_name_records(part) for part in value] if isinstance(value, list) else to_json_value(value)
+        return {name: _refs_to_texts(part) for name, part in value.items()}
+    return [_refs_to_texts(part) for part in value] if isinstance(value, list) else to_json_value(value)
