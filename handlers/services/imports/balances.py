@@ -158,14 +158,17 @@ class _ImportedBalances:
         sources = {export_key.source for export_key in export_keys if export_key is not None and export_key.digest}
         self._keys = posting.find_keys_by_source(unit.db, unit.organization_id, sources) if sources else {}
 
-    def register(self, balance_row: _BalanceRow) -> None:
-        """Register the key of a new row; raises RowFault if the balance was imported with other contents."""
+    def register_export_key(self, balance_row: _BalanceRow) -> None:
+        """Remember the key of a new row if an export made it.
+
+        Raises RowFault if rows of another export of the same balance were imported.
+        """
         export_key = parse_export_key(balance_row.key)
         if export_key is None or export_key.digest is None:
             return
-        imported_key = self._keys.setdefault(export_key.source, balance_row.key)
-        if not imported_key.startswith(f"{export_key.source}-{export_key.digest}-"):
-            reason = f"Another export of the balance was imported, with the systemUniqueKey {imported_key}."
+        first_key = self._keys.setdefault(export_key.source, balance_row.key)
+        if not first_key.startswith(f"{export_key.source}-{export_key.digest}-"):
+            reason = f"Another export of the balance was imported, with the systemUniqueKey {first_key}."
             raise RowFault(
                 f"{reason} The balance has changed between the exports.", self._step.name_of("systemUniqueKey")
             )
@@ -177,7 +180,7 @@ def _register_key(
     """Register the key of a row. Returns False for a row that was posted before, if the import may repeat rows."""
     digest = balance_row.details.request_digest
     if balance_row.key not in posted_by_key:
-        imported_balances.register(balance_row)
+        imported_balances.register_export_key(balance_row)
         # The row is posted later, with the other rows; nothing reads its transaction id, so it is 0 here.
         posted_by_key.add(balance_row.key, digest, 0)
         return True
