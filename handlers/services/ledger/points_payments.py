@@ -243,8 +243,8 @@ def _as_refunded(call: Call, payment: PointsPayment, transaction_id: int) -> Poi
 
 
 def _store_change(call: Call, payment: PointsPayment, before: PointsPaymentView) -> PointsPaymentView:
-    """Store when the payment has changed, add an entry to the audit log, and return the payment with its new state."""
-    # Only `updatedAt` changes: the status follows from the hold.
+    """Set `updatedAt` of a payment, add an entry to the audit log, and return the payment with its new state."""
+    # Nothing else is stored: the status follows from the hold.
     after = view_payment(call, PAYMENTS.store(call.db, payment, {}, call.now))
     _audit(call, payment, before, after)
     return after
