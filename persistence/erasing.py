@@ -59,11 +59,13 @@ _LOCKS = (
 _LOCK_MEMBER = f"SELECT {_MEMBER_COLUMNS} FROM members m WHERE m.organization_id = :o AND m.member_id = :m FOR UPDATE"
 
 # The events of an order keep its external id, in its new form, so that the order can still be cancelled by its event.
-_PAYLOAD = """coalesce((
-    SELECT json_build_object('order', json_build_object('externalId', 'erased-' || p.order_id))
-    FROM purchase_orders p
-    WHERE p.organization_id = :o AND p.member_id = :m AND p.external_id = e.payload -> 'order' ->> 'externalId'
-), '{}')"""
+_PAYLOADS = """
+WITH orders AS MATERIALIZED (
+    SELECT jsonb_object_agg(p.external_id, jsonb_build_object(
+        'order', jsonb_build_object('externalId', 'erased-' || p.order_id))) AS payloads
+    FROM purchase_orders p WHERE p.organization_id = :o AND p.member_id = :m
+)"""
+_PAYLOAD = "coalesce(CAST(orders.payloads -> (e.payload -> 'order' ->> 'externalId') AS json), '{}')"
 _STATUS = "CASE WHEN e.status IN ('pending', 'running') THEN 'failed' ELSE e.status END"
 
 # The member's own records.
@@ -93,8 +95,9 @@ _OWN_RECORDS = (
     """,
     "DELETE FROM trigger_deliveries WHERE organization_id = :o AND member_id = :m",
     f"""
+    {_PAYLOADS}
     UPDATE events e SET {_emptied(events, "e", payload=_PAYLOAD, result="'null'", status=_STATUS)}
-    WHERE e.organization_id = :o AND e.member_id = :m
+    FROM orders WHERE e.organization_id = :o AND e.member_id = :m
     """,
     f"""
     UPDATE order_items i SET {_emptied(order_items, "i")}

@@ -14,6 +14,7 @@ from tests.builders.content import Content
 from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.points import Points
 from tests.builders.queue import drain
+from tests.builders.statements import rows_read_to_commit
 from tests.builders.tracking import GENERIC, Shop, running
 
 # The tables in which the member occurs before the erasing, as a proof that `traces` finds the member.
@@ -373,3 +374,15 @@ def test_the_creation_of_an_erased_members_order_keeps_only_the_external_id(api)
     [purchase_order] = organization.administration.get(f"/members/{member_id}/purchase-orders")["results"]
     assert payload == {"order": {"externalId": purchase_order["externalId"]}}
     assert traces(api.engine) == {}
+
+
+@pytest.mark.undistributed
+def test_erasing_reads_the_orders_of_the_member_a_fixed_number_of_times(api):
+    organization = api.organization()
+    member = organization.member("ana")
+    orders = [tracking.order("ana") for _ in range(100)]
+    organization.integration.post("/events/track", {"events": orders}, expect=200)
+    with rows_read_to_commit(api.engine) as counts:
+        organization.administration.delete(f"/members/{member['memberId']}", expect=200)
+    # The statements about events, items and orders read each of the 100 orders at most once.
+    assert 100 <= counts["purchase_orders"] <= 300
