@@ -137,6 +137,16 @@ class StorageFull(Refusal, title="The disk of the database is full"):
     kind = "unavailable"
 
 
+class Unavailable(Refusal, title="The server is not available now"):
+    """A system that the request needs does not respond; the client may try again after `retry_seconds`."""
+
+    kind = "unavailable"
+
+    def __init__(self, detail: str, retry_seconds: int) -> None:
+        super().__init__(detail)
+        self.retry_seconds = retry_seconds
+
+
 class TooManyRequests(Refusal, title="There were too many requests"):
     """The limit of requests per time is reached."""
 

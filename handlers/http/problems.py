@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from domain.calendar import instant_text
-from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized
+from domain.problems import STATUS_OF_KIND, InvalidRequest, NotFound, Refusal, StorageFull, Unauthorized, Unavailable
 from domain.test_clocks import TestClockAdvancing
 from handlers.call import JSON, TEST_CLOCK_HEADER
 from handlers.http import storage
@@ -44,7 +44,7 @@ PROTOCOL_PROBLEMS: Mapping[int, tuple[str, str]] = {
     415: ("unsupported-media-type", "The media type of the request body is not supported"),
     431: ("headers-too-large", "The request headers are too large"),
     500: ("internal-error", "The server failed"),
-    503: ("unavailable", "The server is not available now"),
+    503: (Unavailable.slug, Unavailable.title),
 }
 
 _log = logging.getLogger("loyalty.errors")
@@ -130,6 +130,8 @@ async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionR
         headers["Retry-After"] = str(refusal.state.seconds)
     elif isinstance(refusal, TestClockAdvancing):
         headers["Retry-After"] = "1"
+    elif isinstance(refusal, Unavailable):
+        headers["Retry-After"] = str(refusal.retry_seconds)
     elif refusal.kind == "unavailable":
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return _respond_refusal(request, refusal, headers)

@@ -1,11 +1,14 @@
 """The public keys of the external issuer, fetched from its JWK set (RFC 7517)."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
 import jwt
+
+from domain.problems import Unavailable
 
 # How long keys are used before they are fetched again.
 KEYS_SECONDS = 300.0
@@ -29,6 +32,7 @@ class IssuerKeys:
         self._now = now
         self._keys: Mapping[str, jwt.PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
+        self._has_failed = False
         self._fetching = threading.Lock()
 
     @classmethod
@@ -37,31 +41,40 @@ class IssuerKeys:
         return cls(jwt.PyJWKClient(url, cache_jwk_set=False, timeout=FETCH_SECONDS).get_signing_keys)
 
     def find(self, key_id: object) -> jwt.PyJWK:
-        """The key with this id; raises jwt.InvalidKeyError if the issuer has no such key."""
-        key = self._present_key(key_id)
+        """The key with this id.
+
+        Raises jwt.InvalidKeyError if the issuer has no such key, and Unavailable if this cannot be found out now.
+        """
+        if not isinstance(key_id, str):
+            raise jwt.InvalidKeyError("The token has no id of a key.")
+        key, is_complete = self._keys.get(key_id), True
         if key is None or self._now() >= self._fetched_at + KEYS_SECONDS:
             # A caller whose key is present does not wait for another thread.
-            self._refresh(0 if key is not None else FETCH_SECONDS)
-            key = self._present_key(key_id)
-        if key is None:
-            raise jwt.InvalidKeyError("The issuer has no key with this id, or its keys cannot be fetched.")
-        return key
+            is_complete = self._refresh(0 if key is not None else FETCH_SECONDS)
+            key = self._keys.get(key_id)
+        if key is not None:
+            return key
+        if is_complete:
+            raise jwt.InvalidKeyError("The issuer has no key with this id.")
+        seconds = max(1, math.ceil(max(0.0, self._tried_at + RETRY_SECONDS - self._now())))
+        raise Unavailable("The keys of the issuer of the access token cannot be fetched now. Try again.", seconds)
 
-    def _present_key(self, key_id: object) -> jwt.PyJWK | None:
-        return self._keys.get(key_id) if isinstance(key_id, str) else None
+    def _refresh(self, wait_seconds: float) -> bool:
+        """Fetch the keys, unless a thread has tried so within `RETRY_SECONDS`; a failure leaves the former keys.
 
-    def _refresh(self, wait_seconds: float) -> None:
-        """Fetch the keys, unless a thread has tried so within `RETRY_SECONDS`; a failure leaves the former keys."""
+        False if the last attempt has failed, or another thread still fetches the keys.
+        """
         if not self._fetching.acquire(timeout=wait_seconds):
-            return
+            return False
         try:
-            if self._now() < self._tried_at + RETRY_SECONDS:
-                return
-            try:
-                self._keys = {key.key_id: key for key in self._fetch() if key.key_id is not None}
-                self._fetched_at = self._now()
-            except (jwt.PyJWTError, OSError, ValueError, RecursionError) as error:
-                _log.warning("the keys of the external issuer cannot be fetched: %s", error)
-            self._tried_at = self._now()
+            if self._now() >= self._tried_at + RETRY_SECONDS:
+                try:
+                    self._keys = {key.key_id: key for key in self._fetch() if key.key_id is not None}
+                    self._fetched_at, self._has_failed = self._now(), False
+                except (jwt.PyJWTError, OSError, ValueError, RecursionError) as error:
+                    self._has_failed = True
+                    _log.warning("the keys of the external issuer cannot be fetched: %s", error)
+                self._tried_at = self._now()
+            return not self._has_failed
         finally:
             self._fetching.release()

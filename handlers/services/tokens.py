@@ -10,6 +10,7 @@ from typing import Any, cast
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.types import Options
 from sqlalchemy import Connection, Engine
 
 from domain.organizations import LIVE
@@ -28,6 +29,20 @@ MEMBER_TOKEN_SECONDS = 900
 _CACHED_TOKENS = 10_000
 _CLOCK_LEEWAY_SECONDS = 5
 _LAST_SECOND = 2**53
+_EXTERNAL_ALGORITHMS = ["RS256", "ES256", "PS256", "EdDSA"]
+_REQUIRED: Options = {"require": ["exp", "sub"]}
+# The checks of claims that are made even without the key.
+_WITHOUT_SIGNATURE: Options = {
+    **_REQUIRED,
+    "verify_signature": False,
+    "verify_exp": True,
+    "verify_nbf": True,
+    "verify_iat": True,
+    "verify_aud": True,
+    "verify_iss": True,
+    "verify_sub": True,
+    "verify_jti": True,
+}
 
 
 def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetime: int, now: datetime) -> str:
@@ -107,7 +122,7 @@ class Authenticator:
         self._external = IssuerKeys.at(settings.external_jwks_url) if settings.external_jwks_url else None
 
     def __call__(self, token: str) -> Caller:
-        """The caller of a valid token; raises Unauthorized."""
+        """The caller of a valid token; raises Unauthorized, and Unavailable if the issuer's keys cannot be fetched."""
         cached_caller = self.remembered(token)
         if cached_caller is not None:
             return cached_caller
@@ -143,23 +158,15 @@ class Authenticator:
             header = jwt.get_unverified_header(token)
             issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
             if self._external is not None and issuer == settings.external_issuer:
-                is_external = True
-                key: Any = self._external.find(header.get("kid"))
+                is_external, algorithms = True, _EXTERNAL_ALGORITHMS
                 audience = settings.external_audience or settings.token_audience
-                algorithms = ["RS256", "ES256", "PS256", "EdDSA"]
+                _refuse_without_key(token, header, audience, issuer)
+                key: Any = self._external.find(header.get("kid"))
             else:
-                is_external = False
-                issuer, key = settings.token_issuer, self._own_key(header.get("kid"))
-                audience, algorithms = settings.token_audience, [ALGORITHM]
-            claims = jwt.decode(
-                token,
-                key,
-                algorithms=algorithms,
-                audience=audience,
-                issuer=issuer,
-                leeway=_CLOCK_LEEWAY_SECONDS,
-                options={"require": ["exp", "sub"]},
-            )
+                is_external, algorithms = False, [ALGORITHM]
+                issuer, audience = settings.token_issuer, settings.token_audience
+                key = self._own_key(header.get("kid"))
+            claims = _decode(token, audience, issuer, _REQUIRED, key=key, algorithms=algorithms)
         except (jwt.PyJWTError, ValueError, OverflowError, RecursionError) as error:
             raise Unauthorized("The access token is not valid or has expired.") from error
         return claims, is_external
@@ -180,6 +187,18 @@ class Authenticator:
                 self._keys[key.key_id] = jwt.PyJWK({**numbers, "alg": key.algorithm})
 
         transactions.run(self._engine, load)
+
+
+def _refuse_without_key(token: str, header: Mapping[str, Any], audience: str, issuer: str) -> None:
+    """Refuse a token that no key can make valid, so that it gets this response even if no keys can be fetched."""
+    if header.get("alg") not in _EXTERNAL_ALGORITHMS:
+        raise jwt.InvalidAlgorithmError("The algorithm of the token is not accepted.")
+    _decode(token, audience, issuer, _WITHOUT_SIGNATURE)
+
+
+def _decode(token: str, audience: str, issuer: str, options: Options, **more: Any) -> dict[str, Any]:
+    """The claims of a token that passes the checks of `options`; `more` has the key and its algorithms."""
+    return jwt.decode(token, audience=audience, issuer=issuer, leeway=_CLOCK_LEEWAY_SECONDS, options=options, **more)
 
 
 def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from domain.problems import Unauthorized
+from domain.problems import Unauthorized, Unavailable
 from handlers.services import signing_keys, tokens
 from handlers.services.signing_keys import KeyRefused
 from handlers.services.tokens import Authenticator
@@ -219,7 +219,7 @@ class Issuer:
         self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
 
     def token(self, key=None, key_id="k1", **claims):
-        return jwt.encode(claims_now(iss=self.name, **claims), key or self.key, "RS256", headers={"kid": key_id})
+        return jwt.encode(claims_now(**{"iss": self.name, **claims}), key or self.key, "RS256", headers={"kid": key_id})
 
 
 @pytest.fixture(scope="module")
@@ -283,9 +283,36 @@ def test_the_key_set_of_the_issuer_is_fetched_once(make_trusting_authenticator, 
     assert issuer.fetches == before + 1
 
 
-def test_tokens_of_an_unreachable_issuer_are_refused(settings, engine, issuer):
-    unreachable = replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
-    expect_refusal(Authenticator(unreachable, engine), issuer.token())
+@pytest.fixture(scope="module")
+def unreachable_settings(settings, issuer):
+    """Settings with an issuer whose keys cannot be fetched."""
+    return replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
+
+
+def test_tokens_of_an_unreachable_issuer_get_503_and_the_time_of_the_next_attempt(unreachable_settings, issuer):
+    with running_api(unreachable_settings) as api:
+        token = issuer.token(isAdmin=True, organizationId=api.organization().id)
+        replies = [api.surface(token=token).request("GET", "/members") for _ in range(2)]
+    assert [(reply.status, reply.json["type"]) for reply in replies] == [(503, "/problems/unavailable")] * 2
+    assert [20 < int(reply.headers["Retry-After"]) <= 30 for reply in replies] == [True, True]
+
+
+def test_a_token_that_no_key_can_make_valid_gets_401_while_the_issuer_is_unreachable(
+    unreachable_settings, engine, issuer, issue
+):
+    authenticator = Authenticator(unreachable_settings, engine)
+    for token in (
+        issuer.token(exp=int(time.time()) - 60),
+        issuer.token(aud="another"),
+        issuer.token(iss="another"),
+        jwt.encode(claims_now(iss=issuer.name), issuer.key, "RS256"),
+        jwt.encode(claims_now(iss=issuer.name), "x" * 32, "HS256", headers={"kid": "k1"}),
+        "no token",
+    ):
+        expect_refusal(authenticator, token)
+    assert authenticator(issue()).subject == "till-4"
+    with pytest.raises(Unavailable):
+        authenticator(issuer.token())
 
 
 def test_a_token_of_the_trusted_issuer_is_verified_again_after_five_minutes(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import jwt
 import pytest
 
+from domain.problems import Unavailable
 from handlers.services import issuer_keys
 from handlers.services.issuer_keys import KEYS_SECONDS, RETRY_SECONDS, IssuerKeys
 
@@ -42,6 +43,12 @@ class Issuer:
         except jwt.PyJWTError:
             return False
 
+    def retry_seconds(self, key_id: object) -> int:
+        """The seconds after which a caller with this key should try again, because the keys cannot be fetched."""
+        with pytest.raises(Unavailable) as refusal:
+            self.keys.find(key_id)
+        return refusal.value.retry_seconds
+
 
 def test_a_removed_key_is_refused_after_five_minutes():
     issuer = Issuer(["one"])
@@ -54,7 +61,9 @@ def test_a_removed_key_is_refused_after_five_minutes():
 
 def test_unknown_keys_are_looked_for_at_most_once_in_thirty_seconds():
     issuer = Issuer(["one"])
-    assert [issuer.accepts(key_id) for key_id in ("none", "one", None, 7)] == [False, True, False, False]
+    assert [issuer.accepts(key_id) for key_id in (None, 7)] == [False, False]
+    assert issuer.fetches == 0
+    assert [issuer.accepts(key_id) for key_id in ("none", "one")] == [False, True]
     assert issuer.fetches == 1
     issuer.ids, issuer.seconds = ["one", "two"], RETRY_SECONDS
     assert (issuer.accepts("two"), issuer.fetches) == (True, 2)
@@ -65,9 +74,20 @@ def test_the_former_keys_stay_valid_while_the_issuer_fails(error):
     issuer = Issuer(["one"])
     assert issuer.accepts("one")
     issuer.error, issuer.seconds = error, KEYS_SECONDS
-    assert (issuer.accepts("one"), issuer.accepts("two"), issuer.fetches) == (True, False, 2)
+    assert (issuer.accepts("one"), issuer.retry_seconds("two"), issuer.fetches) == (True, 30, 2)
     issuer.error, issuer.ids, issuer.seconds = None, ["two"], KEYS_SECONDS + RETRY_SECONDS
     assert (issuer.accepts("one"), issuer.accepts("two"), issuer.fetches) == (False, True, 3)
+
+
+def test_an_unknown_key_is_refused_only_if_the_last_fetch_succeeded():
+    issuer = Issuer(["one"], error=TimeoutError())
+    assert issuer.retry_seconds("one") == 30
+    issuer.error, issuer.seconds = None, RETRY_SECONDS - 0.5
+    assert (issuer.retry_seconds("one"), issuer.fetches) == (1, 1)
+    issuer.seconds = RETRY_SECONDS
+    assert (issuer.accepts("one"), issuer.accepts("two"), issuer.fetches) == (True, False, 2)
+    issuer.error, issuer.seconds = TimeoutError(), 2 * RETRY_SECONDS
+    assert (issuer.retry_seconds("two"), issuer.accepts("one"), issuer.fetches) == (30, True, 3)
 
 
 @contextmanager
@@ -90,7 +110,7 @@ def test_simultaneous_callers_ask_a_silent_issuer_once():
     keys = IssuerKeys(fetch)
 
     def call() -> None:
-        with pytest.raises(jwt.InvalidKeyError):
+        with pytest.raises(Unavailable):
             keys.find("one")
         refusals.append(True)
 
@@ -104,7 +124,7 @@ def test_simultaneous_callers_ask_a_silent_issuer_once():
 
 def test_a_fetch_from_a_silent_issuer_ends(monkeypatch):
     monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 0.3)
-    with address() as url, pytest.raises(jwt.InvalidKeyError):
+    with address() as url, pytest.raises(Unavailable):
         IssuerKeys.at(url).find("one")
 
 
@@ -115,5 +135,5 @@ def test_a_connection_that_the_issuer_resets_is_a_failed_fetch():
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
 
-    with address(reset) as url, pytest.raises(jwt.InvalidKeyError):
+    with address(reset) as url, pytest.raises(Unavailable):
         IssuerKeys.at(url).find("one")
