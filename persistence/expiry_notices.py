@@ -56,12 +56,10 @@ SELECT wallet_id FROM (
      ORDER BY l.wallet_id LIMIT %(limit)s)
     UNION
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
-     JOIN jsonb_to_recordset(%(policies)s::jsonb)
-        AS p(ledger_account_id bigint, months integer, counts_activities boolean, since timestamptz, until timestamptz)
-        USING (ledger_account_id)
+     JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {ledger_lots.POLICIES} USING (ledger_account_id)
      WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
         AND b.current_balance > b.pending_debit_balance
-        AND {ledger_lots.UNROUNDED} > p.since AND {ledger_lots.UNROUNDED} <= p.until
+        AND {ledger_lots.IDLE_SINCE} > p.since AND {ledger_lots.IDLE_SINCE} <= p.until
      ORDER BY b.wallet_id LIMIT %(limit)s)
 ) expiring ORDER BY wallet_id LIMIT %(limit)s
 """

@@ -95,9 +95,11 @@ WHERE organization_id = %s AND status = 0 AND coalesce(available_at, held_until)
     AND transaction_type = 1
 """
 
-# When an idle balance b expires by a policy p, but without rounding, and with months counted in UTC.
-UNROUNDED = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_date, b.last_transaction_date)
-    ELSE b.last_transaction_date END + make_interval(months => p.months))"""
+# When the idle period of a balance b began, by a policy p.
+IDLE_SINCE = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_date, b.last_transaction_date)
+    ELSE b.last_transaction_date END)"""
+# The policies of `policy_rows`.
+POLICIES = "p(ledger_account_id bigint, counts_activities boolean, since timestamptz, until timestamptz)"
 
 _NEXT_WALLETS = f"""
 SELECT wallet_id FROM (
@@ -115,13 +117,21 @@ SELECT wallet_id FROM (
      ORDER BY to_wallet_id LIMIT %s)
     UNION
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
-     JOIN jsonb_to_recordset(%s::jsonb)
-        AS p(ledger_account_id bigint, months integer, counts_activities boolean, until timestamptz)
-        USING (ledger_account_id)
+     JOIN jsonb_to_recordset(%s::jsonb) AS {POLICIES} USING (ledger_account_id)
      WHERE b.organization_id = %s AND b.wallet_id > %s AND b.current_balance > b.pending_debit_balance
-        AND {UNROUNDED} <= p.until
+        AND {IDLE_SINCE} <= p.since
      ORDER BY b.wallet_id LIMIT %s)
 ) due ORDER BY wallet_id LIMIT %s
+"""
+
+# Balances whose idle period began between the bounds of their policy, and may have ended.
+_NEXT_IN_DOUBT = f"""
+SELECT b.wallet_id, b.ledger_account_id, {IDLE_SINCE} FROM ledger_balances b
+JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES} USING (ledger_account_id)
+WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
+    AND b.current_balance > b.pending_debit_balance
+    AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until
+ORDER BY b.wallet_id, b.ledger_account_id LIMIT %(limit)s
 """
 
 _FIRST_DUE = """
@@ -143,20 +153,18 @@ SELECT least(
 """
 
 _NEXT_IDLE = f"""
-SELECT p.ledger_account_id, b.last_transaction_date, b.last_activity_date FROM ledger_balances b
-JOIN jsonb_to_recordset(%(policies)s::jsonb)
-    AS p(ledger_account_id bigint, months integer, counts_activities boolean, since timestamptz, until timestamptz)
-    USING (ledger_account_id)
-WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_debit_balance
-    AND {UNROUNDED} > p.since AND {UNROUNDED} <= p.until
-GROUP BY p.months, p.counts_activities, 1, 2, 3 ORDER BY {UNROUNDED}, 1, 2, 3
-LIMIT %(limit)s OFFSET %(offset)s
+SELECT p.ledger_account_id, i.begins FROM jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES}
+CROSS JOIN LATERAL (
+    SELECT DISTINCT {IDLE_SINCE} AS begins FROM ledger_balances b
+    WHERE b.organization_id = %(organization_id)s AND b.ledger_account_id = p.ledger_account_id
+        AND b.current_balance > b.pending_debit_balance
+        AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until
+    ORDER BY 1 LIMIT %(limit)s
+) i ORDER BY 1, 2
 """
-# Statements count months in UTC, which differs by less than this from months in the organization's time zone: by up to
-# a day at the ends of months, and by the change to summer time.
-_MARGIN = timedelta(days=2)
-# The number of idle balances that are read by one statement.
-_IDLE_AT_ONCE = 1000
+# The number of begins that the first statement reads for each account, which mostly suffice, and that others read.
+_FEW_IDLE, _IDLE_AT_ONCE = 10, 1000
+_INSTANT = timedelta(microseconds=1)
 
 
 def with_lots(
@@ -271,13 +279,41 @@ def find_next_wallets_due(
 ) -> list[int]:
     """The next wallets, by id, with points that have expired or become available, or holds that have ended, by `now`.
 
-    `policies` are those of accounts whose whole balance expires. Wallets whose balance expires within the next days are
-    found, too: the ledger session computes the exact moment.
+    `policies` are those of accounts whose whole balance expires.
     """
     due = (organization_id, after, now, limit)
-    idle = (as_json(policy_rows(policies, now, now)), organization_id, after, limit)
-    rows = db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))
-    return [row[0] for row in rows]
+    rows = policy_rows(policies, now, now)
+    idle = (as_json(rows), organization_id, after, limit)
+    wallets = {row[0] for row in db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))}
+    in_doubt = [row for row in rows if row["since"] < row["until"]]
+    if in_doubt:
+        wallets |= _wallets_in_doubt(db, organization_id, after, policies, in_doubt, now, limit)
+    return sorted(wallets)[:limit]
+
+
+def _wallets_in_doubt(
+    db: Connection,
+    organization_id: int,
+    after: int,
+    policies: Mapping[int, IdlePolicy],
+    rows: Sequence[Mapping[str, Any]],
+    now: datetime,
+    limit: int,
+) -> set[int]:
+    """At least the next `limit` wallets whose idle period has ended, and began between the bounds of its policy."""
+    values = {"organization_id": organization_id, "policies": as_json(rows), "limit": _IDLE_AT_ONCE}
+    wallets = set[int]()
+    while len(wallets) < limit:
+        balances = query(db, _NEXT_IN_DOUBT, {**values, "after": after})
+        for wallet_id, ledger_account_id, begin in balances:
+            end = policies[ledger_account_id].end(begin, None)
+            if end is not None and end <= now:
+                wallets.add(wallet_id)
+        if len(balances) < _IDLE_AT_ONCE:
+            break
+        # Other accounts of the last wallet may be on the next page.
+        after = balances[-1][0] - 1 if balances[0][0] < balances[-1][0] else balances[-1][0]
+    return wallets
 
 
 def find_first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
@@ -299,30 +335,34 @@ def find_first_idle_end(
 
     None if there is no such moment.
     """
-    first, offset, row_count = None, 0, _IDLE_AT_ONCE if policies else 0
-    values = {"organization_id": organization.organization_id, "policies": as_json(policy_rows(policies, after, until))}
-    while row_count == _IDLE_AT_ONCE:
-        rows = query(db, _NEXT_IDLE, {**values, "limit": _IDLE_AT_ONCE, "offset": offset})
-        for ledger_account_id, *dates in rows:
-            end = policies[ledger_account_id].end(*dates)
+    first, limit, rows = None, _FEW_IDLE, policy_rows(policies, after, until)
+    while rows:
+        values = {"organization_id": organization.organization_id, "policies": as_json(rows), "limit": limit}
+        begins: dict[int, list[datetime]] = {}
+        for ledger_account_id, begin in query(db, _NEXT_IDLE, values):
+            begins.setdefault(ledger_account_id, []).append(begin)
+            end = policies[ledger_account_id].end(begin, None)
             if end is not None and after < end <= until:
                 first = until = end
-        row_count, offset = len(rows), offset + len(rows)
+        # Continue with accounts of which later begins may have earlier ends.
+        unread = {i: policies[i] for i, begins_read in begins.items() if len(begins_read) == limit}
+        rows = policy_rows(unread, after, until if first is None else first - _INSTANT)
+        rows = [{**row, "since": begins[row["ledger_account_id"]][-1]} for row in rows]
+        rows, limit = [row for row in rows if row["since"] < row["until"]], _IDLE_AT_ONCE
     return first
 
 
 def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: datetime) -> list[dict[str, Any]]:
-    """The policies as rows `p` of a statement, which compares UNROUNDED with their `since` and `until`.
+    """The policies as rows `p` of a statement, which compares IDLE_SINCE with their `since` and `until`.
 
-    They are so far apart that the statement finds every balance that expires after `after`, up to `until`.
+    Idle periods that end after `after`, up to `until`, have begun after `since`, up to `until`.
     """
     return [
         {
             "ledger_account_id": ledger_account_id,
-            "months": policy.months,
             "counts_activities": policy.activities is not None,
-            "since": policy.calendar.end_of_expired(after, policy.rounding) - _MARGIN,
-            "until": policy.calendar.end_of_expired(until, policy.rounding) + _MARGIN,
+            "since": policy.last_begins(after)[0],
+            "until": policy.last_begins(until)[1],
         }
         for ledger_account_id, policy in policies.items()
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Protocol
 
 from domain.calendar import LAST_MOMENT, add_months, local_time, months_later, start_of_day
@@ -11,6 +11,12 @@ from domain.problems import FieldFault
 NO_ROUNDING = "none"
 # The units at whose end points expire, in months. Quarters and half-years are counted from the first month of a year.
 MONTHS_OF_UNIT: Mapping[str, int] = {"month": 1, "quarter": 3, "half-year": 6, "year": 12}
+
+_INSTANT = timedelta(microseconds=1)
+_AVERAGE_MONTH = timedelta(days=30, hours=10, minutes=30)
+# Idle periods that begin so long after each other end in this order. Two that begin at nearer moments can end in the
+# other order, if clocks change or a month is shorter than another.
+_ORDERED_AFTER = timedelta(days=7)
 
 # Policies by which a whole balance expires: some months after its last transaction, or after its last activity.
 LAST_TRANSACTION, INACTIVITY = "lastTransaction", "inactivity"
@@ -93,6 +99,25 @@ class IdlePolicy:
         if self.activities is not None and last_activity_date is not None:
             last = last_activity_date
         return None if last is None else self.calendar.expiry(last, self.months, self.rounding)
+
+    def last_begins(self, moment: datetime) -> tuple[datetime, datetime]:
+        """Two bounds of begins: idle periods that began up to the first have ended at `moment`.
+
+        Periods that began after the second have not. The bounds are equal, unless clocks change or months of different
+        lengths follow each other near them.
+        """
+        limit = self.calendar.end_of_expired(moment, self.rounding)
+        if self.rounding != NO_ROUNDING:
+            limit -= _INSTANT
+        begin = limit - self.months * _AVERAGE_MONTH
+        for _ in range(3):
+            begin -= self.calendar.expiry(begin, self.months) - limit
+        before, after = begin - _ORDERED_AFTER, begin + _ORDERED_AFTER
+        ends = [self.calendar.expiry(start, self.months) for start in (before, begin, after)]
+        offsets = {local_time(start, self.calendar.zone).utcoffset() for start in (before, after)}
+        if ends == [limit - _ORDERED_AFTER, limit, limit + _ORDERED_AFTER] and len(offsets) == 1:
+            return begin, begin
+        return before, after
 
     def begin_after_movement(
         self,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import LAST_MOMENT
-from domain.ledger.expiry import MONTHS_OF_UNIT, ExpiryCalendar
+from domain.ledger.expiry import MONTHS_OF_UNIT, NO_ROUNDING, ExpiryCalendar, IdlePolicy
 from tests.builders.campaigns import account
 
 MADRID = ZoneInfo("Europe/Madrid")
@@ -139,3 +139,35 @@ def test_points_of_a_member_with_several_tiers_live_for_the_longest_time_of_thes
     assert by_tier.months_in_tiers({SILVER}) == 6
     assert by_tier.months_in_tiers({SILVER, GOLD}) == 24
     assert account().months_in_tiers({GOLD}) is None
+
+
+@given(
+    st.sampled_from(["Europe/Madrid", "Australia/Lord_Howe", "Pacific/Apia", "UTC"]),
+    st.datetimes(min_value=datetime(2008, 1, 1), max_value=datetime(2014, 1, 1), timezones=st.just(UTC)),
+    st.integers(1, 30) | st.sampled_from([120, 1200]),
+    st.sampled_from([NO_ROUNDING, "month", "quarter"]),
+    st.floats(-9 * 86_400, 9 * 86_400, allow_nan=False) | st.sampled_from([0.0, 1e-6, -1e-6]),
+)
+def test_last_begins_separate_idle_periods_that_have_ended_from_others(zone, moment, months, rounding, seconds):
+    policy = IdlePolicy(ExpiryCalendar(ZoneInfo(zone)), months, rounding)
+    first, second = policy.last_begins(moment)
+    for bound in (first, second):
+        begin = bound + timedelta(seconds=seconds)
+        has_ended = policy.end(begin, None) <= moment
+        if begin <= first:
+            assert has_ended
+        if begin > second:
+            assert not has_ended
+
+
+def test_last_begins_are_one_moment_on_most_days():
+    policy = IdlePolicy(ExpiryCalendar(MADRID), 12)
+    first, second = policy.last_begins(local("2026-05-20T10:00"))
+    assert (first, second) == (local("2025-05-20T10:00"), local("2025-05-20T10:00"))
+    # A quarter has ended: periods that began before its first day a year earlier have ended, too.
+    policy = IdlePolicy(ExpiryCalendar(MADRID), 12, "quarter")
+    last = local("2025-07-01T00:00") - timedelta(microseconds=1)
+    assert policy.last_begins(local("2026-07-01T00:00")) == (last, last)
+    # Clocks change on 29 March 2026.
+    first, second = policy.last_begins(local("2026-04-01T00:00"))
+    assert first < second

@@ -1,0 +1,47 @@
+"""Statements of an advance of a test clock: as many for each moment, however many balances expire at other moments."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.builders.points import Points
+from tests.builders.statements import count_statements, rows_fetched
+from tests.builders.test_clocks import Clock
+
+MONTHLY = [{"expirationType": "inactivity", "period": 1}]
+
+
+def advanced(api, wallet_count, first_activity):
+    """Advance over as many idle balances, which expire a minute after each other; return statements and rows read."""
+    clock = Clock.new(api, (first_activity + timedelta(hours=1)).isoformat())
+    points = Points.new(clock.organization, expirationPolicies=MONTHLY)
+    wallets = [points.wallet() for _ in range(wallet_count)]
+    for number, wallet in enumerate(wallets):
+        activity = first_activity + timedelta(minutes=number)
+        points.mint(wallet, 10, externalEventDate=activity.isoformat())
+    with count_statements(api.engine) as statements, rows_fetched(api.engine) as rows:
+        clock.advance("2026-05-01T00:00:00Z")
+    assert [points.balance(wallet) for wallet in wallets] == [0] * wallet_count
+    expiries = points.rows(order="ledgerTransactionId,desc", limit=wallet_count)[::-1]
+    # Each balance has expired at its own moment.
+    moments = [datetime.fromisoformat(row["externalEventDate"]) for row in expiries]
+    assert moments == [moments[0] + timedelta(minutes=number) for number in range(wallet_count)]
+    return len(statements), sum(rows)
+
+
+@pytest.mark.parametrize(
+    "first_activity",
+    [
+        pytest.param(datetime(2026, 3, 10, 10, tzinfo=UTC), id="ordinary-days"),
+        # Clocks change between the activities and the expiries.
+        pytest.param(datetime(2026, 3, 28, 10, tzinfo=UTC), id="change-of-clocks"),
+    ],
+)
+def test_the_statements_of_an_advance_are_proportional_to_the_balances_that_expire(api, first_activity):
+    statements, rows = zip(*(advanced(api, count, first_activity) for count in (8, 16, 24)), strict=True)
+    for counts in (statements, rows):
+        assert counts[2] - counts[1] <= 1.1 * (counts[1] - counts[0])
+    # For each balance: the transaction of the step, the search for the next moment, and the expiry.
+    assert statements[1] - statements[0] < 40 * 8
