@@ -164,7 +164,7 @@ class Stored:
     A mint created the `lots`, of which the amount `expired` has expired. Its `qualifying` points, or its amount if they
     are None, count as earned, except `unearned` ones; it was for something that happened at `happened_at`. A mint that
     is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
-    `held_until`.
+    `held_until`. `created_at` is None for a transaction of this unit of work.
 
     For a reverted mint, `missing` is the spent amount that its revert could not claw back, and `clamped_by` the last
     transaction that could not claw back all of it. For a debit, `mints_to_repay` are the reverted mints of its wallet
@@ -202,6 +202,7 @@ class Stored:
     awaited: Mapping[str, Any] | None = None
     policy_expires_at: datetime | None = None
     order_external_id: str | None = None
+    created_at: datetime | None = None
 
     @property
     def debited_wallet_id(self) -> int:

@@ -21,7 +21,7 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
     t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
     coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until,
     t.qualifying_amount AS qualifying, parts.fiat_returned, t.available_at, t.available_on AS awaited,
-    t.policy_expires_at
+    t.policy_expires_at, t.created_at
 FROM ledger_transactions t
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS reverted_amount,

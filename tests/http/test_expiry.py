@@ -128,6 +128,26 @@ class TestTiers:
             "2027-02-10T20:00:00Z": 8,
         }
 
+    def test_points_of_late_events_live_by_the_tier_of_the_evaluation_if_the_organization_is_set_so(
+        self, clock, shop, tiers, points
+    ):
+        shop.administration.put("", {"defaultLocale": "en", "lateEventTiers": "evaluation"})
+        ana = clock.organization.member("ana")["ledgerWalletId"]
+        clock.advance("2025-02-11T09:00:00Z")
+        tiers.set("ana", "Gold")
+        points.mint(ana, 1, externalEventDate="2025-02-10T20:00:00Z")
+        # Points that are released later live by the tier of their mint.
+        waiting = points.mint(ana, 2, externalEventDate="2025-02-10T20:00:00Z", availableAfter="P30D")
+        clock.advance("2025-02-20T09:00:00Z")
+        tiers.set("ana")
+        points.mint(ana, 4, externalEventDate="2025-02-12T20:00:00Z")
+        points.release(waiting)
+        assert lots_of(points, ana) == {
+            "2026-02-12T20:00:00Z": 4,
+            "2027-02-10T20:00:00Z": 1,
+            "2027-02-20T09:00:00Z": 2,
+        }
+
     def test_campaigns_and_dry_runs_see_the_same_expiry(self, clock, shop, tiers, points):
         member = clock.organization.member("ana")
         tiers.set("ana", "Gold")

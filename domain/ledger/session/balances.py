@@ -49,8 +49,9 @@ class Balances(UndoableState, ABC):
         self.accounts = accounts
         self.at = at
         self.zone = zone
-        # The keys of the tiers that the holder of a wallet had at a moment, for accounts with `tier_expirations`.
-        self.tier_keys_at: Callable[[int, datetime], Collection[str]] = lambda wallet_id, at: ()
+        # The keys of the tiers of a wallet's holder that apply to points, for accounts with `tier_expirations`, by the
+        # moments at which the points were earned and minted.
+        self.tier_keys_of_mint: Callable[[int, datetime, datetime], Collection[str]] = lambda *_: ()
         # The part of a refusal's text about points of a balance that are not available yet.
         self.waiting_text: Callable[[int, int], str] = lambda wallet_id, ledger_account_id: ""
         self.steps: list[Step] = []
@@ -259,15 +260,20 @@ class Balances(UndoableState, ABC):
             raise refusal
 
     def _expiry_of_mint(
-        self, account: LedgerAccount, wallet_id: int, earned_at: datetime, available_at: datetime | None = None
+        self,
+        account: LedgerAccount,
+        wallet_id: int,
+        earned_at: datetime,
+        available_at: datetime | None = None,
+        minted_at: datetime | None = None,
     ) -> datetime | None:
-        """When points earned at a moment expire by the account's own rules; None is never.
+        """When points earned at a moment, and minted at another (default now), expire by the account's own rules.
 
-        Months are counted from the moment `available_at`, if points are not available at once.
+        None is never. Months are counted from the moment `available_at`, if points are not available at once.
         """
         months = account.expires_in_months
         if account.tier_expirations:
-            months = account.months_in_tiers(self.tier_keys_at(wallet_id, earned_at))
+            months = account.months_in_tiers(self.tier_keys_of_mint(wallet_id, earned_at, minted_at or self.at))
         if months is None:
             return None
         begin = available_at or earned_at

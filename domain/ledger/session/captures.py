@@ -51,7 +51,10 @@ class CaptureSession(Returns):
         qualifying = self._settle_qualifying(transaction, account, amount)
         # Only a mint that was pending before the upgrade from an earlier version has no date: it counts at its capture.
         expiry = transaction.pending_expires_at or self._expiry_of_mint(
-            account, transaction.credited_wallet_id, transaction.external_event_date or self.at
+            account,
+            transaction.credited_wallet_id,
+            transaction.external_event_date or self.at,
+            minted_at=transaction.created_at,
         )
         entries, moves = self._settle(
             transaction, account, amount, kept_uses=kept_uses, released=released, expiry=expiry
@@ -95,7 +98,7 @@ class CaptureSession(Returns):
         policy_expiry = (
             transaction.policy_expires_at
             if is_planned
-            else self._expiry_of_mint(account, wallet_id, happened_at, moment)
+            else self._expiry_of_mint(account, wallet_id, happened_at, moment, transaction.created_at)
         )
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         if transaction.available_at is None:

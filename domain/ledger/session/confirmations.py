@@ -54,8 +54,8 @@ class ConfirmationSession(CaptureSession):
             return
         policy_expiry = None
         if expires_at is None:
-            minted_at = mint.external_event_date or self.at
-            policy_expiry = self._expiry_of_mint(account, mint.credited_wallet_id, minted_at, moment)
+            earned_at = mint.external_event_date or self.at
+            policy_expiry = self._expiry_of_mint(account, mint.credited_wallet_id, earned_at, moment, mint.created_at)
         self.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, policy_expiry))
 
 

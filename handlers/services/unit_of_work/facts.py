@@ -122,11 +122,15 @@ def _tiers_of(unit: UnitOfWork, member: Member, as_of: datetime | None) -> list[
     return present_tiers(unit, member) if as_of is None else _tiers_at(unit, member, as_of)
 
 
-def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[str]:
-    """The keys of the tiers that the member with this wallet had at a moment; a wallet without a member has none."""
+def tier_keys_of_mint(unit: UnitOfWork, wallet_id: int, earned_at: datetime, minted_at: datetime) -> frozenset[str]:
+    """The keys of the tiers that the member with this wallet had when points were earned; none without a member.
+
+    If late events are evaluated with the tiers of their evaluation, those that the member had when points were minted.
+    """
     member = next((member for member in unit.members.values() if member.wallet_id == wallet_id), None)
     if member is None:
         return frozenset()
+    at = earned_at if unit.organization.late_event_tiers == EVENT_DATE else minted_at
     return tier_keys_of(unit, _tiers_of(unit, member, at if is_late(at, unit.now) else None))
 
 

@@ -31,7 +31,7 @@ from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.derived_events import DerivedEvent, LedgerEvents, find_tier_earnings, tier_points_of
 from handlers.services.unit_of_work.event_limits import open_limits
-from handlers.services.unit_of_work.facts import load_order_history, load_tier_history, tier_keys_at
+from handlers.services.unit_of_work.facts import load_order_history, load_tier_history, tier_keys_of_mint
 from handlers.services.unit_of_work.locked_members import LockedMembers
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.participants.badges import BadgeWork
@@ -224,7 +224,7 @@ class UnitOfWork(LockedMembers):
             find_tier_earnings(self.db, self.organization_id, schedules, self.ledger_ids, self.now) if schedules else {}
         )
         self.tier_points = partial(tier_points_of, self.ledger, earnings)
-        self.ledger.tier_keys_at = partial(tier_keys_at, weakref.proxy(self))
+        self.ledger.tier_keys_of_mint = partial(tier_keys_of_mint, weakref.proxy(self))
         self._transaction_ids = []
         self.event_allocator = IdAllocator(self.db, "events", SPARE_IDS + spare_ids)
         self.transaction_allocator = transaction_ids or IdAllocator(

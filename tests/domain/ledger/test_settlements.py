@@ -361,7 +361,7 @@ def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
         tier_expirations=({"loyaltyTierKey": "gold", "months": 2},),
     )
     ledger = session(by_tier)
-    ledger.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+    ledger.tier_keys_of_mint = lambda *mint: ["gold"] if mint == (ANA, NOON, NOON) else []
     uses = (LotUse(1, Decimal(6), NOON + DAY),)
     [move] = ledger.revert(stored_transaction(uses=uses), by_tier, KEY).lot_moves
     assert (move.wallet_id, move.returned, move.extra) == (ANA, uses, 4)

@@ -20,6 +20,8 @@ POINTS = account(1, point_tracking_enabled=True, expires_in_months=1)
 CONFIRMED, ORDER = "member-purchase-order-confirmed", "order-1"
 AWAITED = {"eventTypes": [CONFIRMED], "cancelAfter": "P60D"}
 DAY = timedelta(days=1)
+# When a mint for something of `NOON` was made.
+MINTED = NOON + timedelta(minutes=30)
 # The moment when the points of the mint that `waiting` describes expire, by the policy of their account.
 EXPIRY = NOON + 32 * DAY
 # The id of the mint that `waiting` and `awaiting` describe.
@@ -125,8 +127,8 @@ def test_points_released_early_expire_by_the_tier_that_the_member_had_when_they_
     gold = {"loyaltyTierKey": "gold", "months": 2}
     by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
     ledger = session(by_tier, at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
-    ledger.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
-    capture = ledger.make_available(waiting(), by_tier, ledger.at)
+    ledger.tier_keys_of_mint = lambda *mint: ["gold"] if mint == (ANA, NOON, MINTED) else []
+    capture = ledger.make_available(waiting(created_at=MINTED), by_tier, ledger.at)
     assert capture.expires_at == ledger.at.replace(month=ledger.at.month + 2)
 
 
@@ -159,7 +161,7 @@ class TestEvents:
 
     def test_the_wait_begins_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
-        confirmation = self.confirm(ledger, awaiting(after="P14D"), at=NOON + DAY)
+        confirmation = self.confirm(ledger, awaiting(after="P14D", created_at=MINTED), at=NOON + DAY)
         assert confirmation == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
         assert (balance_and_pending(ledger), ledger.steps) == ((0, 100), [])
 
@@ -218,9 +220,9 @@ class TestEvents:
         gold = {"loyaltyTierKey": "gold", "months": 2}
         by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
         ledger = session(by_tier, at=NOON + DAY, pending_credit=Decimal(100))
-        ledger.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+        ledger.tier_keys_of_mint = lambda *mint: ["gold"] if mint == (ANA, NOON, MINTED) else []
         available_at = NOON + 15 * DAY
-        assert self.confirm(ledger, awaiting(after="P14D"), at=NOON + DAY) == (
+        assert self.confirm(ledger, awaiting(after="P14D", created_at=MINTED), at=NOON + DAY) == (
             available_at,
             available_at.replace(month=available_at.month + 2),
         )
