@@ -313,7 +313,7 @@ def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
         assert '    name: \x1b[31m"Points"\x1b[0m -> \x1b[32m"Beans"\x1b[0m' in plan.output
     application = run("apply", folder, "--organization", target)
     assert "The secret of trigger/mailer, which cannot be read again: whsec_" in application.output
-    assert "0 would be made, 0 would be changed, " in run("plan", folder, "--organization", target).output
+    assert "0 to create, 0 to change, " in run("plan", folder, "--organization", target).output
     (folder / "badge" / "early-bird.yaml").write_text("record: badge/Early bird\nfields:\n  name: 1\n")
     for command in (("validate", folder), ("plan", folder, "--organization", target)):
         refusal = run(*command)
@@ -357,7 +357,7 @@ def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, s
     warning = f"action/{action.name}, line {line}: `now` is when the event is evaluated; use `event.externalEventDate`"
     command = ["plan", str(files), "--organization", str(target)]
     plan = CliRunner().invoke(config, command, env=environment)
-    assert f"Warning: {warning}.\n0 would be made, 1 would be changed, " in plan.output
+    assert f"Warning: {warning}.\n0 to create, 1 to change, " in plan.output
     as_json = json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)
     assert as_json["warnings"] == [warning]
     # The organization already has this expression, so the plan does not warn about it again.

@@ -116,7 +116,7 @@ def plan(folder: Path, organization: str, as_json: bool) -> None:
     if as_json:
         print_json(_outcome_json(outcome))
     else:
-        _print_outcome(outcome, "would be made", "would be changed")
+        _print_outcome(outcome, "to create", "to change")
 
 
 @config.command("apply")
@@ -133,7 +133,7 @@ def apply_files(folder: Path, organization: str, as_json: bool) -> None:
         secrets = [{"record": str(ref), "secret": secret} for ref, secret in outcome.secrets]
         print_json({**_outcome_json(outcome), "secrets": secrets})
         return
-    _print_outcome(outcome, "made", "changed")
+    _print_outcome(outcome, "created", "changed")
     for ref, secret in outcome.secrets:
         click.echo(f"The secret of {ref}, which cannot be read again: {secret}")
 
