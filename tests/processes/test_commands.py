@@ -20,7 +20,7 @@ from domain.members import MemberProperties
 from domain.tiers import HeldTier
 from handlers.messages.base import values_of
 from handlers.server.cli import main
-from handlers.server.commands.simulate import _event, _print
+from handlers.server.commands.simulate import _event, _print, _replace_keys
 from persistence import embedded, member_tiers, members, organizations
 from persistence.engine import create_engine
 from persistence.programs import TIERS
@@ -650,20 +650,19 @@ def simulated(**more):
 
 
 def test_a_simulation_is_printed_with_what_is_earned_redeemable_and_missing(capsys):
-    _print(simulated())
+    _print(_replace_keys(simulated(), {"2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b": "Points"}))
     lines = [re.sub("  +", "  ", line) for line in capsys.readouterr().out.splitlines()]
     assert [line for line in lines if line] == [
         "campaign  effect  parameters  status",
-        "point-a-peso  mint-points  amount 37, ledgerAccountKey 2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b  evaluated",
+        "point-a-peso  mint-points  amount 37, ledgerAccountKey Points  evaluated",
         "earned  of  amount",
-        "points  2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b  37, expiring from 2027-03-02T08:15:00Z",
+        "points  Points  37, expiring from 2027-03-02T08:15:00Z",
         "code  discount  usable",
         "SPRING-10  3.76  yes",
         "coupon book  discount  points  usable",
         "Free flat white  4.5  150  no: 150 points are needed, and the member has 120.",
         "next  name  missing  gives",
-        "campaign  A hundred for fifty  12.4 more to spend  "
-        "mint-points amount 100, ledgerAccountKey 2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b",
+        "campaign  A hundred for fifty  12.4 more to spend  mint-points amount 100, ledgerAccountKey Points",
     ]
 
 

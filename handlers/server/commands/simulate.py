@@ -1,7 +1,7 @@
 """The command that simulates an event on a running server: what a member would get, and the gap to the next reward."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -22,9 +22,10 @@ from handlers.server.commands.server_address import server_url
 from handlers.server.commands.tenant import operator_token
 from handlers.settings import Settings
 from persistence import transactions
-from persistence.engine import from_json
+from persistence.engine import from_json, to_json
 
 _TOKEN_SECONDS = 300
+_KEY = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _PURCHASE = "member-purchase-order-created"
 
 base_url_option = click.option(
@@ -70,20 +71,32 @@ def simulate(
         "couponCodes": [*codes],
         "include": ["earn", "redeem", "next", "explain"],
     }
-    with _api(load_settings(base_url=base_url), organization, "orders:read") as api:
+    settings = load_settings(base_url=base_url)
+    organization_id, bearer = server_token(settings, organization, frozenset({"orders:read"}), _TOKEN_SECONDS)
+    with ApiClient(server_url(settings), bearer, connections=1) as api:
         simulation = api.post("/simulations", body)["simulation"]
     if as_json:
         print_json(simulation)
     else:
-        _print(simulation)
+        _print(_replace_keys(simulation, _find_names(settings, organization_id, simulation)))
 
 
-@contextmanager
-def _api(settings: Settings, organization: int | None, role: str) -> Iterator[ApiClient]:
-    """The running server, called with a new token that has one role."""
-    _, bearer = server_token(settings, organization, frozenset({role}), _TOKEN_SECONDS)
-    with ApiClient(server_url(settings), bearer, connections=1) as api:
-        yield api
+def _find_names(settings: Settings, organization_id: int, simulation: Mapping[str, Any]) -> Mapping[str, str]:
+    """The names of the records that a simulation names by their keys, by key."""
+    from persistence.record_names import find_names
+
+    keys = {*_KEY.findall(to_json(simulation))}
+    with migrated_engine(settings) as engine:
+        return transactions.run(engine, lambda db: find_names(db, organization_id, keys))
+
+
+def _replace_keys(value: Any, names: Mapping[str, str]) -> Any:
+    """A value of JSON with names in place of the keys that have one."""
+    if isinstance(value, Mapping):
+        return {field: _replace_keys(part, names) for field, part in value.items()}
+    if isinstance(value, list):
+        return [_replace_keys(part, names) for part in value]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def server_token(
