@@ -18,11 +18,12 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
     union_all,
 )
 
 from domain.ledger.records import MINT, PENDING
-from persistence.filters import is_same
+from persistence.filters import is_same, looked_up
 from persistence.tables.ledger import (
     ledger_accounts,
     ledger_balances,
@@ -35,10 +36,13 @@ from persistence.tables.ledger import (
 
 _ZERO = Decimal(0)
 
+# The balance of each wallet and account, if there is one.
+_balance = looked_up(ledger_balances, (wallets, "wallet_id"), (ledger_accounts, "ledger_account_id"))
+
 
 def _is_of_balance(table: Table, wallet: str = "wallet_id") -> ColumnElement[bool]:
     """The condition that a row of the table belongs to the wallet and the account of a balance."""
-    return is_same(table, ledger_balances, "ledger_account_id") & (table.c[wallet] == ledger_balances.c.wallet_id)
+    return and_(is_same(table, _balance, "ledger_account_id"), table.c[wallet] == _balance.c.wallet_id)
 
 
 # Evaluated for each balance: the index of spendable lots finds the expired lots of a balance directly.
@@ -49,7 +53,7 @@ _EXPIRED_LOTS = (
         ledger_lots.c.remaining > 0,
         ledger_lots.c.expires_at <= bindparam("now"),
     )
-    .correlate(ledger_balances)
+    .correlate(_balance)
     .scalar_subquery()
 )
 
@@ -61,10 +65,7 @@ _HAS_ENDED = and_(
     _t.c.held_until <= bindparam("now"),
 )
 _ENDED_HOLDS = (
-    select(func.coalesce(func.sum(_t.c.amount), literal(_ZERO)))
-    .where(_HAS_ENDED)
-    .correlate(ledger_balances)
-    .scalar_subquery()
+    select(func.coalesce(func.sum(_t.c.amount), literal(_ZERO))).where(_HAS_ENDED).correlate(_balance).scalar_subquery()
 )
 _USED_LOTS = _t.join(_uses, is_same(_uses, _t, "ledger_transaction_id")).join(
     ledger_lots, is_same(ledger_lots, _uses, "ledger_lot_id")
@@ -73,10 +74,10 @@ _EXPIRED_IN_HOLDS = (
     select(func.coalesce(func.sum(_uses.c.amount), literal(_ZERO)))
     .select_from(_USED_LOTS)
     .where(_HAS_ENDED, ledger_lots.c.expires_at <= bindparam("now"))
-    .correlate(ledger_balances)
+    .correlate(_balance)
     .scalar_subquery()
 )
-_HAS_HOLDS = ledger_balances.c.pending_debit_balance > 0
+_HAS_HOLDS = _balance.c.pending_debit_balance > 0
 
 # The amounts that are kept after the end of an idle balance, each with its `kept_until`: of lots, and of ended holds.
 _OWN_DATE_IS_LATER = or_(ledger_lots.c.expires_at.is_(None), ledger_lots.c.expires_at > bindparam("now"))
@@ -88,11 +89,11 @@ _kept_rows = union_all(
         ledger_lots.c.kept_until.is_not(None),
         _OWN_DATE_IS_LATER,
     )
-    .correlate(ledger_balances),
+    .correlate(_balance),
     select(ledger_lots.c.kept_until, _uses.c.amount)
     .select_from(_USED_LOTS)
     .where(_HAS_HOLDS, _HAS_ENDED, ledger_lots.c.kept_until.is_not(None), _OWN_DATE_IS_LATER)
-    .correlate(ledger_balances),
+    .correlate(_balance),
 ).subquery()
 _KEPT = select(
     func.jsonb_agg(func.jsonb_build_array(_kept_rows.c.kept_until, cast(_kept_rows.c.amount, Text)))
@@ -130,7 +131,7 @@ _ARRIVING = (
         )
     )
     .where(_IS_WAITING)
-    .correlate(ledger_balances, ledger_accounts)
+    .correlate(_balance, ledger_accounts)
     .scalar_subquery()
 )
 _NEXT_AVAILABLE = (
@@ -139,10 +140,10 @@ _NEXT_AVAILABLE = (
     .group_by(_t.c.available_at)
     .order_by(_t.c.available_at)
     .limit(literal_column("1"))
-    .correlate(ledger_balances)
+    .correlate(_balance)
     .scalar_subquery()
 )
-_HAS_PENDING = ledger_balances.c.pending_credit_balance > 0
+_HAS_PENDING = _balance.c.pending_credit_balance > 0
 
 # The columns of HOLDINGS from which `view` creates a WalletView, at the moment of the parameter `now`.
 VIEW_COLUMNS = (
@@ -154,7 +155,7 @@ VIEW_COLUMNS = (
     ledger_accounts.c.is_default_account,
     wallets.c.wallet_id,
     *(
-        func.coalesce(ledger_balances.c[name], literal(_ZERO)).label(name)
+        func.coalesce(_balance.c[name], literal(_ZERO)).label(name)
         for name in (
             "current_balance",
             "pending_credit_balance",
@@ -165,10 +166,10 @@ VIEW_COLUMNS = (
             "earned",
         )
     ),
-    ledger_balances.c.last_transaction_date,
-    ledger_balances.c.last_activity_date,
-    ledger_balances.c.created_at,
-    ledger_balances.c.updated_at,
+    _balance.c.last_transaction_date,
+    _balance.c.last_activity_date,
+    _balance.c.created_at,
+    _balance.c.updated_at,
     case((ledger_accounts.c.point_tracking_enabled, _EXPIRED_LOTS), else_=literal(_ZERO)).label("expired_lots"),
     case((_HAS_HOLDS, _ENDED_HOLDS), else_=literal(_ZERO)).label("ended_holds"),
     case((_HAS_HOLDS, _EXPIRED_IN_HOLDS), else_=literal(_ZERO)).label("expired_in_holds"),
@@ -183,15 +184,9 @@ VIEW_COLUMNS = (
 HOLDINGS = (
     wallets.join(ledgers, is_same(ledgers, wallets, "ledger_id"))
     .join(ledger_accounts, is_same(ledger_accounts, wallets, "ledger_id"))
-    .outerjoin(
-        ledger_balances,
-        and_(
-            is_same(ledger_balances, wallets, "wallet_id"),
-            ledger_balances.c.ledger_account_id == ledger_accounts.c.ledger_account_id,
-        ),
-    )
+    .outerjoin(_balance, true())
 )
 # Active accounts, and inactive accounts of which the wallet ever had a balance.
-IS_RELEVANT = or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None))
+IS_RELEVANT = or_(ledger_accounts.c.active, _balance.c.wallet_id.is_not(None))
 # The default account first.
 IN_ORDER = wallets.c.wallet_id, ledger_accounts.c.is_default_account.desc(), ledger_accounts.c.ledger_account_id

@@ -28,14 +28,15 @@ def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
     return and_(*(table.c[name] == getattr(values, name) for name in ("organization_id", *names)))
 
 
-def looked_up(table: Any, rows: Any, *names: str) -> Any:
-    """The row of `table` with the organization and the values of these columns of each of `rows`, to be joined ON true.
+def looked_up(table: Any, *keys: tuple[Any, str]) -> Any:
+    """The row of `table` that each row of a join refers to, to be joined ON true; `keys` are its tables and columns.
 
     The planner has no statistics of organizations, so it may expect that an organization has only one row of `table`.
     It would join this row first with other tables; in fact it would join all rows of the organization. With OFFSET 0
-    it can only look up the row for each of `rows`.
+    it can only look up the row for each row of the join.
     """
-    return select(table).where(is_same(table, rows, *names)).correlate(rows).offset(0).lateral(table.name)
+    conditions = [is_same(table, rows, name) for rows, name in keys]
+    return select(table).where(*conditions).correlate(*(rows for rows, _ in keys)).offset(0).lateral(table.name)
 
 
 def has_row(db: Connection, *conditions: Any) -> bool:

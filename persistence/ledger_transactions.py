@@ -54,7 +54,7 @@ _expiries = (
     .offset(0)
     .subquery("expiries")
 )
-_entry_of_expiry = looked_up(_expired, _expiries, "ledger_transaction_id")
+_entry_of_expiry = looked_up(_expired, (_expiries, "ledger_transaction_id"))
 _BALANCE_WITHOUT_EXPIRED = (
     select(_entry_of_expiry.c.updated_balance)
     .select_from(_expiries.join(_entry_of_expiry, true()))

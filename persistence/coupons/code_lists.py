@@ -40,7 +40,7 @@ class CouponFilter:
 
 
 # The coupon of a row of `member_coupons`.
-_COUPON = looked_up(table, member_coupons, "coupon_id")
+_COUPON = looked_up(table, (member_coupons, "coupon_id"))
 
 
 def find_page(db: Connection, organization_id: int, page: Page, filters: CouponFilter, at: datetime) -> Paged[Coupon]:

@@ -29,7 +29,7 @@ from persistence.tables.coupons import coupon_lots as lots
 from persistence.tables.coupons import member_coupons as table
 
 _SAME_COUPON = is_same(lots, table, "member_id", "coupon_id")
-_COUPON, _BOOK = looked_up(coupons, table, "coupon_id"), looked_up(coupon_books, table, "coupon_book_id")
+_COUPON, _BOOK = looked_up(coupons, (table, "coupon_id")), looked_up(coupon_books, (table, "coupon_book_id"))
 _JOINED = table.join(_COUPON, true()).join(_BOOK, true())
 _BOOK_COLUMNS = [_BOOK.c[name] for name in fields_of(CouponBook)]
 

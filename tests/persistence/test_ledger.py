@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from itertools import product
 from threading import Event, Thread
 
 import pytest
@@ -14,7 +15,7 @@ from persistence import ledger as ledgers
 from persistence import ledger_wallets, organizations, posting
 from persistence.ledger import ACCOUNTS, LEDGERS
 from tests.builders.ledger import START, RawLedger
-from tests.builders.statements import count_statements
+from tests.builders.statements import count_statements, rows_of_plans
 
 
 @pytest.fixture
@@ -80,6 +81,20 @@ def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
         views = ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
     assert len(views) == number
     assert len(statements) == 1
+
+
+def test_each_balance_is_looked_up_once_whatever_the_planner_expects(ledger, db):
+    wallets, accounts = [ledger.wallet() for _ in range(10)], [ledger.account(name=f"a-{n}") for n in range(10)]
+    for wallet, account in product(wallets, accounts):
+        ledger.mint(wallet, 1, account)
+    for column in ("organization_id", "wallet_id", "ledger_account_id"):
+        db.execute(text(f"ALTER TABLE ledger_balances ALTER {column} SET (n_distinct = -1)"))
+    db.execute(text("ANALYZE wallets, ledgers, ledger_accounts, ledger_balances"))
+    rows = rows_of_plans(
+        db, lambda: ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
+    )
+    # Ten wallets have a default account and ten others. Without lookups, the plan would compare 6060 rows.
+    assert rows < 2 * 110
 
 
 def test_expired_lots_are_found_without_reading_the_other_lots(ledger, db):
