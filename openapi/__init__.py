@@ -17,7 +17,6 @@ No component is declared `nullable` beside a `$ref`, and files are plain YAML (1
 
 from __future__ import annotations
 
-import copy
 import functools
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -38,13 +37,9 @@ class DocumentError(Exception):
     """The files do not join into a document: a dangling, misplaced or ambiguous reference."""
 
 
-def bundle(surface: str) -> dict[str, Any]:
-    """One surface's document as a dict with internal references only; a fresh copy at every call."""
-    return copy.deepcopy(_bundled(surface))
-
-
 @functools.cache
-def _bundled(surface: str) -> dict[str, Any]:
+def bundle(surface: str) -> dict[str, Any]:
+    """One surface's document as a dict with internal references only. Not to be changed by callers."""
     if surface not in SURFACES:
         raise DocumentError(f"unknown surface {surface!r}, expected one of {', '.join(SURFACES)}")
     return _Bundler(f"{surface}.yaml").document()

@@ -37,7 +37,7 @@ def bundle(monkeypatch: pytest.MonkeyPatch) -> Bundle:
         monkeypatch.setattr(openapi, "load", load)
         monkeypatch.setattr(openapi, "component_files", lambda: sorted(f for f in files if f.startswith("components/")))
         monkeypatch.setattr(openapi, "declared_components", openapi.declared_components.__wrapped__)
-        return openapi._bundled.__wrapped__("integration")
+        return openapi.bundle.__wrapped__("integration")
 
     return bundled
 

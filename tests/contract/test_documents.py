@@ -79,11 +79,6 @@ def test_document_is_json_with_internal_references_only(surface: str) -> None:
     assert all(reference.startswith("#/components/") for reference in references)
 
 
-def test_a_change_of_a_bundled_document_does_not_affect_later_ones() -> None:
-    openapi.bundle("integration")["paths"].clear()
-    assert openapi.bundle("integration")["paths"]
-
-
 def test_every_declared_component_is_used() -> None:
     references = {
         (section, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -135,7 +136,7 @@ BREAKS = [
 
 @pytest.mark.parametrize(("rule", "break_it"), BREAKS, ids=[f"{n}-{rule}" for n, (rule, _) in enumerate(BREAKS)])
 def test_a_rule_reports_a_document_that_breaks_it(rule: str, break_it: Any) -> None:
-    document = openapi.bundle("administration")
+    document = deepcopy(openapi.bundle("administration"))
     break_it(document)
     assert getattr(lints, rule)(document) != []
 
