@@ -168,8 +168,8 @@ _MISSION = f"""CASE WHEN b.code IS NOT NULL AND NOT {_OTHER_MISSION.format("b.co
 # describe: if the counts of a goal are left without its reward, the next count will achieve it, so the count is one
 # less than the goal. If achieved goals lack counts, the count is 0.
 _COUNT = """
-CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted ELSE greatest(0, h.times_achieved
-    * b.goal_count + least(h.counted - h.times_achieved * h.goal_count, b.goal_count - 1)) END AS counted) p
+CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted ELSE h.times_achieved
+    * b.goal_count + least(h.counted - h.times_achieved * h.goal_count, b.goal_count - 1) END AS counted) p
 CROSS JOIN LATERAL (SELECT CASE WHEN p.counted >= (h.times_achieved + 1) * b.goal_count THEN b.goal_count - 1
     WHEN p.counted < h.times_achieved * b.goal_count OR p.counted = 0 THEN 0
     ELSE (p.counted - 1) %% b.goal_count + 1 END AS count) c"""

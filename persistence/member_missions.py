@@ -32,14 +32,12 @@ _goal_count = case(
     (progress_rows.c.goal_count == _goal, progress_rows.c.counted),
     (
         progress_rows.c.goal_count.is_not(None),
-        func.greatest(
-            0,
-            progress_rows.c.times_achieved * _goal + func.least(progress_rows.c.counted - _rewarded_count, _goal - 1),
-        ),
+        progress_rows.c.times_achieved * _goal + func.least(progress_rows.c.counted - _rewarded_count, _goal - 1),
     ),
     else_=0,
 )
-_counter = case((_goal_count > 0, (_goal_count - 1) % _goal + 1), else_=0)
+# Of a negative count, too, the rest is from 0 to the goal, as in `Progress.counter`.
+_counter = case((or_(_goal_count > 0, _times > 0), ((_goal_count - 1) % _goal + _goal) % _goal + 1), else_=0)
 
 _ORDER_COLUMNS = {
     **MISSIONS.order_columns,

@@ -118,14 +118,16 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
                 "organization_id": organization_id,
                 "member_id": member_id,
                 "mission_id": mission_id,
-                "goal_count": progress.progress.goal,
-                "counted": progress.progress.counted,
-                "times_achieved": progress.progress.times_achieved,
+                "goal_count": stored_progress.goal,
+                "counted": stored_progress.counted,
+                "times_achieved": stored_progress.times_achieved,
                 "last_counter_count_when_achieved": progress.last_counter,
                 "last_achieved_at": progress.last_achieved_at,
                 "updated_at": at,
             }
             for (member_id, mission_id), progress in changes.progress_of_members.items()
+            # Reports count members with a positive count.
+            for stored_progress in (progress.progress.with_positive_count(),)
         ]
         defer(db, _STORE_PROGRESS, (as_json(progress_rows),))
     if changes.reversed_achievements:

@@ -8,9 +8,11 @@ is reversed. The count is then 8, and no achievement remains; the next event tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +27,10 @@ MAX_ACHIEVEMENTS = 9_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The total count `counted`, of which each achievement needs `goal`, and the number of rewarded achievements."""
+    """The total count `counted`, of which each achievement needs `goal`, and the number of rewarded achievements.
+
+    After the goal was lowered, `counted` is negative if achievements lack more reversed counts than they need now.
+    """
 
     goal: int
     counted: int = 0
@@ -42,7 +47,7 @@ class Progress:
     @property
     def counter(self) -> int:
         """The count towards the present goal; it stays at the goal until the next count, which starts at 1."""
-        return (self.counted - 1) % self.goal + 1 if self.counted else 0
+        return (self.counted - 1) % self.goal + 1 if self.counted or self.times_achieved else 0
 
     @property
     def current_count(self) -> int:
@@ -52,14 +57,13 @@ class Progress:
     def towards(self, goal: int) -> Progress:
         """The same progress after a change of the goal.
 
-        Achieved goals remain achieved, and lack as many reversed counts as before, but at most all of their counts. The
-        counts since then count towards the new goal, but at most up to one less than it, so that only an event can
-        reach it.
+        Achieved goals remain achieved, and lack as many reversed counts as before. The counts since then count towards
+        the new goal, but at most up to one less than it, so that only an event can reach it.
         """
         if goal == self.goal:
             return self
         since = min(self._since_achievement, goal - 1)
-        return replace(self, goal=goal, counted=max(0, self.times_achieved * goal + since))
+        return replace(self, goal=goal, counted=self.times_achieved * goal + since)
 
     def advanced(self, amount: int, remaining: int) -> Advance:
         """The result of counting `amount` if `remaining` more achievements are possible, which limits the count."""
@@ -75,15 +79,27 @@ class Progress:
     def after_reversal(self, reversed_count: int, achieved: int, goal: int) -> Progress:
         """The progress after the reversal of an event that counted towards `goal`, the goal of that time.
 
-        Neither the count nor the achievements fall below zero. If the reversal undoes an achievement, the other counts
-        of this achievement, `goal` less those of the event, remain without one. If the present goal is another one,
-        they count as after `towards`.
+        The achievements do not fall below zero, nor does the count without achievements. If the reversal undoes an
+        achievement, the other counts of this achievement, `goal` less those of the event, remain without one. If the
+        present goal is another one, they count as after `towards`.
         """
         times_achieved = max(0, self.times_achieved - achieved)
         since = self._since_achievement + (self.times_achieved - times_achieved) * goal - reversed_count
         if goal != self.goal:
             since = min(since, max(self._since_achievement, self.goal - 1))
-        return replace(self, counted=max(0, times_achieved * self.goal + since), times_achieved=times_achieved)
+        if not times_achieved:
+            since = max(0, since)
+        return replace(self, counted=times_achieved * self.goal + since, times_achieved=times_achieved)
+
+    def with_positive_count(self) -> Progress:
+        """The same progress towards a goal with which the count of a member with achievements is positive.
+
+        It is the present goal, or if achievements lack all counts that they need, a higher one.
+        """
+        if self.counted > 0 or not self.times_achieved:
+            return self
+        goal = math.ceil(Fraction(1 - self._since_achievement, self.times_achieved))
+        return replace(self, goal=goal, counted=self.times_achieved * goal + self._since_achievement)
 
     @property
     def _since_achievement(self) -> int:

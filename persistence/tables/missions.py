@@ -32,7 +32,7 @@ missions = record_table(
 )
 
 # The key begins with the member, since every event needs the progress of a few members. `goal_count` is the goal of the
-# mission when `counted` was computed.
+# mission when `counted` was computed, or a higher one, see `Progress.with_positive_count`.
 member_missions = tenant_table(
     "member_missions",
     ("member_id", "mission_id"),

@@ -484,6 +484,19 @@ class TestGoals:
         assert json.loads(line).items() >= {"count": 2, "timesAchieved": 0}.items()
         assert counters(shop.track_one(event(ana))) == [MissionCount(before=2, after=3, achieved=False, times=0)]
 
+    def test_cancelled_counts_are_not_forgotten_when_the_goal_is_lowered(self, organization, shop, ana):
+        mission = create(shop, goalCount=3)
+        tracked = shop.track(*(event(ana) for _ in range(6)))
+        for position in (0, 1, 3, 4):
+            shop.integration.post(f"/events/{tracked[position]['loyaltyEventKey']}/cancel", {}, expect=200)
+        shop.administration.put(f"/missions/{mission['missionId']}", body(goalCount=1))
+        assert times_and_count(shop, ana, mission) == (2, 1)
+        results = [counters(shop.track_one(event(ana)))[0] for _ in range(5)]
+        # Four events replace the cancelled ones.
+        assert [result.times for result in results] == [2, 2, 2, 2, 3]
+        assert [result.after for result in results] == [1, 1, 1, 1, 1]
+        assert times_and_count(shop, ana, mission) == (3, 1)
+
     @pytest.mark.parametrize("is_raised_first", [True, False])
     def test_a_cancelled_count_of_an_earlier_achievement_costs_one_count_whatever_the_goal_becomes(
         self, organization, shop, ana, is_raised_first

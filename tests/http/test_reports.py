@@ -369,6 +369,19 @@ def test_a_summary_counts_members_by_mission(shop, settle):
     assert [tuple(row[name] for name in names) for row in rows] == [("Two", 2, 1, 2)]
 
 
+def test_a_member_with_an_achievement_counts_although_cancelled_counts_exceed_a_lowered_goal(shop, settle):
+    member = shop.member()
+    body = {"eventType": "member-generic-event", "maxRepetitions": 5, "name": "Coffees"}
+    mission = shop.administration.post("/missions", {"goalCount": 3, **body})["mission"]
+    first, second, _ = shop.track(*(event(member) for _ in range(3)))
+    shop.administration.put(f"/missions/{mission['missionId']}", {"goalCount": 1, **body})
+    for tracked in (first, second):
+        shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    settle()
+    [row] = report(shop, "missions-summary")["results"]
+    assert (row["totalMembersAchievedMission"], row["totalMembers"]) == (1, 1)
+
+
 def as_type(shop, name, accept, expect=200, **query):
     """The reply to the request for a report in one of the accepted media types."""
     headers = {"Accept": accept}

@@ -71,7 +71,9 @@ def test_an_imported_member_has_a_count_towards_the_present_goal(count, total):
         # One count of two achieved goals was reversed: the goals lack it whatever they are.
         (Progress(2, 3, 2), 6, Progress(6, 11, 2)),
         (Progress(6, 11, 2), 2, Progress(2, 3, 2)),
-        (Progress(6, 1, 2), 2, Progress(2, 0, 2)),
+        # Eleven counts were reversed, more than two goals of 2 need.
+        (Progress(6, 1, 2), 2, Progress(2, -7, 2)),
+        (Progress(2, -7, 2), 6, Progress(6, 1, 2)),
     ],
 )
 def test_a_new_goal_keeps_achievements_and_adds_none(before, goal, after):
@@ -149,7 +151,8 @@ def test_a_count_can_be_reversed_before_or_after_the_goal_is_raised(goal, raise_
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
 def test_a_reversal_towards_the_same_goal_subtracts_its_counts(progress, count, achieved):
     after = progress.after_reversal(count, achieved, progress.goal)
-    assert after.counted == max(0, progress.counted - count)
+    count_after = progress.counted - count
+    assert after.counted == (count_after if after.times_achieved else max(0, count_after))
     assert after.times_achieved == max(0, progress.times_achieved - achieved)
 
 
@@ -177,4 +180,22 @@ def test_a_new_goal_changes_no_achievement(progress, goal):
     # The next achievement takes as many counts more as the goal became higher, but at least one.
     missing_before = (progress.times_achieved + 1) * progress.goal - progress.counted
     missing_count = (new_progress.times_achieved + 1) * goal - new_progress.counted
-    assert missing_count == min(max(1, missing_before + goal - progress.goal), (new_progress.times_achieved + 1) * goal)
+    assert missing_count == max(1, missing_before + goal - progress.goal)
+
+
+def test_reversed_counts_that_exceed_all_achieved_goals_are_not_forgotten():
+    # Two goals of 3 were achieved, 4 of their counts were reversed, and the goal became 1.
+    progress = Progress(3, 2, 2).towards(1)
+    assert (progress.counted, progress.counter) == (-2, 1)
+    counts = [progress.advanced(amount, remaining=100) for amount in (4, 5)]
+    assert [(advance.achieved, advance.after.counted) for advance in counts] == [(0, 2), (1, 3)]
+    assert progress.after_reversal(1, 0, goal=3) == Progress(1, -3, 2)
+    assert progress.after_reversal(1, 2, goal=3) == Progress(1, 0, 0)
+
+
+@given(progresses(), GOALS)
+def test_progress_with_a_positive_count_is_the_same_progress(progress, goal):
+    progress = progress.towards(goal)
+    positive = progress.with_positive_count()
+    assert positive.counted > 0 or not positive.times_achieved
+    assert positive.towards(goal) == progress
