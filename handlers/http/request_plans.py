@@ -26,9 +26,9 @@ _MAX_INTEGER_DIGITS = 20
 _MAX_PAIRS = 500
 
 FAMILY = "x-parameter-family"
-"""On a query parameter: the beginning of the names of further parameters, such as `range.` of `range.price.min`.
+"""On a query parameter: the prefix of the names of further parameters, such as `range.` of `range.price.min`.
 
-Handlers get all these parameters under their beginning, as pairs of name and text in the order of the query.
+Handlers get all these parameters under their prefix, as pairs of name and text in the order of the query.
 """
 # The maximum number of parameters of a family, and of characters in the text of one.
 MAX_FAMILY, MAX_FAMILY_TEXT = 50, 2000
@@ -132,15 +132,14 @@ class Parameter:
 class ParameterPlan:
     """The compiled parameters of one operation: the allowed values of its path, query string and headers.
 
-    A family is all query parameters whose names have the same beginning, see `FAMILY`.
+    A family is all query parameters whose names begin with the same prefix, see `FAMILY`.
     """
 
     def __init__(self, declared: Iterable[Mapping[str, Any]], schemas: Schemas, operation_name: str) -> None:
         self._by_location: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
         self._required: dict[str, list[str]] = {"path": [], "query": [], "header": []}
         self._defaults: dict[str, Any] = {}
-        # The beginnings of the names of query parameters that a document cannot list individually.
-        self._families: tuple[str, ...] = ()
+        self._family_prefixes: tuple[str, ...] = ()
         checks: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
         for parameter in declared:
             location, name = parameter["in"], parameter["name"]
@@ -155,7 +154,7 @@ class ParameterPlan:
             if parameter.get("required"):
                 self._required[location].append(key)
             if location == "query" and FAMILY in parameter:
-                self._families += (_family(parameter[FAMILY], operation_name),)
+                self._family_prefixes += (_family_prefix(parameter[FAMILY], operation_name),)
             if location == "query" and "default" in schema:
                 self._defaults[name] = schema["default"]
         self._validators = {
@@ -176,53 +175,56 @@ class ParameterPlan:
                 texts[name] = [decode_text(segment)]
             except UnreadableText as error:
                 faults.append(FieldFault(f"{name} {error}.", parameter=name))
-        return self._typed("path", texts, faults)
+        return self._read_values("path", texts, faults)
 
     def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
         """The typed query parameters with their defaults, and the names of the parameters that were sent.
 
-        Parameters of a family are pairs of name and text, under the beginning of their names. Faults are added to
-        `faults`.
+        The parameters of a family are a list of pairs (name, text) under their prefix. Faults are added to `faults`.
         """
         if not raw and not self._required["query"]:
             return self._defaults.copy(), ()
         parameters = self._by_location["query"]
         texts: dict[str, list[str]] = {}
-        pairs_by_family: dict[str, list[tuple[str, str]]] = {}
+        pairs_by_prefix: dict[str, list[tuple[str, str]]] = {}
         for name, text in pairs_of(raw, faults):
             if name in parameters:
                 texts.setdefault(name, []).append(text)
-            elif self._families and (family := self._family_of(name)):
-                family_pairs = pairs_by_family.setdefault(family, [])
+            elif self._family_prefixes and (prefix := self._prefix_of(name)):
+                family_pairs = pairs_by_prefix.setdefault(prefix, [])
                 if len(text) > MAX_FAMILY_TEXT:
                     detail = f"The value of {name[:100]} has more than {MAX_FAMILY_TEXT} characters."
                     faults.append(FieldFault(detail, parameter=name[:100]))
                 elif len(family_pairs) >= MAX_FAMILY:
-                    detail = f"There are more than {MAX_FAMILY} parameters whose names begin with {family}"
+                    detail = f"There are more than {MAX_FAMILY} parameters whose names begin with {prefix}"
                     faults.append(FieldFault(detail, parameter=name[:100]))
                 else:
                     family_pairs.append((name, text))
             else:
                 detail = f"The query parameter {name[:100]} is not known here.{did_you_mean(name, parameters)}"
                 faults.append(FieldFault(detail, parameter=name[:100]))
-        values = self._typed("query", texts, faults)
+        values = self._read_values("query", texts, faults)
         for name, default in self._defaults.items():
             if name not in texts:
                 values[name] = default
-        values.update(pairs_by_family)
+        values.update(pairs_by_prefix)
         return values, texts.keys()
 
-    def _family_of(self, name: str) -> str | None:
-        return next((family for family in self._families if name.startswith(family)), None)
+    def _prefix_of(self, name: str) -> str | None:
+        """The prefix of the family that a parameter belongs to, if any."""
+        return next((prefix for prefix in self._family_prefixes if name.startswith(prefix)), None)
 
     def check_headers(self, headers: Mapping[str, str], faults: list[FieldFault]) -> None:
         """Validate the documented header parameters; the handler gets them as text."""
         parameters = self._by_location["header"]
         if parameters:
-            self._typed("header", {name: [headers[name]] for name in parameters if name in headers}, faults)
+            self._read_values("header", {name: [headers[name]] for name in parameters if name in headers}, faults)
 
-    def _typed(self, location: str, texts: dict[str, list[str]], faults: list[FieldFault]) -> dict[str, Any]:
-        """The typed values of the texts that were sent for each parameter in a location."""
+    def _read_values(self, location: str, texts: dict[str, list[str]], faults: list[FieldFault]) -> dict[str, Any]:
+        """The typed values of the parameters in a location, by name; `texts` has the texts that were sent for each.
+
+        Faults of values, and of required parameters that are missing, are added to `faults`.
+        """
         parameters = self._by_location[location]
         values: dict[str, Any] = {}
         for name, name_texts in texts.items():
@@ -363,13 +365,11 @@ class BodyPlan:
             return None
 
 
-def _family(beginning: Any, operation_name: str) -> str:
-    """The beginning of the names of a family; raises DocumentError unless it is a text that ends in a dot."""
-    if not isinstance(beginning, str) or not beginning.endswith("."):
-        raise DocumentError(
-            f"{operation_name}: {FAMILY} is the beginning of the names, and ends in a dot, not {beginning!r}"
-        )
-    return beginning
+def _family_prefix(prefix: Any, operation_name: str) -> str:
+    """The prefix of the names of a family; raises DocumentError unless it is a text that ends in a dot."""
+    if not isinstance(prefix, str) or not prefix.endswith("."):
+        raise DocumentError(f"{operation_name}: {FAMILY} is {prefix!r}, not a prefix that ends in a dot")
+    return prefix
 
 
 def _parameter(
