@@ -26,6 +26,8 @@ SERVER_PATTERN = "x-server-pattern"
 MAX_EXPLAINED_VALUES = 2_000
 """The maximum number of values in a body of which every fault is reported."""
 
+# Longer chains of references count as circular.
+_MAX_REFERENCES = 20
 _INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 # Keywords that are the same in OpenAPI and JSON Schema.
 _COPIED_KEYWORDS = (
@@ -106,7 +108,7 @@ class Schemas:
 
     def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """The schema itself, or the target of its `$ref`."""
-        for _ in range(20):
+        for _ in range(_MAX_REFERENCES):
             if "$ref" not in schema:
                 return schema
             schema = self.follow(schema["$ref"])
