@@ -92,11 +92,11 @@ def parameters() -> dict[str, Callable[[], Any]]:
     document = openapi.bundle("administration")
     schemas = Schemas("administration", document)
     declared = [
-        schemas.resolved(parameter)
+        schemas.resolve(parameter)
         for parameter in document["paths"]["/organizations/{organizationId}/campaigns"]["get"]["parameters"]
     ]
     query = [
-        {**parameter, "schema": dict(schemas.resolved(parameter["schema"]))}
+        {**parameter, "schema": dict(schemas.resolve(parameter["schema"]))}
         for parameter in declared
         if parameter["in"] == "query"
     ]

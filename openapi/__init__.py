@@ -53,7 +53,7 @@ def operations_of(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[
                 yield path, method, item, item[method]
 
 
-def resolved(document: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(document: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
     """The node of a bundled document, or the component that it refers to."""
     while "$ref" in node:
         target: Any = document

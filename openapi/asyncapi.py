@@ -75,7 +75,7 @@ def _messages(administration: dict[str, Any]) -> Iterator[_Message]:
         [item] = callback.values()
         receiver = item["post"]
         content = receiver["requestBody"]["content"]["application/json"]
-        schema = openapi.resolved(administration, content["schema"])
+        schema = openapi.resolve(administration, content["schema"])
         for type_ in schema["properties"]["type"]["enum"]:
             yield _Message(type_, receiver["x-trigger-type"], receiver, content)
 
@@ -108,7 +108,7 @@ def _described(message: _Message) -> dict[str, Any]:
 
 def _headers(administration: dict[str, Any], callback: dict[str, Any]) -> dict[str, Any]:
     """The schema of the headers, which are the same for all messages."""
-    parameters = [openapi.resolved(administration, parameter) for parameter in callback["parameters"]]
+    parameters = [openapi.resolve(administration, parameter) for parameter in callback["parameters"]]
     return {
         "type": "object",
         "required": [parameter["name"] for parameter in parameters if parameter["required"]],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from openapi import operations_of, resolved
+from openapi import operations_of, resolve
 
 POSTMAN_SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 # The variable that holds the credential of each kind of security scheme.
@@ -108,8 +108,8 @@ def _requests(document: dict[str, Any]) -> Iterator[_Request]:
     schemes = document["components"]["securitySchemes"]
     for path, method, item, operation in operations_of(document):
         declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
-        parameters = [resolved(document, parameter) for parameter in declared]
-        contents = resolved(document, operation.get("requestBody", {})).get("content", {})
+        parameters = [resolve(document, parameter) for parameter in declared]
+        contents = resolve(document, operation.get("requestBody", {})).get("content", {})
         media_type, content = next(iter(contents.items()), (None, {}))
         scheme_name = next(iter(operation["security"][0]), None) if operation["security"] else None
         is_key = scheme_name is not None and schemes[scheme_name]["type"] == "apiKey"
@@ -194,7 +194,7 @@ def _required_query(request: _Request) -> str:
 
 def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
     """The value of a parameter by its example, or one of its type."""
-    schema = resolved(document, parameter["schema"])
+    schema = resolve(document, parameter["schema"])
     for place, keyword in ((parameter, "example"), (schema, "example"), (schema, "default")):
         if keyword in place:
             value = place[keyword]
@@ -208,7 +208,7 @@ def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
 
 def _example(document: dict[str, Any], content: dict[str, Any]) -> Any:
     if "examples" in content:
-        return resolved(document, next(iter(content["examples"].values())))["value"]
+        return resolve(document, next(iter(content["examples"].values())))["value"]
     return content.get("example")
 
 

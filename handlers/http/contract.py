@@ -111,7 +111,7 @@ def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
     """The validators of the bodies of an operation's responses."""
     compiled: dict[str, Mapping[str, Validator | None]] = {}
     for status, declared in responses.items():
-        content = schemas.resolved(declared).get("content", {})
+        content = schemas.resolve(declared).get("content", {})
         compiled[str(status)] = {
             media_type.lower(): schemas.validator(body["schema"]) if "schema" in body else None
             for media_type, body in content.items()

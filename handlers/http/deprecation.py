@@ -32,7 +32,7 @@ class DeprecationPlan:
         # Deprecated fields of items of arrays, by the field that has the array; None if the body is the array.
         self._item_field_times: dict[str | None, dict[str, int]] = {}
         for body in bodies:
-            resolved = schemas.resolved(body)
+            resolved = schemas.resolve(body)
             if resolved.get("type") == "array":
                 self._add_items(None, resolved)
                 continue
@@ -40,7 +40,7 @@ class DeprecationPlan:
                 moment = self._time(child, name)
                 if moment is not None:
                     self._field_times[name] = moment
-                self._add_items(name, schemas.resolved(child))
+                self._add_items(name, schemas.resolve(child))
         self.is_empty = self._operation_time is None and not (
             self._parameter_times or self._field_times or self._item_field_times
         )
@@ -75,7 +75,7 @@ class DeprecationPlan:
 
     def _properties(self, schema: Mapping[str, Any], depth: int = 0) -> Iterable[tuple[str, Mapping[str, Any]]]:
         """The fields of a schema, with the fields of the schemas that it combines."""
-        schema = self._schemas.resolved(schema)
+        schema = self._schemas.resolve(schema)
         yield from schema.get("properties", {}).items()
         if depth < _MAX_NESTING:
             for key in ("allOf", "anyOf", "oneOf"):
@@ -87,7 +87,7 @@ class DeprecationPlan:
 
         Raises DocumentError if the part is deprecated without a date.
         """
-        deprecated_part = part if part.get("deprecated") else self._schemas.resolved(part) if "$ref" in part else part
+        deprecated_part = part if part.get("deprecated") else self._schemas.resolve(part) if "$ref" in part else part
         if not deprecated_part.get("deprecated"):
             return None
         try:

@@ -142,11 +142,11 @@ def _fields_of(operation: Mapping[str, Any], schemas: Schemas) -> frozenset[str]
     """The names of the fields of a JSON body; none for other bodies."""
     if "requestBody" not in operation:
         return frozenset()
-    content = schemas.resolved(operation["requestBody"])["content"]
+    content = schemas.resolve(operation["requestBody"])["content"]
     return frozenset(_properties(content[JSON]["schema"], schemas)) if JSON in content else frozenset()
 
 
 def _properties(schema: Mapping[str, Any], schemas: Schemas) -> set[str]:
-    declared = schemas.resolved(schema)
+    declared = schemas.resolve(schema)
     parts = [part for word in ("allOf", "oneOf", "anyOf") for part in declared.get(word, ())]
     return {*declared.get("properties", ())}.union(*(_properties(part, schemas) for part in parts))

@@ -91,12 +91,12 @@ class OperationPlan:
         differences = set(variables_of(path)) ^ self._parameters.path_names
         if differences:
             raise DocumentError(f"{operation_name}: the path and its parameters differ: {differences}")
-        request_body = schemas.resolved(operation["requestBody"]) if "requestBody" in operation else None
+        request_body = schemas.resolve(operation["requestBody"]) if "requestBody" in operation else None
         self.body = BodyPlan(request_body, schemas, operation_name) if request_body else None
         bodies = [content["schema"] for content in request_body["content"].values()] if request_body else []
         self._deprecation = DeprecationPlan(operation, parameters, bodies, schemas, operation_name)
         success = next(status for status in operation["responses"] if status.startswith("2"))
-        self.response_types = ResponseTypes(schemas.resolved(operation["responses"][success]))
+        self.response_types = ResponseTypes(schemas.resolve(operation["responses"][success]))
         self._documented_headers = [
             parameter["name"].lower() for parameter in parameters if parameter["in"] == "header"
         ]
@@ -385,6 +385,6 @@ def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: 
     """The operation's parameters with those of its path; the operation's own take precedence."""
     by_key = {}
     for parameter in (*item.get("parameters", ()), *operation.get("parameters", ())):
-        declared = schemas.resolved(parameter)
+        declared = schemas.resolve(parameter)
         by_key[declared["in"], declared["name"]] = declared
     return list(by_key.values())

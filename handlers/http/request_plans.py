@@ -147,7 +147,7 @@ class ParameterPlan:
                 raise DocumentError(f"{operation_name}: the parameter {name} is in {location}, which is not served")
             if "schema" not in parameter:
                 raise DocumentError(f"{operation_name}: the parameter {name} has no schema")
-            schema = schemas.resolved(parameter["schema"])
+            schema = schemas.resolve(parameter["schema"])
             key = name.lower() if location == "header" else name
             self._by_location[location][key] = _parameter(parameter, schema, schemas, operation_name)
             checks[location][key] = schemas.translate(parameter["schema"])
@@ -268,8 +268,8 @@ class FormPlan:
     """The plan for a form body (`application/x-www-form-urlencoded`) to become the object of its schema."""
 
     def __init__(self, schema: Mapping[str, Any], schemas: Schemas) -> None:
-        properties = schemas.resolved(schema).get("properties", {})
-        types = {name: schemas.resolved(child).get("type", "string") for name, child in properties.items()}
+        properties = schemas.resolve(schema).get("properties", {})
+        types = {name: schemas.resolve(child).get("type", "string") for name, child in properties.items()}
         self._readers = {name: _READERS.get(kind, str) for name, kind in types.items()}
 
     def read(self, raw: bytes) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class BodyPlan:
         for media_type, content in request_body["content"].items():
             key = media_type.lower()
             if key == FILE and len(request_body["content"]) == 1:
-                self.max_file_bytes = int(schemas.resolved(content["schema"])["x-max-bytes"])
+                self.max_file_bytes = int(schemas.resolve(content["schema"])["x-max-bytes"])
             elif key == FORM:
                 self._forms[key] = FormPlan(content["schema"], schemas)
             elif key != "application/json" and not key.endswith("+json"):
@@ -379,7 +379,7 @@ def _parameter(
     name, kind = declared["name"], schema.get("type", "")
     is_array = kind == "array"
     if is_array:
-        kind = schemas.resolved(schema.get("items", {})).get("type", "")
+        kind = schemas.resolve(schema.get("items", {})).get("type", "")
     if kind not in _READERS:
         raise DocumentError(
             f"{operation_name}: the parameter {name} needs a schema with a type that a URL can hold, not {kind!r}"

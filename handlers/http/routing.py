@@ -193,5 +193,5 @@ def _errors_without_body(responses: Mapping[str, Any], schemas: Schemas) -> froz
     return frozenset(
         int(status)
         for status, declared in responses.items()
-        if status.isdigit() and int(status) >= 400 and not schemas.resolved(declared).get("content")
+        if status.isdigit() and int(status) >= 400 and not schemas.resolve(declared).get("content")
     )

@@ -106,7 +106,7 @@ class Schemas:
             shorten=lambda value: self._shortener.shorten(value, translated),
         )
 
-    def resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """The schema itself, or the target of its `$ref`."""
         for _ in range(_MAX_REFERENCES):
             if "$ref" not in schema:
@@ -185,10 +185,10 @@ class Schemas:
 
     def _enum_of_field(self, schema: Mapping[str, Any], name: str) -> list[str]:
         """The allowed values of a field of a schema or of a part of its `allOf`; empty if it has no `enum`."""
-        schema = self.resolved(schema)
+        schema = self.resolve(schema)
         field_schema = schema.get("properties", {}).get(name)
         if field_schema is not None:
-            return list(self.resolved(field_schema).get("enum", ()))
+            return list(self.resolve(field_schema).get("enum", ()))
         for part in schema.get("allOf", ()):
             if values := self._enum_of_field(part, name):
                 return values

@@ -78,7 +78,7 @@ def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Itera
         if _is_read(method, operation):
             name = operation["operationId"]
             parameters = [
-                openapi.resolved(document, parameter)
+                openapi.resolve(document, parameter)
                 for parameter in (*item.get("parameters", ()), *operation.get("parameters", ()))
             ]
             # The command fills in the organization.
@@ -145,10 +145,10 @@ def _is_read(method: str, operation: Mapping[str, Any]) -> bool:
 
 def _argument_schema(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of an argument, from a parameter of the operation."""
-    schema = openapi.resolved(document, parameter["schema"])
+    schema = openapi.resolve(document, parameter["schema"])
     schema_of_argument = {name: schema[name] for name in _SCHEMA_KEYWORDS if name in schema}
     if "items" in schema:
-        items = openapi.resolved(document, schema["items"])
+        items = openapi.resolve(document, schema["items"])
         schema_of_argument["items"] = {name: items[name] for name in _SCHEMA_KEYWORDS if name in items}
     return {**schema_of_argument, "description": parameter.get("description", "")}
 

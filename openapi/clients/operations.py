@@ -122,10 +122,10 @@ def _read_operation(
     parameters = [_read_parameter(document, parameter) for parameter in declared]
     in_path = {parameter["name"]: parameter for parameter in parameters if parameter["in"] == "path"}
     query = tuple(parameter for parameter in parameters if parameter["in"] == "query")
-    request = openapi.resolved(document, operation.get("requestBody", {}))
+    request = openapi.resolve(document, operation.get("requestBody", {}))
     body_type, body = _read_content(request)
     success = next(status for status in operation["responses"] if status.startswith("2"))
-    result_type, result = _read_content(openapi.resolved(document, operation["responses"][success]))
+    result_type, result = _read_content(openapi.resolve(document, operation["responses"][success]))
     return Operation(
         name=operation.get("x-operation-name", operation["operationId"]),
         summary=operation["summary"],
@@ -145,7 +145,7 @@ def _read_operation(
 
 
 def _read_parameter(document: dict[str, Any], parameter: dict[str, Any]) -> dict[str, Any]:
-    parameter = openapi.resolved(document, parameter)
+    parameter = openapi.resolve(document, parameter)
     if "x-parameter-family" in parameter:
         values = {"type": "object", "additionalProperties": {"type": "string"}}
         return {**parameter, "schema": values, "required": False}
@@ -160,12 +160,12 @@ def _read_content(node: dict[str, Any]) -> tuple[str | None, Schema | None]:
 
 
 def _find_keys(document: dict[str, Any], body: Schema | None) -> str | None:
-    fields = openapi.resolved(document, body).get("properties", {}) if body else {}
+    fields = openapi.resolve(document, body).get("properties", {}) if body else {}
     if KEY in fields:
         return ""
     for name, field in fields.items():
-        items = openapi.resolved(document, field).get("items", {})
-        if KEY in openapi.resolved(document, items).get("properties", {}):
+        items = openapi.resolve(document, field).get("items", {})
+        if KEY in openapi.resolve(document, items).get("properties", {}):
             return str(name)
     return None
 
@@ -175,8 +175,8 @@ def _read_paging(document: dict[str, Any], query: tuple[dict[str, Any], ...], re
     if not names & set(_PAGING) or result is None:
         return None
     fields = {
-        name: openapi.resolved(document, field)
-        for name, field in openapi.resolved(document, result)["properties"].items()
+        name: openapi.resolve(document, field)
+        for name, field in openapi.resolve(document, result)["properties"].items()
     }
     [(field, schema)] = [(name, schema) for name, schema in fields.items() if schema.get("type") == "array"]
     return Paging(field, schema["items"], "cursor" in names and "nextCursor" in fields)

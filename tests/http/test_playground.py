@@ -404,10 +404,10 @@ def sample_requests(surface, base):
                 continue
             operation_ = item[method]
             parameters = [
-                openapi.resolved(document, node)
+                openapi.resolve(document, node)
                 for node in (*item.get("parameters", ()), *operation_.get("parameters", ()))
             ]
-            types = {node["name"]: openapi.resolved(document, node["schema"]).get("type") for node in parameters}
+            types = {node["name"]: openapi.resolve(document, node["schema"]).get("type") for node in parameters}
             values = {
                 place: {
                     node["name"]: samples.get(types[node["name"]], "a b")
@@ -416,7 +416,7 @@ def sample_requests(surface, base):
                 }
                 for place in ("path", "query")
             }
-            content = openapi.resolved(document, operation_.get("requestBody", {})).get("content", {})
+            content = openapi.resolve(document, operation_.get("requestBody", {})).get("content", {})
             media_type = next(iter(content), None)
             fields = {"name": "it's"} if media_type == FORM else {"name": "it's", "amount": 12.5, "tags": None}
             body = {} if media_type is None else {"type": media_type, "body": fields}
