@@ -28,7 +28,7 @@ class Exchange:
     request_id: str
     started: float
     # The moment at which the time limit of the request begins.
-    arrived: float
+    arrived_at: float
     operation_id: str | None = None
     route: str | None = None
     path_values: tuple[tuple[str, bytes], ...] = ()
@@ -42,7 +42,7 @@ class Exchange:
 
     def seconds_left(self, limit: float) -> float:
         """The seconds until the time limit of the request is over, which has this many seconds; at least 0."""
-        return max(0.0, self.arrived + limit - time.perf_counter())
+        return max(0.0, self.arrived_at + limit - time.perf_counter())
 
 
 def open_exchange(scope: Any, started: float) -> Exchange:

@@ -244,7 +244,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         if body.max_file_bytes is None:
             return await read_body(receive, exchange, max_bytes, self._seconds_left(exchange), kept_body)
         upload = await read_upload(receive, exchange, body.max_file_bytes, _UPLOAD_TIMES * self._request_seconds)
-        exchange.arrived = time.perf_counter()
+        exchange.arrived_at = time.perf_counter()
         return upload
 
     async def _in_time(self, call: HttpCall, organization: Hashable) -> Rendered:
