@@ -69,7 +69,7 @@ class SearchReader:
         if self._faults:
             raise InvalidRequest(self._faults)
 
-    def fault(self, parameter: str, detail: str) -> None:
+    def add_fault(self, parameter: str, detail: str) -> None:
         """Add a fault of a parameter."""
         self._faults.append(FieldFault(detail, parameter=parameter[:100]))
 
@@ -109,16 +109,18 @@ class SearchReader:
         """
         kind = self._collection.type_of(name)
         if len(value) > MAX_TEXT_LENGTH:
-            self.fault(parameter, f"{name} is compared with {len(value)} characters: send at most {MAX_TEXT_LENGTH}.")
+            self.add_fault(
+                parameter, f"{name} is compared with {len(value)} characters: send at most {MAX_TEXT_LENGTH}."
+            )
         elif kind == NUMBER:
             number = number_of(value)
             if number is not None:
                 return [number_text(number)]
-            self.fault(parameter, f"{value[:50]} is not a number: send a number to compare {name} with.")
+            self.add_fault(parameter, f"{value[:50]} is not a number: send a number to compare {name} with.")
         elif kind == BOOLEAN and value not in ("true", "false"):
-            self.fault(parameter, f"{name} is compared with true or false, not with {value[:50]}.")
+            self.add_fault(parameter, f"{name} is compared with true or false, not with {value[:50]}.")
         elif kind == DATE and moment_of(value) is None:
-            self.fault(parameter, f"{name} is compared with dates, which {value[:50]} is not.")
+            self.add_fault(parameter, f"{name} is compared with dates, which {value[:50]} is not.")
         elif kind is None and (number := number_of(value)) is not None:
             return [value, number_text(number)]
         return [value]
@@ -143,7 +145,7 @@ class SearchReader:
         kind = self._collection.type_of(name)
         if kind in (STRING, BOOLEAN):
             parameter = next(iter(ends.values()))[0]
-            self.fault(parameter, f"{name} is a {kind}; only numbers and dates have ranges.")
+            self.add_fault(parameter, f"{name} is a {kind}; only numbers and dates have ranges.")
             return None
         if kind is None:
             kind = NUMBER if all(number_of(text) is not None for _, text in ends.values()) else DATE
@@ -153,7 +155,7 @@ class SearchReader:
             values[end] = read(text)
             if values[end] is None:
                 noun = "a number" if kind == NUMBER else "a date or date-time (RFC 3339)"
-                self.fault(parameter, f"A bound of {name} must be {noun}; {text[:50]} is not.")
+                self.add_fault(parameter, f"A bound of {name} must be {noun}; {text[:50]} is not.")
         if None in values.values():
             return None
         least, most = values.get("min"), values.get("max")
@@ -169,7 +171,7 @@ class SearchReader:
         """Add the fault of a field that the collection does not declare."""
         field_names = (*self._collection.facet_fields, *self._collection.properties)
         detail = f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection."
-        self.fault(parameter, detail + did_you_mean(name, field_names))
+        self.add_fault(parameter, detail + did_you_mean(name, field_names))
 
 
 def sort_of(collection: ContentCollection, text: str | None) -> Any:
