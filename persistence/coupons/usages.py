@@ -61,18 +61,18 @@ def find_uses_of_coupon(
     db: Connection, organization_id: int, member_id: int, coupon_id: int, limit: int
 ) -> list[CouponUsage]:
     """The member's last `limit` unreverted uses of a coupon, newest first."""
-    uses = _active_uses(organization_id, member_id, coupon_id)
-    return USAGES.find_where(db, organization_id, *uses, order=[USAGES.id.desc()], limit=limit)
+    conditions = _is_unreverted_use(organization_id, member_id, coupon_id)
+    return USAGES.find_where(db, organization_id, *conditions, order=[USAGES.id.desc()], limit=limit)
 
 
 def count_uses_of_coupon(db: Connection, organization_id: int, member_id: int, coupon_id: int) -> int:
     """The number of the member's unreverted uses of a coupon."""
-    conditions = _active_uses(organization_id, member_id, coupon_id)
+    conditions = _is_unreverted_use(organization_id, member_id, coupon_id)
     return int(db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def _active_uses(organization_id: int, member_id: int, coupon_id: int) -> tuple[ColumnElement[bool], ...]:
-    """The conditions that a usage is an unreverted use of the coupon by the member."""
+def _is_unreverted_use(organization_id: int, member_id: int, coupon_id: int) -> tuple[ColumnElement[bool], ...]:
+    """The conditions for an unreverted use of the coupon by the member."""
     return (
         table.c.organization_id == organization_id,
         table.c.member_id == member_id,
