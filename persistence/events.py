@@ -13,7 +13,7 @@ from domain.events import LoyaltyEvent
 from persistence.connections import Prepared, query
 from persistence.filters import is_at_or_after, is_before
 from persistence.records import Records
-from persistence.rows import add_all, change_all, fields_of, next_ids, update_by_id
+from persistence.rows import add_all, change_all, fields_of, next_ids_sql, update_by_id
 from persistence.tables.events import events
 
 EVENTS = Records(
@@ -101,7 +101,7 @@ class ReleasedPage(NamedTuple):
 @cache
 def _look_up_statement(tables: tuple[str, ...]) -> Prepared:
     """The statement of `look_up` that reserves ids of these tables."""
-    return Prepared(_EXISTING + "".join(f", {next_ids(table)}" for table in tables))
+    return Prepared(_EXISTING + "".join(f", {next_ids_sql(table)}" for table in tables))
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,11 +243,11 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
 
 @cache
 def _ids_of(tables: tuple[str, ...]) -> Prepared:
-    return Prepared(f"SELECT {', '.join(map(next_ids, tables))}")
+    return Prepared(f"SELECT {', '.join(map(next_ids_sql, tables))}")
 
 
-def next_ids(table: str) -> str:
-    """The expression for new ids of a table, as an array; its parameter is the number of ids."""
+def next_ids_sql(table: str) -> str:
+    """The SQL expression for an array of new ids of a table; its parameter is the number of ids."""
     # FROM names the sequence, a relation of one row, only so that on Citus the coordinator draws the ids. A worker node
     # has its own range of the sequence, far from the ranges of other nodes, but later ids have to be greater.
     sequence = _SEQUENCES[table]

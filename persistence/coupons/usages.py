@@ -14,7 +14,7 @@ from persistence.coupons.member_coupons import usable_lots
 from persistence.filters import equals, has_all, has_any, is_any_of, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.rows import Statement, additions, as_rows, fields_of, next_ids, recordset_of, update_by_id
+from persistence.rows import Statement, additions, as_rows, fields_of, next_ids_sql, recordset_of, update_by_id
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
@@ -45,7 +45,7 @@ _LINK = update_by_id(table, "coupon_usage_id", "reversal_usage_id", "updated_at"
 
 _LOOK_UP = Prepared(f"""
 SELECT ARRAY(SELECT system_unique_key FROM coupon_usages WHERE organization_id = %s AND system_unique_key = ANY(%s)),
-    {next_ids("coupon_usages")}, {next_ids("events")}
+    {next_ids_sql("coupon_usages")}, {next_ids_sql("events")}
 """)
 
 

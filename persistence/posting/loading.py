@@ -19,7 +19,7 @@ from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
 from persistence.posting.stored import find_stored, with_orders
-from persistence.rows import next_ids, recordset_of
+from persistence.rows import next_ids_sql, recordset_of
 
 _LOCK_WALLETS = Prepared("""
 SELECT organization_id, wallet_id, wallet_key, ledger_id, created_at FROM wallets
@@ -112,7 +112,7 @@ SELECT (
     FROM ledger_transactions WHERE organization_id = %s AND system_unique_key = ANY(%s)
 ), ARRAY(
     SELECT wallet_id FROM members WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[]) AND erased_at IS NOT NULL
-), {next_ids("ledger_transactions")}
+), {next_ids_sql("ledger_transactions")}
 """)
 
 # Expiries that were not reverted, nor posted as a part of another transaction, such as a mint of expired points.
