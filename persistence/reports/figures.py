@@ -76,7 +76,7 @@ class FigureQuery:
         """The condition on the subject, as the end of a WHERE clause; empty if the figures are of all subjects."""
         return "" if self._subject is None else f" AND {column} = :subject"
 
-    def totals(self, span: Span, columns: str) -> str:
+    def select_totals(self, span: Span, columns: str) -> str:
         """The SELECT of the totals of a span."""
         return (
             f"SELECT {columns} FROM report_totals WHERE organization_id = :organization_id AND kind = :kind"
@@ -84,7 +84,7 @@ class FigureQuery:
             f" AND bucket < {self.moment(span.end)}{self.of_subject()}"
         )
 
-    def changes(self, begin: datetime, end: datetime, columns: str) -> str:
+    def select_changes(self, begin: datetime, end: datetime, columns: str) -> str:
         """The SELECT of the changes in a range that are not in the totals yet."""
         label = " AND label = :label"
         if self.record_kind == MINTS:
@@ -94,7 +94,7 @@ class FigureQuery:
             f" AND at >= {self.moment(begin)} AND at < {self.moment(end)}{label}{self.of_subject()}"
         )
 
-    def records(self, pieces: Sequence[Piece], columns: str) -> str:
+    def select_records(self, pieces: Sequence[Piece], columns: str) -> str:
         """The SELECT of the records in pieces of time, which reads each piece by an index."""
         # OFFSET 0 keeps the planner from joining the pieces with all records.
         begins = self.value([piece.begin for piece in pieces])
@@ -118,7 +118,7 @@ def by_subject(query: FigureQuery, begin: datetime, end: datetime) -> str:
     """The SQL of the figures of a range by subject, with the columns subject, a, b, c and d."""
     coverage = cover(begin, end, TOTALS)
     columns = "subject, {0}a AS a, {0}b AS b, {0}c AS c, {0}d AS d"
-    parts = [query.totals(span, columns.format("" if span.sign > 0 else "-")) for span in coverage.spans]
+    parts = [query.select_totals(span, columns.format("" if span.sign > 0 else "-")) for span in coverage.spans]
     parts += uncovered_parts(query, coverage, columns.format(""))
     union = " UNION ALL ".join(parts)
     return (
@@ -167,15 +167,15 @@ def find_series(
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
     columns = f"width_bucket({{0}}, CAST({query.value(bounds)} AS timestamptz[])) AS day, a, b, c, d"
-    parts = [query.changes(begin, end, columns.format("at")) + query.without(pieces)]
+    parts = [query.select_changes(begin, end, columns.format("at")) + query.without(pieces)]
     if first is not None and first < last:
         without_pieces = ""
         if pieces:
             bucket_starts = query.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
             without_pieces = f" AND bucket <> ALL(CAST({bucket_starts} AS timestamptz[]))"
-        parts.append(query.totals(Span(level, first, last), columns.format("bucket")) + without_pieces)
+        parts.append(query.select_totals(Span(level, first, last), columns.format("bucket")) + without_pieces)
     if pieces:
-        parts.append(query.records(pieces, columns.format("at")))
+        parts.append(query.select_records(pieces, columns.format("at")))
     union = " UNION ALL ".join(parts)
     rows = query.rows(db, f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day")
     by_number = {row[0]: Figures(*row[1:]) for row in rows}
@@ -184,9 +184,9 @@ def find_series(
 
 def uncovered_parts(query: FigureQuery, coverage: Cover, columns: str) -> list[str]:
     """The SELECTs of what totals do not cover in a range: changes, and records at the ends of the range."""
-    parts = [query.changes(coverage.begin, coverage.end, columns) + query.without(coverage.pieces)]
+    parts = [query.select_changes(coverage.begin, coverage.end, columns) + query.without(coverage.pieces)]
     if coverage.pieces:
-        parts.append(query.records(coverage.pieces, columns))
+        parts.append(query.select_records(coverage.pieces, columns))
     return parts
 
 
