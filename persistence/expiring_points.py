@@ -96,7 +96,7 @@ def _add_available_mints(
 
     `end` is the moment at which the whole balance expires, None if it does not.
     """
-    for mint in view.arrived:
+    for mint in view.arrived_mints:
         moment = end_of_lot(mint.expires_at, end)
         if moment is not None and moment > now:
             amounts[moment] = amounts.get(moment, Decimal(0)) + mint.amount

@@ -203,7 +203,7 @@ def with_lots(
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
     for view in views:
         end = ends[view.ledger_account_id]
-        for mint in view.arrived if view.ledger_account_id in tracked_ends else ():
+        for mint in view.arrived_mints if view.ledger_account_id in tracked_ends else ():
             if mint.expires_at is not None and mint.expires_at > now and (end is None or mint.expires_at <= end):
                 of_account = available[view.ledger_account_id]
                 of_account[mint.expires_at] = of_account.get(mint.expires_at, _ZERO) + mint.amount

@@ -131,34 +131,34 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
     arriving, kept_lots = values.pop("arriving"), values.pop("kept_lots")
-    waiting_amount, arrived, ended_amount = (_ZERO, (), _ZERO) if arriving is None else _arriving(*arriving)
+    waiting_amount, arrived_mints, ended_amount = (_ZERO, (), _ZERO) if arriving is None else _arriving(*arriving)
     expired_by_lots = values.pop("expired_in_holds") + expired_lots
     policy = None
     if policies:
         policy = IdlePolicy.of(policies, ExpiryCalendar(zone_named(own_timezone or timezone), year_start_month))
-    if policy is not None or arrived or expired_by_lots:
+    if policy is not None or arrived_mints or expired_by_lots:
         values["current_balance"], values["last_activity_date"] = _balance_by_now(
-            values, expired_by_lots, policy, arrived, now, _kept_lots(kept_lots)
+            values, expired_by_lots, policy, arrived_mints, now, _kept_lots(kept_lots)
         )
     expired = stored_balance - values["current_balance"]
-    if arrived:
-        available_amount = sum((mint.amount for mint in arrived), _ZERO)
+    if arrived_mints:
+        available_amount = sum((mint.amount for mint in arrived_mints), _ZERO)
         # The mints repay debt first; only the rest is a part of the current balance.
         repaid = min(debt, available_amount)
         expired += available_amount - repaid
         values["current_overdraft_balance"] -= repaid
         values["total_overdraft_credit_balance"] += repaid
-        values["earned"] += sum((mint.earned for mint in arrived), _ZERO)
-        values["last_transaction_date"] = max(values["last_transaction_date"], arrived[-1].available_at)
+        values["earned"] += sum((mint.earned for mint in arrived_mints), _ZERO)
+        values["last_transaction_date"] = max(values["last_transaction_date"], arrived_mints[-1].available_at)
         ended_amount += available_amount
-        arrived = _without_debt(arrived, repaid)
+        arrived_mints = _without_debt(arrived_mints, repaid)
     values["pending_credit_balance"] -= ended_amount
     return WalletView(
         **values,
         expired=expired,
         pending=waiting_amount,
         next_available=None if next_available is None else _next_available(*next_available),
-        arrived=arrived,
+        arrived_mints=arrived_mints,
     )
 
 
@@ -166,7 +166,7 @@ def _balance_by_now(
     values: dict[str, Any],
     expired: Decimal,
     policy: IdlePolicy | None,
-    arrived: Iterable[ArrivedMint],
+    arrived_mints: Iterable[ArrivedMint],
     now: datetime,
     kept_lots: Sequence[KeptLots],
 ) -> tuple[Decimal, datetime | None]:
@@ -183,7 +183,7 @@ def _balance_by_now(
     )
     last_transaction_date, last_activity_date = values["last_transaction_date"], values["last_activity_date"]
     end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
-    for mint in arrived:
+    for mint in arrived_mints:
         balance, expired = (
             unexpired(balance, reserved_amount, expired, end=end, now=mint.available_at, kept_lots=kept_lots),
             _ZERO,
@@ -210,21 +210,21 @@ def _arriving(waiting: str | None, due: list[Any] | None) -> tuple[Decimal, tupl
 
     The latter waited for an event that did not happen in time. `waiting` and `due` are the elements of `arriving`.
     """
-    arrived, ended_amount = [], _ZERO
+    arrived_mints, ended_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due or ():
         if available_at is None:
             ended_amount += Decimal(amount)
         else:
             end = None if expires_at is None else instant_of(expires_at)
-            arrived.append(ArrivedMint(instant_of(available_at), Decimal(amount), end, Decimal(earned_points)))
-    arrived.sort(key=lambda mint: mint.available_at)
-    return Decimal(waiting or 0), tuple(arrived), ended_amount
+            arrived_mints.append(ArrivedMint(instant_of(available_at), Decimal(amount), end, Decimal(earned_points)))
+    arrived_mints.sort(key=lambda mint: mint.available_at)
+    return Decimal(waiting or 0), tuple(arrived_mints), ended_amount
 
 
-def _without_debt(arrived: Iterable[ArrivedMint], repaid: Decimal) -> tuple[ArrivedMint, ...]:
+def _without_debt(arrived_mints: Iterable[ArrivedMint], repaid: Decimal) -> tuple[ArrivedMint, ...]:
     """The mints with the amounts that they add to the balance, after the first ones have repaid debt."""
     remaining = []
-    for mint in arrived:
+    for mint in arrived_mints:
         part = min(repaid, mint.amount)
         repaid -= part
         remaining.append(replace(mint, amount=mint.amount - part))

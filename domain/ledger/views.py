@@ -82,7 +82,7 @@ class WalletView:
     # What time has changed and is not posted yet: expired value, holds that have ended, and mints available by now.
     expired: Internal[Decimal]
     ended_holds: Internal[Decimal]
-    arrived: Internal[tuple[ArrivedMint, ...]]
+    arrived_mints: Internal[tuple[ArrivedMint, ...]]
     lots: WalletLots | None = None
     expiring: ExpiringPoints | None = None
 
