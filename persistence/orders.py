@@ -69,8 +69,8 @@ def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderIte
     add_all(db, order_items, items, names=_ITEM_FIELDS)
 
 
-def move_orders(db: Connection, organization_id: int, changed_orders: Iterable[Order], at: datetime) -> None:
-    """Store the status of orders, the events that led to it, their returned amounts and their payments."""
+def store_order_changes(db: Connection, organization_id: int, changed_orders: Iterable[Order], at: datetime) -> None:
+    """Store the statuses of orders, the ids of their events, their returned totals and their payments."""
     change_all(db, _CHANGE_ORDERS, organization_id, as_rows(changed_orders, _CHANGED_COLUMNS, updated_at=at))
 
 

@@ -182,7 +182,7 @@ class OrderWork:
         if new:
             orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
         if self._changed_orders:
-            orders.move_orders(self._db, self._organization_id, self._changed_orders.values(), self._at)
+            orders.store_order_changes(self._db, self._organization_id, self._changed_orders.values(), self._at)
             orders.return_items(self._db, self._organization_id, self._returned_items.values(), self._at)
         subscriptions = () if self._is_quiet else configuration.subscriptions
         if subscriptions and any(subscription.includes_entity(PURCHASE_ORDER) for subscription in subscriptions):
