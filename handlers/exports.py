@@ -6,7 +6,7 @@ from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.messages.lists import listed
 from handlers.operation import declare_get, declare_list, operation
-from handlers.schemas.exports import EXPORT, export_part, export_part_csv, export_part_lines
+from handlers.schemas.exports import EXPORT, export_part_csv, export_part_lines, export_part_response
 from handlers.services.exports import manage
 from handlers.services.exports.manage import ExportPart, ExportProperties
 from persistence.exports import EXPORTS
@@ -35,7 +35,7 @@ def cancel_export(call: Call, export_job: ExportJob) -> ExportJob:
 
 @operation(
     "getExportPart",
-    response=export_part,
+    response=export_part_response,
     representations={"application/x-ndjson": export_part_lines, "text/csv": export_part_csv},
 )
 def get_export_part(call: Call, export_job: ExportJob, part_number: int) -> ExportPart:

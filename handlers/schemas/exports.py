@@ -17,7 +17,7 @@ class _ComputedFields(WireSchema):
 EXPORT = Shape(_ComputedFields, ExportJob, without=("filters",))
 
 
-def export_part(part: ExportPart) -> dict[str, Any]:
+def export_part_response(part: ExportPart) -> dict[str, Any]:
     """The rows of a part as JSON."""
     return {"results": [json_text.decode_stored(line) for line in part.lines]}
 
