@@ -119,8 +119,8 @@ def organization_ids(engine: Engine, organization: int | None) -> list[int]:
     return ids
 
 
-def the_organization(engine: Engine, organization: int | None) -> int:
-    """The id of the organization, for None that of the only one; refuses None if there are none or several."""
+def organization_or_only_one(engine: Engine, organization: int | None) -> int:
+    """The id of an organization that exists, by default of the only one; a UsageError if there are none or several."""
     ids = organization_ids(engine, organization)
     if len(ids) != 1:
         if not ids:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from domain.timeline.rows import KINDS, PROFILE, amount_text
-from handlers.server.commands.context import load_settings, migrated_engine, the_organization
+from handlers.server.commands.context import load_settings, migrated_engine, organization_or_only_one
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -39,7 +39,7 @@ def member(loyalty_member_id: str, organization: int | None, kinds: tuple[str, .
 
     settings = load_settings()
     with migrated_engine(settings) as engine:
-        organization_id = the_organization(engine, organization)
+        organization_id = organization_or_only_one(engine, organization)
 
         def read(db: Connection) -> str:
             return _timeline_text(db, settings, organization_id, loyalty_member_id, kinds, limit, as_json)

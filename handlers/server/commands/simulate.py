@@ -14,9 +14,9 @@ from handlers.server.commands.context import (
     json_option,
     load_settings,
     migrated_engine,
+    organization_or_only_one,
     print_json,
     print_table,
-    the_organization,
 )
 from handlers.server.commands.server_address import server_url
 from handlers.server.commands.tenant import operator_token
@@ -107,7 +107,7 @@ def server_token(
         return organization, token
 
     with migrated_engine(settings) as engine:
-        organization_id = the_organization(engine, organization)
+        organization_id = organization_or_only_one(engine, organization)
 
         def issue(db: Connection) -> str:
             return operator_token(db, settings, organization_id, lifetime, roles=roles)
