@@ -231,8 +231,8 @@ class _Replay:
     def _count_new(self, keys: Sequence[str]) -> int:
         """The number of events of a batch that this run was the first to track.
 
-        Earlier runs tracked the first purchases of each lane, so the new events of a batch are its last ones. The
-        response to a repeated event equals the first one, but the record of an event has the id of the first request.
+        Each run tracks the purchases of a lane in the order of the file. Therefore an earlier run that was interrupted
+        has tracked the first events of a batch, and the new events are the last ones.
         """
         if not keys or self._is_new(keys[0]):
             return len(keys)
@@ -241,6 +241,11 @@ class _Replay:
         return len(keys) - bisect_left(keys, True, key=self._is_new)
 
     def _is_new(self, key: str) -> bool:
+        """True if this run was the first to track the event.
+
+        The response to a repeated event equals the first one, but the record of an event has the id of the first
+        request.
+        """
         return str(self._api.get(f"/events/{key}")["event"]["e2eTrackingId"]).startswith(self._api.run_id)
 
     def _run_lanes(self, work: Callable[[Item], Result], lanes: Sequence[Iterator[Item]]) -> Iterator[Result]:
