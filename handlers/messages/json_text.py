@@ -31,11 +31,12 @@ FREE_OBJECTS = frozenset(
     }
 )
 """The fields of request bodies that hold such an object, except fields with limits of their own."""
-MAX_DIGITS = 80
-# The decoder of bodies reads whole numbers with more digits, which take much time to validate: they are searched for.
+# The maximum number of characters of a number.
+MAX_NUMBER_LENGTH = 80
+# The decoder of bodies reads longer whole numbers, which take much time to validate: they are searched for.
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_MANY_DIGITS = b"0" * MAX_DIGITS
-_LONG_POSITIVE, _LONG_NEGATIVE = 10**MAX_DIGITS, -(10 ** (MAX_DIGITS - 1))
+_MANY_DIGITS = b"0" * MAX_NUMBER_LENGTH
+_LONG_POSITIVE, _LONG_NEGATIVE = 10**MAX_NUMBER_LENGTH, -(10 ** (MAX_NUMBER_LENGTH - 1))
 # In a larger body, the number that cannot be read is not searched for.
 _MAX_SEARCHED_BYTES = 65_536
 # Includes all numbers that a client can have in a binary double, of which the smallest is 4.94e-324.
@@ -107,8 +108,8 @@ class UnreadableNumber(ValueError):
 
 def read_number(text: str) -> Decimal | int:
     """Read a JSON number with a fraction or exponent; a whole number such as 1.0 becomes an int."""
-    if len(text) > MAX_DIGITS:
-        raise UnreadableNumber(f"has more than {MAX_DIGITS} characters")
+    if len(text) > MAX_NUMBER_LENGTH:
+        raise UnreadableNumber(f"has more than {MAX_NUMBER_LENGTH} characters")
     if text[-1] != "0" and "e" not in text and "E" not in text:
         # Without an exponent, a number whose fraction does not end in 0 is not a whole number.
         return Decimal(text)
@@ -236,7 +237,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _has_long_integer(value: Any) -> bool:
-    """True if a whole number in the value has more than `MAX_DIGITS` characters.
+    """True if a whole number in the value has more than `MAX_NUMBER_LENGTH` characters.
 
     Calls no function for each value, as `_find_values` does: valid bodies are searched, too.
     """
@@ -271,7 +272,7 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
         for path, node in _find_values(body, lambda node: type(node) is UnreadableNumber)
     ]
     # No fault is found, either, if another field of the same name replaces the number.
-    detail = f"The body contains a number that is out of range or has more than {MAX_DIGITS} characters."
+    detail = f"The body contains a number that is out of range or has more than {MAX_NUMBER_LENGTH} characters."
     return faults[:50] or [FieldFault(detail, pointer="")]
 
 
