@@ -38,7 +38,7 @@ def migrate(engine: Engine) -> list[str]:
             command.upgrade(config(connection), "head")
             note = f"{revisions[-1]}{_USABLE}{usable_since()}"
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
-            _keep_tenants_out_of_statistics(connection)
+            _keep_organizations_out_of_statistics(connection)
         return revisions
 
 
@@ -50,22 +50,22 @@ def lock_schema(connection: Connection) -> None:
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
 
 
-# The tables that still have statistics of the column of the organization. PostgreSQL represents "no target" by -1 or
+# The tables that still have statistics of the column `organization_id`. PostgreSQL represents "no target" by -1 or
 # null, depending on its version.
-_COUNTED_BY_TENANT = """
+_WITH_ORGANIZATION_STATISTICS = """
 SELECT c.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0
     AND c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname <> 'organizations'
 """
 
 
-def _keep_tenants_out_of_statistics(connection: Connection) -> None:
-    """Make the planner assume an organization of average size instead of using statistics of this one.
+def _keep_organizations_out_of_statistics(connection: Connection) -> None:
+    """Make the planner assume the average size of organizations, not the size of the one that a statement names.
 
     For an organization that is newer than the last ANALYZE, the statistics have no rows: the planner would read all its
     rows, by an index only on the organization, once for every row that it joins.
     """
-    for table in connection.execute(text(_COUNTED_BY_TENANT)).scalars().all():
+    for table in connection.execute(text(_WITH_ORGANIZATION_STATISTICS)).scalars().all():
         connection.execute(text(f"ALTER TABLE {table} ALTER COLUMN organization_id SET STATISTICS 0"))
 
 

@@ -73,7 +73,7 @@ def test_the_migrations_create_exactly_the_schema_in_code(engine, empty_database
     with empty_database.begin() as db:
         metadata.create_all(db)
         # Migrating also sets these targets of statistics, which the metadata does not contain.
-        schema._keep_tenants_out_of_statistics(db)
+        schema._keep_organizations_out_of_statistics(db)
     migrated, created = catalog_of(engine), catalog_of(empty_database)
     for kind, parts in created.items():
         assert migrated[kind] == parts, kind
