@@ -130,8 +130,8 @@ def find_heads(
 ) -> dict[str, list[Head]]:
     """The next rows of each source in `positions`, newest first, at most `limit` of each, with one statement.
 
-    A position is an id above the ids of all next rows; None is the beginning. With `created_from` or `created_to`, one
-    more statement finds the ids between which these rows are.
+    The next rows of a source have ids below its position; None is the position before the newest row. With
+    `created_from` or `created_to`, one more statement limits the ids to those that rows of this time can have.
     """
     heads: dict[str, list[Head]] = {name: [] for name in positions}
     if not positions:
@@ -148,9 +148,9 @@ def find_heads(
     }
     moments = {}
     if created_from is not None:
-        moments[_FROM] = _shift_moment(created_from, -_SLACK)
+        moments[_FROM] = _shift_moment(created_from, -_MAX_DELAY)
     if created_to is not None:
-        moments[_TO] = _shift_moment(created_to, _SLACK)
+        moments[_TO] = _shift_moment(created_to, _MAX_DELAY)
     first_ids = _find_first_ids(db, names, values, moments) if moments else {}
     for number, name in enumerate(names):
         position = positions[name]
@@ -185,9 +185,9 @@ def _next_rows(names: tuple[str, ...], has_from: bool, has_to: bool) -> TextClau
     return text(" UNION ALL ".join(parts))
 
 
-# Ids and moments grow together, but a row has the moment at which its request or job began: within this time, an older
-# row may have a greater id.
-_SLACK = timedelta(days=1)
+# Ids and moments grow together, but a row has the moment at which its request or job began. The maximum time between
+# this moment and the one at which it gets its id: within this time, an older row may have a greater id.
+_MAX_DELAY = timedelta(days=1)
 
 # A binary search along the index: rows below `low` are older than the moment, those from `high` on are not.
 _SEARCH = """
@@ -225,9 +225,9 @@ def _searches(names: tuple[str, ...], moments: tuple[str, ...]) -> TextClause:
     return text(f"SELECT {', '.join(searches)}")
 
 
-def _shift_moment(moment: datetime, by: timedelta) -> datetime:
-    """The moment plus `by`; the unchanged moment if the sum is out of range."""
+def _shift_moment(moment: datetime, duration: timedelta) -> datetime:
+    """The moment plus the duration, which may be negative; the unchanged moment if the sum is out of range."""
     try:
-        return moment + by
+        return moment + duration
     except OverflowError:
         return moment
