@@ -193,7 +193,7 @@ _QUERIES = {kind: text(query) for kind, (_, query) in _FACTS.items()}
 
 
 def find_facts(db: Connection, member: Member, facts_name: str, ids: Collection[int]) -> dict[int, Any]:
-    """The facts with this name of the rows with these ids, by id."""
+    """The facts of timeline rows with these ids, by id; `facts_name`, a key of `_FACTS`, is the kind of the rows."""
     fact, _ = _FACTS[facts_name]
     values = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "ids": list(ids)}
     return {row[0]: fact(*row) for row in db.execute(_QUERIES[facts_name], values)}
