@@ -46,8 +46,9 @@ def create_payment_intents(
 
     The refusal of a payment is UnknownOrganization, PaymentExists, UnknownMember, MemberNotCreated, AmbiguousMember or
     MemberInactive. Among several calls, a call is NotBatchable if its member is not found by the `loyaltyMemberId`, or
-    if an earlier call has the same member or payment. Raises the refusal of a payment that cannot be tracked, and
-    NotBatchable if one payment rewards the member of another payment.
+    if an earlier call has the same member or payment. A refusal is raised, not returned, if tracking refuses a
+    payment, or if the member of a single call is not found by the `loyaltyMemberId`. Raises NotBatchable if a payment
+    rewards the member of another one.
     """
     call = calls[0]
     organization_id = call.organization.organization_id
