@@ -259,7 +259,10 @@ class TierAssignments:
         return HeldTier(tier.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at, tier.floor)
 
     def move_by_points(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
-        """Move the member to the tiers by points after changes of these accounts; return the moves."""
+        """Move the member to the tiers that the points give, after changes of these accounts; return the moves.
+
+        Only programs that count the points of one of these accounts are evaluated, and programs whose tier has lapsed.
+        """
         moves = []
         for program_id, schedule in self._schedules.items():
             member_program = (member_id, program_id)
