@@ -56,7 +56,7 @@ class EarningsReader:
                 if amount > (before := self._holdings_before.badges.get(key, _ZERO))
             ],
             missions=[mission for outcome in outcomes for mission in outcome.answer["missions"]],
-            tiers=list(self._tiers(after)),
+            tiers=list(self._tier_changes(after)),
             effects=effects,
         )
 
@@ -105,8 +105,8 @@ class EarningsReader:
                 amounts[key] = amounts.get(key, _ZERO) + usage.amount_assigned
         return [CouponEarning(key, amount) for key, amount in amounts.items()]
 
-    def _tiers(self, after: MemberHoldings) -> Iterator[TierChange]:
-        """The programs in which the member's tier changed."""
+    def _tier_changes(self, after: MemberHoldings) -> Iterator[TierChange]:
+        """The changes of the member's tiers, one for each program in which the tier changed."""
         configuration = self._run.unit.configuration
         keys = configuration.tier_keys
         for schedule in configuration.tier_schedules:
