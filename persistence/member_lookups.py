@@ -90,7 +90,7 @@ _BY_WALLETS = "m.wallet_id = ANY(%s::bigint[])"
 
 @cache
 def _wallet_lock_statement(condition: str) -> Prepared:
-    """The statement that locks the wallets of the members that match a condition, in the order of their ids."""
+    """The statement that locks the wallets of members that match a condition, in the order of the wallets' ids."""
     return Prepared(f"""
 SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
 WHERE m.organization_id = %s AND ({condition})

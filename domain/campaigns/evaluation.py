@@ -296,6 +296,7 @@ class Evaluator:
         is_over_limit = isinstance(refusal, LimitReached)
         self._explain(campaign, action.action, why, self._trace(campaign, action))
         for effect in computed:
+            # Results report the sum of the points that limits cut off; points for a cooldown are not in it.
             if is_over_limit and effect.effect_id == MINT_POINTS and effect.fault is None:
                 self._points.discard(campaign, effect.params)
             self._report(campaign, action, effect, Done(SKIPPED, effect.fault or refusal, ZERO))

@@ -44,7 +44,10 @@ class ExpiryCalendar:
         return start_of_day(months_later(datetime.combine(first, time()), -months_before).date(), self.zone)
 
     def _end_of_unit(self, moment: datetime, months: int) -> datetime:
-        """The first moment after the unit of `months` months that contains a moment."""
+        """The end of the calendar unit that contains a moment, or LAST_MOMENT if the end is out of range.
+
+        The unit is the month, quarter or year of this calendar that has `months` months.
+        """
         first, months_before = self._place_in_unit(moment, months)
         try:
             following = months_later(datetime.combine(first, time()), months - months_before)

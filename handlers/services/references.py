@@ -209,14 +209,14 @@ def refuse_unknown_account(configuration: Configuration, key: str | None) -> Non
 
 
 def ledger_or_default(call: Execution, ledger_id: int | None) -> Ledger:
-    """The ledger with this id, None for the organization's default one; raises UnknownLedger."""
+    """The ledger with this id, or the organization's default ledger if it is None; raises UnknownLedger."""
     chosen_id = call.organization.default_ledger_id if ledger_id is None else ledger_id
     record = None if chosen_id is None else LEDGERS.find(call.db, call.organization.organization_id, chosen_id)
     return _require_record(record, UnknownLedger(unknown_ledger(chosen_id)))
 
 
 def account_of_ledger(call: Execution, ledger_id: int, ledger_account_id: int | None) -> LedgerAccount:
-    """The account with this id, None for the ledger's default one; raises UnknownLedgerAccount."""
+    """The account with this id, or the ledger's default account if it is None; raises UnknownLedgerAccount."""
     organization_id = call.organization.organization_id
     if ledger_account_id is None:
         account = ACCOUNTS.find_by(call.db, organization_id, ledger_id=ledger_id, is_default_account=True)

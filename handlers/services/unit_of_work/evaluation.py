@@ -260,6 +260,7 @@ def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evalu
         mode=unit.mode,
         tracing=unit.tracing,
         deadline=deadline,
+        # `unit.coupons` is first read when it is needed, since reading it loads coupons.
         run_and_undo=lambda execute: unit.coupons.run_and_undo(execute),
     )
 

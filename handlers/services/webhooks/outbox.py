@@ -118,7 +118,7 @@ def queue_entity_change(call: Call, entity: str, action: str, record: Callable[[
 def queue_entity_changes(
     call: Call, entity: str, action: str, records_of: Callable[[], Iterable[Mapping[str, Any]]]
 ) -> None:
-    """Queue messages that records of one kind were created or updated; at most one statement.
+    """Queue messages about created or updated records of one kind; at most one statement.
 
     `records_of` returns their JSON objects; it is called only if a trigger subscribes to records of this kind.
     """
@@ -188,6 +188,6 @@ def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:
 
 
 def _queue(db: Connection, organization_id: int, messages: Sequence[Message], now: datetime) -> None:
-    """Queue messages, each of which has a trigger."""
+    """Add a delivery of each message for each of its triggers."""
     if messages:
         triggers.add_deliveries(db, organization_id, messages, now)
