@@ -131,7 +131,7 @@ def find_heads(
     """The next rows of each source in `positions`, newest first, at most `limit` of each, with one statement.
 
     The next rows of a source have ids below its position; None is the position before the newest row. With
-    `created_from` or `created_to`, one more statement limits the ids to those that rows of this time can have.
+    `created_from` or `created_to`, one more statement finds the range of ids in which these rows are.
     """
     heads: dict[str, list[Head]] = {name: [] for name in positions}
     if not positions:
