@@ -22,7 +22,7 @@ class Received:
     body: bytes
 
 
-Answer = Callable[["Exchange"], None]
+Response = Callable[["Exchange"], None]
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Exchange:
     request: Received
     receiver: Receiver
 
-    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+    def respond(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.handler.send_response(status)
         self.handler.send_header("Content-Length", str(len(body)))
         for name, value in headers.items():
@@ -44,26 +44,26 @@ class Exchange:
 
 @dataclass
 class Receiver:
-    """The requests so far, and the responses to the next ones: those of `answers` in turn, then `usual`."""
+    """The requests so far, and the responses to the next ones: those of `responses` in turn, then `usual_response`."""
 
     url: str = ""
     received: list[Received] = field(default_factory=list)
     # Violations of the document that describes the messages; none is expected.
     faults: list[str] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    usual: Answer = field(default=lambda exchange: exchange.answer(204))
+    responses: list[Response] = field(default_factory=list)
+    usual_response: Response = field(default=lambda exchange: exchange.respond(204))
     closing: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, request: Received) -> Answer:
+    def take(self, request: Received) -> Response:
         with self._lock:
             self.received.append(request)
-            return self.answers.pop(0) if self.answers else self.usual
+            return self.responses.pop(0) if self.responses else self.usual_response
 
 
-def status(code: int, **headers: str) -> Answer:
+def status(code: int, **headers: str) -> Response:
     """Respond with a status."""
-    return lambda exchange: exchange.answer(code, b"{}", **headers)
+    return lambda exchange: exchange.respond(code, b"{}", **headers)
 
 
 def hang(exchange: Exchange) -> None:

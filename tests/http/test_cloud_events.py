@@ -79,7 +79,7 @@ class TestHeaders:
     def test_a_redelivery_has_the_same_id_and_time(self, shop, webhook_receiver):
         trigger = add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])
         track(shop)
-        webhook_receiver.answers = [status(500)]
+        webhook_receiver.responses = [status(500)]
         send(shop)
         [delivery] = deliveries(shop.administration, trigger)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"

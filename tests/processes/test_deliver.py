@@ -34,7 +34,7 @@ FROM triggers;
 
 
 @pytest.fixture
-def there():
+def endpoint():
     with receiver() as hook:
         yield hook
         # The payloads of these tests are not in the AsyncAPI document, which the receiver checks.
@@ -58,8 +58,8 @@ def statuses(database):
     return database.fetchall()
 
 
-def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
-    database.execute(_QUEUE, (there.url,))
+def test_messages_of_a_killed_sender_are_sent_again(home, database, endpoint):
+    database.execute(_QUEUE, (endpoint.url,))
     process = subprocess.Popen(
         [sys.executable, "-m", "handlers", "deliver"],
         env=environment(home, **ALLOWED),
@@ -67,7 +67,7 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
         stderr=subprocess.DEVNULL,
     )
     # The message has arrived; the sender is killed before it gets the response and records it.
-    there.answers = [lambda exchange: os.kill(process.pid, signal.SIGKILL)]
+    endpoint.responses = [lambda exchange: os.kill(process.pid, signal.SIGKILL)]
     assert process.wait(60) == -signal.SIGKILL
     assert statuses(database) == [("pending", 1)]
     leased = invoke(home, "deliver", **ALLOWED)
@@ -76,16 +76,16 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
     again = loyalty(home, "deliver", **ALLOWED)
     assert (again.returncode, again.stdout) == (0, "Attempts made: 1.\n"), again.stderr
     assert statuses(database) == [("succeeded", 2)]
-    first, second = there.received
+    first, second = endpoint.received
     assert first.body == second.body == b'{"type":  "event.evaluated"}'
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
 
 
-def test_http_is_not_sent_without_permission_and_old_deliveries_are_removed(home, database, there):
-    database.execute(_QUEUE, (there.url,))
+def test_http_is_not_sent_without_permission_and_old_deliveries_are_removed(home, database, endpoint):
+    database.execute(_QUEUE, (endpoint.url,))
     assert invoke(home, "deliver", "--organization", "999").returncode == 1
     assert invoke(home, "deliver", "--organization", "1").stdout == "Attempts made: 1.\n"
-    assert there.received == []
+    assert endpoint.received == []
     database.execute("UPDATE trigger_deliveries SET status = 'failed', created_at = now() - interval '3 days'")
     assert invoke(home, "remove-deliveries").stdout == "Nothing to remove.\n"
     assert invoke(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="0").stdout == "Nothing to remove.\n"

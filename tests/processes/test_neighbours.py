@@ -265,5 +265,5 @@ def test_large_bodies_of_many_clients_need_the_memory_of_one_body(server, home):
 @pytest.mark.stress
 def test_the_calls_of_other_organizations_are_served_during_attacks(server, home, capsys):
     with receiver() as receiving:
-        receiving.usual = hang
+        receiving.usual_response = hang
         siege(server, home, SECONDS, capsys, receiving.url)

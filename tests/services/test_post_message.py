@@ -25,7 +25,7 @@ NOT_PUBLIC = (
 
 
 @pytest.fixture
-def there():
+def endpoint():
     with receiver() as hook:
         yield hook
 
@@ -37,10 +37,10 @@ def timed(poster, url, body=BODY):
     return reply, time.monotonic() - started
 
 
-def test_a_posted_request_arrives_with_its_headers(there):
-    reply = HERE.post(there.url + "/a?b=c", {"X-Source": "loyalty", "webhook-id": "one"}, BODY)
+def test_a_posted_request_arrives_with_its_headers(endpoint):
+    reply = HERE.post(endpoint.url + "/a?b=c", {"X-Source": "loyalty", "webhook-id": "one"}, BODY)
     assert reply == Reply(204)
-    [request] = there.received
+    [request] = endpoint.received
     assert (request.path, request.body) == ("/hook/a?b=c", BODY)
     expected_headers = {
         "x-source": "loyalty",
@@ -49,32 +49,32 @@ def test_a_posted_request_arrives_with_its_headers(there):
         "connection": "close",
     }
     assert expected_headers.items() <= request.headers.items()
-    assert request.headers["host"] == there.url.removeprefix("http://").removesuffix("/hook")
+    assert request.headers["host"] == endpoint.url.removeprefix("http://").removesuffix("/hook")
 
 
 @pytest.mark.parametrize("path", ["/a;key=one", "/a;b/c;d=e?f=g;h", "/?a", "//a", "/%3B"])
-def test_the_path_arrives_unchanged(there, path):
-    assert HERE.post(there.url + path, {}, BODY) == Reply(204)
-    assert there.received[0].path == "/hook" + path
+def test_the_path_arrives_unchanged(endpoint, path):
+    assert HERE.post(endpoint.url + path, {}, BODY) == Reply(204)
+    assert endpoint.received[0].path == "/hook" + path
 
 
 @pytest.mark.parametrize("code", [200, 204, 299, 400, 404, 410, 429, 500, 503])
-def test_the_status_is_reported(there, code):
-    there.answers = [status(code)]
-    assert HERE.post(there.url, {}, BODY) == Reply(code)
+def test_the_status_is_reported(endpoint, code):
+    endpoint.responses = [status(code)]
+    assert HERE.post(endpoint.url, {}, BODY) == Reply(code)
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-def test_redirects_are_not_followed(there, code):
-    there.answers = [status(code, Location=there.url + "/elsewhere")]
-    assert HERE.post(there.url, {}, BODY) == Reply(code)
-    assert len(there.received) == 1
+def test_redirects_are_not_followed(endpoint, code):
+    endpoint.responses = [status(code, Location=endpoint.url + "/elsewhere")]
+    assert HERE.post(endpoint.url, {}, BODY) == Reply(code)
+    assert len(endpoint.received) == 1
 
 
 @pytest.mark.parametrize("behaviour", [hang, drip])
-def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(there, behaviour):
-    there.usual = behaviour
-    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), there.url)
+def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(endpoint, behaviour):
+    endpoint.usual_response = behaviour
+    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert 0.5 <= seconds < PATIENCE
 
@@ -111,7 +111,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
         sipping.join(10)
 
 
-def test_at_most_a_limited_part_of_a_response_is_read(there):
+def test_at_most_a_limited_part_of_a_response_is_read(endpoint):
     sizes = []
 
     def chatter(exchange):
@@ -121,20 +121,20 @@ def test_at_most_a_limited_part_of_a_response_is_read(there):
             connection.sendall(b"x" * 65_536)
             sizes.append(65_536)
 
-    there.usual = chatter
-    reply, seconds = timed(HERE, there.url)
+    endpoint.usual_response = chatter
+    reply, seconds = timed(HERE, endpoint.url)
     assert reply == Reply(200)
     assert seconds < PATIENCE
     assert sum(sizes) < 50_000_000
 
 
-def test_a_response_that_never_ends_is_reported_by_its_status(there):
+def test_a_response_that_never_ends_is_reported_by_its_status(endpoint):
     def begin(exchange):
         exchange.handler.connection.sendall(b"HTTP/1.1 202 Accepted\r\nContent-Length: 10\r\n\r\nabc")
         hang(exchange)
 
-    there.usual = begin
-    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), there.url)
+    endpoint.usual_response = begin
+    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
     assert reply == Reply(202)
     assert seconds < PATIENCE
 
@@ -143,9 +143,9 @@ def test_a_response_that_never_ends_is_reported_by_its_status(there):
     "answer",
     [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"\x00" * 100, b"HTTP/1.1 99 ?\r\n\r\n"],
 )
-def test_a_response_that_is_not_http_is_a_failure(there, answer):
-    there.usual = lambda exchange: exchange.handler.connection.sendall(answer)
-    reply = HERE.post(there.url, {}, BODY)
+def test_a_response_that_is_not_http_is_a_failure(endpoint, answer):
+    endpoint.usual_response = lambda exchange: exchange.handler.connection.sendall(answer)
+    reply = HERE.post(endpoint.url, {}, BODY)
     assert reply.status_code is None
     assert reply.error in ("The receiver's response is not HTTP.", "The connection to the receiver was lost.")
 
@@ -159,26 +159,26 @@ def test_an_unreachable_receiver_is_reported():
 
 
 class TestAddresses:
-    def test_private_addresses_are_not_called(self, there):
-        reply = WebhookClient(http_allowed=True).post(there.url, {}, BODY)
+    def test_private_addresses_are_not_called(self, endpoint):
+        reply = WebhookClient(http_allowed=True).post(endpoint.url, {}, BODY)
         assert reply == Reply(None, NOT_PUBLIC)
-        assert there.received == []
+        assert endpoint.received == []
 
     @pytest.mark.parametrize(
         "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%lo"]
     )
-    def test_host_names_with_only_private_addresses_are_not_called(self, there, address):
+    def test_host_names_with_only_private_addresses_are_not_called(self, endpoint, address):
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: [address])
-        reply = poster.post(there.url.replace("127.0.0.1", "rebound.example"), {}, BODY)
+        reply = poster.post(endpoint.url.replace("127.0.0.1", "rebound.example"), {}, BODY)
         assert reply == Reply(None, "The host has no address that is public.")
-        assert there.received == []
+        assert endpoint.received == []
 
     @pytest.mark.parametrize("host", ["localhost", "127.1", "0x7f000001", "2130706433", "0"])
-    def test_private_addresses_in_other_notations_are_not_called(self, there, host):
-        reply = WebhookClient(http_allowed=True).post(there.url.replace("127.0.0.1", host), {}, BODY)
+    def test_private_addresses_in_other_notations_are_not_called(self, endpoint, host):
+        reply = WebhookClient(http_allowed=True).post(endpoint.url.replace("127.0.0.1", host), {}, BODY)
         assert reply.status_code is None
         assert reply.error == NOT_PUBLIC
-        assert there.received == []
+        assert endpoint.received == []
 
     @pytest.fixture
     def called(self, monkeypatch):
@@ -206,20 +206,20 @@ class TestAddresses:
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
         assert called == ["8.8.8.8"]
 
-    def test_the_client_connects_to_the_checked_address_and_sends_the_host_name(self, there):
+    def test_the_client_connects_to_the_checked_address_and_sends_the_host_name(self, endpoint):
         poster = WebhookClient(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
-        url = there.url.replace("127.0.0.1", "hooks.example")
+        url = endpoint.url.replace("127.0.0.1", "hooks.example")
         assert poster.post(url, {}, BODY) == Reply(204)
-        assert there.received[0].headers["host"].startswith("hooks.example:")
+        assert endpoint.received[0].headers["host"].startswith("hooks.example:")
 
-    def test_the_next_address_is_tried_if_one_refuses_the_connection(self, there):
+    def test_the_next_address_is_tried_if_one_refuses_the_connection(self, endpoint):
         poster = WebhookClient(
             http_allowed=True,
             private_allowed=True,
             resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"],
             seconds=3,
         )
-        assert poster.post(there.url.replace("127.0.0.1", "hooks.example"), {}, BODY) == Reply(204)
+        assert poster.post(endpoint.url.replace("127.0.0.1", "hooks.example"), {}, BODY) == Reply(204)
 
     def test_only_the_public_addresses_of_a_host_are_called(self, called):
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
@@ -246,13 +246,13 @@ class TestAddresses:
         assert reply == Reply(None, "The receiver did not respond within 0.3 seconds.")
         assert seconds < PATIENCE
 
-    def test_http_is_called_only_if_it_is_allowed(self, there):
-        reply = WebhookClient(http_allowed=False, private_allowed=True).post(there.url, {}, BODY)
+    def test_http_is_called_only_if_it_is_allowed(self, endpoint):
+        reply = WebhookClient(http_allowed=False, private_allowed=True).post(endpoint.url, {}, BODY)
         assert reply == Reply(
             None,
             "The URL does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set.",
         )
-        assert there.received == []
+        assert endpoint.received == []
 
 
 class TestEncryption:

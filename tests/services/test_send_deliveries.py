@@ -43,7 +43,7 @@ def shop(api):
 
 
 @pytest.fixture
-def there():
+def endpoint():
     with receiver() as hook:
         yield hook
 
@@ -58,9 +58,9 @@ def send(shop, **changes):
     return sender(shop, **changes).send_due()
 
 
-def add_webhook(shop, there, type_="WebHook", **settings):
-    """Add a trigger that sends generic events to the receiver `there`."""
-    settings = {"url": there.url, **({"eventTypes": [GENERIC]} if type_ == "WebHook" else {}), **settings}
+def add_webhook(shop, endpoint, type_="WebHook", **settings):
+    """Add a trigger that sends generic events to the receiver `endpoint`."""
+    settings = {"url": endpoint.url, **({"eventTypes": [GENERIC]} if type_ == "WebHook" else {}), **settings}
     return add_trigger(shop.administration, type_, **settings)
 
 
@@ -110,12 +110,12 @@ def only(shop, trigger):
 
 
 class TestAttempts:
-    def test_a_message_arrives_signed_and_its_delivery_succeeds(self, shop, there):
-        trigger = add_webhook(shop, there, headers={"X-Source": "loyalty"})
+    def test_a_message_arrives_signed_and_its_delivery_succeeds(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint, headers={"X-Source": "loyalty"})
         queue(shop)
         queued = only(shop, trigger)
         assert send(shop) == 1
-        [request] = there.received
+        [request] = endpoint.received
         assert Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers) == queued["payload"]
         assert request.headers["webhook-id"] == queued["triggerDeliveryKey"]
         assert request.headers["content-type"] == "application/json"
@@ -125,12 +125,12 @@ class TestAttempts:
         assert (delivery["lastError"], delivery["nextAttemptAt"]) == (None, None)
         assert delivery["deliveredAt"] == delivery["updatedAt"] >= delivery["lastAttemptAt"]
         assert send(shop) == 0
-        assert len(there.received) == 1
+        assert len(endpoint.received) == 1
 
-    def test_a_failed_message_is_sent_again_by_the_schedule_until_the_last_attempt(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_a_failed_message_is_sent_again_by_the_schedule_until_the_last_attempt(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
-        there.usual = status(500)
+        endpoint.usual_response = status(500)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             assert send(shop) == 1
             delivery = only(shop, trigger)
@@ -145,13 +145,13 @@ class TestAttempts:
         assert (delivery["status"], delivery["nextAttemptAt"], delivery["deliveredAt"]) == ("failed", None, None)
         make_due(shop)
         assert send(shop) == 0
-        assert len({request.headers["webhook-id"] for request in there.received}) == 1
-        assert len({request.body for request in there.received}) == 1
+        assert len({request.headers["webhook-id"] for request in endpoint.received}) == 1
+        assert len({request.body for request in endpoint.received}) == 1
 
-    def test_a_receiver_that_fails_and_then_works_gets_the_message(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_a_receiver_that_fails_and_then_works_gets_the_message(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
-        there.answers = [status(503), status(302, Location=there.url), hang]
+        endpoint.responses = [status(503), status(302, Location=endpoint.url), hang]
         for error in ("responded with 503", "responded with 302", "did not respond"):
             send(shop, seconds=0.3)
             assert error in only(shop, trigger)["lastError"]
@@ -159,13 +159,13 @@ class TestAttempts:
         send(shop)
         delivery = only(shop, trigger)
         assert (delivery["status"], delivery["attempts"], delivery["lastError"]) == ("succeeded", 4, None)
-        for request in there.received:
+        for request in endpoint.received:
             Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers)
 
-    def test_both_secrets_sign_while_a_secret_is_being_replaced(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_both_secrets_sign_while_a_secret_is_being_replaced(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         path, old = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
-        body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC], secret=SECRET)
+        body = trigger_body(key=trigger["triggerKey"], url=endpoint.url, eventTypes=[GENERIC], secret=SECRET)
         shop.administration.put(path, body)
         queue(shop)
         send(shop)
@@ -176,16 +176,16 @@ class TestAttempts:
             )
         queue(shop)
         send(shop)
-        both, one = (request.headers["webhook-signature"].split(" ") for request in there.received)
+        both, one = (request.headers["webhook-signature"].split(" ") for request in endpoint.received)
         assert (len(both), len(one)) == (2, 1)
-        for request, secrets in zip(there.received, ([SECRET, old], [SECRET]), strict=True):
+        for request, secrets in zip(endpoint.received, ([SECRET, old], [SECRET]), strict=True):
             for secret in secrets:
                 Webhook(secret).verify(request.body, request.headers)
 
-    def test_410_makes_the_trigger_inactive_and_its_other_messages_wait(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_410_makes_the_trigger_inactive_and_its_other_messages_wait(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop, 3)
-        there.usual = status(410)
+        endpoint.usual_response = status(410)
         sender_ = sender(shop, webhook_threads=1)
         assert sender_.send_due() == 1
         assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is False
@@ -194,26 +194,26 @@ class TestAttempts:
         queue(shop)
         assert len(deliveries(shop.administration, trigger)) == 3
         assert send(shop) == 0
-        there.usual = status(200)
-        body = trigger_body(key=trigger["triggerKey"], url=there.url, eventTypes=[GENERIC], active=True)
+        endpoint.usual_response = status(200)
+        body = trigger_body(key=trigger["triggerKey"], url=endpoint.url, eventTypes=[GENERIC], active=True)
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
         assert send(shop) == 2
 
-    def test_410_of_a_url_that_was_changed_meanwhile_leaves_the_trigger_active(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_410_of_a_url_that_was_changed_meanwhile_leaves_the_trigger_active(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
 
         def change_and_go(exchange):
-            body = trigger_body(key=trigger["triggerKey"], url=there.url + "/new", eventTypes=[GENERIC])
+            body = trigger_body(key=trigger["triggerKey"], url=endpoint.url + "/new", eventTypes=[GENERIC])
             shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
-            exchange.answer(410)
+            exchange.respond(410)
 
-        there.answers = [change_and_go]
+        endpoint.responses = [change_and_go]
         send(shop)
         assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is True
 
-    def test_an_address_that_is_not_allowed_is_not_called(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_an_address_that_is_not_allowed_is_not_called(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
         strict = Sender(
             shop.organization.api.engine,
@@ -225,10 +225,10 @@ class TestAttempts:
         delivery = only(shop, trigger)
         assert (delivery["status"], delivery["lastStatusCode"]) == ("pending", None)
         assert delivery["lastError"].startswith("The URL names an address that is not public")
-        assert there.received == []
+        assert endpoint.received == []
 
-    def test_a_delivery_is_sent_again_on_request_under_the_same_id(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_a_delivery_is_sent_again_on_request_under_the_same_id(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
         send(shop)
         delivery = only(shop, trigger)
@@ -237,11 +237,11 @@ class TestAttempts:
         assert (again["status"], again["attempts"], again["deliveredAt"]) == ("pending", 0, None)
         assert send(shop) == 1
         assert only(shop, trigger)["status"] == "succeeded"
-        first, second = there.received
+        first, second = endpoint.received
         assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
 
-    def test_a_message_that_is_redelivered_during_its_last_attempt_is_sent_again(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_a_message_that_is_redelivered_during_its_last_attempt_is_sent_again(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{only(shop, trigger)['triggerDeliveryId']}/redeliver"
         engine = shop.organization.api.engine
@@ -254,30 +254,30 @@ class TestAttempts:
         assert send(shop) == 1
         assert only(shop, trigger)["status"] == "succeeded"
 
-    def test_a_trigger_may_set_the_user_agent(self, shop, there):
-        add_webhook(shop, there, headers={"user-agent": "our-loyalty"})
+    def test_a_trigger_may_set_the_user_agent(self, shop, endpoint):
+        add_webhook(shop, endpoint, headers={"user-agent": "our-loyalty"})
         queue(shop)
         agents = []
-        there.usual = lambda exchange: (
+        endpoint.usual_response = lambda exchange: (
             agents.extend(exchange.handler.headers.get_all("User-Agent")),
-            exchange.answer(200),
+            exchange.respond(200),
         )
         send(shop)
         assert agents == ["our-loyalty"]
 
-    def test_numbers_arrive_with_all_digits(self, shop, there):
-        add_webhook(shop, there)
+    def test_numbers_arrive_with_all_digits(self, shop, endpoint):
+        add_webhook(shop, endpoint)
         shop.track(event(shop.member(), payload={"n": Decimal("18446744073709.123456"), "text": "\u00e9\u2028"}))
         send(shop)
-        assert b'"payload":{"n":18446744073709.123456,' in there.received[0].body
+        assert b'"payload":{"n":18446744073709.123456,' in endpoint.received[0].body
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(shop, there, monkeypatch, hours):
+def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(shop, endpoint, monkeypatch, hours):
     clock = Clock()
     clock.wait(hours=hours)
-    there.usual = status(500)
-    trigger = add_webhook(shop, there)
+    endpoint.usual_response = status(500)
+    trigger = add_webhook(shop, endpoint)
     with monkeypatch.context() as patch:
         patch.setattr(dispatch, "datetime", clock)
         queue(shop)
@@ -291,33 +291,33 @@ def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(s
 
 
 class TestSeveralReceivers:
-    def test_a_receiver_that_hangs_does_not_delay_others(self, shop, there):
+    def test_a_receiver_that_hangs_does_not_delay_others(self, shop, endpoint):
         with receiver() as stuck:
-            stuck.usual = hang
+            stuck.usual_response = hang
             add_webhook(shop, stuck)
-            add_webhook(shop, there)
+            add_webhook(shop, endpoint)
             queue(shop, 20)
             others_are_sent = threading.Event()
             working = sender(shop, seconds=120, webhook_threads=16)
             thread = threading.Thread(target=lambda: (working.send_due(others_are_sent.is_set), others_are_sent.set()))
             thread.start()
-            wait_for(lambda: len(there.received) >= 20, 100)
+            wait_for(lambda: len(endpoint.received) >= 20, 100)
             others_are_sent.set()
             stuck.closing.set()
             thread.join()
-            assert len(there.received) == 20
+            assert len(endpoint.received) == 20
             assert len(stuck.received) <= 4
 
     # The first organization uses half of the 8 threads, each further one half of the threads that remain.
     @pytest.mark.parametrize("used_threads", [[4], [4, 6, 7]], ids=["one", "three"])
-    def test_organizations_with_receivers_that_hang_do_not_delay_another(self, api, shop, there, used_threads):
+    def test_organizations_with_receivers_that_hang_do_not_delay_another(self, api, shop, endpoint, used_threads):
         slow_shops = [Shop(api.organization()) for _ in used_threads]
         with receiver() as stuck:
-            stuck.usual = hang
+            stuck.usual_response = hang
             for slow in slow_shops:
                 for _ in range(8):
                     add_webhook(slow, stuck)
-            add_webhook(shop, there)
+            add_webhook(shop, endpoint)
             queue(slow_shops[0], 8)
             # Longer than both waits below, so that no attempt ends in between.
             poster = WebhookClient(
@@ -330,44 +330,44 @@ class TestSeveralReceivers:
             for slow, number in zip([*slow_shops[1:], shop], used_threads, strict=True):
                 wait_for(lambda number=number: len(stuck.received) >= number, 100)
                 queue(slow, 20)
-            wait_for(lambda: len(there.received) >= 20, 100)
+            wait_for(lambda: len(endpoint.received) >= 20, 100)
             others_are_sent.set()
-            assert (len(stuck.received), len(there.received)) == (used_threads[-1], 20)
+            assert (len(stuck.received), len(endpoint.received)) == (used_threads[-1], 20)
             stuck.closing.set()
             thread.join()
 
-    def test_claims_include_triggers_with_few_messages(self, shop, there):
-        busy, quiet = add_webhook(shop, there), add_webhook(shop, there, eventTypes=["member-created"])
+    def test_claims_include_triggers_with_few_messages(self, shop, endpoint):
+        busy, quiet = add_webhook(shop, endpoint), add_webhook(shop, endpoint, eventTypes=["member-created"])
         member = shop.member()
         shop.track(*(event(member) for _ in range(40)))
         trigger_ids = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
         assert trigger_ids == {busy["triggerId"], quiet["triggerId"]}
 
-    def test_messages_that_become_due_while_a_sender_works_are_sent(self, shop, there):
+    def test_messages_that_become_due_while_a_sender_works_are_sent(self, shop, endpoint):
         with receiver() as slow:
-            slow.usual = lambda exchange: (time.sleep(1.5), exchange.answer(200))
+            slow.usual_response = lambda exchange: (time.sleep(1.5), exchange.respond(200))
             add_webhook(shop, slow, eventTypes=["member-created"])
-            add_webhook(shop, there)
+            add_webhook(shop, endpoint)
             member = shop.member()
             thread = threading.Thread(target=lambda: send(shop))
             thread.start()
             wait_for(lambda: slow.received, 3)
             shop.track(event(member))
-            wait_for(lambda: there.received, 1)
-            assert len(there.received) == 1
+            wait_for(lambda: endpoint.received, 1)
+            assert len(endpoint.received) == 1
             thread.join()
 
-    def test_concurrent_senders_send_each_message_once(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_concurrent_senders_send_each_message_once(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop, 60)
         counts = run_simultaneously([lambda: send(shop) for _ in range(4)])
         assert sum(counts) == 60
-        assert len({request.headers["webhook-id"] for request in there.received}) == len(there.received) == 60
+        assert len({request.headers["webhook-id"] for request in endpoint.received}) == len(endpoint.received) == 60
         listed = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")
         assert listed["totalCount"] == 60
 
-    def test_a_delivery_is_claimed_only_once_within_its_lease(self, shop, there):
-        add_webhook(shop, there)
+    def test_a_delivery_is_claimed_only_once_within_its_lease(self, shop, endpoint):
+        add_webhook(shop, endpoint)
         queue(shop, 40)
         with shop.organization.api.engine.begin() as db:
             first_claims = triggers.claim_due(db, LEASE, ClaimLimits(60, 30), organization_id=shop.organization.id)
@@ -387,8 +387,8 @@ class TestCrashedSenders:
             lambda db: triggers.claim_due(db, lease, ClaimLimits(9, 9), organization_id=shop.organization.id),
         )
 
-    def test_a_message_whose_attempt_was_not_recorded_is_sent_again(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_a_message_whose_attempt_was_not_recorded_is_sent_again(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
         [delivery] = self.claim(shop, timedelta(seconds=0.3))
         # The message is sent, and the sender crashes before it can record the outcome.
@@ -397,12 +397,12 @@ class TestCrashedSenders:
         assert send(shop) == 0
         time.sleep(0.35)
         assert send(shop) == 1
-        assert [request.headers["webhook-id"] for request in there.received] == [delivery.trigger_delivery_key] * 2
+        assert [request.headers["webhook-id"] for request in endpoint.received] == [delivery.trigger_delivery_key] * 2
         record = only(shop, trigger)
         assert (record["status"], record["attempts"]) == ("succeeded", 2)
 
-    def test_an_outcome_recorded_after_the_lease_changes_nothing(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_an_outcome_recorded_after_the_lease_changes_nothing(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
         [late] = self.claim(shop, timedelta())
         assert send(shop) == 1
@@ -413,17 +413,17 @@ class TestCrashedSenders:
         assert only(shop, trigger) == delivery
         assert working.send_due() == 0
 
-    def test_a_sender_that_stops_begins_no_attempt_and_records_the_running_ones(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_a_sender_that_stops_begins_no_attempt_and_records_the_running_ones(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop, 30)
         stop = threading.Event()
 
         def slow(exchange):
             stop.set()
             time.sleep(0.2)
-            exchange.answer(200)
+            exchange.respond(200)
 
-        there.usual = slow
+        endpoint.usual_response = slow
         attempts = sender(shop, webhook_threads=2).send_due(stop.is_set)
         assert 1 <= attempts <= 2
         statuses = [
@@ -434,8 +434,8 @@ class TestCrashedSenders:
         ]
         assert len(statuses) == attempts
 
-    def test_an_error_of_the_client_is_a_failed_attempt(self, shop, there, monkeypatch):
-        trigger = add_webhook(shop, there)
+    def test_an_error_of_the_client_is_a_failed_attempt(self, shop, endpoint, monkeypatch):
+        trigger = add_webhook(shop, endpoint)
         queue(shop)
         working = sender(shop)
         monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
@@ -446,8 +446,8 @@ class TestCrashedSenders:
 
 
 class TestRemoval:
-    def test_old_deliveries_are_removed_except_those_pending_for_an_active_trigger(self, shop, there):
-        trigger = add_webhook(shop, there)
+    def test_old_deliveries_are_removed_except_those_pending_for_an_active_trigger(self, shop, endpoint):
+        trigger = add_webhook(shop, endpoint)
         queue(shop, 6)
         ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         engine, organization_id = shop.organization.api.engine, shop.organization.id
@@ -462,15 +462,15 @@ class TestRemoval:
         assert sum(remove_old_deliveries(engine, organization_id, 30)) == 2
         remaining_ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         assert remaining_ids == ids[2:]
-        body = trigger_body(key=trigger["triggerKey"], url=there.url, active=False)
+        body = trigger_body(key=trigger["triggerKey"], url=endpoint.url, active=False)
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
         assert sum(remove_old_deliveries(engine, organization_id, 30)) == 1
         assert sum(remove_old_deliveries(engine, organization_id, 30)) == 0
         assert len(deliveries(shop.administration, trigger)) == 3
 
-    def test_any_number_of_old_deliveries_is_removed_in_batches(self, shop, there, monkeypatch):
+    def test_any_number_of_old_deliveries_is_removed_in_batches(self, shop, endpoint, monkeypatch):
         monkeypatch.setattr("handlers.services.webhooks.send_deliveries._REMOVED_AT_ONCE", 4)
-        add_webhook(shop, there)
+        add_webhook(shop, endpoint)
         queue(shop, 15)
         engine, organization_id = shop.organization.api.engine, shop.organization.id
         with engine.begin() as db:
@@ -490,14 +490,14 @@ def moment(value):
     return datetime.fromisoformat(value)
 
 
-def test_messages_contain_the_time_of_the_test_clock_and_are_signed_with_the_real_time(api, there):
+def test_messages_contain_the_time_of_the_test_clock_and_are_signed_with_the_real_time(api, endpoint):
     clock = test_clocks.Clock.new(api, "2026-03-01T09:00:00Z")
     shop = Shop(clock.organization)
-    add_webhook(shop, there)
+    add_webhook(shop, endpoint)
     shop.track_one(event(shop.member()))
     clock.advance("2026-04-01T09:00:00Z")
     assert send(shop) == 1
-    [received] = there.received
+    [received] = endpoint.received
     assert received.headers["x-test-clock"] == "2026-03-01T09:00:00Z"
     assert abs(int(received.headers["webhook-timestamp"]) - time.time()) < 300
     assert json.loads(received.body)["timestamp"] == "2026-03-01T09:00:00Z"
