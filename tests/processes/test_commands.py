@@ -188,11 +188,15 @@ def test_the_document_of_webhooks_is_printed(shared_home):
     assert "asyncapi has no requests to print as postman: choose json or yaml" in completed.stderr
 
 
-def test_the_examples_are_printed_as_requests(shared_home):
+def test_openapi_prints_example_requests_for_postman_and_as_http_file(shared_home):
     collection = json.loads(invoke(shared_home, "openapi", "integration", "--format", "postman").stdout)
     assert collection["info"]["name"] == "Loyalty integration"
+    assert '"raw": "{{baseUrl}}/events/track"' in json.dumps(collection)
     requests = invoke(shared_home, "openapi", "integration", "--format", "http", "--url", "https://shop.test/v2")
     assert "\n@baseUrl = https://shop.test/v2\n" in requests.stdout
+    first_line, *_, body = requests.stdout.partition("POST {{baseUrl}}/badges\n")[2].split("\n\n")[:2]
+    assert first_line.startswith("Authorization: Bearer {{token}}\n")
+    assert json.loads(body)["name"] == "Early bird"
 
 
 def test_verify_reports_that_a_sound_ledger_is_sound(shared_home, organization):
