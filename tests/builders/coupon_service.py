@@ -96,6 +96,10 @@ class Shop:
         self.service.end_lock(lock)
         return self.use(member, coupon=self.state.coupons[lock.coupon_id], auto_assign=lock.reserves_stock, **command)
 
+    def totals_of_ana(self):
+        """The sums of Ana's usages of the book."""
+        return self.state.totals(ANA.member_id, self.book.coupon_book_id)
+
     def snapshot(self):
         """The coupons of members and the lots, the totals of coupons and of the book, and the new usages."""
         return (

@@ -85,15 +85,18 @@ def test_an_expired_lot_is_used_only_with_the_bypass():
     assert len(shop.use(bypass=True)) == 1
 
 
-def test_a_use_above_the_limits_of_a_period_is_refused_without_the_bypass():
+@pytest.mark.parametrize(
+    ("max_usages", "max_discount", "refusal"), [(1, 99, UsageLimitReached), (9, 5, DiscountLimitReached)]
+)
+def test_a_use_above_a_limit_of_the_period_is_refused_without_the_bypass(max_usages, max_discount, refusal):
     daily = {"usage_period_type": "daily", "discount_period_type": "daily"}
-    shop = shared_coupon(max_usages_per_period=1, max_discount_per_period=Decimal(5), **daily)
+    shop = shared_coupon(max_usages_per_period=max_usages, max_discount_per_period=Decimal(max_discount), **daily)
     shop.assign(amount=Decimal(3))
     assert len(shop.use(amount_discounted=Decimal(4))) == 1
-    with pytest.raises(UsageLimitReached):
-        shop.use()
+    with pytest.raises(refusal):
+        shop.use(amount_discounted=Decimal(4))
     assert len(shop.use(bypass=True, amount_discounted=Decimal(4))) == 1
-    assert (shop.state.totals(1, 12).used, shop.state.totals(1, 12).discounted) == (2, 8)
+    assert (shop.totals_of_ana().used, shop.totals_of_ana().discounted) == (2, 8)
 
 
 def test_the_discounts_of_a_period_are_added_exactly():
@@ -105,7 +108,7 @@ def test_the_discounts_of_a_period_are_added_exactly():
         shop.use(amount_discounted=limit)
     shop.service.revert(use.coupon_usage_id, NOTHING)
     assert len(shop.use(amount_discounted=limit)) == 1
-    assert shop.state.totals(1, 12).discounted == limit
+    assert shop.totals_of_ana().discounted == limit
 
 
 def lots(shop):
@@ -287,10 +290,10 @@ def test_a_reverted_use_returns_its_discount():
     shop = Shop(max_discount_per_period=Decimal(9), max_usages_per_period=1, **daily)
     shop.assign(amount=Decimal(2))
     [use] = shop.use(amount_discounted=Decimal(4))
-    assert (use.amount_discounted, shop.state.totals(1, 12).discounted, shop.state.totals(1, 12).used) == (4, 4, 1)
+    assert (use.amount_discounted, shop.totals_of_ana().discounted, shop.totals_of_ana().used) == (4, 4, 1)
     reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
     assert (reversal.amount_discounted, reversal.amount_used) == (-4, -1)
-    assert (shop.state.totals(1, 12).discounted, shop.state.totals(1, 12).used) == (0, 0)
+    assert (shop.totals_of_ana().discounted, shop.totals_of_ana().used) == (0, 0)
 
 
 def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
