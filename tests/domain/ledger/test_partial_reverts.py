@@ -123,9 +123,12 @@ def test_a_smaller_total_than_before_returns_nothing(status):
     assert current_and_pending(ledger) == before
 
 
-def test_a_revert_takes_the_lowered_amount_of_a_mint():
+def test_a_revert_takes_what_partial_reverts_have_left_of_a_mint():
     ledger = session(ana=amounts(current=30))
-    assert ledger.revert(stored_transaction(MINT, amount=6, released=Decimal(4)), POINTS, KEY).amount == 6
+    # A mint of 10 points, of which 4 were reverted while it was pending.
+    mint = stored_transaction(MINT, amount=6, released=Decimal(4))
+    assert ledger.revert(mint, POINTS, KEY).amount == 6
+    assert current_and_pending(ledger) == (24, 0, 0)
 
 
 def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
