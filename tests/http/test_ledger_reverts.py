@@ -150,10 +150,14 @@ def test_transactions_of_another_account_or_organization_are_not_found(
     elsewhere = other.mint(ana_with_100, 5)
     for transaction_id in (mint, elsewhere, 2**62):
         assert points.revert(transaction_id, expect=404)["type"] == "/problems/not-found"
+        # In bodies, ids have at most 18 digits.
         problem = points.capture((min(transaction_id, 10**17), None), expect=404)
         assert problem["type"] == "/problems/unknown-ledger-transaction"
-    points.revert(0, expect=400)
     assert other.balance(ana_with_100) == 5
+
+
+def test_a_revert_of_the_transaction_id_0_is_invalid(points):
+    assert points.revert(0, expect=400)["errors"][0]["parameter"] == "ledgerTransactionId"
 
 
 def test_a_reverted_burn_restores_its_lots_with_their_expiry(points, ana_with_100):
