@@ -1,4 +1,4 @@
-"""Every operation that writes leaves an entry in the audit log, or is listed here with the reason why it does not."""
+"""Every operation that writes leaves an entry in the audit log, or is listed here with the reason for its exemption."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ NOT_AUDITED = {
     "simulate": "reads",
     "quotePointsPayment": "reads",
 }
+# The operations that can write: those with another method than GET.
 WRITES = {
     operation.operation_id
     for surface in openapi.SURFACES
@@ -45,5 +46,5 @@ def test_reads_are_not_audited() -> None:
     ] == []
 
 
-def test_only_operations_with_another_method_than_get_are_listed() -> None:
+def test_only_operations_that_write_are_exempt_from_the_audit_log() -> None:
     assert NOT_AUDITED.keys() <= WRITES

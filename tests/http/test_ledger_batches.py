@@ -94,7 +94,7 @@ def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch
     assert points.verify() == []
 
 
-def test_a_refused_revert_names_the_account_of_its_transaction(points, batch, ana_with_100):
+def test_a_refused_revert_names_the_account_of_its_transaction_if_it_exists(points, batch, ana_with_100):
     [mint] = points.move(None, ana_with_100, 5)
     points.revert(mint["ledgerTransactionId"])
     item = {"revertedLedgerTransactionId": mint["ledgerTransactionId"]}

@@ -92,12 +92,12 @@ def test_rows_without_any_points_fail(shop, organization, member):
     reason = "amount is 0; a row with the amount 0 needs a qualifyingAmount."
     assert imports.errors(balances_import) == [(2, "amount", reason)]
     # The row fails like others when the file has other names of columns.
-    renamed = imports.run(
+    renamed_import = imports.run(
         "loyaltyMemberId,Points,Status\nana,0,\n",
         kind="balances",
         columnNames={"amount": "Points", "qualifyingAmount": "Status"},
     )
-    assert imports.errors(renamed) == [(2, "Points", "Points is 0; a row with the amount 0 needs a Status.")]
+    assert imports.errors(renamed_import) == [(2, "Points", "Points is 0; a row with the amount 0 needs a Status.")]
     assert standing(shop) == (5, 5, "Member")
 
 

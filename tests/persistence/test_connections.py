@@ -253,7 +253,7 @@ class TestPrepared:
             assert [row[0] for row in rows] == list(range(size))
             assert count_prepared(messages) == expected_count
 
-    def test_lists_that_sqlalchemy_casts_share_a_prepared_statement_too(self, engine, messages):
+    def test_lists_that_sqlalchemy_casts_share_a_prepared_statement(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
         numbers_table = table("seen", column("n", Integer))
         has_number = numbers_table.c.n == func.any(cast(bindparam("numbers"), ARRAY(Integer)))

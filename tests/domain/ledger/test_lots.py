@@ -51,7 +51,7 @@ lots = st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 5)), ma
 
 
 @given(lots, st.integers(0, 100))
-def test_lots_that_expire_soonest_give_first(descriptions, amount):
+def test_lots_that_expire_soonest_are_spent_first(descriptions, amount):
     stock = [lot(i, remaining, expires) for i, (remaining, expires) in enumerate(descriptions, 1)]
     total = sum(stored_lot.remaining for stored_lot in stock)
     allocator = Allocator(reversed(stock))

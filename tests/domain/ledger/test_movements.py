@@ -96,13 +96,14 @@ def test_the_overdraft_limit_includes_the_present_debt():
     assert ledger.holding(ANA, 1).overdraft == 10
 
 
-@pytest.mark.parametrize(("pending", "more"), [(0, ""), (7, "; 7 more wait")])
-def test_the_refusal_of_a_burn_names_points_that_are_not_available_yet(pending, more):
+@pytest.mark.parametrize(("pending", "expected_suffix"), [(0, ""), (7, "; 7 more wait")])
+def test_the_refusal_of_a_burn_names_points_that_are_not_available_yet(pending, expected_suffix):
     ledger = session(ana={"current": 10, "pending_credit": pending})
+    # The unit of work replaces this function by one that reads when the waiting points become available.
     ledger.waiting_text = lambda wallet_id, account_id: "; 7 more wait" if (wallet_id, account_id) == (ANA, 1) else "?"
     with pytest.raises(InsufficientBalance) as refusal:
         ledger.burn(POINTS, ANA, Decimal(11), KEY)
-    assert str(refusal.value) == f"11 is more than the available 10{more}."
+    assert str(refusal.value) == f"11 is more than the available 10{expected_suffix}."
 
 
 def test_lots_give_the_part_of_a_burn_that_does_not_become_debt():
