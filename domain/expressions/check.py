@@ -139,7 +139,7 @@ class _Checker:
             case FunctionCall():
                 node_type = self.call(node, scope)
             case _:
-                raise TypeError(f"not a node: {node!r}")
+                raise TypeError(f"{node!r} is not a node of an expression")
         self.types[id(node)] = node_type
         return node_type
 

@@ -128,7 +128,7 @@ class _Generator:
                 return self.macro(node, scope)
             case FunctionCall():
                 return self.call(node, scope)
-        raise TypeError(f"not a node: {node!r}")
+        raise TypeError(f"{node!r} is not a node of an expression")
 
     def variable(self, name: str, scope: frozenset[str]) -> ast.expr:
         if name in scope:

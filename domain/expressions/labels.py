@@ -154,7 +154,7 @@ class _Labeller:
                 return self.macro(node, scope)
             case FunctionCall():
                 return self.call(node, scope)
-        raise TypeError(f"not a node: {node!r}")
+        raise TypeError(f"{node!r} is not a node of an expression")
 
     def path(self, node: Node, scope: Scope) -> str:
         """A variable or field: the environment's label for the whole path if it has one, else the words of parts."""

@@ -124,7 +124,7 @@ def _text_without_parens(node: Node) -> str:
             return f"{to_text(node.target)}.{node.function}({node.variable}, {_comma((*conditions, node.body))})"
         case FunctionCall():
             return _call_text(node)
-    raise TypeError(f"not a node: {node!r}")
+    raise TypeError(f"{node!r} is not a node of an expression")
 
 
 def _comma(nodes: tuple[Node, ...]) -> str:
