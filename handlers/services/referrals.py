@@ -109,5 +109,8 @@ def _refuse_unpayable_reward(
     if not points:
         return
     if account is None:
-        raise UnknownLedgerAccount("The default ledger has no account that points could go to.")
+        raise UnknownLedgerAccount(
+            f"{side}PointsAccrual has no account: the default ledger has no default account. "
+            f"Send {side}LedgerAccountId, or create a default account."
+        )
     refuse_fractions(account, points, f"{side}PointsAccrual")

@@ -237,7 +237,10 @@ class ReferralWork(Participant):
         ledger, wallet_id = self._unit.ledger, self._unit.members[member_id].wallet_id
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
-            raise UnknownLedgerAccount("There is no account that the points could go to.")
+            raise UnknownLedgerAccount(
+                f"{reward.recipient}PointsAccrual has no account: set {reward.recipient}LedgerAccountId, or create a "
+                "default account in the default ledger."
+            )
         # The referrer must not see texts about the referred member. Erasing that member would not remove them, either.
         is_own = member_id == facts.member_id
         details = Details(
