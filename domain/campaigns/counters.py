@@ -170,7 +170,7 @@ class Counters:
             return max(ZERO, limit - self.used_amount(key))
         quota_left = counter.quota - self.used_amount(key)
         if quota_left < amount:
-            raise StartOver(f"A part of the counter has {quota_left} left, not {amount}.")
+            raise StartOver(f"The locked part of the counter has {quota_left} left; {amount} are needed.")
         return quota_left
 
     def count(self, keys: Iterable[CounterKey], amount: Decimal, campaign_id: int, currency: str | None = None) -> None:
