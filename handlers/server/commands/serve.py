@@ -68,7 +68,7 @@ def _check_address(host: str, port: int, setting: str) -> None:
                 reason = f"port {port} of {host} is in use, perhaps by another `loyalty serve`"
             else:
                 reason = f"the server cannot listen on port {port} of {host}: {error.strerror}"
-            raise click.ClickException(f"{reason}; name another address by {setting}") from None
+            raise click.ClickException(f"{reason}; choose another address with {setting}") from None
 
 
 def _first_organization(db: Connection) -> Tenant:
