@@ -89,7 +89,7 @@ def ends_of(
     refuse_zero(amount)
     policy = account.offline_allowance
     if policy is None or not policy["enabled"]:
-        raise OfflineAllowanceDisabled(f"The ledger account {account.name} does not allow offline allowances.")
+        raise OfflineAllowanceDisabled(f"The offlineAllowance of the ledger account {account.name} is not enabled.")
     begin = now.replace(microsecond=0)
     maximum = f"PT{policy['maxHours']}H"
     expires_at = end_of_validity(valid_for or maximum, begin, organization.zone, maximum)

@@ -280,13 +280,13 @@ class ReferralUsageState:
         max_per_pair = program.max_redeems_per_referred_member_per_code or 1
         of_pair = self.log_counts_of_pairs.get((code.referral_code_id, referred_member_id), 0)
         of_referrer = self.log_counts_of_referrers.get((program.referral_program_id, code.member_id), 0)
-        for name, maximum, uses in (
-            ("maxRedeemsPerReferredMemberPerCode", max_per_pair, of_pair),
-            ("maxPerCode", program.max_per_code, code.total_usages),
-            ("maxReferralsPerMember", program.max_referrals_per_member, of_referrer),
+        for name, maximum, uses, counted_uses in (
+            ("maxRedeemsPerReferredMemberPerCode", max_per_pair, of_pair, "uses of the code by the member"),
+            ("maxPerCode", program.max_per_code, code.total_usages, "uses of the code"),
+            ("maxReferralsPerMember", program.max_referrals_per_member, of_referrer, "uses of the referrer's codes"),
         ):
             if uses >= maximum:
-                raise ReferralLimitReached(f"{name} is {maximum}, and {uses} uses have been counted.", limit=name)
+                raise ReferralLimitReached(f"{name} is {maximum}; {counted_uses} so far: {uses}.", limit=name)
 
     def add(self, use: CodeUse) -> None:
         """Count a use."""

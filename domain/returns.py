@@ -128,8 +128,8 @@ def _take_quantity(
         worth += share
     if remaining_quantity:
         raise ReturnExceedsOrder(
-            f"{quantity} of the item {name} are to be returned,"
-            f" only {(quantity or _ZERO) - remaining_quantity} are left."
+            f"The returned quantity {quantity} of the item {name} is more than the"
+            f" {(quantity or _ZERO) - remaining_quantity} that are left."
         )
     return worth
 
@@ -151,6 +151,6 @@ def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal
         lines[position] = replace(line, returned_total=line.returned_total + part)
     if remaining_total:
         raise ReturnExceedsOrder(
-            f"The item {name} is to be returned at {total}; only {total - remaining_total} of its total is left."
+            f"The returned total {total} of the item {name} is more than the {total - remaining_total} that is left."
         )
     return total

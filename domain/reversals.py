@@ -75,9 +75,13 @@ def refuse_uncancellable(event: LoyaltyEvent) -> None:
     if event.reversal_loyalty_event_id is not None:
         raise EventCancelled(f"The event {event.loyalty_event_key} has already been cancelled.")
     if event.status != "success":
-        raise EventNotCancellable(f"An event whose status is {event.status} cannot be cancelled.")
+        raise EventNotCancellable(
+            f"The event {event.loyalty_event_key} has the status {event.status}, so it cannot be cancelled."
+        )
     if event.reverted_loyalty_event_id is not None or event.event_type in UNDOING_EVENTS:
-        raise EventNotCancellable("An event that undoes an order or another event cannot be cancelled.")
+        raise EventNotCancellable(
+            f"The event {event.loyalty_event_key} undoes an order or another event, so it cannot be cancelled."
+        )
 
 
 @dataclass(frozen=True, slots=True)

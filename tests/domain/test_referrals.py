@@ -138,7 +138,10 @@ def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
     twice = replace(PROGRAM, max_redeems_per_referred_member_per_code=2)
     state = ReferralUsageState({1: code(1, "a")}, {}, {(1, 8): 1})
     state.refuse_over_limit(twice, state.codes[1], 8)
-    with pytest.raises(ReferralLimitReached, match="maxRedeemsPerReferredMemberPerCode is 1, and 1 uses"):
+    with pytest.raises(
+        ReferralLimitReached,
+        match="PerCode is 1; uses of the code by the member so far: 1",
+    ):
         state.refuse_over_limit(PROGRAM, state.codes[1], 8)
 
 
@@ -263,9 +266,9 @@ def test_limits_of_one_allow_the_first_use_of_a_code_and_of_a_member_and_refuse_
     state.refuse_over_limit(program, state.codes[1], 8)
     state.add(use(state.codes[1], 8))
     assert (state.log_counts_of_referrers, state.log_counts_of_pairs) == ({(2, 7): 1}, {(1, 8): 1})
-    with pytest.raises(ReferralLimitReached, match="maxPerCode is 1, and 1 uses"):
+    with pytest.raises(ReferralLimitReached, match=r"maxPerCode is 1; uses of the code so far: 1\."):
         state.refuse_over_limit(program, state.codes[1], 9)
-    with pytest.raises(ReferralLimitReached, match="maxReferralsPerMember is 1, and 1 uses"):
+    with pytest.raises(ReferralLimitReached, match="PerMember is 1; uses of the referrer's codes so far: 1"):
         state.refuse_over_limit(program, state.codes[2], 9)
 
 

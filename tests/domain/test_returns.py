@@ -187,11 +187,11 @@ def test_a_return_of_more_than_the_rest_of_an_item_is_refused():
     items = [item("mug", "10", "4", "2.5", "1")]
     assert refusal(order(), items, items=[{**MUG, "quantity": 4}]) == (
         ReturnExceedsOrder,
-        "4 of the item with the productCode mug are to be returned, only 3 are left.",
+        "The returned quantity 4 of the item with the productCode mug is more than the 3 that are left.",
     )
     assert refusal(order(), items, items=[{**MUG, "total": Decimal(8)}]) == (
         ReturnExceedsOrder,
-        "The item with the productCode mug is to be returned at 8; only 7.5 of its total is left.",
+        "The returned total 8 of the item with the productCode mug is more than the 7.5 that is left.",
     )
     assert refusal(order(), items, items=[{**MUG, "quantity": 4, "total": Decimal(1)}])[0] is ReturnExceedsOrder
 

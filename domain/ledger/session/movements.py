@@ -249,7 +249,7 @@ class Movements(Balances):
     ) -> Posting:
         """Extend the expiry of lots of the wallet, all or those with ids in `only`; raises PointsNotTracked."""
         if not account.point_tracking_enabled:
-            raise PointsNotTracked("The account does not track when points expire.")
+            raise PointsNotTracked("The account does not track when points expire: its pointTrackingEnabled is false.")
         extended_lots = ExtendLots(
             wallet_id,
             account.ledger_account_id,

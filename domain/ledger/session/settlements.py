@@ -224,7 +224,7 @@ class LedgerSession(ConfirmationSession):
             elif burn_available:
                 amount = available
             else:
-                raise InsufficientBalance(f"Only {available} of the {amount} points to take back are left.")
+                raise InsufficientBalance(f"Only {available} of the {amount} points to claw back are left.")
         entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
         moves = moves_from_lots(
             account, wallet_id, amount - shortfall, first_transaction_id=transaction.ledger_transaction_id

@@ -121,7 +121,7 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
     if account is None:
         raise UnknownLedgerAccount("The organization has no such ledger account.")
     if not account.point_tracking_enabled:
-        raise PointsNotTracked("The account does not track when points expire.")
+        raise PointsNotTracked("The account does not track when points expire: its pointTrackingEnabled is false.")
     if request.member_id is None and request.ledger_lot_ids is None:
         result = Extended(0, Decimal(0), RUNNING)
         _store(call, request, digest, result)
@@ -145,7 +145,7 @@ def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] 
     wallets = find_wallets_of_lots(call.db, organization_id, request.ledger_account_id, lot_ids)
     for lot_id in lot_ids:
         if lot_id not in wallets:
-            raise UnknownLedgerLot(f"The account has no lot {lot_id}.")
+            raise UnknownLedgerLot(f"ledgerLotIds contains {lot_id}; the account has no such lot.")
     return {
         wallet_id: frozenset(lot_id for lot_id in lot_ids if wallets[lot_id] == wallet_id)
         for wallet_id in wallets.values()

@@ -218,7 +218,7 @@ def test_a_reverted_transfer_returns_to_the_sender():
 
 def test_a_mint_that_was_spent_is_not_reverted_by_default():
     ledger = session(ana=amounts(current=6))
-    with pytest.raises(InsufficientBalance, match=r"Only 6 of the 10 points to take back are left\."):
+    with pytest.raises(InsufficientBalance, match=r"Only 6 of the 10 points to claw back are left\."):
         ledger.revert(stored_transaction(MINT), POINTS, KEY)
     assert session(ana=amounts(current=10)).revert(stored_transaction(MINT), POINTS, KEY).amount == 10
     # Points on hold are not available.
