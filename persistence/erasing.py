@@ -4,47 +4,23 @@ Keys of requests (`system_unique_key`) stay, so that a repeated request is refus
 the requests' content are removed. Other members' records keep the data about their own members.
 """
 
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, DefaultClause, LargeBinary, Table, text
+from sqlalchemy import Connection, text
 
 from domain.members import Member
+from persistence.erased_rows import ErasingProgress, emptied, erase_page
 from persistence.rows import as_json, columns_of
-from persistence.tables.badges import badge_trackings
-from persistence.tables.coupons import coupon_locks, coupon_lots, coupon_usages, coupons, member_coupons
-from persistence.tables.events import events, order_items, purchase_orders
+from persistence.tables.coupons import coupon_locks
 from persistence.tables.ledger import ledger_transactions
 from persistence.tables.members import member_tier_trackings, members
 from persistence.tables.missions import mission_trackings
 from persistence.tables.offline_allowances import offline_allowances
 from persistence.tables.points_payments import points_payments
 from persistence.tables.referrals import referral_logs
-
-_EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
-
-
-def _emptied(table: Table, alias: str, **values: str) -> str:
-    """The SQL assignments that empty the personal columns of a table; `values` are expressions for single columns.
-
-    A column that may not be null gets its default. A digest becomes empty, but not null: a repeated request has another
-    digest and is refused as a reuse of its key.
-    """
-    assignments = {}
-    for column in table.c:
-        if column.name in values:
-            assignments[column.name] = values[column.name]
-        elif not column.info.get("personal"):
-            continue
-        elif isinstance(column.type, LargeBinary):
-            assignments[column.name] = _EMPTIED_DIGEST.format(f"{alias}.{column.name}")
-        elif column.nullable:
-            assignments[column.name] = "NULL"
-        elif isinstance(column.server_default, DefaultClause):
-            assignments[column.name] = str(column.server_default.arg)
-        else:
-            raise TypeError(f"{table.name}.{column.name} is personal: erasing a member needs a value for it")
-    return ", ".join(f"{name} = {value}" for name, value in assignments.items())
-
 
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
@@ -58,17 +34,7 @@ _LOCKS = (
 )
 _LOCK_MEMBER = f"SELECT {_MEMBER_COLUMNS} FROM members m WHERE m.organization_id = :o AND m.member_id = :m FOR UPDATE"
 
-# The events of an order keep its external id, in its new form, so that the order can still be cancelled by its event.
-_PAYLOADS = """
-WITH orders AS MATERIALIZED (
-    SELECT jsonb_object_agg(p.external_id, jsonb_build_object(
-        'order', jsonb_build_object('externalId', 'erased-' || p.order_id))) AS payloads
-    FROM purchase_orders p WHERE p.organization_id = :o AND p.member_id = :m
-)"""
-_PAYLOAD = "coalesce(CAST(orders.payloads -> (e.payload -> 'order' ->> 'externalId') AS json), '{}')"
-_STATUS = "CASE WHEN e.status IN ('pending', 'running') THEN 'failed' ELSE e.status END"
-
-# The member's own records.
+# The own records of the member, except the many rows that `erase_page` erases.
 _OWN_RECORDS = (
     "DELETE FROM queued_events WHERE organization_id = :o AND member_id = :m",
     """
@@ -94,39 +60,10 @@ _OWN_RECORDS = (
         )
     """,
     "DELETE FROM trigger_deliveries WHERE organization_id = :o AND member_id = :m",
-    f"""
-    {_PAYLOADS}
-    UPDATE events e SET {_emptied(events, "e", payload=_PAYLOAD, result="'null'", status=_STATUS)}
-    FROM orders WHERE e.organization_id = :o AND e.member_id = :m
-    """,
-    f"""
-    UPDATE order_items i SET {_emptied(order_items, "i")}
-    FROM purchase_orders p WHERE p.organization_id = :o AND p.member_id = :m
-        AND i.organization_id = p.organization_id AND i.order_id = p.order_id
-    """,
-    f"""
-    UPDATE purchase_orders p SET {_emptied(purchase_orders, "p", external_id="'erased-' || p.order_id")}
-    WHERE p.organization_id = :o AND p.member_id = :m
-    """,
-    f"""
-    UPDATE coupons c SET {_emptied(coupons, "c")}
-    FROM member_coupons mc JOIN coupon_books b USING (organization_id, coupon_book_id)
-    WHERE mc.organization_id = :o AND mc.member_id = :m
-        AND b.type NOT IN ('single', 'codeless')
-        AND c.organization_id = mc.organization_id AND c.coupon_id = mc.coupon_id
-    """,
-    f"""
-    UPDATE coupon_lots l SET {_emptied(coupon_lots, "l")}
-    FROM coupon_usages u WHERE u.organization_id = :o AND u.member_id = :m
-        AND l.organization_id = u.organization_id AND l.coupon_lot_id = u.coupon_usage_id
-    """,
     *(
-        f"UPDATE {table.name} t SET {_emptied(table, 't')} WHERE t.organization_id = :o AND t.member_id = :m{condition}"
+        f"UPDATE {table.name} t SET {emptied(table, 't')} WHERE t.organization_id = :o AND t.member_id = :m{condition}"
         for table, condition in (
-            (coupon_usages, ""),
             (coupon_locks, ""),
-            (member_coupons, ""),
-            (badge_trackings, ""),
             (member_tier_trackings, ""),
             (offline_allowances, ""),
             (points_payments, ""),
@@ -134,10 +71,9 @@ _OWN_RECORDS = (
         )
     ),
     f"""
-    UPDATE ledger_transactions t SET {_emptied(ledger_transactions, "t")}
+    UPDATE ledger_transactions t SET {emptied(ledger_transactions, "t")}
     FROM (
-        SELECT e.ledger_transaction_id FROM ledger_entries e WHERE e.organization_id = :o AND e.wallet_id = :w
-        UNION SELECT p.ledger_transaction_id FROM ledger_transactions p
+        SELECT p.ledger_transaction_id FROM ledger_transactions p
             WHERE p.organization_id = :o AND p.from_wallet_id = :w AND p.status = 0
         UNION SELECT p.ledger_transaction_id FROM ledger_transactions p
             WHERE p.organization_id = :o AND p.to_wallet_id = :w AND p.status = 0
@@ -159,18 +95,11 @@ SELECT c.referral_code_id, c.code FROM referral_programs p
 JOIN referral_codes c USING (organization_id, referral_program_id)
 WHERE p.organization_id = :o AND c.member_id = :m ORDER BY 1
 """
-_USES_OF_REFERRAL_CODES = (
-    f"""
-    UPDATE referral_logs l SET {_emptied(referral_logs, "l")}
-    FROM events e WHERE e.organization_id = :o AND e.member_id = :m
-        AND l.organization_id = e.organization_id AND l.loyalty_event_id = e.loyalty_event_id
-    """,
-    f"""
-    UPDATE referral_logs l SET {_emptied(referral_logs, "l")}
-    FROM referral_codes c WHERE c.organization_id = :o AND c.referral_code_id = ANY(:codes)
-        AND l.organization_id = c.organization_id AND l.referral_code_id = c.referral_code_id
-    """,
-)
+_USES_OF_REFERRAL_CODES = f"""
+UPDATE referral_logs l SET {emptied(referral_logs, "l")}
+FROM referral_codes c WHERE c.organization_id = :o AND c.referral_code_id = ANY(:codes)
+    AND l.organization_id = c.organization_id AND l.referral_code_id = c.referral_code_id
+"""
 # The events and members of records that contain a referral code.
 _WITH_REFERRAL_CODE = """
 SELECT l.loyalty_event_id, l.referred_member_id FROM referral_logs l
@@ -219,10 +148,23 @@ _ERASED_MEMBER = {
     "erased_at": ":now",
 }
 _ERASE_MEMBER = f"""
-UPDATE members m SET {_emptied(members, "m", **_ERASED_MEMBER)}
+UPDATE members m SET {emptied(members, "m", **_ERASED_MEMBER)}
 WHERE m.organization_id = :o AND m.member_id = :m
 RETURNING {_MEMBER_COLUMNS}
 """
+
+# Erased members that still have rows, with the progress of their erasing.
+_STORE_PROGRESS = """
+INSERT INTO unfinished_erasings (organization_id, member_id, kind, up_to) VALUES (:o, :m, :kind, :up_to)
+ON CONFLICT (organization_id, member_id) DO UPDATE SET kind = excluded.kind, up_to = excluded.up_to
+"""
+_FINISH = "DELETE FROM unfinished_erasings WHERE organization_id = :o AND member_id = :m"
+_CLAIM = f"""
+SELECT u.kind, u.up_to, {_MEMBER_COLUMNS} FROM unfinished_erasings u JOIN members m USING (organization_id, member_id)
+WHERE u.organization_id = :o ORDER BY u.member_id LIMIT 1 FOR UPDATE OF u SKIP LOCKED
+"""
+# The number of rows that a call erases at once.
+PAGE_ROWS = 500
 
 
 def lock(db: Connection, member: Member) -> Member:
@@ -233,20 +175,52 @@ def lock(db: Connection, member: Member) -> Member:
     return Member(*db.execute(text(_LOCK_MEMBER), parameters).one())
 
 
-def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> tuple[Member, list[int]]:
-    """Erase a locked member; returns the erased member, and the ids of the audit log entries that were emptied."""
+@dataclass(frozen=True, slots=True)
+class Erasing:
+    """An erased member, the ids of the audit log entries that were emptied, and whether all rows are erased."""
+
+    member: Member
+    emptied_ids: Sequence[int]
+    is_complete: bool
+
+
+def erase(db: Connection, member: Member, pseudonym: str, now: datetime, seconds: float) -> Erasing:
+    """Erase a locked member; its rows that are not erased after `seconds` are left to `claim_unfinished`."""
+    end = time.monotonic() + seconds
     parameters = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
     referral_codes = [(row[0], row[1]) for row in db.execute(text(_REFERRAL_CODES), parameters)]
-    for statement in _USES_OF_REFERRAL_CODES:
-        db.execute(text(statement), {**parameters, "codes": [code_id for code_id, _ in referral_codes]})
+    codes = [code_id for code_id, _ in referral_codes]
+    db.execute(text(_USES_OF_REFERRAL_CODES), {**parameters, "codes": codes})
     emptied_ids: set[int] = set()
     for code_id, code in referral_codes:
         emptied_ids.update(_rename_referral_code(db, member.organization_id, code_id, code))
     for statement in _OWN_RECORDS:
         db.execute(text(statement), parameters)
     emptied_ids.update(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
+    progress = erase_page(db, member, ErasingProgress(), PAGE_ROWS)
+    while progress is not None and time.monotonic() < end:
+        progress = erase_page(db, member, progress, PAGE_ROWS)
     erased = Member(*db.execute(text(_ERASE_MEMBER), {**parameters, "pseudonym": pseudonym}).one())
-    return erased, sorted(emptied_ids)
+    store_progress(db, erased, progress)
+    return Erasing(erased, sorted(emptied_ids), progress is None)
+
+
+def store_progress(db: Connection, member: Member, progress: ErasingProgress | None) -> None:
+    """Store how far the rows of an erased member are erased; None if all are."""
+    parameters = {"o": member.organization_id, "m": member.member_id}
+    if progress is None:
+        db.execute(text(_FINISH), parameters)
+    else:
+        db.execute(text(_STORE_PROGRESS), {**parameters, "kind": progress.kind, "up_to": progress.up_to})
+
+
+def claim_unfinished(db: Connection, organization_id: int) -> tuple[Member, ErasingProgress] | None:
+    """Claim and lock an erased member of the organization that has rows left; None if no other worker leaves one."""
+    row = db.execute(text(_CLAIM), {"o": organization_id}).one_or_none()
+    if row is None:
+        return None
+    kind, up_to, *values = row
+    return lock(db, Member(*values)), ErasingProgress(kind, up_to)
 
 
 def _rename_referral_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:

@@ -24,9 +24,14 @@ EVENTS = Records(
 )
 
 _FIELDS = fields_of(LoyaltyEvent)
+# The events of an erased member lose their digests, also while a job is still erasing them.
 _ANSWERED = Prepared("""
-SELECT system_unique_key, request_digest, result, loyalty_event_id, created_at FROM events
-WHERE organization_id = %s AND system_unique_key = ANY(%s)
+SELECT e.system_unique_key,
+    CASE WHEN EXISTS (
+        SELECT FROM unfinished_erasings u WHERE u.organization_id = e.organization_id AND u.member_id = e.member_id
+    ) THEN CAST('' AS bytea) ELSE e.request_digest END,
+    e.result, e.loyalty_event_id, e.created_at
+FROM events e WHERE e.organization_id = %s AND e.system_unique_key = ANY(%s)
 """)
 
 _EXISTING = """

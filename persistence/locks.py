@@ -28,7 +28,8 @@ a record of the configuration, which serializes them so that the audit log has t
 Creating referral codes is serialized by an advisory lock of the organization, creating exports by another one; nothing
 is locked after them.
 
-Workers claim the heads of lines and jobs, and lock test clocks, without waiting: they skip locked ones (SKIP LOCKED).
+Workers claim the heads of lines, jobs and unfinished erasings, and lock test clocks, without waiting: they skip locked
+ones (SKIP LOCKED).
 
 Deliveries are claimed and concluded by transactions that have locked nothing before; a trigger is locked after its
 organization, whose configuration changes with the trigger.

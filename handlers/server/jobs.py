@@ -22,6 +22,7 @@ from handlers.services import wallet_batches
 from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import Expired, expire_next
 from handlers.services.ledger.notices import report_next
+from handlers.services.members.finish_erasing import erase_next
 from handlers.services.tiers import Evaluated, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
@@ -38,7 +39,7 @@ ENTRIES_IN_A_SEAL = 1000
 EXPORTS_AT_ONCE = 10
 _EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
 # Notices are due at a time of the day, so this job runs often.
-_REPORT_EXPIRING_MINUTES = 2
+_REPORT_EXPIRING_MINUTES, _FINISH_ERASINGS_MINUTES = 2, 1
 # A job that takes longer is interrupted, so that other jobs can run.
 _SLICE_SECONDS = 1.0
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
@@ -129,8 +130,8 @@ def _run_batches(
 ) -> Iterator[Batch]:
     """Call `work` in one transaction after the other; yield each result.
 
-    Gives `work` the organization, its time, and the maximum number of wallets. Ends when `work` returns None, or if
-    another transaction changes or advances the test clock.
+    Gives `work` the organization, its time, and the maximum number of wallets or rows. Ends when `work` returns None,
+    or if another transaction changes or advances the test clock.
     """
     limit = wallet_batches.FIRST_WALLETS
 
@@ -225,8 +226,7 @@ def _report_expiring(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
-    """Release the stored responses to old events."""
-    # The run continues after the event up to which the last run has released responses.
+    """Release the stored responses to old events, from the event on up to which the last run has released them."""
     days, up_to = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
     if not days:
         return {"answers": 0, "upTo": up_to}
@@ -271,6 +271,11 @@ def _remove_uploads(run: JobRun) -> Steps[Mapping[str, Any]]:
     return {"imports": sum(counts)}
 
 
+def _finish_erasings(run: JobRun) -> Steps[Mapping[str, Any]]:
+    counts = yield from run.do_for(lambda organization_id: _run_batches(run.engine, organization_id, erase_next))
+    return {"members": sum(counts)}
+
+
 def _seal_batches(engine: Engine, organization_id: int) -> Iterator[int]:
     def next_seal(db: Connection) -> int:
         return audit_log.seal(db, organization_id, datetime.now(UTC), ENTRIES_IN_A_SEAL)
@@ -299,6 +304,7 @@ JOBS: Sequence[Job] = (
     Job(REMOVE_DELIVERIES, lambda settings: settings.remove_deliveries_minutes, _remove_deliveries),
     Job("expire-exports", lambda settings: _EXPIRE_EXPORTS_MINUTES, _expire_exports),
     Job("remove-uploads", lambda settings: _REMOVE_UPLOADS_MINUTES, _remove_uploads),
+    Job("finish-erasings", lambda settings: _FINISH_ERASINGS_MINUTES, _finish_erasings),
     Job("seal-audit-log", lambda settings: settings.seal_audit_log_minutes, _seal),
 )
 

@@ -7,7 +7,15 @@ from domain.members import Member
 from domain.tier_history import PastMemberTier
 from domain.tier_log import TierTracking
 from domain.tiers import MemberTier
-from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
+from persistence.tables.base import (
+    belongs_to_organization,
+    index,
+    integers,
+    record_table,
+    refers_to,
+    tenant_table,
+    unique,
+)
 
 members = record_table(
     "members",
@@ -79,4 +87,13 @@ member_tier_trackings = record_table(
     refers_to("members", "member_id"),
     refers_to("loyalty_programs", "loyalty_program_id"),
     defaults={"previous_is_manual": "false"},
+)
+
+# Members who were erased by a call, while a job still erases their many rows: all rows of the kinds before number
+# `kind` are erased, and of this kind the rows with ids up to `up_to`.
+unfinished_erasings = tenant_table(
+    "unfinished_erasings",
+    ("member_id",),
+    *integers("member_id", "kind", "up_to"),
+    refers_to("members", "member_id"),
 )

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-from persistence import erasing
+from persistence import erased_rows, erasing
 from persistence.tables import metadata
 from persistence.tables.base import personal
 
@@ -118,7 +118,8 @@ def erased_columns(statements: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 # _RENAME_REFERRAL_CODE also changes records of other members; only the member's own codes count as erased here.
 OWN_STATEMENTS = (
     *erasing._OWN_RECORDS,
-    *erasing._USES_OF_REFERRAL_CODES,
+    *(statement for rows in erased_rows.ROWS for statement in rows.statements),
+    erasing._USES_OF_REFERRAL_CODES,
     erasing._EMPTY_ENTRIES,
     erasing._ERASE_MEMBER,
 )
@@ -175,13 +176,13 @@ def test_a_personal_column_is_emptied_by_its_type_unless_a_value_is_given():
         personal(Column("digest", LargeBinary)),
         Column("size", BigInteger),
     )
-    assert erasing._emptied(table, "s", owner="'nobody'", size="0") == (
+    assert erased_rows.emptied(table, "s", owner="'nobody'", size="0") == (
         "colour = NULL, laces = '{}', owner = 'nobody',"
         " digest = CASE WHEN s.digest IS NULL THEN NULL ELSE CAST('' AS bytea) END, size = 0"
     )
     # Owner is not nullable and has no default, so that it needs a value.
     with pytest.raises(TypeError, match=r"shoes\.owner"):
-        erasing._emptied(table, "s")
+        erased_rows.emptied(table, "s")
 
 
 def test_every_listed_column_exists_and_is_not_erased():

@@ -18,6 +18,9 @@ from handlers.services.members.view import view_member, view_members
 from handlers.services.webhooks.outbox import queue_entity_change
 from persistence import erasing, exports, imports, members
 
+# The time in which a call erases rows, and its maximum share of the time for a request; a job erases the other rows.
+MAX_ERASING_SECONDS, _ERASING_SHARE = 5.0, 0.2
+
 
 def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str, Any]:
     """Change the fields that are sent, and report the change if `emitEvent` is true. Returns the member's view.
@@ -69,17 +72,20 @@ def changed_values(before: Member, changes: Changes[Any]) -> dict[str, Any]:
 def erase(call: Call, member: Member) -> Member:
     """Erase the member; a member who was erased before stays unchanged.
 
-    Waits for running work on the member; later calls do not find the member by the old ids.
+    Waits for running work on the member; later calls do not find the member by the old ids. If the member has very many
+    events, orders or other rows, the call erases some of them, and a job erases the rest.
     """
     before = erasing.lock(call.db, member)
     if before.erased_at is not None:
         return before
     release_holds(call, [before])
     release_locks(call, [before])
-    after, emptied = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now)
+    seconds = min(MAX_ERASING_SECONDS, call.settings.request_timeout_ms / 1000 * _ERASING_SHARE)
+    erased = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now, seconds)
+    after = erased.member
     exports.forget_rows(call.db, after.organization_id, call.real_now)
     call.audit.is_erasure = True
-    changes = {"isErased": True, "erasedEntries": emptied}
+    changes = {"isErased": True, "erasedEntries": erased.emptied_ids, "isComplete": erased.is_complete}
     call.audit.add("member", after.member_id, after=changes, member_ids=(after.member_id,))
     queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
     return after

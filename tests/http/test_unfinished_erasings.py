@@ -1,0 +1,127 @@
+"""Members with very many rows: the call erases the member and some rows, and a job erases the other rows."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from handlers.server.jobs import run_job, seal_audit_log
+from handlers.services import wallet_batches
+from handlers.services.exports.write import ExportWriter
+from handlers.services.members import change
+from handlers.services.verify import verify
+from persistence import erasing
+from tests.builders import tracking
+from tests.builders.campaigns import mint
+from tests.builders.person import NAME, event, live, traces
+from tests.builders.tracking import GENERIC, Shop, running
+from tests.concurrency.simultaneous import run_simultaneously
+
+# The tables whose rows the call may leave.
+TABLES_WITH_MANY_ROWS = {
+    "badge_trackings",
+    "coupon_lots",
+    "coupon_usages",
+    "coupons",
+    "events",
+    "ledger_transactions",
+    "member_coupons",
+    "order_items",
+    "purchase_orders",
+}
+
+
+@pytest.fixture
+def organization(api, monkeypatch):
+    """A new organization, whose calls erase one row, and whose jobs erase one row in the first transaction."""
+    monkeypatch.setattr(change, "MAX_ERASING_SECONDS", 0)
+    monkeypatch.setattr(erasing, "PAGE_ROWS", 1)
+    monkeypatch.setattr(wallet_batches, "FIRST_WALLETS", 1)
+    return api.organization()
+
+
+def finish_erasings(api):
+    """Run the job; return the number of members whom it erased completely."""
+    return run_job(api.engine, api.settings, "finish-erasings")["members"]
+
+
+def completions(organization):
+    """The actor of each entry about an erasing, and whether the erasing was complete, in the order of time."""
+    entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
+    return [(entry["actor"], entry["changes"]["isComplete"]["to"]) for entry in reversed(entries)]
+
+
+def faults(organization):
+    """The faults in the records and the audit log."""
+    seal_audit_log(organization.api.engine, organization.id)
+    with organization.api.engine.connect() as db:
+        return verify(db, organization.id)
+
+
+def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
+    history = live(organization)
+    path = f"/members/{history['ana']['memberId']}"
+    erased = organization.administration.delete(path, expect=200)["loyalMember"]
+    assert (erased["active"], erased["loyaltyMemberId"][:7]) == (False, "erased-")
+    assert set(traces(api.engine, organization_id=organization.id)) == TABLES_WITH_MANY_ROWS
+    assert faults(organization) == []
+    assert finish_erasings(api) == 1
+    assert traces(api.engine, organization_id=organization.id) == {}
+    assert faults(organization) == []
+    actor = completions(organization)[0][0]
+    assert completions(organization) == [(actor, False), ("worker", True)]
+    assert organization.administration.delete(path, expect=200)["loyalMember"] == erased
+    assert finish_erasings(api) == 0
+
+
+def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, organization):
+    member = organization.member(NAME)
+    for _ in range(3):
+        organization.integration.post("/events/track", {"events": [event("member-generic-event")]}, expect=200)
+    organization.administration.delete(f"/members/{member['memberId']}", expect=200)
+    export = organization.administration.post("/exports", {"kind": "events"})["export"]
+    path = f"/exports/{export['exportId']}"
+    writer = ExportWriter(api.engine, api.settings, is_stopping=lambda: False)
+    while writer.step():
+        pass
+    assert organization.administration.get(path)["export"]["status"] == "done"
+    assert finish_erasings(api) == 1
+    assert organization.administration.get(path)["export"]["status"] == "expired"
+    assert traces(api.engine, organization_id=organization.id) == {}
+
+
+def test_a_small_member_is_erased_completely_by_the_call(api):
+    organization = api.organization()
+    history = live(organization)
+    organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)
+    assert traces(api.engine, organization_id=organization.id) == {}
+    assert [is_complete for _, is_complete in completions(organization)] == [True]
+    assert finish_erasings(api) == 0
+
+
+def test_several_workers_finish_an_erasing_once(api, organization):
+    member = organization.member(NAME)
+    for _ in range(20):
+        organization.integration.post("/events/track", {"events": [event("member-generic-event")]}, expect=200)
+    organization.administration.delete(f"/members/{member['memberId']}", expect=200)
+    assert [*traces(api.engine, organization_id=organization.id)] == ["events"]
+    assert sum(run_simultaneously([partial(finish_erasings, api)] * 4)) == 1
+    assert traces(api.engine, organization_id=organization.id) == {}
+    assert [is_complete for _, is_complete in completions(organization)] == [False, True]
+
+
+def test_the_first_result_of_an_event_is_never_returned_to_another_person(api, organization):
+    shop = Shop(organization)
+    shop.campaign(running(mint(5)), eventType=GENERIC)
+    zoe = organization.member("zoe")
+    sales = [tracking.event("zoe"), tracking.event("zoe")]
+    for sale in sales:
+        shop.track_one(sale)
+    organization.administration.delete(f"/members/{zoe['memberId']}", expect=200)
+    organization.member("zoe")
+    for _ in range(2):
+        body = organization.integration.post("/events/track", {"events": sales}, expect=200)
+        assert [result["error"]["type"] for result in body["results"]] == ["/problems/key-reused"] * 2
+        finish_erasings(api)
+    assert shop.balance("zoe") == 0
