@@ -3,6 +3,7 @@
 Every change is logged, so that a part of the work, such as one item of a batch, can be rolled back.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
@@ -181,18 +182,16 @@ class CouponState(UndoableState):
             and lock.is_active(self.at)
         ]
 
-    def _is_free(self, lot: CouponLot) -> bool:
-        """True if the lot has an unused coupon that is not locked."""
-        locks = [lock for lock in self.locks.values() if lock.coupon_lot_id == lot.coupon_lot_id]
-        return lot.unused_amount > sum(lock.is_active(self.at) for lock in locks)
-
     def next_lot(self, member_id: int, lot_range: LotRange, count: int) -> CouponLot | None:
         """The member's next lot to be used, None if there is none; `count` lots are read at once."""
+        lock_counts = Counter(lock.coupon_lot_id for lock in self.locks.values() if lock.is_active(self.at))
         while True:
             ids = self._lots_of_book.get((member_id, lot_range.coupon_book_id), ())
             lots = [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None]
             usable = [
-                lot for lot in lots if lot_range.contains(lot, self.at) and (not self.locks or self._is_free(lot))
+                lot
+                for lot in lots
+                if lot_range.contains(lot, self.at) and lot.unused_amount > lock_counts[lot.coupon_lot_id]
             ]
             next_lot = min(usable, key=order_of_use, default=None)
             if self._reading.is_next(member_id, lot_range, next_lot):

@@ -60,6 +60,29 @@ def test_the_lot_that_is_not_locked_is_used():
     assert use.coupon_lot_id == later.coupon_lot_id
 
 
+class CountedLocks(dict):
+    """The locks of a state, which counts how often all of them are read."""
+
+    readings = 0
+
+    def values(self):
+        self.readings += 1
+        return super().values()
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_a_use_reads_all_locks_twice_however_many_lots_are_locked(count):
+    shop = shared_coupon()
+    shop.state.locks = CountedLocks()
+    lot_ids = [shop.assign().coupon_lot_id for _ in range(count + 1)]
+    locked_ids = [shop.lock().coupon_lot_id for _ in range(count)]
+    shop.state.locks.readings = 0
+    [use] = shop.use()
+    assert {use.coupon_lot_id, *locked_ids} == {*lot_ids}
+    # Once for the limit of uses, and once for the free lot.
+    assert shop.state.locks.readings == 2
+
+
 def test_a_lock_of_one_member_does_not_prevent_uses_of_another():
     shop = shared_coupon()
     shop.assign(ANA)
