@@ -43,7 +43,7 @@ gc.set_threshold(10_000)
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 SLOW_MS = 180_000
 _RESIDENT_PAGES = Path("/proc/self/statm")
-_MUCH_MEMORY = 850_000_000
+_MUCH_MEMORY = 700_000_000
 # The data need not survive a power cut; autovacuum runs at PostgreSQL's default interval.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum_naptime": "1min"}
 
