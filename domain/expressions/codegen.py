@@ -197,7 +197,7 @@ class _Generator:
                 call = self.environment.functions[name].call
                 host_arguments = _name("functions"), _name("budget")
                 return self.call_of(call, *host_arguments, *(self.expression(argument, scope) for argument in args))
-        return self.overloaded(node, scope)
+        return self.call_by_overload(node, scope)
 
     def equality(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         """A comparison by Python if it has the meaning and the cost of `same` or `different`, else a call of these."""
@@ -260,7 +260,7 @@ class _Generator:
             return self.call_with_budget(at_key, code, position)
         return self.call_with_budget(item_at, code, position)
 
-    def overloaded(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
+    def call_by_overload(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         """An operator, function or method by its overload, which is found at run time if the types do not decide."""
         overload = self.analysis.overload(node)
         arguments = [self.expression(part, scope) for part in parts(node)]
@@ -273,14 +273,14 @@ class _Generator:
         ):
             return ast.Compare(arguments[0], [_COMPARISONS[node.function]], [arguments[1]])
         if node.function in _FOLDED and isinstance(node.args[0], Constant):
-            return self.folded(overload, node.args[0], arguments)
+            return self.conversion_of_constant(overload, node.args[0], arguments)
         if overload.metered:
             return self.call_with_budget(overload.call, *arguments)
         if overload.linear:
             arguments[0] = self.call_with_budget(charge_size, arguments[0])
         return self.call_of(overload.call, *arguments)
 
-    def folded(self, overload: Overload, argument: Constant, codes: list[ast.expr]) -> ast.expr:
+    def conversion_of_constant(self, overload: Overload, argument: Constant, codes: list[ast.expr]) -> ast.expr:
         """The code of a conversion of a constant: the value, computed now, or a call if that fails."""
         try:
             return self.constant(overload.call(argument.value))

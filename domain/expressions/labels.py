@@ -158,7 +158,7 @@ class _Labeller:
 
     def path(self, node: Node, scope: Scope) -> str:
         """A variable or field: the environment's label for the whole path if it has one, else the words of parts."""
-        path_label = self.environment.labels.get(_dotted(node))
+        path_label = self.environment.labels.get(_path_text(node))
         if path_label is not None and _root(node) not in scope:
             return path_label
         if isinstance(node, Identifier):
@@ -326,12 +326,12 @@ def _is_moment(node: FunctionCall) -> bool:
     return is_conversion and bool(node.args) and isinstance(node.args[0], Constant)
 
 
-def _dotted(node: Node) -> str:
+def _path_text(node: Node) -> str:
     """The text of a path such as `order.total`; empty for other nodes."""
     if isinstance(node, Identifier):
         return node.name
     if isinstance(node, Select):
-        target = _dotted(node.target)
+        target = _path_text(node.target)
         return f"{target}.{node.field}" if target else ""
     return ""
 

@@ -78,13 +78,13 @@ def _unescape(body: str, start: int) -> str:
     parts, position = [], 0
     for match in _ESCAPE.finditer(body):
         parts.append(body[position : match.start()])
-        parts.append(_escaped(match, start))
+        parts.append(_character_of_escape(match, start))
         position = match.end()
     parts.append(body[position:])
     return "".join(parts)
 
 
-def _escaped(match: re.Match[str], start: int) -> str:
+def _character_of_escape(match: re.Match[str], start: int) -> str:
     """The character of an escape in a string whose body begins at `start`."""
     byte, short, long, octal, simple = match.groups()
     # The last case is a backslash at the end.
