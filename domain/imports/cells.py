@@ -38,14 +38,14 @@ Read = Callable[[str], Any]
 ParseObject = Callable[[str, str], Mapping[str, Any]]
 
 
-def neutralised(cell: str) -> str:
+def escape_formula(cell: str) -> str:
     """A cell that no spreadsheet takes for a formula: an apostrophe is put before a cell that looks like one."""
     return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
 
 
-def restored(cell: str) -> str:
-    """The cell before `neutralised`."""
-    return cell[1:] if cell.startswith("'") and neutralised(cell[1:]) == cell else cell
+def unescape_formula(cell: str) -> str:
+    """The cell before `escape_formula`."""
+    return cell[1:] if cell.startswith("'") and escape_formula(cell[1:]) == cell else cell
 
 
 def csv_line(cells: Iterable[str]) -> str:
@@ -239,7 +239,7 @@ class Columns:
         """The cell of a field in a row; None if the row has another number of columns or the file lacks the field."""
         if len(cells) != len(self._fields) or field not in self._names:
             return None
-        return restored(cells[self.header.index(self._names[field])])
+        return unescape_formula(cells[self.header.index(self._names[field])])
 
     def values(self, cells: Sequence[str]) -> dict[str, Any]:
         """The values of a row by field, without those of empty cells; raises RowFault."""
@@ -251,8 +251,8 @@ class Columns:
                 continue
             field, read = column
             try:
-                # Files of errors and exports have neutralised cells.
-                value = read(restored(cell) if cell[0] == "'" else cell)
+                # Files of errors and exports have escaped cells.
+                value = read(unescape_formula(cell) if cell[0] == "'" else cell)
             except ValueError as error:
                 name = self.name_of(field)
                 raise RowFault(f"{name} {error}.", name) from None

@@ -39,20 +39,20 @@ def is_gzip(beginning: bytes) -> bool:
     return beginning.startswith(_GZIP)
 
 
-def unpacked(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
+def decompress(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
     """The decompressed content of a gzip file, which may consist of several concatenated members.
 
     Raises FileFault for a file that is damaged, and for more than `limit` bytes.
     """
     size = 0
-    for content in _unpacked(blocks):
+    for content in _decompress_members(blocks):
         size += len(content)
         if size > limit:
             raise FileFault(f"The unpacked file has more than {limit} bytes, the maximum.")
         yield content
 
 
-def _unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _decompress_members(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The decompressed content, in pieces of bounded size."""
     unpacker = zlib.decompressobj(wbits=31)
     is_begun = False
@@ -75,7 +75,7 @@ def _unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
         raise FileFault("The gzip file is truncated: its end is missing.")
 
 
-def skipped(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
+def skip_bytes(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
     """The blocks without their first `count` bytes."""
     for block in blocks:
         if count >= len(block):
@@ -148,16 +148,16 @@ class _Splitter:
         if self._start == size:
             return None
         if self._has_quotes and is_quoted ^ (self._buffer.count(b'"', scan) % 2 == 1):
-            return self._unclosed()
+            return self._row_of_unclosed_quote()
         return self._row_until(size, size, lines + 1)
 
     def _overlong_row(self, has_several_lines: bool) -> RawRow:
         """A row that is too long: a quote that is not closed, or one endless line."""
         if has_several_lines:
-            return self._unclosed()
+            return self._row_of_unclosed_quote()
         return self._endless()
 
-    def _unclosed(self) -> RawRow:
+    def _row_of_unclosed_quote(self) -> RawRow:
         """The line in which a quote begins that does not end; the next row begins in the line after it."""
         end = self._buffer.find(b"\n", self._start)
         end, following = (len(self._buffer), len(self._buffer)) if end < 0 else (end, end + 1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.calendar import instant_text
-from domain.imports.cells import ERROR_COLUMNS, csv_line, neutralised
+from domain.imports.cells import ERROR_COLUMNS, csv_line, escape_formula
 from domain.imports.records import FailedRow, ImportJob, ImportPart
 from handlers.messages.base import Plain, Shape, WireSchema
 from handlers.services.imports.manage import ImportProperties
@@ -63,5 +63,5 @@ def import_errors_csv(errors: ImportErrors) -> str:
     for row in errors.rows:
         cells = [row.row] if isinstance(row.row, str) else row.row
         error_cells = (str(row.line), row.column_name or "", row.reason)
-        lines.append(csv_line(neutralised(cell) for cell in (*error_cells, *cells)))
+        lines.append(csv_line(escape_formula(cell) for cell in (*error_cells, *cells)))
     return "".join(lines)

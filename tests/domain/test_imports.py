@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.imports.cells import cells_of, csv_line, delimiter_of, neutralised, restored
+from domain.imports.cells import cells_of, csv_line, delimiter_of, escape_formula, unescape_formula
 from domain.imports.records import CSV, NDJSON, FileFault, ImportJob, RowFault
-from domain.imports.splitting import MAX_ROW_BYTES, is_gzip, raw_rows, skipped, unpacked
+from domain.imports.splitting import MAX_ROW_BYTES, decompress, is_gzip, raw_rows, skip_bytes
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 CELLS = st.text(st.sampled_from("ab\xe9\",;\n\r\t =+-@'"), max_size=6)
@@ -35,7 +35,7 @@ def test_blocks_of_any_size_give_the_same_rows_and_reading_can_resume_after_any_
     assert rows[-1].next_byte == len(content)
     number = data.draw(st.integers(0, len(rows) - 1))
     row = rows[number]
-    rest = raw_rows(skipped(blocks_of(content, size), row.next_byte), CSV, row.next_byte, row.next_line)
+    rest = raw_rows(skip_bytes(blocks_of(content, size), row.next_byte), CSV, row.next_byte, row.next_line)
     assert [later_row for later_row in rest if not later_row.is_empty] == rows[number + 1 :]
 
 
@@ -55,28 +55,28 @@ def test_any_bytes_but_utf_16_are_split_into_rows(content, size):
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4), st.integers(1, 50))
 def test_one_or_several_packed_files_are_unpacked(contents, size):
     packed_file = b"".join(gzip.compress(content) for content in contents)
-    assert b"".join(unpacked(blocks_of(packed_file, size), 800)) == b"".join(contents)
+    assert b"".join(decompress(blocks_of(packed_file, size), 800)) == b"".join(contents)
 
 
 def test_a_packed_file_that_repeats_distant_content_is_unpacked():
     content = random.Random(1).randbytes(20_000) * 2
-    assert b"".join(unpacked([gzip.compress(content)], 40_000)) == content
-    assert b"".join(unpacked([gzip.compress(b"a") + gzip.compress(content)], 40_001)) == b"a" + content
+    assert b"".join(decompress([gzip.compress(content)], 40_000)) == content
+    assert b"".join(decompress([gzip.compress(b"a") + gzip.compress(content)], 40_001)) == b"a" + content
 
 
 def test_nothing_is_unpacked_from_an_empty_file():
-    assert list(unpacked([], 10)) == list(unpacked([b""], 10)) == []
+    assert list(decompress([], 10)) == list(decompress([b""], 10)) == []
 
 
 def test_a_file_is_unpacked_in_pieces_of_at_most_a_mebibyte():
     packed_file = gzip.compress(bytes(5 * 1024 * 1024))
-    assert [len(piece) for piece in unpacked([packed_file], limit=5 * 1024 * 1024)] == [1024 * 1024] * 5
+    assert [len(piece) for piece in decompress([packed_file], limit=5 * 1024 * 1024)] == [1024 * 1024] * 5
 
 
 @pytest.mark.parametrize("cut_bytes", [1, 5, 12])
 def test_a_truncated_file_is_reported(cut_bytes):
     with pytest.raises(FileFault, match="truncated"):
-        list(unpacked([gzip.compress(b"row\n" * 100)[:-cut_bytes]], 400))
+        list(decompress([gzip.compress(b"row\n" * 100)[:-cut_bytes]], 400))
 
 
 def test_a_long_line_is_skipped_in_bounded_memory():
@@ -125,20 +125,20 @@ def test_a_quote_of_the_last_row_is_closed_in_it(last_row, file_format, fault):
 
 @given(CELLS)
 def test_a_restored_cell_equals_the_cell_before_it_was_neutralised(cell):
-    exported_cell = neutralised(cell)
-    assert restored(exported_cell) == cell
+    exported_cell = escape_formula(cell)
+    assert unescape_formula(exported_cell) == cell
     assert not exported_cell.startswith(tuple("=+-@＝＋－＠\t\r\n"))
 
 
 def test_formulas_get_an_apostrophe():
     cells = {"\n=1+1": "'\n=1+1", "＝1+1": "'＝1+1", "＠SUM(1)": "'＠SUM(1)"}
     cells |= {"=1+1": "'=1+1", "-5.20": "-5.20", "+54 11": "'+54 11", "'a": "''a", "a=1": "a=1"}
-    assert {cell: neutralised(cell) for cell in cells} == cells
+    assert {cell: escape_formula(cell) for cell in cells} == cells
 
 
 @pytest.mark.parametrize("cell", ["'abc", "'!x", "'-5.20", "'", ""])
 def test_an_apostrophe_that_precedes_no_formula_is_kept(cell):
-    assert restored(cell) == cell
+    assert unescape_formula(cell) == cell
 
 
 def test_the_delimiter_is_that_of_the_first_line():
@@ -156,14 +156,14 @@ def test_the_delimiter_is_that_of_the_first_line():
 
 def test_a_packed_file_has_a_maximum_size():
     packed_file = gzip.compress(b"x" * 100)
-    assert b"".join(unpacked([packed_file], 100)) == b"x" * 100
+    assert b"".join(decompress([packed_file], 100)) == b"x" * 100
     with pytest.raises(FileFault, match=r"The unpacked file has more than 99 bytes, the maximum\."):
-        list(unpacked([packed_file], 99))
+        list(decompress([packed_file], 99))
 
 
 def test_a_damaged_file_is_refused():
     with pytest.raises(FileFault, match=r"The gzip file is damaged\."):
-        list(unpacked([b"\x1f\x8b" + b"x" * 50], 1000))
+        list(decompress([b"\x1f\x8b" + b"x" * 50], 1000))
     assert is_gzip(gzip.compress(b"x"))
     assert not is_gzip(b"loyaltyMemberId")
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from domain.calendar import instant_text
 from domain.fields import wire_name
-from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
+from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, escape_formula
 from domain.imports.export_keys import balance_keys, parse_export_key, source_of
 from domain.imports.records import BALANCES, MEMBERS, PLACES
 from domain.members import Member, MemberProperties
@@ -150,7 +150,7 @@ def csv_header(kind: str) -> str:
 
 def csv_row(kind: str, row: ExportedRow) -> str:
     """A row as a line of CSV, whose cells spreadsheets do not read as formulas."""
-    return csv_line(neutralised(_cell(row.values.get(name))) for name in _columns(kind))
+    return csv_line(escape_formula(_cell(row.values.get(name))) for name in _columns(kind))
 
 
 _BALANCE_COLUMNS = (

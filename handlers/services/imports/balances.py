@@ -140,7 +140,7 @@ def _post(step: ImportStep, balance_rows: Sequence[_BalanceRow], account_keys: C
             if _register_key(step, balance_row, posted_by_key, imported_balances):
                 to_post.append((balance_row, member))
         except RowFault as fault:
-            step.failed.append(balance_row.row.failed(fault.reason, fault.column))
+            step.failed.append(balance_row.row.to_failed_row(fault.reason, fault.column))
     if to_post:
         _mint(step, unit, to_post)
 

@@ -35,7 +35,7 @@ class ImportStep:
 
     def fail(self, row: ImportRow, reason: str, field_name: str | None = None) -> None:
         """Add a row to the failed ones; `field_name` is the field at fault, None if it is not a single one."""
-        self.failed.append(row.failed(reason, None if field_name is None else self.name_of(field_name)))
+        self.failed.append(row.to_failed_row(reason, None if field_name is None else self.name_of(field_name)))
 
     def fault(self, field_name: str, words: str) -> RowFault:
         """A fault whose text is the name of a field in the file, followed by `words`."""
@@ -49,7 +49,7 @@ class ImportStep:
         for row in self.rows:
             if row.fault is not None:
                 # Not raised: its traceback would reference this frame and so the row, which references the fault.
-                self.failed.append(row.failed(row.fault.reason, row.fault.column))
+                self.failed.append(row.to_failed_row(row.fault.reason, row.fault.column))
                 continue
             try:
                 for name in required_fields:
@@ -57,7 +57,7 @@ class ImportStep:
                         raise self.fault(name, "is missing.")
                 items.append(read(row))
             except RowFault as fault:
-                self.failed.append(row.failed(fault.reason, fault.column))
+                self.failed.append(row.to_failed_row(fault.reason, fault.column))
         return items
 
     def read_new(self, read: Callable[[ImportRow], T], records: Records[Any]) -> list[tuple[ImportRow, T]]:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from domain.imports.cells import MAX_COLUMNS, Columns, cells_of, delimiter_of, object_values
 from domain.imports.records import CSV, FailedRow, FileFault, ImportJob, ImportPart, RowFault
-from domain.imports.splitting import RawRow, is_gzip, raw_rows, skipped, unpacked
+from domain.imports.splitting import RawRow, decompress, is_gzip, raw_rows, skip_bytes
 from domain.problems import InvalidRequest
 from handlers.messages import json_text
 from persistence import imports
@@ -36,7 +36,7 @@ class ImportRow:
     # True for empty lines, which are not imported.
     is_empty: bool = False
 
-    def failed(self, reason: str, column: str | None = None) -> FailedRow:
+    def to_failed_row(self, reason: str, column: str | None = None) -> FailedRow:
         """The record of the row as a failed one."""
         name = self.values.get(_MEMBER, self.member_name)
         return FailedRow(self.line, column, reason, self.sent, name.strip() if isinstance(name, str) else None)
@@ -139,7 +139,7 @@ class RowReader:
             raise FileFault("columnNames has the same column for two fields.")
         self._is_packed = bool(self._parts) and is_gzip(imports.read_block(self.db, job, self._parts[0].part_number, 0))
         if self._is_packed:
-            blocks = skipped(unpacked(self._blocks(0), self._max_unpacked_bytes), job.next_byte)
+            blocks = skip_bytes(decompress(self._blocks(0), self._max_unpacked_bytes), job.next_byte)
         else:
             blocks = self._blocks(job.next_byte)
         rows = raw_rows(blocks, job.format, job.next_byte, job.next_line)

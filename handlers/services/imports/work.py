@@ -190,7 +190,7 @@ class Importer:
             self._end(db, job, DONE, now)
             return
         if open_import.is_row_at_fault:
-            failed = [row.failed(_UNEXPECTED) for row in rows[:1]]
+            failed = [row.to_failed_row(_UNEXPECTED) for row in rows[:1]]
             self._rows_done = len(failed)
         else:
             failed = self._import_rows(ImportStep(call, job, rows, reader.name_of))
