@@ -2,7 +2,7 @@
 
 from handlers.call import Call, Response
 from handlers.operation import operation
-from handlers.schemas.auth import issued, refusal_response, token_request
+from handlers.schemas.auth import refusal_response, token_request, token_response
 from handlers.services.sign_in import SignIn, TokenRefused, TokenRequest, check_credentials, issue_token
 
 
@@ -15,6 +15,6 @@ def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: To
     try:
         if isinstance(hook_result, TokenRefused):
             raise hook_result
-        return issued(issue_token(call, hook_result, body.scope))
+        return token_response(issue_token(call, hook_result, body.scope))
     except TokenRefused as refusal:
         return refusal_response(refusal)

@@ -22,7 +22,7 @@ from handlers.schemas.events import (
     detailed_event,
     event_outcome,
     event_to_track,
-    tracked,
+    tracking_response,
 )
 from handlers.services import references
 from handlers.services.events.cancel import cancel_event as cancel
@@ -36,7 +36,9 @@ from persistence import queue
 from persistence.events import EVENTS
 
 
-@operation("trackEvents", response=tracked, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of))
+@operation(
+    "trackEvents", response=tracking_response, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of)
+)
 def track_events(call: Call, body: Tracking) -> TrackRequest:
     """Track a batch of events; the response has their results, in the order of the request."""
     _refuse_fields_of_dry_runs(body)

@@ -22,11 +22,11 @@ from handlers.schemas.ledger_transactions import (
     Releases,
     RevertBatch,
     RevertRequest,
+    batch_response,
     batched_movements,
     movement,
     movements_of_set,
     partial_fiat_values,
-    processed,
     transactions,
 )
 from handlers.schemas.ledgers import TRANSACTION_ROW
@@ -135,7 +135,7 @@ def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releas
     return {"ok": True}
 
 
-@operation("batchLedgerTransactions", body=batched_movements, response=processed, audit="ledger-transaction")
+@operation("batchLedgerTransactions", body=batched_movements, response=batch_response, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[Processed]:
     """Post mints, burns, transfers and reverts: each individually, but the items of one `atomicSetId` all or none."""
     movements = [_movement_of(call, batch_item) for batch_item in body]
@@ -160,7 +160,7 @@ def _movement_of(call: Call, item: BatchedMovement) -> Movement:
     return replace(item.movement, refusal=NotFound(detail))
 
 
-@operation("batchRevertLedgerTransactions", response=processed, audit="ledger-transaction")
+@operation("batchRevertLedgerTransactions", response=batch_response, audit="ledger-transaction")
 def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Processed]:
     """Post reverts individually."""
     fiat_values = partial_fiat_values(body)

@@ -35,7 +35,7 @@ from handlers.schemas.members import (
     MemberIds,
     MemberUpdate,
     NewMembers,
-    enrolled,
+    enrolment_response,
     enrolments,
     member_batch,
     member_page,
@@ -73,7 +73,7 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
 
 @operation(
     "createMember",
-    response={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
+    response={INTEGRATION: enrolment_response("loyaltyMember"), ADMINISTRATION: enrolment_response("loyalMember")},
     audit=replace(_AUDITED, records=lambda result: [result.record]),
     batch=BatchHandler(enrol_by_calls),
 )

@@ -9,7 +9,7 @@ from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.offline_allowances import ALLOWANCE, redeemed
+from handlers.schemas.offline_allowances import ALLOWANCE, redemption_response
 from handlers.services.ledger.offline_allowances import (
     AllowanceRedemption,
     NewAllowance,
@@ -42,7 +42,7 @@ def cancel_offline_allowance(call: Call, offline_allowance: OfflineAllowance) ->
     return cancel_allowance(call, offline_allowance)
 
 
-@operation("redeemOfflineAllowance", response=redeemed, audit="offline-allowance")
+@operation("redeemOfflineAllowance", response=redemption_response, audit="offline-allowance")
 def redeem_offline_allowance(call: Call, body: AllowanceRedemption) -> Redeemed:
     """Burn an amount of the points that an allowance reserves."""
     return redeem_allowance(call, body)

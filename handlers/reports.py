@@ -23,7 +23,7 @@ from handlers.schemas.reports import (
     MISSION,
     TOP_BOOK,
     TOP_MEMBER,
-    received,
+    received_points_response,
     series,
     series_as_csv,
     total,
@@ -106,7 +106,7 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     ).a
 
 
-@operation("reportLedgerAccountTotals", response=received)
+@operation("reportLedgerAccountTotals", response=received_points_response)
 def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.Received:
     """The amount minted in an account, and the number of members who received it."""
     date_range = _range(call, query)

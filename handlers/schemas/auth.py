@@ -16,7 +16,7 @@ def token_request(body: Mapping[str, Any]) -> TokenRequest:
     return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
 
 
-def issued(token: IssuedToken) -> Response:
+def token_response(token: IssuedToken) -> Response:
     """The response with a token."""
     body = {
         "access_token": token.access_token,

@@ -94,7 +94,7 @@ def _result(event: LoyaltyEvent) -> dict[str, Any]:
     return {"result": completed_result(event.result)}
 
 
-def tracked(batch: TrackedBatch) -> dict[str, Any]:
+def tracking_response(batch: TrackedBatch) -> dict[str, Any]:
     """The results of the events of a request, in the order of the request, and its execution mode."""
     return {
         "results": [result.answer for result in batch.results],

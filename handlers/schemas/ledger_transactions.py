@@ -226,7 +226,7 @@ class Processed:
     refusal: Refusal | None
 
 
-def processed(items: Sequence[Processed]) -> dict[str, Any]:
+def batch_response(items: Sequence[Processed]) -> dict[str, Any]:
     """The response to a batch: the processed and the refused items, both in the order of the request."""
     answer: dict[str, list[Any]] = {"processed": [], "failed": []}
     for item in items:

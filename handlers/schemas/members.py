@@ -54,7 +54,7 @@ EXISTING_MEMBER = Shape(Member, only=("member_id", "loyalty_member_id", "active"
 MEMBER_TIER = Shape(MemberTier, without=("is_manual",))
 
 
-def enrolled(name: str) -> Callable[[Enrolment], dict[str, Any]]:
+def enrolment_response(name: str) -> Callable[[Enrolment], dict[str, Any]]:
     """A function that renders an enrolment: the member as `name`, and the outcomes of its referral code."""
     return lambda enrolment: {name: MEMBER.dump(enrolment.record), "referrals": enrolment.referrals}
 

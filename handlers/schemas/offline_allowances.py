@@ -10,7 +10,7 @@ from handlers.services.ledger.offline_allowances import Redeemed
 ALLOWANCE = Shape(AllowanceView, without=("organization_id", "member_id", "ledger_account_id"), optional=("token",))
 
 
-def redeemed(result: Redeemed) -> dict[str, Any]:
+def redemption_response(result: Redeemed) -> dict[str, Any]:
     """The response with a redeemed allowance, and the rows of its burn."""
     return {
         "offlineAllowance": ALLOWANCE.dump(result.allowance),

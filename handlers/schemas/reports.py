@@ -52,7 +52,7 @@ def total(name: str) -> Callable[[Decimal], dict[str, Any]]:
     return lambda amount: {"result": {name: exact_number(amount)}}
 
 
-def received(report: Received) -> dict[str, Any]:
+def received_points_response(report: Received) -> dict[str, Any]:
     """The total that members received in an account, and the average, 0 if no member received anything."""
     average = Decimal(0)
     if report.wallets:
