@@ -84,7 +84,7 @@ def update_ledger_account(
 
 def _account_values(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
     """The fields of a ledger's accounts, each with the key of the ledger and the account's issued amount."""
-    issued_amounts = ledgers.issued(
+    issued_amounts = ledgers.find_issued_amounts(
         call.db, ledger.organization_id, [account.ledger_account_id for account in accounts]
     )
     return [

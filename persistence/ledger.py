@@ -59,7 +59,9 @@ def find_keys_of_accounts(
     return {row[0]: (row[1], row[2]) for row in db.execute(statement)}
 
 
-def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[int]) -> dict[int, Decimal]:
+def find_issued_amounts(
+    db: Connection, organization_id: int, ledger_account_ids: Collection[int]
+) -> dict[int, Decimal]:
     """The issued amount by account id: minted amounts, on a revolving account less burned amounts.
 
     Accounts without movements are left out.

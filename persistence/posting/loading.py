@@ -196,7 +196,7 @@ def open_session(
     if capped and lock:
         defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
     if capped:
-        issued = ledger.issued(db, organization_id, capped)
+        issued = ledger.find_issued_amounts(db, organization_id, capped)
     session = LedgerSession(accounts, holdings, issued, at, zone_named(organization.timezone))
     session.waiting_text = partial(_waiting_text, db, organization_id, at)
     idle = _IdleBalances(session)

@@ -171,7 +171,7 @@ class LedgerClient:
 
     def issued(self, *account_ids: int) -> dict[int, Decimal]:
         """The issued amount of each account, by its id."""
-        return self.run(lambda db: ledger.issued(db, self.id, account_ids))
+        return self.run(lambda db: ledger.find_issued_amounts(db, self.id, account_ids))
 
     def verify(self) -> list[str]:
         """The inconsistencies of the ledger; none is expected."""

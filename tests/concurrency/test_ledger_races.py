@@ -200,7 +200,7 @@ def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
     def limit():
         def work(db: Connection) -> Decimal:
             account = locked(client, db, points)
-            so_far = ledger.issued(db, client.id, [points]).get(points, Decimal(0))
+            so_far = ledger.find_issued_amounts(db, client.id, [points]).get(points, Decimal(0))
             ledger_record = LEDGERS.find(db, client.id, client.ledger_id)
             values = {"max_supply": so_far + 10, "is_default_account": True}
             ledger.store_account(db, ledger_record, account, values, client.now)
