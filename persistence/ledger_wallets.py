@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from domain.calendar import instant_of, zone_named
 from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
-from domain.ledger.lots import ArrivedMint, KeptLots, unexpired
+from domain.ledger.lots import ArrivedMint, KeptLots, unexpired_balance
 from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
@@ -185,7 +185,7 @@ def _balance_by_now(
     end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     for mint in arrived_mints:
         balance, expired = (
-            unexpired(balance, reserved_amount, expired, end=end, now=mint.available_at, kept_lots=kept_lots),
+            unexpired_balance(balance, reserved_amount, expired, end=end, now=mint.available_at, kept_lots=kept_lots),
             _ZERO,
         )
         if policy is not None:
@@ -196,7 +196,7 @@ def _balance_by_now(
         debt -= min(debt, mint.amount)
         last_transaction_date = max(last_transaction_date, mint.available_at)
         end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
-    balance = unexpired(balance, reserved_amount, expired, end=end, now=now, kept_lots=kept_lots)
+    balance = unexpired_balance(balance, reserved_amount, expired, end=end, now=now, kept_lots=kept_lots)
     return balance, last_activity_date
 
 

@@ -355,7 +355,7 @@ def end_of_lot(
     return end if expires_at is None else min(end, expires_at)
 
 
-def unexpired(
+def unexpired_balance(
     current_balance: Decimal,
     pending_debit: Decimal,
     expired_lots: Decimal,

@@ -235,9 +235,9 @@ def temporary_id(position: int) -> int:
     return -1 - position
 
 
-def place_of(temporary: int) -> int:
-    """The position of the step that has a temporary id."""
-    return -1 - temporary
+def position_of(temporary_id: int) -> int:
+    """The position of the step whose transaction has a temporary id."""
+    return -1 - temporary_id
 
 
 Pair = tuple[int, int]

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.ledger.postings import Capture, Posting, Step, place_of
+from domain.ledger.postings import Capture, Posting, Step, position_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import Prepared, defer
@@ -205,7 +205,7 @@ def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[
     """The rows of the mints whose awaited event has happened."""
     return [
         {"ledger_transaction_id": _stored_id(i, ids), **confirmation._asdict()}
-        for i, confirmation in session.confirmed.items()
+        for i, confirmation in session.confirmations.items()
     ]
 
 
@@ -273,7 +273,7 @@ def _transaction_row(
 
 def _stored_id(transaction_id: int, ids: Sequence[int]) -> int:
     """The id of a transaction. A step of this session has a temporary id, which is negative, and its id in `ids`."""
-    return transaction_id if transaction_id > 0 else ids[place_of(transaction_id)]
+    return transaction_id if transaction_id > 0 else ids[position_of(transaction_id)]
 
 
 def _balance_rows(organization_id: int, session: LedgerSession) -> list[dict[str, Any]]:

@@ -196,7 +196,10 @@ class Balances(UndoableState, ABC):
         moment: datetime,
         released_at: datetime | None = None,
     ) -> None:
-        """Count points as earned by something that happened at a moment; a negative amount is no longer counted."""
+        """Count points as earned by something that happened at a moment; a negative amount lowers the count.
+
+        `released_at` is the moment at which points that had to wait became available.
+        """
         pair = (wallet_id, account.ledger_account_id)
         balance = self.holding(*pair)
         self.put(self._holdings, pair, replace(balance, earned=balance.earned + amount))

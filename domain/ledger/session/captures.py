@@ -10,7 +10,7 @@ from domain.ledger.postings import ZERO, Capture, Confirmation, Entry, Fiat, Sto
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import CaptureExceedsHold, NotPending
 from domain.ledger.session.balances import check_amount, expired_on_arrival
-from domain.ledger.session.fiat_values import prorated
+from domain.ledger.session.fiat_values import prorate
 from domain.ledger.session.returns import Returns
 
 
@@ -44,7 +44,7 @@ class CaptureSession(Returns):
         kept_uses, released = split_uses(transaction.uses, amount)
         fiat_value = None if fiat is None else fiat.value
         if fiat is None and transaction.fiat_value is not None:
-            fiat_value = prorated(transaction.fiat_value, amount, reserved_amount)
+            fiat_value = prorate(transaction.fiat_value, amount, reserved_amount)
         if external_event_date is not None and transaction.transaction_type == BURN:
             self.record_activity(account, transaction.debited_wallet_id, SPEND, external_event_date)
         available_before = self._available_of(transaction)

@@ -14,8 +14,8 @@ class ConfirmationSession(CaptureSession):
     """A session in which events confirm the mints that wait for them."""
 
     @property
-    def confirmed(self) -> Mapping[int, Confirmation]:
-        """When the mints become available that this unit of work has confirmed, by transaction."""
+    def confirmations(self) -> Mapping[int, Confirmation]:
+        """The moments at which mints confirmed by this unit of work become available, by transaction id."""
         return self._confirmed
 
     def expect_events(self, mints: Iterable[Stored]) -> None:

@@ -7,7 +7,7 @@ from domain.currencies import EXACT
 _SHARE_DIGITS = Decimal("0.000001")
 
 
-def prorated(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
+def prorate(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
     """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
     if part == whole:
         return fiat

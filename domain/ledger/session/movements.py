@@ -42,7 +42,7 @@ class Movements(Balances):
 
         `qualifying` points count as earned, in place of the amount; without `is_limited` the wallet may hold any
         balance. Points that are not available yet wait, unless the mint is `manual`; without an `availability`, the
-        terms of the account count. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed,
+        terms of the account apply. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed,
         PointsNotTracked for an expiry on an account without tracking, ExpiresBeforeAvailable, or InvalidRequest for too
         many fraction digits.
         """

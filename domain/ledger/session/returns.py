@@ -18,7 +18,7 @@ LATE_ACTIVITY = "late-activity"
 class Returns(MissingAmounts):
     """A session that returns the points of reverted and released debits, and of idle balances that had expired."""
 
-    def _restored(
+    def _moves_back_to_lots(
         self, account: LedgerAccount, transaction: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
     ) -> tuple[LotMove, ...]:
         """The moves of lots when `amount` of a debit is reverted and `to_lots` of it goes back to its lots.
@@ -171,7 +171,7 @@ class Returns(MissingAmounts):
             Details(key, description=LATE_ACTIVITY),
             expiry.amount,
             (Entry(wallet_id, expiry.amount, balance.current), Entry(None, -expiry.amount)),
-            lot_moves=self._restored(account, expiry, expiry.amount, to_lots, revives=False),
+            lot_moves=self._moves_back_to_lots(account, expiry, expiry.amount, to_lots, revives=False),
             burned=-expiry.amount,
         )
         self.put(self._new_statuses, expiry.ledger_transaction_id, REVERTED)

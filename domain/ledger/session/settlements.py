@@ -195,7 +195,9 @@ class LedgerSession(ConfirmationSession):
         if transaction.from_wallet_id is not None:
             balance = self._unreserve(account, transaction.from_wallet_id, debit=transaction.amount)
             entries.append(Entry(transaction.from_wallet_id, ZERO, balance.current))
-            moves = self._restored(account, transaction, transaction.amount, transaction.amount, revives=False)
+            moves = self._moves_back_to_lots(
+                account, transaction, transaction.amount, transaction.amount, revives=False
+            )
         if transaction.to_wallet_id is not None:
             balance = self._unreserve(account, transaction.to_wallet_id, credit=self.amount_of(transaction))
             entries.append(Entry(transaction.to_wallet_id, ZERO, balance.current))
@@ -255,7 +257,7 @@ class LedgerSession(ConfirmationSession):
         balance, to_lots = self._credit(account, wallet_id, amount)
         self._add_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
         entries = (Entry(wallet_id, amount, balance.current), Entry(None, -amount))
-        moves = self._restored(account, transaction, amount, to_lots)
+        moves = self._moves_back_to_lots(account, transaction, amount, to_lots)
         posting = reversal(transaction, account, details, amount, entries, lot_moves=moves, burned=-amount)
         return replace(posting, fiat_value=fiat)
 
@@ -270,7 +272,7 @@ class LedgerSession(ConfirmationSession):
         balance, to_lots = self._credit(account, sender, amount)
         moves = (
             *moves_from_lots(account, receiver, amount, first_transaction_id=transaction.ledger_transaction_id),
-            *self._restored(account, transaction, transaction.amount, to_lots),
+            *self._moves_back_to_lots(account, transaction, transaction.amount, to_lots),
         )
         entries = (*debit, Entry(sender, amount, balance.current))
         return reversal(transaction, account, details, amount, entries, lot_moves=moves)

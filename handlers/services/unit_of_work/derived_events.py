@@ -19,7 +19,7 @@ from domain.event_types import (
     TIER_SET,
     TRANSACTION_CREATED,
 )
-from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored, place_of
+from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored, position_of
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.tier_policies import TierPoints
@@ -130,7 +130,7 @@ class LedgerEvents:
         if due:
             events += self._due_events(due)
             caused_accounts = _changed_accounts(caused)
-        events += self._settled_waits(caused) + self._expired(caused)
+        events += self._settled_waits(caused) + self._events_of_expiries(caused)
         for wallet_id, accounts in changed_accounts.items():
             if wallet_id in self._member_ids:
                 events += self._move_tiers_by_points(
@@ -140,7 +140,7 @@ class LedgerEvents:
 
     def _due_events(self, steps: Sequence[Step]) -> list[DerivedEvent]:
         """The events about points that became available, were cancelled or expired by time, each with its reason."""
-        events = self._settled_waits(steps) + self._expired(steps)
+        events = self._settled_waits(steps) + self._events_of_expiries(steps)
         return [replace(event, reason=_REASONS[event.event_type]) for event in events]
 
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
@@ -192,10 +192,10 @@ class LedgerEvents:
         if mint.ledger_transaction_id > 0:
             return mint.ledger_transaction_id
         # A temporary id leads to the posting's number in this session.
-        earlier = self._unit.ledger.steps[: place_of(mint.ledger_transaction_id)]
+        earlier = self._unit.ledger.steps[: position_of(mint.ledger_transaction_id)]
         return self._unit.transaction_id(len([step for step in earlier if isinstance(step, Posting)]))
 
-    def _expired(self, steps: Iterable[Step]) -> list[DerivedEvent]:
+    def _events_of_expiries(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """The events about expired points: one for each member, account and moment.
 
         Inactive and erased members get no event. If nothing uses events of this type, there are none at all.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.calendar import add_days, add_months
-from domain.ledger.lots import KeptLots, unexpired
+from domain.ledger.lots import KeptLots, unexpired_balance
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import account
 
@@ -93,7 +93,7 @@ def end_of_idle_balance(period, last, zone):
 def balance_at(now, *, period, zone=UTC, expired_lots="0"):
     """What is unexpired at `now` of a balance of 10 with a hold of 2, whose last transaction was at LAST_OF_JANUARY."""
     end = end_of_idle_balance(period, LAST_OF_JANUARY, zone)
-    return unexpired(Decimal(10), Decimal(2), Decimal(expired_lots), end=end, now=now)
+    return unexpired_balance(Decimal(10), Decimal(2), Decimal(expired_lots), end=end, now=now)
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_an_idle_balance_keeps_extended_lots_until_their_moment():
     ]
     # 2 points are held, and the lots of 4 and 8 are kept beyond now.
     for end, balance in ((now, 2 + 12), (now - second, 2 + 12), (now + second, 70)):
-        assert unexpired(Decimal(70), Decimal(2), Decimal(0), end=end, now=now, kept_lots=kept_lots) == balance
+        assert unexpired_balance(Decimal(70), Decimal(2), Decimal(0), end=end, now=now, kept_lots=kept_lots) == balance

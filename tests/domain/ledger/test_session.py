@@ -14,7 +14,7 @@ from itertools import count
 import pytest
 
 from domain.ledger.lots import Allocator, Lot, LotUse
-from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored, place_of, temporary_id
+from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored, position_of, temporary_id
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     AccountInactive,
@@ -554,4 +554,4 @@ def test_the_smallest_fiat_values_are_added_exactly_to_the_largest():
 
 def test_the_steps_of_a_session_have_ids_below_zero_until_they_are_stored():
     assert [temporary_id(place) for place in (0, 1, 5)] == [-1, -2, -6]
-    assert [place_of(temporary) for temporary in (-1, -2, -6)] == [0, 1, 5]
+    assert [position_of(temporary) for temporary in (-1, -2, -6)] == [0, 1, 5]

@@ -157,7 +157,7 @@ class TestEvents:
         if mint is not None:
             ledger.expect_events([mint])
         ledger.confirm(wallet, event_type, order, at)
-        return ledger.confirmed.get(STORED_ID)
+        return ledger.confirmations.get(STORED_ID)
 
     def test_the_wait_begins_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
@@ -240,7 +240,7 @@ class TestEvents:
         ledger = session()
         mint(ledger, expires_at=expires_at, on=AWAITED)
         ledger.confirm(ANA, CONFIRMED, None, NOON)
-        assert (balance_and_pending(ledger)[0], ledger.confirmed[-1]) == balance_and_confirmation
+        assert (balance_and_pending(ledger)[0], ledger.confirmations[-1]) == balance_and_confirmation
         is_left = not balance_and_confirmation[0]
         assert (balance_and_pending(ledger)[1], len(ledger.steps)) == ((100, 1) if is_left else (0, 2))
 
@@ -263,24 +263,24 @@ class TestEvents:
         savepoint = ledger.savepoint()
         assert self.confirm(ledger) is not None
         ledger.rollback_to(savepoint)
-        assert ledger.confirmed == {}
+        assert ledger.confirmations == {}
 
 
 class TestConfirmations:
     def test_an_event_that_makes_points_available_is_stored_with_their_expiry(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         ledger.make_available(awaiting(), POINTS)
-        assert ledger.confirmed == {STORED_ID: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
+        assert ledger.confirmations == {STORED_ID: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
 
     def test_a_confirmation_stores_no_expiry_for_a_mint_that_has_its_own(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         capture = ledger.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
-        assert (ledger.confirmed, capture.expires_at) == ({STORED_ID: (NOON + DAY, None)}, NOON + 99 * DAY)
+        assert (ledger.confirmations, capture.expires_at) == ({STORED_ID: (NOON + DAY, None)}, NOON + 99 * DAY)
 
     def test_a_mint_that_waits_for_a_moment_needs_no_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         ledger.make_available(waiting(), POINTS)
-        assert ledger.confirmed == {}
+        assert ledger.confirmations == {}
 
 
 def test_points_that_expire_on_arrival_do_not_count_as_the_rest_of_a_mint():
