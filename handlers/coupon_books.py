@@ -13,7 +13,7 @@ from handlers.messages.lists import listed, listed_by_cursor, results
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references
 from handlers.schemas.coupons import COUPON, CodeChange, NewCodes
-from handlers.services.coupons.validate_book import CouponBookProperties, settled_book
+from handlers.services.coupons.validate_book import CouponBookProperties, checked_book_values
 from handlers.services.webhooks.outbox import queue_entity_change
 from persistence.content import documents
 from persistence.coupons import book_references, books, codes
@@ -32,7 +32,7 @@ declare_list("listCouponBooks", books.find_page, {surface: listed(shape) for sur
 @operation("createCouponBook", body=NEW_BOOK, response=_BOOK_RESPONSE, audit=_AUDITED)
 def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> CouponBook:
     """Create a book; a codeless book gets its only coupon, which has no code."""
-    values = {"coupon_book_key": call.new_key(), **settled_book(call, body, None)}
+    values = {"coupon_book_key": call.new_key(), **checked_book_values(call, body, None)}
     book = BOOKS.add(call.db, call.organization.organization_id, values, call.now)
     if book.type == CODELESS:
         codes.add_codes(call.db, book, [None], call.now)
@@ -48,7 +48,7 @@ def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookPro
     book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     call.audit.keep_before(book)
-    values = settled_book(call, body, book)
+    values = checked_book_values(call, body, book)
     return _notify_triggers(call, BOOKS.store(call.db, book, values, call.now), UPDATED)
 
 

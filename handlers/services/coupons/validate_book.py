@@ -74,11 +74,13 @@ class CouponBookProperties:
     external_key: str | None = None
 
 
-def settled_book(call: Call, changes: Changes[CouponBookProperties], before: CouponBook | None) -> dict[str, Any]:
-    """The values that a request sets in a book, with values derived from them; `before` is None for a new book.
+def checked_book_values(
+    call: Call, changes: Changes[CouponBookProperties], before: CouponBook | None
+) -> dict[str, Any]:
+    """Check a request that sets values of a book; return them with values derived from them.
 
-    Refuses contradictions in the resulting book, and unknown or unsuitable references: raises InvalidRequest, or the
-    NotFound of the kind of record.
+    `before` is None for a new book. Refuses contradictions in the resulting book, and unknown or unsuitable references:
+    raises InvalidRequest, or the NotFound of the kind of record.
     """
     values = values_of(changes.of(before))
     check_book(values if before is None else asdict(before) | values)
