@@ -153,7 +153,7 @@ class CouponState(UndoableState):
         self._totals.update(totals)
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
-        """Add active locks, except locally changed ones, and by book the number of locks that reserve stock."""
+        """Add active locks, except changed ones; if none was changed, also the numbers that reserve stock, by book."""
         changed_keys = self.changed_keys_of(self.locks)
         self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_keys})
         if not changed_keys:
