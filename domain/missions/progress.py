@@ -65,7 +65,7 @@ class Progress:
         since = min(self._since_achievement, goal - 1)
         return replace(self, goal=goal, counted=self.times_achieved * goal + since)
 
-    def advanced(self, amount: int, remaining: int) -> Advance:
+    def advance(self, amount: int, remaining: int) -> Advance:
         """The result of counting `amount` if `remaining` more achievements are possible, which limits the count."""
         if amount <= 0 or remaining <= 0:
             return Advance(self, self, 0, 0)

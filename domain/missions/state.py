@@ -121,7 +121,7 @@ class MissionProgressState:
         """Count `amount` for the member, as far as the limits allow; a count of zero leaves no tracking."""
         member_mission = (cause.member_id, mission.mission_id)
         before = self.progress(cause.member_id, mission)
-        advance = before.progress.advanced(amount, self.remaining_achievements(cause.member_id, mission, cause.at))
+        advance = before.progress.advance(amount, self.remaining_achievements(cause.member_id, mission, cause.at))
         if not advance.counted:
             return advance
         after = replace(before, progress=advance.after)

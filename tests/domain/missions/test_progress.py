@@ -33,7 +33,7 @@ def test_the_goal_is_achieved_by_the_count_that_reaches_it():
     achieved = []
     progress = Progress(3)
     for _ in range(7):
-        advance = progress.advanced(1, remaining=100)
+        advance = progress.advance(1, remaining=100)
         achieved.append(advance.achieved)
         progress = advance.after
     assert achieved == [0, 0, 1, 0, 0, 1, 0]
@@ -41,11 +41,11 @@ def test_the_goal_is_achieved_by_the_count_that_reaches_it():
 
 
 def test_an_amount_achieves_every_goal_that_it_covers_up_to_the_maximum():
-    assert Progress(3, 2).advanced(8, remaining=9).after == Progress(3, 10, 3)
-    advance = Progress(3, 2).advanced(8, remaining=2)
+    assert Progress(3, 2).advance(8, remaining=9).after == Progress(3, 10, 3)
+    advance = Progress(3, 2).advance(8, remaining=2)
     assert (advance.after, advance.counted, advance.achieved) == (Progress(3, 6, 2), 4, 2)
-    assert Progress(3, 2).advanced(8, remaining=0).counted == 0
-    assert Progress(3, 2).advanced(0, remaining=1).counted == 0
+    assert Progress(3, 2).advance(8, remaining=0).counted == 0
+    assert Progress(3, 2).advance(0, remaining=1).counted == 0
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 6), (1, 7), (2, 8), (3, 6)])
@@ -83,34 +83,34 @@ def test_a_new_goal_keeps_achievements_and_adds_none(before, goal, after):
 def test_the_rest_after_a_reversal_is_achieved_with_the_next_count():
     """Seven counts reach the goal of 3 twice, and neither achievement is left; only one more is allowed."""
     progress = Progress(3, 7, 0)
-    assert progress.advanced(0, remaining=1).achieved == 0
-    advance = progress.advanced(5, remaining=1)
+    assert progress.advance(0, remaining=1).achieved == 0
+    advance = progress.advance(5, remaining=1)
     assert (advance.counted, advance.after) == (1, Progress(3, 8, 1))
 
 
 def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieved_again():
-    assert Progress(3, 0, 1).advanced(1, remaining=9).after == Progress(3, 1, 1)
-    assert Progress(3, 0, 1).advanced(6, remaining=9).after == Progress(3, 6, 2)
+    assert Progress(3, 0, 1).advance(1, remaining=9).after == Progress(3, 1, 1)
+    assert Progress(3, 0, 1).advance(6, remaining=9).after == Progress(3, 6, 2)
 
 
 def test_a_goal_is_not_rewarded_twice_if_a_reversed_count_is_replaced():
     # Three counts gave one reward; the first of them is reversed, and another event counts in its place.
     progress = Progress(3, 3, 1).after_reversal(1, 0, goal=3)
-    advance = progress.advanced(1, remaining=100)
+    advance = progress.advance(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
-    assert [advance.after.advanced(n, remaining=100).achieved for n in (2, 3)] == [0, 1]
+    assert [advance.after.advance(n, remaining=100).achieved for n in (2, 3)] == [0, 1]
 
 
 def test_the_rest_of_a_reversed_achievement_is_rewarded_with_the_next_count():
     # The third of five counts, which achieved the goal, is reversed: the other four still reach the goal.
     progress = Progress(3, 5, 1).after_reversal(1, 1, goal=3)
     assert progress.times_achieved == 0
-    assert progress.advanced(1, remaining=100).achieved == 1
+    assert progress.advance(1, remaining=100).achieved == 1
 
 
 def test_the_reversal_of_an_achievement_subtracts_the_counts_of_the_goal_that_it_had():
     # Three counts reached a goal of three; then the goal became five (3 counts became 5), and one more was counted.
-    progress = Progress(3, 3, 1).towards(5).advanced(1, remaining=100).after
+    progress = Progress(3, 3, 1).towards(5).advance(1, remaining=100).after
     assert progress.after_reversal(1, 0, goal=5) == Progress(5, 5, 1)
     assert progress.after_reversal(2, 1, goal=3) == Progress(5, 2, 0)
     assert progress.after_reversal(9, 1, goal=3) == Progress(5)
@@ -121,11 +121,11 @@ def test_the_counts_of_an_undone_achievement_do_not_reach_a_raised_goal():
     # Two of three counts reached a goal of two; then the goal became ten, and the count that achieved it is reversed.
     progress = Progress(2, 3, 1).towards(10).after_reversal(1, 1, goal=2)
     assert progress == Progress(10, 2, 0)
-    advance = progress.advanced(1, remaining=100)
+    advance = progress.advance(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
     # With nine counts after the achievement, the ten that remain are lowered to one below the goal.
-    progress = Progress(2, 2, 1).towards(10).advanced(9, remaining=100).after.after_reversal(1, 1, goal=2)
-    assert (progress, progress.advanced(1, remaining=100).achieved) == (Progress(10, 9, 0), 1)
+    progress = Progress(2, 2, 1).towards(10).advance(9, remaining=100).after.after_reversal(1, 1, goal=2)
+    assert (progress, progress.advance(1, remaining=100).achieved) == (Progress(10, 9, 0), 1)
 
 
 def test_a_count_without_an_achievement_leaves_the_achievements_of_a_changed_goal():
@@ -133,7 +133,7 @@ def test_a_count_without_an_achievement_leaves_the_achievements_of_a_changed_goa
     # The achieved goal lacks its first count: the next achievement takes 11 counts.
     progress = Progress(2, 2, 1).towards(10).after_reversal(1, 0, goal=2)
     assert progress == Progress(10, 9, 1)
-    assert [progress.advanced(amount, remaining=1).achieved for amount in (10, 11)] == [0, 1]
+    assert [progress.advance(amount, remaining=1).achieved for amount in (10, 11)] == [0, 1]
 
 
 @given(GOALS, st.integers(0, 6), st.lists(st.integers(1, 7), min_size=1, max_size=6), st.data())
@@ -141,7 +141,7 @@ def test_a_count_can_be_reversed_before_or_after_the_goal_is_raised(goal, raise_
     """With a goal of 2, an event of 2 counts, and then a goal of 3, both orders leave a count of 0."""
     progress, advances = Progress(goal), []
     for amount in amounts:
-        advances.append(progress.advanced(amount, remaining=100))
+        advances.append(progress.advance(amount, remaining=100))
         progress = advances[-1].after
     advance = data.draw(st.sampled_from(advances))
     reversed_before = progress.after_reversal(advance.counted, advance.achieved, goal).towards(goal + raise_by)
@@ -164,9 +164,9 @@ def test_a_reversal_stops_at_0():
 def test_an_amount_equals_as_many_single_counts(progress, amount, remaining):
     single, total, achieved = progress, 0, 0
     for _ in range(amount):
-        step = single.advanced(1, remaining - achieved)
+        step = single.advance(1, remaining - achieved)
         single, total, achieved = step.after, total + step.counted, achieved + step.achieved
-    at_once = progress.advanced(amount, remaining)
+    at_once = progress.advance(amount, remaining)
     assert (at_once.after, at_once.counted, at_once.achieved) == (single, total, achieved)
 
 
@@ -187,7 +187,7 @@ def test_reversed_counts_that_exceed_all_achieved_goals_are_not_forgotten():
     # Two goals of 3 were achieved, 4 of their counts were reversed, and the goal became 1.
     progress = Progress(3, 2, 2).towards(1)
     assert (progress.counted, progress.counter) == (-2, 1)
-    counts = [progress.advanced(amount, remaining=100) for amount in (4, 5)]
+    counts = [progress.advance(amount, remaining=100) for amount in (4, 5)]
     assert [(advance.achieved, advance.after.counted) for advance in counts] == [(0, 2), (1, 3)]
     assert progress.after_reversal(1, 0, goal=3) == Progress(1, -3, 2)
     assert progress.after_reversal(1, 2, goal=3) == Progress(1, 0, 0)

@@ -207,7 +207,7 @@ class MissionWork:
         if not amount:
             raise NothingToDo(f"amount is {params['amount']}: a mission advances by at least 1.")
         advance = self._refuse_or_move(compiled, amount, self._reward_context_of(event), event.audience_keys)
-        refusal = None if advance.counted == amount else _exhausted(compiled.mission)
+        refusal = None if advance.counted == amount else _mission_exhausted(compiled.mission)
         return Performed(Decimal(advance.counted), refusal=refusal)
 
     def _refuse_or_move(
@@ -217,7 +217,7 @@ class MissionWork:
         if amount:
             compiled.refuse_closed(context.cause.at, audience_keys)
             if not self._state.remaining_achievements(context.cause.member_id, compiled.mission, context.cause.at):
-                raise _exhausted(compiled.mission)
+                raise _mission_exhausted(compiled.mission)
         return self._move(compiled, amount, context)
 
     def _move(self, compiled: CompiledMission, amount: int, context: _RewardContext) -> Advance:
@@ -340,7 +340,7 @@ class MissionWork:
         )
 
 
-def _exhausted(mission: Mission) -> MissionExhausted:
+def _mission_exhausted(mission: Mission) -> MissionExhausted:
     return MissionExhausted(
         f"The member has achieved the mission {mission.name} the maximum number of times, in total or in this period."
     )
