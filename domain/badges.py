@@ -231,7 +231,7 @@ class BadgeBalances:
         amount = max(target, -balance) if target < 0 else min(target, remaining)
         return self._revert(tracking, amount, repayments, loyalty_event_id, missing_amount=amount - target)
 
-    def unreverted(self, loyalty_event_id: int) -> list[BadgeTracking]:
+    def unreverted_trackings(self, loyalty_event_id: int) -> list[BadgeTracking]:
         """The trackings of an event that are neither reverted nor reversals, newest first."""
         trackings = [
             tracking

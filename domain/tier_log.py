@@ -96,7 +96,7 @@ class TierLog:
         self._trackings[tracking.member_tier_tracking_id] = tracking
         self._new_ids.append(tracking.member_tier_tracking_id)
 
-    def unreverted(self, loyalty_event_id: int) -> list[TierTracking]:
+    def unreverted_trackings(self, loyalty_event_id: int) -> list[TierTracking]:
         """The unreversed trackings of the event, newest first."""
         return [assignment for assignment in self._newest_first() if assignment.loyalty_event_id == loyalty_event_id]
 

@@ -274,7 +274,7 @@ def test_a_reversal_is_cut_at_0_and_at_the_maximum():
     badges.assign(grant(2))
     assert badges.reverse(unassignment.badge_tracking_id, badge(), 8).amount_assigned == 1
     assert badges.balance(ANA, 1) == 3
-    assert badges.unreverted(5) == badges.unreverted(7) == []
+    assert badges.unreverted_trackings(5) == badges.unreverted_trackings(7) == []
 
 
 def test_a_shortfall_is_repaid_when_an_earlier_unassignment_is_reverted():
@@ -319,9 +319,9 @@ def test_unreverted_trackings_of_an_event_are_sorted_newest_first_and_their_reve
     first, second, third = (badges.assign(grant(event_id=5)) for _ in range(3))
     badges.assign(grant(member_id=BEN, event_id=6))
     badges.revert(second.badge_tracking_id, badge())
-    assert badges.unreverted(5) == [third, first]
+    assert badges.unreverted_trackings(5) == [third, first]
     badges.take_new_trackings()
-    for tracking in badges.unreverted(5):
+    for tracking in badges.unreverted_trackings(5):
         badges.reverse(tracking.badge_tracking_id, badge(), 9)
     assert badges.take_new_trackings() == []
     assert badges.balance(ANA, 1) == 0

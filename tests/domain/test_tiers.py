@@ -19,7 +19,7 @@ from domain.programs import (
     schedules_of,
 )
 from domain.tier_log import TierLog, TierTracking
-from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy, completed
+from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy, complete_policy
 from domain.tiers import (
     FLOOR,
     ConfiguredTier,
@@ -76,7 +76,7 @@ def stored_program(number, default, active=True):
         active=active,
         tier_points_ledger_account_id=ACCOUNT,
         default_tier_id=default,
-        tier_policy=completed({"basis": EARNED, "period": ROLLING, "months": 6}),
+        tier_policy=complete_policy({"basis": EARNED, "period": ROLLING, "months": 6}),
     )
 
 
@@ -317,12 +317,12 @@ def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
     assignments, log = tier_assignments(before), TierLog()
     log.register([tracking(1, GOLD, 5, before)])
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=True))
-    assert [row.member_tier_tracking_id for row in log.unreverted(5)] == [1]
+    assert [row.member_tier_tracking_id for row in log.unreverted_trackings(5)] == [1]
     assert log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == before
-    assert log.unreverted(5) == []
+    assert log.unreverted_trackings(5) == []
     log.register([tracking(2, GOLD, 4), tracking(3, GOLD, 6)])
-    assert log.unreverted(5) == []
+    assert log.unreverted_trackings(5) == []
     new, [changed_row] = log.drain()
     assert (new, changed_row.reversal_loyalty_event_id) == ([], 9)
     assert log.drain() == ([], [])

@@ -107,7 +107,7 @@ class BadgeWork:
             reversed_badge(
                 tracking, self._balances.reverse(tracking.badge_tracking_id, badge, reversal.loyalty_event_id)
             )
-            for tracking in self._balances.unreverted(event_id)
+            for tracking in self._balances.unreverted_trackings(event_id)
             if (badge := self._badges.get(tracking.badge_id)) is not None
         ]
 

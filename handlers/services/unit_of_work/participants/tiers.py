@@ -99,7 +99,7 @@ class TierWork:
             self._has_loaded_revertible = True
             reversible = unit.reversals.event_ids
             self._log.register(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
-        return [self._reverse_tracking(tracking, reversal) for tracking in self._log.unreverted(event_id)]
+        return [self._reverse_tracking(tracking, reversal) for tracking in self._log.unreverted_trackings(event_id)]
 
     def flush(self) -> None:
         """Store the trackings, with two statements at most; the unit stores the tiers themselves."""
