@@ -16,7 +16,7 @@ from persistence.paging import Paged
 from persistence.records import Records
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS as MEMBERS_KIND
-from persistence.rows import as_json, fields_of, typed
+from persistence.rows import as_json, fields_of, typed_columns
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 
@@ -60,7 +60,7 @@ SELECT ARRAY(SELECT loyalty_member_id FROM members WHERE organization_id = %s AN
 """)
 
 _WRITABLE = fields_of(MemberProperties)
-_TYPED = typed(members, _WRITABLE)
+_TYPED = typed_columns(members, _WRITABLE)
 
 _CHANGE = Prepared(f"""
 UPDATE members m SET {", ".join(f"{name} = x.{name}" for name in _WRITABLE)}, updated_at = %s

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.problems import ExternalKeyTaken, Refusal
 from persistence.connections import PLACEHOLDER, Prepared, defer, query
-from persistence.transactions import violated
+from persistence.transactions import violated_constraint
 
 Kind = TypeVar("Kind")
 # Rows and statements with any columns.
@@ -97,7 +97,7 @@ def _execute_one(db: Connection, statement: Any, kind: type[Kind], refusals: Map
     try:
         return kind(*db.execute(statement).one())
     except DBAPIError as error:
-        constraint = violated(error, refusals)
+        constraint = violated_constraint(error, refusals)
         if constraint is None:
             raise
         raise refusals[constraint] from error
@@ -109,11 +109,11 @@ def _bulk_insert(table: Table, names: tuple[str, ...]) -> Prepared:
     listed = ", ".join(names)
     return Prepared(
         f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
-        f" FROM json_to_recordset(%s::json) AS x({typed(table, names)})"
+        f" FROM json_to_recordset(%s::json) AS x({typed_columns(table, names)})"
     )
 
 
-def typed(table: Table, names: Iterable[str]) -> str:
+def typed_columns(table: Table, names: Iterable[str]) -> str:
     """Columns of a table with their types, for values that are sent as JSON: `name text, amount numeric`."""
     return ", ".join(f"{name} {table.c[name].type.compile(_dialect())}" for name in names)
 
@@ -153,11 +153,11 @@ def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
     """
     if statements:
         texts, parameters = zip(*statements, strict=True)
-        defer(db, _joined(texts), list(chain.from_iterable(parameters)))
+        defer(db, _join_statements(texts), list(chain.from_iterable(parameters)))
 
 
 @cache
-def _joined(statements: tuple[str, ...]) -> Prepared:
+def _join_statements(statements: tuple[str, ...]) -> Prepared:
     """The statement that executes all `statements`: the last one, with the others as its WITH queries."""
     *others, last = statements
     parts = ", ".join(f"part_{number} AS ({statement})" for number, statement in enumerate(others))
@@ -209,7 +209,8 @@ def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) ->
     changes = {name: f"x.{name}" for name in names} | expressions
     return Prepared(
         f"UPDATE {table.name} t SET {', '.join([f'{name} = {value}' for name, value in changes.items()])}"
-        f" FROM (SELECT * FROM json_to_recordset(%s::json) AS g({typed(table, (id_name, *changes))}) LIMIT %s) AS x"
+        " FROM (SELECT * FROM json_to_recordset(%s::json)"
+        f" AS g({typed_columns(table, (id_name, *changes))}) LIMIT %s) AS x"
         f" WHERE t.organization_id = %s AND t.{id_name} = x.{id_name}"
     )
 

@@ -134,7 +134,7 @@ def is_retryable(error: DBAPIError) -> bool:
     code = getattr(error.orig, "pgcode", None)
     if code in (DEADLOCK_DETECTED, SERIALIZATION_FAILURE) or is_stale_plan(error.orig):
         return True
-    return code in (UNIQUE_VIOLATION, _FAILED_COPY) and violated(error, CLAIMED_KEYS) is not None
+    return code in (UNIQUE_VIOLATION, _FAILED_COPY) and violated_constraint(error, CLAIMED_KEYS) is not None
 
 
 def is_unavailable(error: BaseException) -> bool:
@@ -165,7 +165,7 @@ def is_full(error: BaseException) -> bool:
     return getattr(getattr(error, "orig", None), "pgcode", None) == DISK_FULL
 
 
-def violated(error: DBAPIError, constraints: Collection[str]) -> str | None:
+def violated_constraint(error: DBAPIError, constraints: Collection[str]) -> str | None:
     """The name of the violated constraint, if it is one of these; None if it is not."""
     diagnostics = getattr(error.orig, "diag", None)
     name = getattr(diagnostics, "constraint_name", None)

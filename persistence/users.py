@@ -16,7 +16,7 @@ from persistence.permission_groups import groups_administer, keys_of_groups, rol
 from persistence.rows import add_all, as_json, fields_of
 from persistence.tables.organizations import organization_users as memberships
 from persistence.tables.organizations import organizations, user_permission_groups, users
-from persistence.transactions import violated
+from persistence.transactions import violated_constraint
 
 _ACTIVE = and_(users.c.active, memberships.c.active)
 ORDER_COLUMNS = {
@@ -213,7 +213,7 @@ def add_user(db: Connection, **values: Any) -> int:
     try:
         user_id: int = db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
     except DBAPIError as error:
-        if not violated(error, ("uq_users_auth_client_id",)):
+        if not violated_constraint(error, ("uq_users_auth_client_id",)):
             raise
         raise UserExists(f"The authClientId {auth_client_id} is taken.") from error
     return user_id

@@ -116,7 +116,7 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is
 
     with pytest.raises(IntegrityError) as raised:
         transactions.run(engine, work)
-    assert transactions.violated(raised.value, ["seen_n_key"]) == "seen_n_key"
+    assert transactions.violated_constraint(raised.value, ["seen_n_key"]) == "seen_n_key"
     assert stored_rows(engine) == []
     # The connection can still be used.
     transactions.run(engine, lambda db: defer(db, ADD, (2, "two")))
@@ -314,7 +314,7 @@ class TestPrepared:
         for _ in range(2):
             with pytest.raises(IntegrityError) as raised:
                 transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "again")))
-            assert transactions.violated(raised.value, ["seen_n_key"]) == "seen_n_key"
+            assert transactions.violated_constraint(raised.value, ["seen_n_key"]) == "seen_n_key"
 
     @pytest.mark.parametrize(
         "run", [transactions.run, lambda engine, work: transactions.read(autocommit(engine), work)]

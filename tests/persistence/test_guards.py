@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED
-from persistence.transactions import violated
+from persistence.transactions import violated_constraint
 from tests.builders.ledger import RawLedger
 
 
@@ -26,7 +26,7 @@ def refused_by(constraint, work, *arguments, **keywords):
     """Run the work, which violates the constraint; returns the message of the database."""
     with pytest.raises(IntegrityError) as caught:
         work(*arguments, **keywords)
-    assert violated(caught.value, [constraint]) == constraint
+    assert violated_constraint(caught.value, [constraint]) == constraint
     return str(caught.value.orig)
 
 

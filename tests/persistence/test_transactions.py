@@ -268,4 +268,4 @@ def test_the_violated_constraint_is_found_on_shards_too(name, message, violated)
         "INSERT", {}, SimpleNamespace(diag=SimpleNamespace(constraint_name=name, message_primary=message))
     )
     names = ("uq_members_organization_id_loyalty_member_id", "uq_events_organization_id_key", LONG_NAME)
-    assert transactions.violated(error, names) == violated
+    assert transactions.violated_constraint(error, names) == violated
