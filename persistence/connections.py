@@ -146,8 +146,8 @@ class PreparedStatements:
         self._number = 0
         self._plans_until = 0.0
 
-    def execution(self, statement: Prepared, parameters: Any) -> tuple[str, Any]:
-        """The text and values to send for a statement; queues its PREPARE, and DISCARD PLANS if plans are too old."""
+    def prepare_execution(self, statement: Prepared, parameters: Any) -> tuple[str, Any]:
+        """Return the text and values to send for a statement; queue its PREPARE, and DISCARD PLANS if plans are old."""
         form = statement.form(parameters)
         if form is None:
             return statement, parameters
@@ -261,7 +261,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             return
         text, values = statement, parameters
         if self.prepared is not None and isinstance(statement, Prepared):
-            text, values = self.prepared.execution(statement, parameters)
+            text, values = self.prepared.prepare_execution(statement, parameters)
         self._deferred.append(self._formatter.mogrify(text, values).decode() + "; ")
 
     def take_due_statements(self) -> str:
@@ -328,7 +328,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
         message, values = query, vars
         prepared = self.connection.prepared
         if prepared is not None and self.name is None and isinstance(query, Prepared):
-            message, values = prepared.execution(query, vars)
+            message, values = prepared.prepare_execution(query, vars)
         due = self.connection.take_due_statements()
         if due and self.name is not None:
             # The driver writes DECLARE in front of the statement of a named cursor.
