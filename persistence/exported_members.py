@@ -14,7 +14,7 @@ from domain.ledger.lots import end_of_lot
 from domain.members import Member
 from persistence import ledger_lots, organizations
 from persistence.connections import query
-from persistence.exported_rows import ExportRange, created, filtered
+from persistence.exported_rows import ExportRange, creation_filters, filter_conditions
 from persistence.rows import fields_of
 
 _EPOCH = "2000-01-01T00:00:00Z"
@@ -41,7 +41,7 @@ LEFT JOIN LATERAL (
 ) held ON true
 WHERE m.organization_id = %(organization_id)s AND m.member_id > %(after)s AND m.erased_at IS NULL
     AND (%(updated_from)s::timestamptz IS NULL OR m.updated_at >= %(updated_from)s)
-    {filtered({**created("m.created_at"), MEMBER_ID: f"m.member_id = %({MEMBER_ID})s"})}
+    {filter_conditions({**creation_filters("m.created_at"), MEMBER_ID: f"m.member_id = %({MEMBER_ID})s"})}
 ORDER BY m.member_id LIMIT %(limit)s
 """
 
@@ -109,7 +109,7 @@ FROM (
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, ends_at, earned_at, t.available_at
 ) held
 JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-WHERE true{filtered({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
+WHERE true{filter_conditions({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
 ORDER BY wallet_id, ledger_account_id, held.available_at NULLS FIRST, held.earned_at NULLS FIRST,
     held.expires_at NULLS LAST, held.row
 """

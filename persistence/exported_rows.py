@@ -39,14 +39,14 @@ _FILTERS = {
 }
 
 
-def filtered(conditions: Mapping[str, str]) -> str:
+def filter_conditions(conditions: Mapping[str, str]) -> str:
     """The SQL conditions of filters, by the name of the filter; a filter without a value has no effect."""
     return "".join(
         f" AND (%({name})s::{_FILTERS[name]} IS NULL OR {condition})" for name, condition in conditions.items()
     )
 
 
-def created(column: str) -> dict[str, str]:
+def creation_filters(column: str) -> dict[str, str]:
     """The conditions of the filters by the time of creation, which is in this column."""
     return {CREATED_FROM: f"{column} >= %({CREATED_FROM})s", CREATED_TO: f"{column} < %({CREATED_TO})s"}
 
@@ -75,7 +75,7 @@ JOIN {table} h ON h.organization_id = m.organization_id AND h.member_id = m.memb
 JOIN {joined}
 ORDER BY m.member_id, 3
 """
-_HELD_BY_MEMBER = filtered({MEMBER_ID: f"h.member_id = %({MEMBER_ID})s"})
+_HELD_BY_MEMBER = filter_conditions({MEMBER_ID: f"h.member_id = %({MEMBER_ID})s"})
 _TYPES = " ".join(f"WHEN {number} THEN '{name}'" for number, name in enumerate(TRANSACTION_TYPES))
 
 
@@ -107,7 +107,7 @@ def _rows(
         f"WITH page AS MATERIALIZED (SELECT t.* FROM {table} t"
         f" WHERE t.organization_id = %(organization_id)s AND t.{id_column} > %(after)s AND {condition}"
         f" AND (%(updated_from)s::timestamptz IS NULL OR {changed_at} >= %(updated_from)s)"
-        f"{filtered({**created('t.created_at'), **filters})}"
+        f"{filter_conditions({**creation_filters('t.created_at'), **filters})}"
         f" ORDER BY t.{id_column} LIMIT %(limit)s)"
         f" SELECT t.{id_column}, {', '.join(columns.values())} FROM page t {joined} ORDER BY t.{id_column}",
     )
