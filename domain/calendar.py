@@ -184,7 +184,7 @@ def zone_faults(name: str | None) -> list[FieldFault]:
     return [] if name is None or is_zone(name) else [FieldFault(not_a_zone(name), pointer="/timezone")]
 
 
-def localized(record: Zoned, names: Iterable[str], default: str) -> Zoned:
+def with_offsets(record: Zoned, names: Iterable[str], default: str) -> Zoned:
     """The record with its fields `names` as moments with an offset.
 
     A moment without an offset is local time in the zone `timezone` of the record, or else in `default`.

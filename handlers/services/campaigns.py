@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import localized, zone_faults
+from domain.calendar import with_offsets, zone_faults
 from domain.campaigns.checks import (
     SharedRule,
     faults_of_constants,
@@ -90,7 +90,7 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
 
     Event types that the campaign named `before` are not checked again: they may have been deactivated since.
     """
-    body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
+    body = with_offsets(body, ("valid_from", "valid_to"), call.organization.timezone)
     if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
         raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
     currency = body.currency or call.organization.currency

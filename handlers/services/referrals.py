@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import localized, zone_faults
+from domain.calendar import with_offsets, zone_faults
 from domain.ledger.availability import NONE, Availability
 from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
 from domain.ledger.session.balances import refuse_fractions
@@ -61,7 +61,7 @@ def validated_program(
 
     The event type that the program named `before` is not checked again: it may have been deactivated since.
     """
-    body = localized(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
+    body = with_offsets(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
     begins, ends = body.valid_from_date, body.valid_to_date
     faults = zone_faults(body.timezone)
     if begins and ends and ends < begins:

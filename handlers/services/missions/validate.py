@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import localized, zone_faults
+from domain.calendar import with_offsets, zone_faults
 from domain.campaigns.references import unknown_keys, unknown_matchers
 from domain.ledger.availability import NONE
 from domain.ledger.session.balances import refuse_fractions
@@ -75,7 +75,7 @@ def validated_mission(call: Call, body: MissionProperties, before: Mission | Non
     Raises InvalidRequest with all faults. If there are none: NotFound for an unknown reference, or WalletNotInLedger if
     the points of the reward cannot be paid.
     """
-    body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
+    body = with_offsets(body, ("valid_from", "valid_to"), call.organization.timezone)
     faults = [*zone_faults(body.timezone), *faults_of(values_of(body))]
     if body.inline_matcher is not None:
         try:

@@ -23,11 +23,11 @@ from domain.calendar import (
     instant_of,
     is_zone,
     local_of,
-    localized,
     moment_in,
     next_period,
     period_start,
     start_of_day,
+    with_offsets,
     zone_faults,
     zone_named,
 )
@@ -161,12 +161,12 @@ class Zoned:
 )
 def test_moments_without_an_offset_are_read_in_the_zone_of_the_record(zone, begin):
     record = Zoned(zone, datetime(2026, 3, 4))
-    assert localized(record, ["begin", "end"], "Europe/Madrid") == Zoned(zone, begin)
+    assert with_offsets(record, ["begin", "end"], "Europe/Madrid") == Zoned(zone, begin)
 
 
 def test_moments_with_an_offset_are_unchanged():
     at = datetime(2026, 3, 4, tzinfo=UTC)
-    assert localized(Zoned("Asia/Tokyo", at), ["begin"], "UTC").begin == at
+    assert with_offsets(Zoned("Asia/Tokyo", at), ["begin"], "UTC").begin == at
 
 
 @pytest.mark.parametrize(
