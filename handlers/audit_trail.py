@@ -163,8 +163,11 @@ class AuditTrail:
             )
         )
 
-    def add_mark(self, entity_type: str, entity_id: Any, name: str, *, is_set: bool) -> None:
-        """Add an entry about the mark `name` of a record, which it got or lost because another record was changed."""
+    def add_flag_change(self, entity_type: str, entity_id: Any, name: str, *, is_set: bool) -> None:
+        """Add an entry about the field `name`, true or false, that changed since another record was changed.
+
+        An example is `isDefault` of a tier: it becomes false when another tier becomes the default.
+        """
         self.add(entity_type, entity_id, before={name: not is_set}, after={name: is_set})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.problems import InvalidRequest
 from domain.programs import LoyaltyProgram, UnknownTier, refuse_inactive_default
-from domain.tier_policies import completed, faults_of_policy
+from domain.tier_policies import complete_policy, faults_of_policy
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
@@ -33,7 +33,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
 )
 def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
-    body = _validated(call, body)
+    body = _check_and_complete(call, body)
     if body.default_tier_id is not None:
         raise UnknownTier(
             f"defaultTierId is {body.default_tier_id}, but a new loyalty program has no tiers. Create the program "
@@ -61,24 +61,24 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
 
     A program can become the organization's default; `setAsDefault` false does not end that.
     """
-    properties = _validated(call, body.of(program))
+    properties = _check_and_complete(call, body.of(program))
     _refuse_default_tier(call, program, properties.default_tier_id)
     call.audit.keep_before(_program_values(program, call.organization.default_loyalty_program_id))
     if "default_tier_id" in body.fields:
         tier_id = properties.default_tier_id
         default_marks = programs.set_default_tier(call.db, program.organization_id, program.loyalty_program_id, tier_id)
         for changed_tier_id, is_default in default_marks.items():
-            call.audit.add_mark("tier", changed_tier_id, "isDefault", is_set=is_default)
+            call.audit.add_flag_change("tier", changed_tier_id, "isDefault", is_set=is_default)
     program = PROGRAMS.store(call.db, program, values_of(properties), call.now)
     return _program_values(program, _settle_default_program(call, program, properties.set_as_default))
 
 
-def _validated(call: Call, body: ProgramProperties) -> ProgramProperties:
-    """The properties with every field of the tier policy.
+def _check_and_complete(call: Call, body: ProgramProperties) -> ProgramProperties:
+    """Check the properties of a program; return them with every field of the tier policy.
 
     Refuses a policy whose fields contradict each other, an unknown ledger or portal, and accounts of another ledger.
     """
-    policy = completed(body.tier_policy)
+    policy = complete_policy(body.tier_policy)
     faults = faults_of_policy(policy)
     if faults:
         raise InvalidRequest(faults)
@@ -105,7 +105,7 @@ def _settle_default_program(call: Call, program: LoyaltyProgram, set_as_default:
         return former_id
     # The audit log records that the former default program, if it is another one, is not the default any more.
     if former_id not in (None, program.loyalty_program_id):
-        call.audit.add_mark("loyalty-program", former_id, "setAsDefault", is_set=False)
+        call.audit.add_flag_change("loyalty-program", former_id, "setAsDefault", is_set=False)
     organization = organizations.change_organization(
         call.db, program.organization_id, default_loyalty_program_id=program.loyalty_program_id
     )

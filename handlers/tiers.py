@@ -62,7 +62,7 @@ def _make_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
     )
     # The former default tier; the change of this tier has its own entry.
     for tier_id in default_marks.keys() - {tier.loyalty_tier_id}:
-        call.audit.add_mark("tier", tier_id, "isDefault", is_set=False)
+        call.audit.add_flag_change("tier", tier_id, "isDefault", is_set=False)
     return replace(tier, is_default=True)
 
 

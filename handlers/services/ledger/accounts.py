@@ -98,7 +98,7 @@ def _audit_former_default(call: Call, ledger: Ledger) -> None:
     conditions = {"ledger_id": ledger.ledger_id, "is_default_account": True}
     former_default = ACCOUNTS.find_by(call.db, ledger.organization_id, **conditions)
     if former_default is not None:
-        call.audit.add_mark("ledger-account", former_default.ledger_account_id, "isDefaultAccount", is_set=False)
+        call.audit.add_flag_change("ledger-account", former_default.ledger_account_id, "isDefaultAccount", is_set=False)
 
 
 def _complete_terms(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
