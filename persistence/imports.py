@@ -131,7 +131,7 @@ def add_failed(db: Connection, job: ImportJob, rows: Sequence[FailedRow]) -> Non
     add_all(db, failed_import_rows, as_rows(rows, fields_of(FailedRow), **import_ids))
 
 
-def rename_failed(db: Connection, before: Member, loyalty_member_id: str) -> None:
+def rename_member_in_failed_rows(db: Connection, before: Member, loyalty_member_id: str) -> None:
     """Give the failed rows about a member its new loyaltyMemberId, so that erasing the member removes them."""
     table = failed_import_rows
     rows = is_same(table, before, "loyalty_member_id")

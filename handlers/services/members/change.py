@@ -41,7 +41,7 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
         release_locks(call, [before])
     after = members.store_member(call.db, before, values, call.now)
     if after.loyalty_member_id != before.loyalty_member_id:
-        imports.rename_failed(call.db, before, after.loyalty_member_id)
+        imports.rename_member_in_failed_rows(call.db, before, after.loyalty_member_id)
     if update.emit_event:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
         emit(call, after, "member-updated", payload, update.update_reason or "The member was changed by request.")
