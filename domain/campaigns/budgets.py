@@ -68,7 +68,7 @@ class LimitBudget:
         """The limit of transactions that was exhausted before this event; None if there is none."""
         campaign_id = campaign.campaign.campaign_id
         if campaign_id not in self._exhausted_before:
-            self._exhausted_before[campaign_id] = self.of(campaign).exhausted(self._counters)
+            self._exhausted_before[campaign_id] = self.of(campaign).first_exhausted(self._counters)
         return self._exhausted_before[campaign_id]
 
     def event_within_cooldown(self, campaign: CompiledCampaign) -> datetime | None:

@@ -116,7 +116,10 @@ def faults_of_constants(
 def _constant_faults(
     effect_id: str, values: Mapping[str, Any], computed: Collection[str], now: datetime
 ) -> Iterator[tuple[str, str]]:
-    """The faults of one effect, each as its parameter and its text; `computed` are parameters with an expression."""
+    """The faults of the constant parameters of one effect, each as the name of the parameter and a text.
+
+    `computed` are the names of the parameters that have an expression.
+    """
     amount, qualifying = values.get("amount"), values.get(_QUALIFYING)
     # The amount of a mint may be 0 if it has qualifying points, constant or computed.
     may_be_zero = effect_id == MINT_POINTS and (qualifying is not None or _QUALIFYING in computed)

@@ -82,8 +82,8 @@ class Ceiling:
         reported_names = frozenset(reported)
         return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_names)])
 
-    def joined(self, other: Ceiling) -> Ceiling:
-        """The ceiling of a counter that two rules read."""
+    def join(self, other: Ceiling) -> Ceiling:
+        """The ceiling of a counter that the rules of both ceilings read."""
         return Ceiling(min(self.limit, other.limit), {**self.alerts, **other.alerts})
 
 

@@ -185,7 +185,9 @@ class Evaluator:
             computed = list(map(self._compute, action.effects))
             blocked = self._effects.blocked_by(campaign, computed)
             if blocked is None:
-                competitors.append(((campaign, action), computed, self._effects.bid(campaign, action, computed)))
+                competitors.append(
+                    ((campaign, action), computed, self._effects.compute_bid(campaign, action, computed))
+                )
             else:
                 self._skip(campaign, action, computed, *blocked)
         verdict = decide(contest, [bid for _, _, bid in competitors])

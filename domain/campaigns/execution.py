@@ -276,8 +276,10 @@ class EffectRunner:
             if basket is not None:
                 basket.give_back(discount)
 
-    def bid(self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[ComputedEffect]) -> Bid:
-        """Execute the effects of an action that have a worth, return what they gave after limits, and undo them."""
+    def compute_bid(
+        self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[ComputedEffect]
+    ) -> Bid:
+        """Execute the effects of an action that have a worth, undo them, and return what they gave after limits."""
         session, points, counters = self._session.savepoint(), self._points.savepoint(), self._limit_budget.savepoint()
         # A limit that cuts a discount changes its parameters.
         effects = [replace(effect, params=dict(effect.params)) for effect in computed]

@@ -159,7 +159,7 @@ class EventLimits:
     campaign_key: str
     limits: tuple[EventLimit, ...]
 
-    def exhausted(self, counters: Counters) -> EventLimit | None:
+    def first_exhausted(self, counters: Counters) -> EventLimit | None:
         """The first limit of transactions that does not allow one more event; None if there is none."""
         return self.broken_by((ONE_TRANSACTION,), counters)
 

@@ -75,7 +75,7 @@ def named_keys(
         if isinstance(node, Macro) and part is not node.target:
             inner = hidden | {node.variable}
             inner_key_variables = {name: keyed for name, keyed in key_variables.items() if name != node.variable}
-            keyed = _keyed(node.target, hidden)
+            keyed = _variable_with_keys(node.target, hidden)
             if keyed is not None:
                 inner_key_variables[node.variable] = keyed
         keys += named_keys(part, inner, inner_key_variables)
@@ -85,16 +85,16 @@ def named_keys(
 def _own_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> Iterator[NamedKey]:
     """The keys that the node itself compares, without those of its parts."""
     if isinstance(node, Select):
-        keyed = _keyed(node.target, hidden, excluded=LISTS)
+        keyed = _variable_with_keys(node.target, hidden, excluded=LISTS)
         if keyed is not None:
             yield NamedKey(keyed, node.field, node.start, node.end)
     if not isinstance(node, FunctionCall) or node.target is not None or len(node.args) != 2:
         return
     left, right = node.args
     if node.function == "[]":
-        yield from _literal_keys(_keyed(left, hidden, excluded=LISTS), right)
+        yield from _literal_keys(_variable_with_keys(left, hidden, excluded=LISTS), right)
     elif node.function == "in":
-        yield from _literal_keys(_keyed(right, hidden), left)
+        yield from _literal_keys(_variable_with_keys(right, hidden), left)
         yield from _literal_keys(_iterated_variable(left, key_variables), right)
     elif node.function in ("==", "!="):
         yield from _literal_keys(_variable_of_keys(left, hidden, key_variables), right)
@@ -111,7 +111,7 @@ def _literal_keys(variable: str | None, node: Node) -> Iterator[NamedKey]:
             yield NamedKey(variable, item.value, item.start, item.end)
 
 
-def _keyed(node: Node, hidden: frozenset[str], excluded: Collection[str] = ()) -> str | None:
+def _variable_with_keys(node: Node, hidden: frozenset[str], excluded: Collection[str] = ()) -> str | None:
     """The name of the variable of `KEYED` that the node is; None for other nodes, and for `excluded` variables."""
     is_keyed = isinstance(node, Identifier) and node.name in KEYED and node.name not in hidden
     return node.name if is_keyed and node.name not in excluded else None  # type: ignore[attr-defined]
@@ -128,9 +128,10 @@ def _variable_of_keys(node: Node, hidden: frozenset[str], key_variables: Mapping
     None for other nodes.
     """
     if isinstance(node, FunctionCall) and node.target is None and node.function == "[]":
-        variable = _keyed(node.args[0], hidden)
+        variable = _variable_with_keys(node.args[0], hidden)
         return variable if variable in LISTS else None
-    return _iterated_variable(node, key_variables) or (_keyed(node, hidden) if _keyed(node, hidden) in LISTS else None)
+    variable = _variable_with_keys(node, hidden)
+    return _iterated_variable(node, key_variables) or (variable if variable in LISTS else None)
 
 
 KEYED: Mapping[str, str] = {
@@ -160,7 +161,7 @@ def unknown_keys(sources: Sources, names_by_variable: Mapping[str, Mapping[str, 
             if keys is not None and named_key.key not in keys:
                 kind = KEYED[named_key.variable]
                 detail = f'{name_at(pointer)} names "{named_key.key[:60]}", which is the key of no {kind}.'
-                detail += _listed(named_key.key, keys)
+                detail += _suggestion_of_keys(named_key.key, keys)
                 fault = FieldFault(
                     detail, pointer=pointer, code="unknown-key", start=named_key.start, end=named_key.end
                 )
@@ -168,7 +169,7 @@ def unknown_keys(sources: Sources, names_by_variable: Mapping[str, Mapping[str, 
     return faults
 
 
-def _listed(key: str, keys: Mapping[str, str]) -> str:
+def _suggestion_of_keys(key: str, keys: Mapping[str, str]) -> str:
     """The end of an error text: suggests a key that is similar or has a similar name, and lists the first keys."""
     if not keys:
         return " There is none at all."

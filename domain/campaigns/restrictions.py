@@ -100,6 +100,7 @@ def _time_restrictions(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction
 
 
 def _member_restrictions(campaign: Campaign) -> Iterator[Restriction]:
+    """The restrictions to members, and to the location, the currency and the spend of an event."""
     locations, min_spend = frozenset(campaign.location_codes), campaign.min_spend_value
     currency = campaign.currency
     tiers, audiences = frozenset(campaign.loyalty_tier_keys), frozenset(campaign.audience_keys)

@@ -37,7 +37,7 @@ def faults(rules, *effects, matcher_keys=()):
     return [(fault.pointer, fault.code, fault.start, fault.end) for fault in references]
 
 
-def test_the_key_of_an_existing_matcher_is_no_fault():
+def test_a_rule_may_use_the_key_of_an_existing_matcher():
     assert faults({"expression": RULE}, matcher_keys=["hot"]) == []
     assert faults({}, mint(1)) == []
 
