@@ -38,7 +38,7 @@ _PATTERNS = {
 }
 
 
-def coloured(code: str, language: str) -> str:
+def highlight(code: str, language: str) -> str:
     """The code as HTML; that of a language without colours is only escaped."""
     pattern = _PATTERNS.get(language)
     if pattern is None:

@@ -381,12 +381,12 @@ def _respond(route: Route, batch: Sequence[BatchedCall]) -> None:
             logged_entries.update(trail.entries)
         if trail.entries:
             audited_calls.append(batched.call)
-        batched.outcome = _rendered(route, batched.request, batched.result)
+        batched.outcome = _response_of(route, batched.request, batched.result)
     if audited_calls:
         write_entries(audited_calls, route.operation.operation_id)
 
 
-def _rendered(route: Route, request: Request, result: Any) -> Response:
+def _response_of(route: Route, request: Request, result: Any) -> Response:
     """The response to a request, from its result."""
     if isinstance(result, Response):
         return result

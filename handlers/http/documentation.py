@@ -10,7 +10,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from handlers.http.code_colours import coloured
+from handlers.http.code_colours import highlight
 
 FOLDER = Path(__file__).parents[2] / "docs"
 INDEX = "README"
@@ -145,7 +145,7 @@ def to_html(markdown: str) -> str:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    options = {"html": False, "highlight": lambda code, language, _: coloured(code, language)}
+    options = {"html": False, "highlight": lambda code, language, _: highlight(code, language)}
     return MarkdownIt("commonmark", options).enable("table")
 
 

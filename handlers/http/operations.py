@@ -254,7 +254,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         """
         self._submit(call, organization)
         work = call.future
-        await _ended(work, self._seconds_left(call.exchange))
+        await _wait_for_end(work, self._seconds_left(call.exchange))
         if work.done():
             return work.result()
         if work.cancel():
@@ -298,7 +298,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         if requests:
             accepted = [*requests]
             for call, answer in zip(accepted, self._dispatch_batch(accepted, [*requests.values()]), strict=True):
-                outcomes[call] = _rendered(call.plan, answer) if isinstance(answer, Response) else answer
+                outcomes[call] = _render(call.plan, answer) if isinstance(answer, Response) else answer
         return [*map(outcomes.__getitem__, calls)]
 
     def _dispatch_batch(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Response | Exception]:
@@ -339,7 +339,7 @@ def _organization_of(exchange: Exchange) -> Hashable:
     return next((value for name, value in exchange.path_values if name == "organizationId"), None)
 
 
-async def _ended(work: Future[Any], seconds: float) -> None:
+async def _wait_for_end(work: Future[Any], seconds: float) -> None:
     """Wait until the work of a thread has ended, but at most `seconds`.
 
     Cheaper than `asyncio.wrap_future` and `asyncio.wait`, which create a future each.
@@ -364,7 +364,7 @@ async def _ended(work: Future[Any], seconds: float) -> None:
         timer.cancel()
 
 
-def _rendered(plan: OperationPlan, answer: Response) -> Rendered:
+def _render(plan: OperationPlan, answer: Response) -> Rendered:
     """Status, headers and bytes of the response: JSON, unless it has a content type of its own."""
     headers, has_content_type = [], False
     for name, value in answer.headers:

@@ -67,7 +67,7 @@ class Rates:
         fingerprint = int.from_bytes(digest[:8], "little") or 1
         first_slot = int.from_bytes(digest[8:], "little") % (_SLOTS // _PROBES) * _PROBES
         interval = rate.seconds / rate.count
-        with self._locked(first_slot):
+        with self._lock_slots(first_slot):
             now = self._clock()
             offset, restored_at = self._find(fingerprint, first_slot, now)
             restored_after_call = restored_at + interval
@@ -91,7 +91,7 @@ class Rates:
         return offsets[earliest], now
 
     @contextmanager
-    def _locked(self, first_slot: int) -> Iterator[None]:
+    def _lock_slots(self, first_slot: int) -> Iterator[None]:
         """Exclude other threads and processes from the slots of a key."""
         stripe = first_slot // _PROBES % _STRIPES
         with self._threads[stripe]:

@@ -23,7 +23,7 @@ class Shortener:
             return value
         if not schema:
             return type(value)()
-        schema = self._resolved(schema, value)
+        schema = self._resolve(schema, value)
         if not self._allows_type(schema, value):
             return _stand_in(value)
         if _WHOLE_VALUE & schema.keys():
@@ -40,7 +40,7 @@ class Shortener:
         count = len(value) if item_schema else schema.get("minItems", 0)
         return [self.shorten(item, item_schema) for item in value[:count]]
 
-    def _resolved(self, schema: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
+    def _resolve(self, schema: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
         """The schema that finally describes the value.
 
         It follows a `$ref`, the only part of an `allOf`, and the branch that the value's discriminator chooses.
@@ -61,7 +61,7 @@ class Shortener:
         """False for a list if the schema allows no lists, and for an object if it allows no objects."""
         if not isinstance(value, list | dict):
             return True
-        schema = self._resolved(schema, value)
+        schema = self._resolve(schema, value)
         if "enum" in schema:
             return any(isinstance(choice, type(value)) for choice in schema["enum"])
         alternatives = schema.get("oneOf") or schema.get("anyOf")

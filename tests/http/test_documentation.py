@@ -12,7 +12,7 @@ import pytest
 
 import openapi
 from handlers.http import documentation
-from handlers.http.code_colours import coloured
+from handlers.http.code_colours import highlight
 from handlers.http.pages import Site
 from handlers.http.reference import search_sections
 from tests.builders.markdown import DOCS, anchors
@@ -375,4 +375,4 @@ def test_a_page_links_to_the_pages_before_and_after_it(client, name, before, aft
     ],
 )  # fmt: skip
 def test_code_is_coloured_by_its_language(language, code, markup):
-    assert coloured(code, language) == markup
+    assert highlight(code, language) == markup
