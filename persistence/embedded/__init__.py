@@ -37,7 +37,7 @@ class Lease:
         """Give the lease up; if no other process uses the server, stop it. May be called twice."""
         if os.getpid() != self._owner or self._descriptor < 0:
             return
-        with _locked(self._cluster):
+        with _hold_lock(self._cluster):
             # Closed instead of unlocked, since forked children share the lock and may still need it.
             os.close(self._descriptor)
             self._descriptor = -1
@@ -61,7 +61,7 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
     cluster = clusters.locate(home)
     # Only with `create=False` can there be none.
     assert cluster is not None
-    with _locked(cluster):
+    with _hold_lock(cluster):
         users = _open(cluster.base / "users")
         try:
             fcntl.flock(users, fcntl.LOCK_SH)
@@ -85,7 +85,7 @@ def reviver(home: Path) -> Callable[[], bool]:
     def revive() -> bool:
         if postmaster.is_alive(cluster.data):
             return False
-        with _locked(cluster):
+        with _hold_lock(cluster):
             clusters.start(cluster, {})
         return True
 
@@ -125,7 +125,7 @@ def describe(home: Path) -> Description | None:
 
 
 @contextmanager
-def _locked(cluster: Cluster) -> Iterator[None]:
+def _hold_lock(cluster: Cluster) -> Iterator[None]:
     """Hold the lock under which the server is started and stopped."""
     descriptor = _open(cluster.base / "lock")
     try:

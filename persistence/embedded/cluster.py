@@ -205,7 +205,7 @@ def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
     _prepare_log(cluster)
     postmaster.remove_traces(cluster.data, cluster.socket_directory)
     settings = {**_SETTINGS, "unix_socket_directories": str(cluster.socket_directory), **options}
-    lines = (f"{name} = '{_quoted(value)}'\n" for name, value in settings.items())
+    lines = (f"{name} = '{_quote(value)}'\n" for name, value in settings.items())
     (cluster.data / "loyalty.conf").write_text("".join(lines))
     cluster.give(cluster.data / "loyalty.conf")
     arguments = ("start", "-D", cluster.data, "-l", cluster.log, "-w", "-t", str(_START_SECONDS))
@@ -222,7 +222,7 @@ def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
     return True
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return value.replace("\\", "\\\\").replace("'", "''")
 
 
