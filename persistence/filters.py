@@ -90,27 +90,27 @@ def has_any_or_none(column: Any) -> Filter:
 
 
 def is_at_or_after(column: Any) -> Filter:
-    """The moment in the column is not before that of the text."""
+    """The moment in the column is at or after the moment in the text."""
     return lambda text: column >= instant_of(text)
 
 
 def is_before(column: Any) -> Filter:
-    """The moment in the column is before that of the text."""
+    """The moment in the column is before the moment in the text."""
     return lambda text: column < instant_of(text)
 
 
 def is_at_or_before(column: Any) -> Filter:
-    """The moment in the column is not after that of the text."""
+    """The moment in the column is at or before the moment in the text."""
     return lambda text: column <= instant_of(text)
 
 
 def is_null_or_at_or_after(column: Any) -> Filter:
-    """The moment in the column is not before that of the text; null is no limit."""
+    """The moment in the column is at or after the moment in the text; null is no limit."""
     return lambda text: or_(column.is_(None), column >= instant_of(text))
 
 
 def is_null_or_at_or_before(column: Any) -> Filter:
-    """The moment in the column is not after that of the text; null is no limit."""
+    """The moment in the column is at or before the moment in the text; null is no limit."""
     return lambda text: or_(column.is_(None), column <= instant_of(text))
 
 
