@@ -36,6 +36,7 @@ def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
     counts = footprint(shop)
     assert (counts["members"], counts["wallets"], counts["partner_payments"]) == (1, 1, 50)
     member = outcomes[0]["loyaltyMemberId"]
+    # 100 for the enrolment, the totals of the payments, and 1000 each time the mission's goal of 10 was reached.
     assert shop.balance(member) == 100 + sum(range(50)) + 5 * 1000
     # The responses are those of payments one after the other: they agree with the progress and balance in the end.
     counters = sorted(outcome["missionsStatus"][0]["newCounter"] for outcome in outcomes)

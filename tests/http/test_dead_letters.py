@@ -141,7 +141,7 @@ def test_concurrent_calls_requeue_a_dead_event_once(shop, cure):
     assert waiting(shop) == 0
 
 
-def test_only_a_dead_event_can_be_queued_again(shop):
+def test_an_event_that_is_not_dead_cannot_be_queued_again(shop):
     member = shop.member()
     tracked = shop.track_one(event(member))
     [pending] = send(shop, event(member))

@@ -164,7 +164,7 @@ def test_a_taken_port_is_reported(running):
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "address", "code"),
+    ("variable", "value", "message_part", "exit_code"),
     [
         ("LOYALTY_MANAGEMENT_BIND", "nohost.invalid:9090", "port 9090 of nohost.invalid", 1),
         ("LOYALTY_MANAGEMENT_BIND", "127.0.0.1:{port}", "port {port} of 127.0.0.1 is in use", 1),
@@ -172,14 +172,16 @@ def test_a_taken_port_is_reported(running):
         ("LOYALTY_HOST", "http://127.0.0.1", "'http://127.0.0.1'", 2),
     ],
 )
-def test_an_address_that_cannot_be_used_is_reported_with_its_variable(running, variable, value, address, code):
+def test_an_address_that_cannot_be_used_is_reported_with_its_variable(
+    running, variable, value, message_part, exit_code
+):
     first, _ = running
     port = str(first.port)
     completed = invoke(first.home, "serve", LOYALTY_PORT=str(free_port()), **{variable: value.format(port=port)})
-    assert completed.returncode == code
+    assert completed.returncode == exit_code
     assert completed.stderr.count("\n") == 1
     assert variable in completed.stderr
-    assert address.format(port=port) in completed.stderr
+    assert message_part.format(port=port) in completed.stderr
 
 
 def test_the_management_address_must_differ_from_the_main_one(running):
