@@ -72,7 +72,7 @@ def limit_grant(token_grant: Grant, user_grant: Grant) -> Grant:
     if not missing_permissions(user_grant, token_grant):
         return token_grant
     return Grant(
-        roles=without_implied_roles(_implied(token_grant) & _implied(user_grant)),
+        roles=without_implied_roles(_all_roles_of(token_grant) & _all_roles_of(user_grant)),
         is_admin=_administers(token_grant) and _administers(user_grant),
         is_system_admin=token_grant.is_system_admin and user_grant.is_system_admin,
     )
@@ -85,13 +85,13 @@ def missing_permissions(grant: Grant, required: Grant) -> list[str]:
         permissions.append("isSystemAdmin")
     if required.is_admin and not _administers(grant):
         permissions.append("isAdmin")
-    return permissions + sorted(required.roles - _implied(grant))
+    return permissions + sorted(required.roles - _all_roles_of(grant))
 
 
 def added_permissions(before: Grant, after: Grant) -> Grant:
     """The permissions that a change of a grant from `before` to `after` adds."""
     return Grant(
-        roles=after.roles - _implied(before),
+        roles=after.roles - _all_roles_of(before),
         is_admin=after.is_admin and not before.is_admin,
         is_system_admin=after.is_system_admin and not before.is_system_admin,
     )
@@ -101,7 +101,7 @@ def _administers(grant: Grant) -> bool:
     return grant.is_admin or grant.is_system_admin
 
 
-def _implied(grant: Grant) -> frozenset[str]:
+def _all_roles_of(grant: Grant) -> frozenset[str]:
     """Every role that a grant includes or implies."""
     if _administers(grant):
         return ROLES
@@ -125,7 +125,7 @@ def narrow_grant(grant: Grant, requested_scopes: Iterable[str]) -> Grant | None:
     `admin` gets only the named roles.
     """
     scopes = frozenset(requested_scopes)
-    available_scopes = _implied(grant)
+    available_scopes = _all_roles_of(grant)
     if grant.is_admin or grant.is_system_admin:
         available_scopes |= {ADMIN}
     if not scopes <= available_scopes:

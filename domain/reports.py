@@ -103,7 +103,7 @@ class _Choice(NamedTuple):
     rows: float = 0.0
     spans: tuple[Span, ...] = ()
 
-    def subtracted(self) -> _Choice:
+    def negate_spans(self) -> _Choice:
         return _Choice(self.rows, tuple(replace(span, sign=-span.sign) for span in self.spans))
 
 
@@ -120,7 +120,7 @@ def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], .
     ends = ((floor(begin, level), ceiling(begin, level)), (floor(end, level), ceiling(end, level)))
     for first, last in product(*ends):
         if first is not None and last is not None and first < last:
-            before, after = _edge(first, begin, finer), _edge(last, end, finer).subtracted()
+            before, after = _edge(first, begin, finer), _edge(last, end, finer).negate_spans()
             rows = _buckets(first, last, level) * weight + before.rows + after.rows
             if rows < best.rows:
                 best = _Choice(rows, (Span(level, first, last), *before.spans, *after.spans))
@@ -131,7 +131,7 @@ def _edge(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) 
     """The spans that turn buckets from `bucket` on into a range from `at` on: added before, or else subtracted."""
     if at <= bucket:
         return _cheapest(at, bucket, finer)
-    return _cheapest(bucket, at, finer).subtracted()
+    return _cheapest(bucket, at, finer).negate_spans()
 
 
 def _buckets(begin: datetime, end: datetime, level: int) -> int:

@@ -23,7 +23,7 @@ Schemas = Mapping[str, Any]
 
 
 def subschemas(schema: Any) -> dict[str, Any]:
-    """The schema and all schemas in it."""
+    """The schema and all schemas in it, by their pointers."""
     return dict(_iterate(schema, ""))
 
 

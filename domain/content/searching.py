@@ -82,7 +82,7 @@ class SearchReader:
             collection = self._collection
             # A collection that does not describe its fields accepts any field names.
             if not of_record and not collection.declares(name) and collection.properties:
-                self._unknown("sort", name)
+                self._add_unknown_field("sort", name)
             kind = None if of_record else collection.type_of(name)
             keys.append(SortKey(name, direction == "desc", of_record, kind))
         return tuple(keys)
@@ -95,7 +95,7 @@ class SearchReader:
         facets: dict[str, tuple[str, ...]] = {}
         for name, pairs in pairs_by_field.items():
             if not self._collection.declares(name):
-                self._unknown(pairs[0][0], name)
+                self._add_unknown_field(pairs[0][0], name)
                 continue
             values = [text for parameter, value in pairs for text in self._facet_values(name, parameter, value)]
             facets[name] = tuple(dict.fromkeys(values))
@@ -133,7 +133,7 @@ class SearchReader:
         ranges = []
         for name, ends in ends_by_field.items():
             if not self._collection.declares(name):
-                self._unknown(next(iter(ends.values()))[0], name)
+                self._add_unknown_field(next(iter(ends.values()))[0], name)
                 continue
             bounds = self._bounds(name, ends)
             if bounds is not None:
@@ -167,7 +167,7 @@ class SearchReader:
                 pass
         return Bounds(name, kind, least=least, most=most)
 
-    def _unknown(self, parameter: str, name: str) -> None:
+    def _add_unknown_field(self, parameter: str, name: str) -> None:
         """Add the fault of a field that the collection does not declare."""
         field_names = (*self._collection.facet_fields, *self._collection.properties)
         detail = f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection."

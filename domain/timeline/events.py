@@ -49,7 +49,7 @@ class EventFact:
     def row(self) -> TimelineRow:
         """The row of the event, with its effects."""
         effects = [_effect(effect) for effect in self.effects or ()]
-        text = " ".join(sentence for sentence in (self._happened(), self._outcome(effects)) if sentence)
+        text = " ".join(sentence for sentence in (self._occurrence(), self._outcome(effects)) if sentence)
         details = {
             "loyaltyEventId": self.loyalty_event_id,
             "loyaltyEventKey": self.loyalty_event_key,
@@ -73,7 +73,7 @@ class EventFact:
             details,
         )
 
-    def _happened(self) -> str:
+    def _occurrence(self) -> str:
         """The sentence that reports what happened."""
         if self.event_type in EVENTS_WITH_ORDER:
             order = f"order {(self.order_external_id or '(unknown)')[:_MAX_ID_LENGTH]}"

@@ -100,13 +100,16 @@ def search_answer(collection: ContentCollection, query: Mapping[str, Any], page:
         "totalCount": page.total_count,
         "items": [DOCUMENT.dump(item) for item in page.items],
         "facets": {
-            field: [{"value": value, "count": count} for value, count in _typed(collection.type_of(field), counts)]
+            field: [
+                {"value": value, "count": count}
+                for value, count in _in_type_of_field(collection.type_of(field), counts)
+            ]
             for field, counts in page.facets.items()
         },
     }
 
 
-def _typed(field_type: str | None, counts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
+def _in_type_of_field(field_type: str | None, counts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
     """Values of a field with their counts, in the type of the field; a value of another type stays a text.
 
     So does a text that is not the canonical text of its number, since it would not be found by this number.

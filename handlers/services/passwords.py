@@ -85,7 +85,7 @@ def is_right(stored_hash: str | None, password: str) -> bool:
         return hmac.compare_digest(expected_hash, hash_secret(password))
     if stored_hash is None or stored_hash.startswith(_FAST):
         stored_hash = _dummy_hash()
-    return _verified(stored_hash, password)
+    return _verify(stored_hash, password)
 
 
 def is_outdated(stored_hash: str) -> bool:
@@ -120,7 +120,7 @@ def _known_words(user: HasKnownTexts) -> list[str]:
     ]
 
 
-def _verified(stored_hash: str, password: str) -> bool:
+def _verify(stored_hash: str, password: str) -> bool:
     try:
         return _HASHER.verify(stored_hash, password)
     except (VerificationError, InvalidHashError):

@@ -56,7 +56,7 @@ def cancel_event(
     evaluate_derived(unit, moves)
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
-    cancelled_order = None if order_id is None else orders.cancelled(order_id, event_id)
+    cancelled_order = None if order_id is None else orders.cancelled_order(order_id, event_id)
     refunds: Sequence[TenderRefund] = ()
     reverts: Sequence[Posting] = ()
     if cancelled_order is not None and cancelled_order[0].payments:

@@ -180,7 +180,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
         earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=request.system_unique_key)
         if earlier is not None:
             refuse_reuse(request.system_unique_key, earlier.redemption_digest, digest)
-            return _redeemed(call, earlier)
+            return _redemption_of(call, earlier)
         refuse_zero(request.amount)
         refuse_unless_open(before.status, allowance.offline_allowance_key)
         if request.external_event_date > allowance.expires_at:
@@ -199,7 +199,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
         "redemption_digest": digest,
         "order_external_id": request.order_external_id,
     }
-    redeemed = _redeemed(call, ALLOWANCES.store(call.db, allowance, redemption, call.now))
+    redeemed = _redemption_of(call, ALLOWANCES.store(call.db, allowance, redemption, call.now))
     _audit(call, allowance, before, redeemed.allowance)
     return redeemed
 
@@ -229,7 +229,7 @@ def _open_allowance(
         yield unit, current, _views(call, [current])[0]
 
 
-def _redeemed(call: Call, allowance: OfflineAllowance) -> Redeemed:
+def _redemption_of(call: Call, allowance: OfflineAllowance) -> Redeemed:
     """A redeemed allowance with its burn, in the state after the redemption."""
     filters = {"from_id": allowance.ledger_transaction_id, "to_id": allowance.ledger_transaction_id}
     rows = ledger_transactions.find_rows_of_account(

@@ -376,7 +376,7 @@ def mint_and_answer(
 
 
 def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
-    """The movement on the default account of its ledger; refused if that is None."""
+    """The movement on the default account of its ledger; its refusal if the id is None, as the ledger has none."""
     refusal = None
     if ledger_account_id is None:
         refusal = UnknownLedgerAccount(f"The ledger {movement.ledger_id} has no default account.")

@@ -174,10 +174,10 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
             break
         coupon_ids = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
         loader.load_by_code(loader.find_book(coupon_book_id=book_id), (), coupon_ids)
-    return [_presented(run, code, by_code.get(code, ()), deadline) for code in codes]
+    return [_presented_code(run, code, by_code.get(code, ()), deadline) for code in codes]
 
 
-def _presented(run: DryRun, code: str, coupons: Sequence[Coupon], deadline: Deadline) -> PresentedCode:
+def _presented_code(run: DryRun, code: str, coupons: Sequence[Coupon], deadline: Deadline) -> PresentedCode:
     """The first usable coupon with the code, which several books may have; the first one if none is usable."""
     first: PresentedCode | None = None
     try:

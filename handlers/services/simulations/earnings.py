@@ -63,7 +63,7 @@ class EarningsReader:
     def _accounts(self, effects: Sequence[Effect], after: MemberHoldings) -> Iterator[AccountEarning]:
         """The accounts whose balance changes now, or later by waiting points, or would change without limits."""
         configuration = self._run.unit.configuration
-        discarded, expiries, waiting = _discarded(configuration, effects), self._expiries(), self._waiting()
+        discarded, expiries, waiting = _discarded_points(configuration, effects), self._expiries(), self._waiting()
         for account_id, account in sorted(configuration.accounts.items()):
             available = after.balances[account_id] - self._holdings_before.balances[account_id]
             if available or account_id in discarded or account_id in waiting:
@@ -141,7 +141,7 @@ def _discounts(configuration: Configuration, effects: Sequence[Effect]) -> list[
     ]
 
 
-def _discarded(configuration: Configuration, effects: Sequence[Effect]) -> dict[int, Decimal]:
+def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -> dict[int, Decimal]:
     """The member's points that limits of campaigns and maximum balances cut, by account id."""
     campaigns, discarded = campaigns_by_id(configuration), dict[int, Decimal]()
     for effect in effects:

@@ -138,7 +138,7 @@ class OrderWork:
         return order_after
 
     def keep(self, order_with_items: OrderWithItems) -> None:
-        """Set the order to the value that `changed_by` or `cancelled` returned; `flush` stores it."""
+        """Set the order to the value that `changed_by` or `cancelled_order` returned; `flush` stores it."""
         order, items = order_with_items
         self._orders[order.external_id] = order_with_items
         if order.external_id in self._existing:
@@ -146,7 +146,7 @@ class OrderWork:
             self._returned_items.update({item.order_item_id: item for item in items if item.returned_total})
             self._returned_items.update({item.order_item_id: item for item in items if item.returned_quantity})
 
-    def cancelled(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
+    def cancelled_order(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
         """The order that an event created, after the cancellation of this event; `keep` it afterwards.
 
         It becomes CANCELLED; an order that was returned in part keeps its status. None if the event did not create this
