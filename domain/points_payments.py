@@ -102,7 +102,7 @@ def view_of(payment: PointsPayment, account_key: str, hold: HoldState, now: date
 def new_payment(
     policy: RedemptionPolicy, order_total: Decimal, points: Decimal | None, value: Decimal | None
 ) -> Tendered:
-    """The points and the value of a payment, of which the request names one: `points` or `value`.
+    """The points and the value of a payment; the request gives only one of them, the other one is None.
 
     Raises InvalidRequest unless exactly one is named, PointsNotMultiple, PaymentBelowMinimum or PaymentExceedsShare.
     """
@@ -140,7 +140,7 @@ def refuse_empty_payment(points: Decimal | None, value: Decimal | None) -> None:
 def refuse_fine_value(value: Decimal, currency: str, whole: Decimal) -> None:
     """Raise InvalidRequest for a value with more fraction digits than both its currency and the whole amount.
 
-    The `whole` is the amount of which the value is a part: an order, or a payment.
+    The value is a part of the amount `whole` of an order or a payment.
     """
     digits = max(digits_of(currency), fraction_digits(whole))
     if fraction_digits(value) > digits:
@@ -169,7 +169,7 @@ def captured_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> T
 
 
 def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value: Decimal | None) -> Tendered:
-    """A refund of points or of a value, one of which is None; `rest` is the unrefunded part of the payment.
+    """A refund of points or of a value; the other one is None. `rest` is the unrefunded part of the payment.
 
     The refund of the whole rest has its exact points and value. Raises RefundExceedsPayment.
     """

@@ -214,7 +214,7 @@ def days_of(report_range: ReportRange) -> list[Day]:
 
 
 def _default_begin(end: datetime, zone: tzinfo) -> datetime:
-    """The default begin of a range: with it the range has `DEFAULT_DAYS` days, of which the last may be incomplete."""
+    """The default begin of a range: the range then has `DEFAULT_DAYS` days, and the last one may be incomplete."""
     try:
         last_day = local_time(end - timedelta(microseconds=1), zone).date()
         return start_of_day(last_day - timedelta(days=DEFAULT_DAYS - 1), zone)

@@ -71,7 +71,7 @@ class TierPolicy:
         return max([earned_amount, *self._sums_of_ended_years(points, at)])
 
     def _sums_of_ended_years(self, points: TierPoints, at: datetime) -> Iterator[Decimal]:
-        """The points earned in each ended year of which some were released only in the present year.
+        """The points earned in each ended year, for the years with points that were released only in the present year.
 
         They count until the present year ends, since they could not count while some of them waited.
         """
@@ -140,7 +140,7 @@ def _later(moment: datetime, months: int, zone: tzinfo) -> datetime:
 
 @lru_cache(maxsize=65536)
 def _year(moment: datetime, start_month: int, zone: tzinfo) -> tuple[datetime, datetime]:
-    """The year, starting with a given month, that contains a moment: its first moment, and that of the next year."""
+    """The first moments of the year that contains `moment`, and of the next year; years start with a given month."""
     day = local_time(moment, zone).date()
     year = day.year if day.month >= start_month else day.year - 1
     return _start(year, start_month, zone), _start(year + 1, start_month, zone)

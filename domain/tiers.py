@@ -365,7 +365,10 @@ def tier_status(
 
 
 def _is_held(schedule: TierSchedule, tier: HeldTier, counted_points: Decimal) -> bool:
-    """True if the tier hold decides the tier; merely by time, the points may have reached a floor."""
+    """True if the tier hold decides the tier, and not the points.
+
+    A floor no longer decides once the points suffice for it, which can happen without a movement of points.
+    """
     return tier.is_fixed or tier.loyalty_tier_id != schedule.tier_at(counted_points)
 
 

@@ -111,7 +111,7 @@ def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> Sho
 
 @operation("resetUserPassword", before_transaction=_hash_password, audit="user")
 def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result: str) -> None:
-    """Replace the password of a user; that of a person is temporary unless `permanent` is true."""
+    """Replace the password of a user; a person's new password is temporary unless `permanent` is true."""
     _refuse_weak_password(body.password, user)
     change_users.reset_password(call, user, body.permanent, hook_result)
 

@@ -319,7 +319,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
     connection: PipeliningConnection
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
-        """Send the deferred statements and then this one; the result is that of this one.
+        """Send the deferred statements and then `query`; its result is the result.
 
         Raises TransactionDeadlineExceeded if the time of the transaction is over.
         """

@@ -46,6 +46,6 @@ def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[Tran
 
 
 def _consumed_lots(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
-    """The lots of the rows; each row has the number of all consumed lots, of which only the first ones are listed."""
+    """The lots of the rows; each row has the number of all consumed lots, though only the first ones are read."""
     listed = list(rows)
     return ConsumedLots(listed[0][0] if listed else 0, tuple(lot for _, lot in listed))

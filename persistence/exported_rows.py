@@ -345,7 +345,7 @@ class ExportRange:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def values(self, after: int, limit: int) -> dict[str, Any]:
-        """The values of the parameters of the statement of a page, of which `limit` is the size."""
+        """The values for the parameters of the statement that reads a page of `limit` rows."""
         return {
             **dict.fromkeys(_FILTERS),
             **self.filters,

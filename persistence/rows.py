@@ -300,7 +300,7 @@ class DryRunIds(IdAllocator):
         self._last = 0
 
     def add_reserved(self, ids: Sequence[int]) -> None:
-        """Ignore the ids, which are those of the database."""
+        """Ignore the ids, which the database has reserved."""
 
     def expect(self, count: int) -> None:
         """Reserve no ids."""

@@ -11,7 +11,7 @@ from domain.problems import Conflict, FieldFault
 
 
 class CooldownActive(Conflict, slug="cooldown", title="The cooldown of the campaign has not ended"):
-    """The campaign had an effect on another event of the member, within the cooldown of this one."""
+    """The campaign had an effect on another event of the member, less than a cooldown before or after this event."""
 
 
 class Application(NamedTuple):

@@ -77,7 +77,7 @@ class Cost(NamedTuple):
         return self.per_value * values + self.per_byte * size
 
     def further_in(self) -> Cost:
-        """The cost as a part of the surrounding schema, for which all values of this one are inner values."""
+        """The cost as a part of the surrounding schema; there, all values that this schema checks are inner values."""
         per_byte = max(self.here_per_byte, self.inner_per_byte)
         return Cost(self.evaluations, self.per_subtree_byte, 0, 0, 0, self.checks, self.per_value, per_byte)
 

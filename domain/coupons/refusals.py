@@ -54,7 +54,7 @@ class UsageLimitReached(Conflict, slug="coupon-usage-limit", title="The uses in 
 
 
 class DiscountLimitReached(Conflict, slug="coupon-discount-limit", title="The discount in the period is exhausted"):
-    """The discounts of the member in the period leave too little of the limit for this one."""
+    """The discounts of the member in the period leave too little of the limit for this discount."""
 
 
 class DiscountTooHigh(Conflict, slug="coupon-discount-too-high", title="The discount is above the maximum of one use"):

@@ -184,7 +184,7 @@ class _Splitter:
         self._start = 0
 
     def _skip_mark(self) -> None:
-        """Skip the byte order mark of UTF-8; raise FileFault for that of UTF-16."""
+        """Skip the byte order mark of UTF-8; raise FileFault for the one of UTF-16."""
         while len(self._buffer) < len(_UTF8_MARK) and not self._is_complete:
             self._read()
         if self._buffer.startswith(_OTHER_MARKS):

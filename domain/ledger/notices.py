@@ -73,7 +73,7 @@ class NoticeSchedule:
         )
 
     def bounds(self, day: date) -> tuple[datetime, datetime]:
-        """The first moment of a local day, and that of the next day."""
+        """The first moments of a local day and of the next day."""
         return start_of_day(day, self.zone), start_of_day(day + timedelta(days=1), self.zone)
 
     def _moment(self, day: date) -> datetime:

@@ -39,7 +39,7 @@ _PATTERNS = {
 
 
 def highlight(code: str, language: str) -> str:
-    """The code as HTML; that of a language without colours is only escaped."""
+    """The code as HTML, with colours if there are any for the language."""
     pattern = _PATTERNS.get(language)
     if pattern is None:
         return html.escape(code)

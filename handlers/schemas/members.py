@@ -93,7 +93,7 @@ def member_page(page: Paged[Any]) -> dict[str, Any]:
 
 
 def member_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """The response with the members of a batch, and the ids of which there is no member."""
+    """The response with the members of a batch, and the requested ids that no member has."""
     return {"members": [MEMBER.dump(member) for member in batch["members"]], "notFound": batch["not_found"]}
 
 

@@ -1,4 +1,4 @@
-"""Checks of badges: the members' balances against the trackings, of which each records one change."""
+"""Checks of badges: the members' balances against the trackings, each of which records one change."""
 
 from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_sums
 

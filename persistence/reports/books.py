@@ -24,7 +24,7 @@ class BookFigures(NamedTuple):
 
 
 class Discounts(NamedTuple):
-    """The value of assigned coupons, and that of used coupons, by their discounts."""
+    """The value of assigned coupons, and the value of used coupons, by their discounts."""
 
     assigned: Decimal
     used: Decimal

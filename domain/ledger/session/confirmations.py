@@ -60,7 +60,7 @@ class ConfirmationSession(CaptureSession):
 
 
 def _awaited_events(mint: Stored) -> Iterable[AwaitedEvent]:
-    """The events of which each would confirm the mint; none if it waits for no event."""
+    """The events that can confirm the mint, any one of them; none if it waits for no event."""
     terms = mint.awaited or {}
     order = terms.get(ORDER)
     wallet_id = mint.credited_wallet_id if order is None else 0

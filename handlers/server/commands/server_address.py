@@ -40,7 +40,10 @@ def publish_address(home: Path | None, url: str, announce: Callable[[], None]) -
 
 
 def server_url(settings: Settings) -> str:
-    """The base URL of the server: the configured one, or that of the server of this home, or one of host and port."""
+    """The base URL of the server: the configured one, or else the one of a server that uses this home.
+
+    If no such server runs, it has the configured host and port.
+    """
     if settings.base_url or settings.database_url:
         return settings.public_url
     number, _, url = _read(settings.home).strip().partition(" ")

@@ -102,7 +102,10 @@ def _replace_keys(value: Any, names: Mapping[str, str]) -> Any:
 def server_token(
     settings: Settings, organization: int | None, roles: frozenset[str], lifetime: int, token: str | None = None
 ) -> tuple[int, str]:
-    """The id of `organization`, for None that of the only one, and `token`, for None a new one with these roles."""
+    """Return the id of an organization, and a token for it.
+
+    If `organization` is None, it is the only one. If `token` is None, a new token with these roles is issued.
+    """
     if organization is not None and token is not None:
         return organization, token
 

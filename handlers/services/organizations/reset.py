@@ -71,7 +71,7 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
 
 
 def refuse_other_organization(call: Call, organization_id: int | None) -> None:
-    """Refuse a body whose `organizationId` is another organization than that of the call; None is allowed."""
+    """Refuse a body whose `organizationId` is not the organization of the path; None is allowed."""
     if organization_id is not None and organization_id != call.organization.organization_id:
         raise InvalidRequest(
             [FieldFault("organizationId is not the organization of the path", pointer="/organizationId")]

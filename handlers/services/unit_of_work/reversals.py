@@ -235,9 +235,9 @@ class Reversals:
 
 
 def reverted_by(revert: Posting, due: Decimal, session: LedgerSession) -> list[RevertedTransaction]:
-    """The transaction of which `revert` reverted the `due` amount or less, and the mints that were clawed back with it.
+    """The transaction that `revert` reverted, by the `due` amount or less, and the mints that were clawed back with it.
 
-    Points that come back may be missing amounts of other mints, which are clawed back at once.
+    Points that return to a wallet may be missing amounts of other reverted mints: these are clawed back at once.
     """
     amounts = [(revert, due), *((part, part.amount) for part in session.parts_of(revert))]
     return [

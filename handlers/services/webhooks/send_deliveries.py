@@ -143,7 +143,7 @@ def send_due(
 
 
 def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
-    """The headers of one attempt: the trigger's, and the sender's, of which the trigger may replace some."""
+    """The headers of one attempt: the sender's, some of which the trigger may replace, and the trigger's."""
     timestamp = int(now.timestamp())
     secrets = [secret for secret in (delivery.secret, delivery.previous_secret) if secret is not None]
     configured_headers: Mapping[str, str] = delivery.settings["headers"]
