@@ -360,11 +360,12 @@ class TestLimits:
         shop.organization.integration.post("/events/track", {"events": [event(ana)]}, expect=200)
         assert [len(deliveries(administration, trigger)) for trigger in triggers] == [1, 1]
 
-    @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 3), ("MAX_DELIVERED_CHARACTERS", 3500)])
+    @pytest.mark.parametrize("type_", ["WebHook", "AsyncTrackWebhook"])
+    @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 3), ("MAX_DELIVERED_CHARACTERS", 2000)])
     def test_queued_events_with_too_many_deliveries_are_evaluated_one_by_one(
-        self, shop, administration, monkeypatch, caplog, limit, maximum
+        self, shop, administration, monkeypatch, caplog, limit, maximum, type_
     ):
-        triggers = [add_trigger(administration, eventTypes=[GENERIC]) for _ in range(2)]
+        triggers = [add_trigger(administration, type_, eventTypes=[GENERIC]) for _ in range(2)]
         monkeypatch.setattr(outbox, limit, maximum)
         results = queue.send(shop, *(event(shop.member()) for _ in range(3)))
         queue.drain(shop)

@@ -53,7 +53,7 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
         AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.answer)
         for event, result in evaluated
     ]
-    queue_async_results(db, organization, messages, now)
+    queue_async_results(execution, messages)
 
 
 def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[int, Result]:
@@ -115,7 +115,8 @@ def note_failure(
     member = MEMBERS.find(db, organization_id, event.member_id)
     if wait is None and member is not None:
         async_result = AsyncResult(event.event_type, event.member_id, member.loyalty_member_id, result)
-        queue_async_results(db, organization, [async_result], now)
+        execution = Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID)
+        queue_async_results(execution, [async_result])
 
 
 def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent | None:

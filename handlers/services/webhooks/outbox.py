@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-
-from sqlalchemy import Connection
 
 from domain.events import NOT_EVALUATED
 from domain.members import Member
-from domain.organizations import Organization
 from domain.problems import DeadlineExceeded
 from domain.triggers import ASYNC_TRACK, WEB_HOOK, Subscription
 from handlers.call import Call, Execution
@@ -84,11 +80,9 @@ def queue_notifications(
     queue_to(execution, subscriptions, type_, notifications)
 
 
-def queue_async_results(
-    db: Connection, organization: Organization, results: Sequence[AsyncResult], now: datetime
-) -> None:
+def queue_async_results(execution: Execution, results: Sequence[AsyncResult]) -> None:
     """Queue results of asynchronously tracked events; at most one statement."""
-    configuration = configuration_of(db, organization)
+    configuration = configuration_of(execution.db, execution.organization)
     subscriptions = [subscription for subscription in configuration.subscriptions if subscription.type == ASYNC_TRACK]
     messages = []
     for result in results if subscriptions else ():
@@ -102,9 +96,9 @@ def queue_async_results(
                 "loyaltyMemberId": result.loyalty_member_id,
                 "result": result.result,
             }
-            body = message(ASYNC_EVENT_EVALUATED, data, now)
+            body = message(ASYNC_EVENT_EVALUATED, data, execution.now)
             messages.append(_message(trigger_ids, ASYNC_EVENT_EVALUATED, body, result.member_id))
-    _queue(db, organization.organization_id, messages, now)
+    _queue_limited(execution, messages)
 
 
 def queue_entity_change(call: Call, entity: str, action: str, record: Callable[[], Mapping[str, Any]]) -> None:
@@ -166,7 +160,7 @@ def _message(trigger_ids: Sequence[int], type_: str, body: Mapping[str, Any], me
 
 
 def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:
-    """Queue messages.
+    """Queue messages: add a delivery of each message for each of its triggers.
 
     If there are too many deliveries, or too large ones, raises DeadlineExceeded for an awaited call, and
     TooManyMessages for a job that can do less at once.
@@ -184,10 +178,5 @@ def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:
             f"{MAX_DELIVERED_CHARACTERS // 1024**2} MiB of them. Nothing was changed. Send fewer or smaller records in "
             "a call."
         )
-    _queue(execution.db, execution.organization.organization_id, messages, execution.now)
-
-
-def _queue(db: Connection, organization_id: int, messages: Sequence[Message], now: datetime) -> None:
-    """Add a delivery of each message for each of its triggers."""
     if messages:
-        triggers.add_deliveries(db, organization_id, messages, now)
+        triggers.add_deliveries(execution.db, execution.organization.organization_id, messages, execution.now)
