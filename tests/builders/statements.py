@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event, text
@@ -96,19 +96,20 @@ def analyze_coupons(db: Connection) -> None:
     db.execute(text("ANALYZE coupon_books, coupon_lots, coupon_usages, coupons, member_coupons, members"))
 
 
-def rows_of_plans(db: Connection, query: Callable[[], Any]) -> int:
-    """The largest number of rows that a node of the plans of a query reads or compares."""
+def rows_of_plans(where: Engine | Connection, query: Callable[[], Any]) -> int:
+    """The largest number of rows that a node of the plans of a query reads or compares; `where` executes the query."""
     statements = []
 
     def record(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
         statements.append((statement, parameters))
 
-    event.listen(db, "before_cursor_execute", record)
+    event.listen(where, "before_cursor_execute", record)
     query()
-    event.remove(db, "before_cursor_execute", record)
+    event.remove(where, "before_cursor_execute", record)
     assert statements
     explain = "EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) "
-    plans = [db.exec_driver_sql(explain + statement, parameters).scalar_one() for statement, parameters in statements]
+    with where.connect() if isinstance(where, Engine) else nullcontext(where) as db:
+        plans = [db.exec_driver_sql(explain + statement, values).scalar_one() for statement, values in statements]
     return max(_rows_of(node) for [plan] in plans for node in _nodes(plan["Plan"]))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,7 +16,8 @@ from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports
 from tests.builders.member_calls import calls_about
-from tests.builders.statements import rows_read_to_commit
+from tests.builders.missions import member_id_of
+from tests.builders.statements import rows_of_plans, rows_read_to_commit
 from tests.builders.tracking import GENERIC, Shop, running
 
 MEMBERS = 3_000
@@ -28,9 +32,18 @@ LARGE = (
 SHARED = {"organization_id", "ledger_account_id", "coupon_book_id", "badge_id", "loyalty_tier_id", "event_type_id"}
 
 
+@dataclass(frozen=True)
+class LargeShop:
+    """A shop whose many members have points, coupons and badges."""
+
+    shop: Shop
+    book: Mapping[str, Any]
+    list_book: Mapping[str, Any]
+    badge: Mapping[str, Any]
+
+
 @pytest.fixture(scope="module")
-def calls(api):
-    """Calls about one member, by name. The organization has many other members with points, coupons and badges."""
+def large_shop(api):
     organization = api.organization()
     shop = Shop(organization)
     shop.campaign(running(mint(5)), eventType=GENERIC)
@@ -49,10 +62,16 @@ def calls(api):
     }
     for kind, lines in rows.items():
         Imports(organization).run("\n".join(lines), kind=kind)
+    return LargeShop(shop, book, list_book, badge)
 
-    integration, administration = organization.integration, organization.administration
+
+@pytest.fixture(scope="module")
+def calls(large_shop):
+    """Calls that change one member, by name."""
+    shop = large_shop.shop
+    integration, administration = shop.integration, shop.administration
     codeless, with_codes = (
-        f"/members/m-7/coupon-books/{coupon_book['couponBookKey']}" for coupon_book in (book, list_book)
+        f"/members/m-7/coupon-books/{book['couponBookKey']}" for book in (large_shop.book, large_shop.list_book)
     )
 
     def revert_use():
@@ -65,16 +84,28 @@ def calls(api):
         integration.post(f"{with_codes}/use", {"code": code}, expect=200)
 
     return {
-        **calls_about(shop, "m-7", book, badge),
+        **calls_about(shop, "m-7", large_shop.book, large_shop.badge),
         "use a code": use_code,
         "revert a use": revert_use,
-        "enrol": lambda: organization.member(f"newcomer-{uuid4()}"),
+        "enrol": lambda: shop.organization.member(f"newcomer-{uuid4()}"),
     }
 
 
 CALLS = (
     *("track", "order", "cancel", "mint", "burn", "revert", "assign", "use", "use a code", "revert a use", "badge"),
     *("change", "enrol"),
+)
+
+
+READS = (
+    *("", "/audiences", "/badges", "/badges/{badgeKey}/balance", "/coupon-books", "/coupons", "/coupon-usages"),
+    *("/events", "/ledger-transactions", "/offline-allowances", "/timeline"),
+)
+ADMINISTRATION_READS = (
+    *("/members/{memberId}", "/members/{memberId}/events", "/members/{memberId}/missions"),
+    *("/members/{memberId}/purchase-orders", "/members/{memberId}/timeline"),
+    *("/members/{memberId}{program}/tiers", "{program}/members/{memberId}/coupon-books"),
+    *("{program}/members/{memberId}/coupons", "{program}/members/{memberId}/coupon-totals"),
 )
 
 
@@ -88,7 +119,7 @@ def expect_few_rows(engine, statement: str) -> None:
 
 
 @pytest.fixture(scope="module", params=["of this organization", "of many small ones"])
-def statistics(request, api, calls):
+def statistics(request, api, large_shop):
     """The statistics that the planner has of the tables, taken when all members are there."""
     if request.param == "of this organization":
         with autocommit(api.engine).connect() as db:
@@ -110,3 +141,21 @@ def test_a_call_about_a_member_reads_few_rows_of_each_table(api, calls, name):
         calls[name]()
     assert rows_by_table
     assert {table: rows_by_table[table] for table in LARGE if rows_by_table[table] > FEW} == {}
+
+
+@pytest.mark.undistributed
+@pytest.mark.usefixtures("statistics")
+@pytest.mark.parametrize("path", READS)
+def test_a_read_about_a_member_reads_few_rows(api, large_shop, path):
+    path = f"/members/m-7{path}".format(**large_shop.badge)
+    assert rows_of_plans(api.engine, lambda: large_shop.shop.integration.get(path)) <= FEW
+
+
+@pytest.mark.undistributed
+@pytest.mark.usefixtures("statistics")
+@pytest.mark.parametrize("path", ADMINISTRATION_READS)
+def test_a_read_of_the_administration_about_a_member_reads_few_rows(api, large_shop, path):
+    shop = large_shop.shop
+    program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
+    path = path.format(memberId=member_id_of(shop, "m-7"), program=program)
+    assert rows_of_plans(api.engine, lambda: shop.administration.get(path)) <= FEW
