@@ -115,11 +115,16 @@ SELECT (
 ), {next_ids_sql("ledger_transactions")}
 """)
 
-# Expiries that were not reverted, nor posted as a part of another transaction, such as a mint of expired points.
+# Expiries that were not reverted, also of points that the revert of a burn returned to an expired balance, but not of
+# points that had expired when they were minted.
 _LATE_EXPIRIES = """
-SELECT ledger_transaction_id FROM ledger_transactions
-WHERE organization_id = %s AND from_wallet_id = ANY(%s) AND is_expiry AND external_event_date > %s
-    AND ledger_account_id = ANY(%s) AND status = 1 AND part_of_ledger_transaction_id IS NULL
+SELECT t.ledger_transaction_id FROM ledger_transactions t
+WHERE t.organization_id = %s AND t.from_wallet_id = ANY(%s) AND t.is_expiry AND t.external_event_date > %s
+    AND t.ledger_account_id = ANY(%s) AND t.status = 1
+    AND (t.part_of_ledger_transaction_id IS NULL OR EXISTS (
+        SELECT FROM ledger_transactions r WHERE r.organization_id = t.organization_id
+            AND r.ledger_transaction_id = t.part_of_ledger_transaction_id AND r.transaction_type = 3
+    ))
 """
 
 

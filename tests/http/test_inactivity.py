@@ -394,6 +394,18 @@ class TestLateActivities:
         program.buy(40, externalEventDate="2025-03-20T10:00:00Z")
         assert program.balance == 7 + 40
 
+    @pytest.mark.parametrize("more", [{}, {"captureMethod": "manual"}], ids=["burns", "holds"])
+    def test_a_late_activity_restores_points_that_reverts_have_returned_since(self, program, more):
+        burns = [program.points.burn(program.wallet, amount, **more)[0] for amount in (200, 100)]
+        program.clock.advance("2026-07-01T10:00:00Z")
+        for burn in burns:
+            program.points.revert(burn["ledgerTransactionId"])
+        assert program.balance == 0
+        program.clock.advance("2026-07-02T10:00:00Z")
+        program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
+        assert program.lots == {END_A_YEAR_LATER: 500 + 40}
+        assert program.points.verify() == []
+
     def test_a_late_activity_restores_the_balance_after_later_activities(self, program, advance_past_the_end):
         advance_past_the_end("2026-07-02T10:00:00Z")
         program.buy(7)

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from domain.calendar import add_days
 from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, TakeLots, split_uses
-from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored, temporary_id
-from domain.ledger.records import REVERTED, LedgerAccount
+from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Step, Stored, temporary_id
+from domain.ledger.records import REVERT, REVERTED, LedgerAccount
 from domain.ledger.refusals import SupplyExceeded
 from domain.ledger.session.missing_amounts import MissingAmounts, Returned, reversal
 
@@ -108,8 +108,12 @@ class Returns(MissingAmounts):
 
     def expect_late_activity(self, expiries: Iterable[Stored] = ()) -> None:
         """Note the expiries of idle balances that late activities may revert: stored `expiries` and new ones."""
-        posted = (step for step in self.steps if isinstance(step, Posting) and step.is_expiry and step.part_of is None)
-        for expiry in (*expiries, *map(self._stored_as, posted)):
+        new_expiries = (
+            step
+            for step in self.steps
+            if isinstance(step, Posting) and step.is_expiry and (step.part_of is None or _is_revert(step.part_of))
+        )
+        for expiry in (*expiries, *map(self._stored_as, new_expiries)):
             moment = expiry.external_event_date
             if moment is not None and any(use.expires_at is None or use.expires_at > moment for use in expiry.uses):
                 pair = (expiry.debited_wallet_id, expiry.ledger_account_id)
@@ -162,9 +166,8 @@ class Returns(MissingAmounts):
                 return
         available_before = self._available_of(expiry)
         balance, to_lots = self._credit(account, wallet_id, expiry.amount)
-        moment = (expiry.external_event_date or self.at).timestamp()
-        # With the moments, the key cannot equal a key used by a client.
-        key = f"{LATE_ACTIVITY}-{wallet_id}-{account.ledger_account_id}-{moment:.6f}-{self.at.timestamp():.6f}"
+        # With the moment, the key cannot equal a key used by a client.
+        key = f"{LATE_ACTIVITY}-{wallet_id}-{expiry.ledger_transaction_id}-{self.at.timestamp():.6f}"
         posting = reversal(
             expiry,
             account,
@@ -179,6 +182,10 @@ class Returns(MissingAmounts):
         self._settle_returned_points(
             account, expiry, expiry.amount, returned_by(posting), available_before, key, posting
         )
+
+
+def _is_revert(step: Step) -> bool:
+    return isinstance(step, Posting) and step.transaction_type == REVERT
 
 
 def _total(uses: Iterable[LotUse]) -> Decimal:
