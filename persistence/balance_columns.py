@@ -179,6 +179,7 @@ VIEW_COLUMNS = (
     ledger_accounts.c.expiration_policies,
     ledger_accounts.c.timezone,
     ledger_accounts.c.expiry_year_start_month,
+    ledger_accounts.c.idle_policy_since,
 )
 # Each wallet with all accounts of its ledger, and with its balance of the account, if it ever had one.
 HOLDINGS = (

@@ -127,6 +127,7 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     own_timezone, year_start_month = values.pop("timezone"), values.pop("expiry_year_start_month")
+    policy_since = values.pop("idle_policy_since")
     stored_balance, debt = values["current_balance"], values["current_overdraft_balance"]
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
@@ -135,7 +136,8 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     expired_by_lots = values.pop("expired_in_holds") + expired_lots
     policy = None
     if policies:
-        policy = IdlePolicy.of(policies, ExpiryCalendar(zone_named(own_timezone or timezone), year_start_month))
+        calendar = ExpiryCalendar(zone_named(own_timezone or timezone), year_start_month)
+        policy = IdlePolicy.of(policies, calendar, policy_since)
     if policy is not None or arrived_mints or expired_by_lots:
         values["current_balance"], values["last_activity_date"] = _balance_by_now(
             values, expired_by_lots, policy, arrived_mints, now, _kept_lots(kept_lots)

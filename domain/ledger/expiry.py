@@ -12,7 +12,7 @@ NO_ROUNDING = "none"
 # The units at whose end points expire, in months. Quarters and half-years are counted from the first month of a year.
 MONTHS_OF_UNIT: Mapping[str, int] = {"month": 1, "quarter": 3, "half-year": 6, "year": 12}
 
-_INSTANT = timedelta(microseconds=1)
+_FIRST_MOMENT, _INSTANT = datetime.min.replace(tzinfo=UTC), timedelta(microseconds=1)
 _AVERAGE_MONTH = timedelta(days=30, hours=10, minutes=30)
 # Idle periods that begin so long after each other end in this order. Two that begin at nearer moments can end in the
 # other order, if clocks change or a month is shorter than another.
@@ -77,23 +77,27 @@ class HasLastDates(Protocol):
 class IdlePolicy:
     """A policy by which a whole balance expires `months` after the last of `activities`, at the end of a unit.
 
-    If `activities` is None, it expires after the last transaction of any kind.
+    If `activities` is None, it expires after the last transaction of any kind. A balance whose months had passed before
+    the policy was set, at `since`, expires at this moment.
     """
 
     calendar: ExpiryCalendar
     months: int
     rounding: str = NO_ROUNDING
     activities: frozenset[str] | None = None
+    since: datetime | None = None
 
     @classmethod
-    def of(cls, policies: Iterable[Mapping[str, Any]], calendar: ExpiryCalendar) -> "IdlePolicy | None":
-        """The policy of this kind among the policies of an account; None if it has none."""
+    def of(
+        cls, policies: Iterable[Mapping[str, Any]], calendar: ExpiryCalendar, since: datetime | None = None
+    ) -> "IdlePolicy | None":
+        """The policy of this kind among the policies of an account, set at `since`; None if it has none."""
         for policy in policies:
             if policy["expirationType"] == LAST_TRANSACTION:
-                return cls(calendar, int(policy["period"]))
+                return cls(calendar, int(policy["period"]), since=since)
             if policy["expirationType"] == INACTIVITY:
                 activities = frozenset(policy["activities"])
-                return cls(calendar, int(policy["period"]), policy["rounding"], activities)
+                return cls(calendar, int(policy["period"]), policy["rounding"], activities, since)
         return None
 
     def end(self, last_transaction_date: datetime | None, last_activity_date: datetime | None) -> datetime | None:
@@ -101,7 +105,10 @@ class IdlePolicy:
         last = last_transaction_date
         if self.activities is not None and last_activity_date is not None:
             last = last_activity_date
-        return None if last is None else self.calendar.expiry(last, self.months, self.rounding)
+        if last is None:
+            return None
+        end = self.calendar.expiry(last, self.months, self.rounding)
+        return end if self.since is None else max(end, self.since)
 
     def last_begins(self, moment: datetime) -> tuple[datetime, datetime]:
         """Two bounds of begins: idle periods that began up to the first have ended at `moment`.
@@ -109,6 +116,8 @@ class IdlePolicy:
         Periods that began after the second have not. The bounds are equal, unless clocks change or months of different
         lengths follow each other near them.
         """
+        if self.since is not None and moment < self.since:
+            return _FIRST_MOMENT, _FIRST_MOMENT
         limit = self.calendar.end_of_expired(moment, self.rounding)
         if self.rounding != NO_ROUNDING:
             limit -= _INSTANT

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import zone_faults, zone_named
-from domain.fields import Key, wire_name
+from domain.fields import Internal, Key, wire_name
 from domain.ledger.availability import AT_ONCE, Availability
 from domain.ledger.expiry import (
     NO_ROUNDING,
@@ -87,6 +87,8 @@ class LedgerAccount:
     external_key: str | None
     created_at: datetime
     updated_at: datetime
+    # When the settings by which whole balances expire were changed, None if they never were.
+    idle_policy_since: Internal[datetime | None] = None
 
     def expiry_calendar(self, zone: tzinfo) -> ExpiryCalendar:
         """The calendar of all dates of expiry; `zone` is the organization's."""
@@ -105,7 +107,9 @@ class LedgerAccount:
 
     def idle_policy(self, zone: tzinfo) -> IdlePolicy | None:
         """The policy by which a whole balance expires, None if there is none; `zone` is the organization's."""
-        return IdlePolicy.of(self.expiration_policies, self.expiry_calendar(zone)) if self.expiration_policies else None
+        if not self.expiration_policies:
+            return None
+        return IdlePolicy.of(self.expiration_policies, self.expiry_calendar(zone), self.idle_policy_since)
 
     def end_of_idle_balance(self, balance: HasLastDates, zone: tzinfo) -> datetime | None:
         """When a whole balance expires by the idle policy; None is never."""
@@ -174,6 +178,14 @@ def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None
         "is_default_account": settings.get("is_default_account")
         or (current is not None and current.is_default_account),
     }
+
+
+def changes_idle_policy(current: LedgerAccount, settings: Mapping[str, Any]) -> bool:
+    """True if complete settings change when whole balances of the account expire."""
+    names = ("expiry_year_start_month", "timezone")
+    return [*settings["expiration_policies"]] != [*current.expiration_policies] or any(
+        settings[name] != getattr(current, name) for name in names
+    )
 
 
 def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -> None:

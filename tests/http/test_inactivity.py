@@ -336,6 +336,96 @@ def advance_past_the_end(request, program):
     return advance
 
 
+class TestReverts:
+    """A burn of 200 of the 500 points is reverted after the balance has expired."""
+
+    def reverted_burn(self, clock, arrives=None, policy=None, **settings):
+        """The program after the revert of the burn on 10 July 2026; `arrives` are the fields of a mint before it."""
+        program = Program(clock, expirationPolicies=policy or by_inactivity(), **settings)
+        program.buy(500)
+        burn = program.points.burn(program.wallet, 200)[0]["ledgerTransactionId"]
+        clock.advance("2026-07-05T10:00:00Z")
+        assert program.balance == 0
+        if arrives is not None:
+            program.points.mint(program.wallet, 7, **arrives)
+        clock.advance("2026-07-10T10:00:00Z")
+        program.points.revert(burn)
+        assert program.points.verify() == []
+        return program
+
+    def test_points_returned_to_an_expired_balance_expire_at_once(self, clock):
+        assert self.reverted_burn(clock).balance == 0
+
+    def test_points_returned_to_an_expired_balance_live_for_the_configured_days(self, clock):
+        assert self.reverted_burn(clock, restoredExpiryDays=30).lots == {"2026-08-09T10:00:00Z": 200}
+
+    @pytest.mark.parametrize("arrives", [{}, {"countsAsActivity": False}])
+    @pytest.mark.parametrize("days", [0, 30])
+    def test_points_returned_to_a_new_balance_live_as_long_as_its_points(self, clock, arrives, days):
+        program = self.reverted_burn(clock, arrives, restoredExpiryDays=days)
+        assert program.lots == {"2027-09-30T22:00:00Z": 200 + 7}
+
+    def test_a_revert_is_a_last_transaction(self, clock):
+        policy = [{"expirationType": "lastTransaction", "period": 12}]
+        assert self.reverted_burn(clock, policy=policy).lots == {"2027-07-10T10:00:00Z": 200}
+
+
+class TestChangesOfThePolicy:
+    """The policy of 12 months becomes one of a month at 12:00 on 10 March 2026, after more than a month."""
+
+    CHANGED_AT = "2026-03-10T11:00:00Z"
+
+    def set_months(self, program, months):
+        settings = {name: program.points.account[name] for name in ("name", "active", "isRevolving", "decimals")}
+        policies = by_inactivity(period=months, rounding="none")
+        body = {**settings, "chainSyncEnabled": False, "expirationPolicies": policies}
+        program.points.admin.put(program.points.path, body)
+
+    def daily_amounts(self, program):
+        path = f"{program.points.ledger_path}/wallets/{program.wallet}/daily-balances"
+        days = program.points.admin.get(path, fromDate="2026-03-08", toDate="2026-03-11")["results"]
+        return [day["amount"] for day in days if day["ledgerAccountId"] == program.points.account_id]
+
+    @pytest.fixture
+    def changed_program(self, program):
+        program.clock.advance(self.CHANGED_AT)
+        self.set_months(program, 1)
+        return program
+
+    def test_points_whose_new_months_have_passed_expire_when_the_policy_changes(
+        self, changed_program, advance_past_the_end
+    ):
+        assert changed_program.balance == 0
+        advance_past_the_end("2026-03-12T11:00:00Z")
+        # Days before the change keep their balances.
+        assert self.daily_amounts(changed_program) == [500, 500, 0, 0]
+        changed_program.clock.advance("2026-03-12T11:00:01Z")
+        assert changed_program.points.rows()[0]["externalEventDate"] == self.CHANGED_AT
+        assert changed_program.history() == [("mint", 500, None), ("burn", 500, "Expired")]
+        assert self.daily_amounts(changed_program) == [500, 500, 0, 0]
+        assert changed_program.points.verify() == []
+
+    def test_points_return_with_the_former_policy_only_until_their_expiry_is_posted(self, changed_program):
+        self.set_months(changed_program, 12)
+        assert changed_program.lots == {START.replace("2025", "2026"): 500}
+        self.set_months(changed_program, 1)
+        changed_program.clock.advance("2026-03-10T11:00:01Z")
+        self.set_months(changed_program, 12)
+        assert changed_program.balance == 0
+
+    def test_an_unchanged_policy_dates_no_expiry(self, clock):
+        program = Program(clock, expirationPolicies=by_inactivity(period=12, rounding="none"))
+        program.buy(500)
+        program.points.change(
+            "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
+            now="2026-07-05T10:00:00Z",
+            id=clock.organization.id,
+        )
+        self.set_months(program, 12)
+        clock.advance("2026-07-05T10:00:01Z")
+        assert program.points.rows()[0]["externalEventDate"] == "2026-05-20T10:00:00Z"
+
+
 class TestLateActivities:
     def test_a_late_activity_in_time_restores_the_whole_balance(self, program, advance_past_the_end):
         advance_past_the_end("2026-07-02T10:00:00Z")

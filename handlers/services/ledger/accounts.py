@@ -7,7 +7,14 @@ from typing import Any
 from domain.ledger.availability import Availability
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.notices import complete_notices
-from domain.ledger.records import Ledger, LedgerAccount, LedgerAccountInUse, complete_settings, refuse_changes_in_use
+from domain.ledger.records import (
+    Ledger,
+    LedgerAccount,
+    LedgerAccountInUse,
+    changes_idle_policy,
+    complete_settings,
+    refuse_changes_in_use,
+)
 from domain.ledger.session import overdraft_of
 from domain.offline_allowances import complete_policy
 from domain.problems import InvalidRequest
@@ -60,6 +67,8 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
             ledgers.start_tracking(call.db, account, call.new_key(), call.now)
     if settings["is_default_account"] and not account.is_default_account:
         _audit_former_default(call, ledger)
+    if changes_idle_policy(account, settings):
+        settings["idle_policy_since"] = call.now
     with limit_configuration(call.db, ledger.organization_id):
         return ledgers.store_account(call.db, ledger, account, settings, call.now)
 

@@ -10,7 +10,13 @@ import pytest
 
 from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
 from domain.ledger.postings import Holding
-from domain.ledger.records import LedgerAccountInUse, complete_settings, fraction_fault, refuse_changes_in_use
+from domain.ledger.records import (
+    LedgerAccountInUse,
+    changes_idle_policy,
+    complete_settings,
+    fraction_fault,
+    refuse_changes_in_use,
+)
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import account
 
@@ -150,6 +156,25 @@ def test_an_account_has_an_idle_policy_only_if_a_policy_is_about_its_last_transa
     fixed = {"expirationType": "fixed", "period": 3}
     assert account(expiration_policies=(fixed, IDLE)).idle_policy(UTC) == IdlePolicy(ExpiryCalendar(UTC, 1), 6)
     assert account(expiration_policies=(fixed,)).idle_policy(UTC) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_changed"),
+    [
+        ({}, False),
+        ({"name": "Other points"}, False),
+        ({"expiration_policies": (IDLE | {"period": 7},)}, True),
+        ({"expiration_policies": ()}, True),
+        ({"timezone": "Europe/Madrid"}, True),
+        ({"expiry_year_start_month": 4}, True),
+    ],
+)
+def test_settings_that_decide_when_a_whole_balance_expires_change_the_idle_policy(changes, is_changed):
+    # Stored policies are read as a list.
+    current = account(expiration_policies=[IDLE])
+    plain = PLAIN | {"expiration_policies": (IDLE,), "expiry_year_start_month": 1}
+    settings = complete_settings(plain) | changes
+    assert changes_idle_policy(current, settings) is is_changed
 
 
 def test_a_policy_about_inactivity_has_defaults():

@@ -160,6 +160,18 @@ def test_last_begins_separate_idle_periods_that_have_ended_from_others(zone, mom
             assert not has_ended
 
 
+def test_a_balance_expires_when_its_policy_is_set_if_its_months_have_passed():
+    noon = datetime(2026, 5, 20, 12, tzinfo=UTC)
+    policy = IdlePolicy(ExpiryCalendar(), 1, since=noon)
+    assert policy.end(noon - timedelta(days=40), None) == noon
+    assert policy.end(noon - timedelta(days=10), None) == datetime(2026, 6, 10, 12, tzinfo=UTC)
+    # No balance has expired by the policy before it was set.
+    first, second = policy.last_begins(noon - timedelta(seconds=1))
+    assert first == second == datetime.min.replace(tzinfo=UTC)
+    begin = datetime(2026, 4, 20, 12, tzinfo=UTC)
+    assert policy.last_begins(noon) == (begin, begin)
+
+
 def test_last_begins_are_one_moment_on_most_days():
     policy = IdlePolicy(ExpiryCalendar(MADRID), 12)
     first, second = policy.last_begins(local("2026-05-20T10:00"))
