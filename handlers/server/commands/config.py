@@ -61,7 +61,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
 
     earlier_files = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
     if earlier_files and not replace:
-        raise click.ClickException(f"{folder} holds files of an export already: --replace replaces them")
+        raise click.ClickException(f"{folder} already contains files of an export: use --replace to replace them")
     with _printed_faults(as_json), migrated_engine(load_settings()) as engine, elapsed_time("Exporting"):
         api = _api(engine)
         records_by_ref = transactions.run(

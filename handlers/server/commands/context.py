@@ -124,7 +124,7 @@ def organization_or_only_one(engine: Engine, organization: int | None) -> int:
     ids = organization_ids(engine, organization)
     if len(ids) != 1:
         if not ids:
-            raise click.UsageError("there is none for --organization")
+            raise click.UsageError("there is no organization yet: `loyalty organizations create` creates one")
         raise click.UsageError(
             f"there are {len(ids)} organizations: name one by --organization; `loyalty organizations list` lists them"
         )

@@ -78,12 +78,12 @@ def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
         if name not in FILTERS_OF_KIND[kind]:
             raise click.UsageError(f"{kind} are filtered by {', '.join(sorted(FILTERS_OF_KIND[kind]))}, not by {name}")
         if name.endswith("Id") and not _ID.fullmatch(value):
-            raise click.UsageError(f"{name} is an id, not {value!r}")
+            raise click.UsageError(f"{name} must be an id, not {value!r}")
         body[name] = int(value) if name.endswith("Id") else value
     try:
         return filters_on_wire(Body(ExportFilters).load(body))
     except (ValueError, InvalidRequest):
-        raise click.UsageError("a moment is written like 2026-01-31T00:00:00Z") from None
+        raise click.UsageError("a filter by time needs a moment such as 2026-01-31T00:00:00Z") from None
 
 
 def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRange) -> tuple[int, int]:

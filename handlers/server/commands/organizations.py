@@ -59,7 +59,7 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
 
     name = name.strip()
     if not 1 <= len(name) <= 100 or not name.isprintable():
-        raise click.BadParameter("a name has 1 to 100 printable characters", param_hint="NAME")
+        raise click.BadParameter("the name must have 1 to 100 printable characters", param_hint="NAME")
     if not is_zone(timezone):
         raise click.BadParameter(f"{timezone} is not a time zone of the IANA database", param_hint="--timezone")
     now = datetime.now(UTC)
