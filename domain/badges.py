@@ -211,7 +211,9 @@ class BadgeBalances:
         """
         tracking = self._trackings[badge_tracking_id]
         if tracking.reverted_badge_tracking_id is not None:
-            raise BadgeTrackingNotRevertible("A tracking that reverted another one cannot be reverted.")
+            raise BadgeTrackingNotRevertible(
+                f"The badge tracking {tracking.badge_tracking_key} reverted another one, so it cannot be reverted."
+            )
         if tracking.reversal_badge_tracking_id is not None:
             raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} has already been reverted.")
         repayments = self._repayments_by(tracking)
@@ -296,7 +298,7 @@ class BadgeBalances:
             raise BadgeLimit(f"The member holds {balance} of at most {badge.max_amount} of the badge {badge.name}.")
         if balance + amount < 0:
             raise InsufficientBadges(
-                f"The member holds {balance} of the badge {badge.name}, {-amount} are to be taken away."
+                f"The member holds {balance} of the badge {badge.name}; {-amount} cannot be taken away."
             )
 
     def _repayments_by(self, tracking: BadgeTracking) -> dict[int, int]:

@@ -111,7 +111,7 @@ def test_a_refusal_names_the_number_of_the_badge_that_the_member_holds():
     badges = balances(ana=2)
     with pytest.raises(BadgeLimit, match="The member holds 2 of at most 3 of the badge Early bird"):
         badges.assign(grant(2))
-    with pytest.raises(InsufficientBadges, match="The member holds 2 of the badge Early bird, 3 are to be taken away"):
+    with pytest.raises(InsufficientBadges, match="The member holds 2 of the badge Early bird; 3 cannot be taken away"):
         badges.unassign(grant(3))
 
 
