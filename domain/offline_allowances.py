@@ -94,7 +94,7 @@ def ends_of(
     maximum = f"PT{policy['maxHours']}H"
     expires_at = end_of_validity(valid_for or maximum, begin, organization.zone, maximum)
     if amount > policy["maxAmount"]:
-        raise OfflineAllowanceLimit(f"{amount} is more than the {policy['maxAmount']} that an allowance may be.")
+        raise OfflineAllowanceLimit(f"amount is {amount}; the maxAmount of the account is {policy['maxAmount']}.")
     return expires_at, expires_at + timedelta(hours=policy["syncHours"])
 
 

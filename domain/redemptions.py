@@ -118,7 +118,7 @@ def quote_of(redemption: RedemptionPolicy, order_total: Decimal, balance: Decima
 def refuse_other_currency(points_currency: str, order_currency: str | None) -> None:
     """Raise CurrencyMismatch if the order has another currency than the points; an order without one is allowed."""
     if order_currency not in (None, points_currency):
-        raise CurrencyMismatch(f"The points pay amounts in {points_currency}, the order is in {order_currency}.")
+        raise CurrencyMismatch(f"The points pay amounts in {points_currency}; the order is in {order_currency}.")
 
 
 def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapping[str, Any] | None:

@@ -87,7 +87,7 @@ def refuse_greater(payment: Payment, value: Decimal) -> None:
     """Raise InvalidRequest for a tender that is greater than the value of its payment with points."""
     if Decimal(payment["amount"]) > value:
         key = payment["pointsPaymentKey"]
-        detail = f"The points payment {key} is worth {value}, the order names {payment['amount']}"
+        detail = f"The points payment {key} is worth {value}; its amount in the order is {payment['amount']}"
         raise InvalidRequest([FieldFault(detail, pointer=_POINTER)])
 
 

@@ -81,7 +81,7 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
 def _contradictions(removed_ids: Sequence[int], new_ids: Collection[int]) -> list[FieldFault]:
     """A fault for each of the `removed_ids` that is also in `new_ids`."""
     return [
-        FieldFault(f"remove names the member {member_id}, and so does add", pointer=f"/remove/{index}")
+        FieldFault(f"remove and add both contain the member {member_id}", pointer=f"/remove/{index}")
         for index, member_id in enumerate(removed_ids)
         if member_id in new_ids
     ]

@@ -112,7 +112,7 @@ declare_get("getCouponCode", "coupon", wrapped("couponCode", COUPON))
 def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CodeChange) -> CouponBook:
     """Change the code of a coupon; return its book."""
     if book.type == CODELESS:
-        raise CodesNotAccepted("The coupon of a codeless book has no code.")
+        raise CodesNotAccepted("The coupon book is of the type codeless: its coupon has no code that could change.")
     # Change the coupon before the book is locked, in the same order as assignments lock both.
     codes.store_code(call.db, coupon, body.code, call.now)
     after = {"couponBookId": book.coupon_book_id, "code": body.code}

@@ -93,7 +93,7 @@ def faults_of_length(effects: Mapping[str, Any]) -> list[FieldFault]:
     size = sum(len(param.get("expression") or "") for param in params)
     if size <= MAX_TEXTS:
         return []
-    return [FieldFault(f"effects have expressions of more than {MAX_TEXTS} characters together", pointer="/effects")]
+    return [FieldFault(f"effects has expressions with more than {MAX_TEXTS} characters in total", pointer="/effects")]
 
 
 def faults_of_constants(

@@ -86,4 +86,4 @@ def _pattern_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
         elif pattern.count("\\") > MAX_ESCAPES:
             yield FieldFault(f"pattern has more than {MAX_ESCAPES} backslashes", pointer=place)
     if characters > MAX_PATTERNS:
-        yield FieldFault(f"jsonschema has patterns of more than {MAX_PATTERNS} characters together", pointer="")
+        yield FieldFault(f"jsonschema has patterns with more than {MAX_PATTERNS} characters in total", pointer="")

@@ -120,7 +120,7 @@ class SearchReader:
         elif kind == BOOLEAN and value not in ("true", "false"):
             self.add_fault(parameter, f"{name} is compared with true or false, not with {value[:50]}.")
         elif kind == DATE and moment_of(value) is None:
-            self.add_fault(parameter, f"{name} is compared with dates, which {value[:50]} is not.")
+            self.add_fault(parameter, f"{value[:50]} is not a date: send a date to compare {name} with.")
         elif kind is None and (number := number_of(value)) is not None:
             return [value, number_text(number)]
         return [value]

@@ -166,7 +166,7 @@ def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
     if book.type not in (SINGLE, LIST):
         raise CodesNotAccepted(f"A book of the type {book.type} takes no codes.")
     if book.type == SINGLE and book.coupon_count + len(codes) > 1:
-        raise CodesNotAccepted("A book of the type single has one code.")
+        raise CodesNotAccepted("A book of the type single has only one code; it already has one, or several were sent.")
     if len(set(codes)) < len(codes):
         repeated_code = next(code for code, count in Counter(codes).items() if count > 1)
         raise CodeTaken(f"The code {repeated_code} is named twice.")

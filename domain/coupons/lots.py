@@ -62,7 +62,9 @@ class CouponLot:
         """Refuse a use that takes more than the value that remains."""
         remaining = self.remaining_value
         if remaining is not None and discounted is not None and discounted > remaining:
-            raise ValueExceeded(f"A value of {remaining:f} remains, not {discounted:f}.", available=remaining)
+            raise ValueExceeded(
+                f"The use takes a value of {discounted:f}; the coupon has {remaining:f} left.", available=remaining
+            )
 
     def after_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
         """The lot after a use of `amount`; a use of a value coupon takes `discounted` of the value instead."""

@@ -262,7 +262,7 @@ class CouponService:
         usage = self._revertible_usage(usage_id)
         lot = self._lot_of(usage)
         if not usage.is_use and lot is not None and lot.is_begun and not force:
-            detail = f"The assignment was of {lot.amount} coupons, of which {lot.amount_used} are used"
+            detail = f"{lot.amount_used} of the {lot.amount} assigned coupons are used"
             value_note = "" if lot.remaining_value is None else f", and a value of {lot.remaining_value} is left"
             raise AssignmentUsed(f"{detail}{value_note}.")
         key = self._new_key()

@@ -42,7 +42,7 @@ class HostFunction:
         except Exception as error:
             raise EvaluationError("function", f"{self.name}() failed: {type(error).__name__}") from error
         if not accepts(self.result, result):
-            raise EvaluationError("function", f"{self.name}() answered {name_of(result)}, not {self.result}")
+            raise EvaluationError("function", f"{self.name}() returned {name_of(result)}, not {self.result}")
         return result
 
 

@@ -212,7 +212,9 @@ def _lots_expire(settings: Mapping[str, Any]) -> bool:
 
 def _setting_faults(settings: Mapping[str, Any]) -> Iterator[FieldFault]:
     if settings.get("point_tracking_enabled") is False and _expires(settings):
-        detail = "pointTrackingEnabled is false on an account whose value expires"
+        detail = (
+            "pointTrackingEnabled is false, but the settings let points expire: send true, or remove these settings"
+        )
         yield FieldFault(detail, pointer="/pointTrackingEnabled")
     yield from zone_faults(settings["timezone"])
     yield from policy_faults(settings["expiration_policies"])

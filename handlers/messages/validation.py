@@ -121,7 +121,7 @@ class Schemas:
             for part in reference.removeprefix("#/").split("/"):
                 node = node[part.replace("~1", "/").replace("~0", "~")]
         except (KeyError, TypeError):
-            raise DocumentError(f"{reference} leads nowhere") from None
+            raise DocumentError(f"{reference} refers to nothing in the document") from None
         return node
 
     def translate(self, schema: Mapping[str, Any]) -> dict[str, Any]:

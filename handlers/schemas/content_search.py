@@ -38,7 +38,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
         ranges[field][end] = (parameter, value)
     for name, by_field in ((FACET, facets), (RANGE, ranges)):
         if len(by_field) > MAX_FIELDS:
-            reader.add_fault(name, f"A search names at most {MAX_FIELDS} fields in its {name} parameters.")
+            reader.add_fault(name, f"The {name} parameters name more than {MAX_FIELDS} fields.")
     sort = reader.sort(query.get("sort"))
     search = Search(
         collection=collection,
@@ -83,12 +83,12 @@ def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End
         if end in _ENDS and field:
             yield field, end, parameter, text
         else:
-            reader.add_fault(parameter, "A parameter of this family is range.FIELD.min or range.FIELD.max.")
+            reader.add_fault(parameter, f"{parameter[:100]} has neither the form range.FIELD.min nor range.FIELD.max.")
     for item in query.get(RANGE, ()):
         field, _, bounds = item.partition(":")
         minimum, _, maximum = bounds.partition("..")
         if not (minimum or maximum):
-            reader.add_fault(RANGE, f"The range of {field[:100]} has neither a least nor a greatest value.")
+            reader.add_fault(RANGE, f"The range of {field[:100]} has neither a minimum nor a maximum.")
         yield from ((field, end, RANGE, text) for end, text in zip(_ENDS, (minimum, maximum), strict=True) if text)
 
 

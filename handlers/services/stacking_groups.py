@@ -34,7 +34,7 @@ def group_of(call: Call, key: str | None, exclusive_group: str | None, before: A
     if key is None:
         return None
     if exclusive_group is not None:
-        detail = "stackingGroupKey is sent with an exclusiveGroup; an action belongs to one of them"
+        detail = "stackingGroupKey and exclusiveGroup exclude each other: send one of them"
         raise InvalidRequest([FieldFault(detail, pointer="/stackingGroupKey")])
     organization_id = call.organization.organization_id
     group = STACKING_GROUPS.find_by(call.db, organization_id, stacking_group_key=key)
@@ -43,7 +43,7 @@ def group_of(call: Call, key: str | None, exclusive_group: str | None, before: A
     if before is None or before.stacking_group_key != key:
         actions = ACTIONS.find_all(call.db, organization_id, stacking_group_key=key)
         if len(actions) >= MAX_ACTIONS:
-            detail = f"stackingGroupKey names a group that has {len(actions)} actions, the most that there can be"
+            detail = f"stackingGroupKey names a group that has {len(actions)} actions, the maximum"
             raise InvalidRequest([FieldFault(detail, pointer="/stackingGroupKey")])
     return group
 

@@ -129,7 +129,7 @@ def test_points_pay_orders_in_their_currency(of_order, is_paid):
     if is_paid:
         refuse_other_currency("EUR", of_order)
         return
-    with pytest.raises(CurrencyMismatch, match=r"The points pay amounts in EUR, the order is in USD\."):
+    with pytest.raises(CurrencyMismatch, match=r"The points pay amounts in EUR; the order is in USD\."):
         refuse_other_currency("EUR", of_order)
 
 

@@ -233,7 +233,7 @@ def test_a_tender_of_points_is_at_most_what_its_payment_is_worth():
     with pytest.raises(InvalidRequest) as refusal:
         refuse_greater(PAID, Decimal("4.99"))
     assert [(fault.pointer, fault.detail) for fault in refusal.value.faults] == [
-        ("/payload/order/payments", f"The points payment {KEY.upper()} is worth 4.99, the order names 5.")
+        ("/payload/order/payments", f"The points payment {KEY.upper()} is worth 4.99; its amount in the order is 5.")
     ]
 
 

@@ -81,7 +81,7 @@ def test_codes_are_added_to_their_books(imports, shop):
     assert (codes(shop, first), codes(shop, second)) == (["A-1", "A-2"], ["ONE"])
     assert imports.errors(job) == [
         (4, "code", "The coupon book already has the code A-1."),
-        (6, "code", "A book of the type single has one code."),
+        (6, "code", "A book of the type single has only one code; it already has one, or several were sent."),
         (7, "couponBook", "There is no coupon book Tea."),
         (8, "couponBook", "Several coupon books are called Twice; use the key instead of the name."),
         # The texts about malformed codes are not compared.

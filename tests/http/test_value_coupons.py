@@ -75,7 +75,11 @@ def test_a_use_takes_a_part_of_the_value_and_a_revert_restores_it(card):
     assert amounts_of(first) == (0, 0, 6, 6)
     assert (card.standing(), assigned_and_used(card.books, card.book)) == ((1, 0, 6), (1, 0))
     problem = card.use(7, expect=409)
-    assert (problem["type"], problem["detail"], problem["available"]) == (EXCEEDED, "A value of 6 remains, not 7.", 6)
+    assert (problem["type"], problem["detail"], problem["available"]) == (
+        EXCEEDED,
+        "The use takes a value of 7; the coupon has 6 left.",
+        6,
+    )
     assert amounts_of(card.revert(first)) == (0, 0, -6, 12)
     assert card.standing() == Standing(assigned=1, used=0, remaining=12)
     assert card.revert(first, expect=409)["type"] == "/problems/coupon-usage-reverted"
@@ -152,7 +156,7 @@ def test_a_partly_used_assignment_is_reverted_only_by_force(card):
     usage = card.use(5)
     problem = card.revert(assignment, expect=409)
     assert problem["type"] == "/problems/coupon-assignment-used"
-    assert problem["detail"] == "The assignment was of 1 coupons, of which 0 are used, and a value of 7 is left."
+    assert problem["detail"] == "0 of the 1 assigned coupons are used, and a value of 7 is left."
     assert amounts_of(card.revert(assignment, forceRevert=True)) == (-1, 0, None, 0)
     assert card.standing() is None
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"

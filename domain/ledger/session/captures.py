@@ -90,7 +90,9 @@ class CaptureSession(Returns):
         transactions.
         """
         if self.status_of(transaction) != PENDING or not transaction.is_timed:
-            raise NotPending(f"Transaction {transaction.ledger_transaction_id} does not wait.")
+            raise NotPending(
+                f"Transaction {transaction.ledger_transaction_id} does not wait until its points are available."
+            )
         amount, wallet_id = self.amount_of(transaction), transaction.credited_wallet_id
         moment = early_at or transaction.available_at or self.at
         happened_at = transaction.external_event_date or self.at

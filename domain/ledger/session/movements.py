@@ -197,7 +197,7 @@ class Movements(Balances):
         _check_movement(account, amount, details, fiat_allowed=False)
         if from_wallet_id == to_wallet_id:
             raise InvalidRequest(
-                [FieldFault("toWalletId is fromWalletId, and a transfer is between two wallets", pointer="/toWalletId")]
+                [FieldFault("toWalletId equals fromWalletId; a transfer needs two wallets", pointer="/toWalletId")]
             )
         if account.expiration_policies:
             self._record_movement(account, from_wallet_id, SPEND, details)
@@ -377,4 +377,4 @@ def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending
 def _check_movement(account: LedgerAccount, amount: Decimal, details: Details, fiat_allowed: bool) -> None:
     check_amount(account, amount)
     if not fiat_allowed and details.fiat != NO_FIAT:
-        raise FiatNotAllowed("Only burns have a fiat value.")
+        raise FiatNotAllowed("Only burns have a fiatValue, fiatGrossAmount and fiatCurrency.")

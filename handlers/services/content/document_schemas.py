@@ -129,7 +129,7 @@ def _pattern_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
         try:
             jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERN_OPTIONS)
         except (jsonschema_rs.ValidationError, ValueError):
-            detail = "pattern is no regular expression without look-around and back references, or is too large"
+            detail = "pattern is not a regular expression, is too large, or has look-around or a back reference"
             return [FieldFault(detail, pointer=pointer)]
     return []
 

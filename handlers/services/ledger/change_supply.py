@@ -73,4 +73,4 @@ def _refuse_below_issued(call: Call, account: LedgerAccount, max_supply: Decimal
     issued = ledgers.find_issued_amounts(call.db, account.organization_id, [account.ledger_account_id])
     amount = issued.get(account.ledger_account_id, Decimal(0))
     if amount > max_supply:
-        raise SupplyBelowIssued(f"The account has issued {amount:f}.", issued=amount)
+        raise SupplyBelowIssued(f"maxSupply is {max_supply:f}; the account has issued {amount:f}.", issued=amount)

@@ -114,7 +114,9 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
     extension = Extension(request.until, request.months)
     faults = extension.field_faults(call.now)
     if request.member_id is not None and request.ledger_lot_ids is not None:
-        faults.append(FieldFault("memberId and ledgerLotIds exclude each other", pointer="/ledgerLotIds"))
+        faults.append(
+            FieldFault("memberId and ledgerLotIds exclude each other: send one of them", pointer="/ledgerLotIds")
+        )
     if faults:
         raise InvalidRequest(faults)
     account = ACCOUNTS.find(call.db, organization_id, request.ledger_account_id)

@@ -321,7 +321,7 @@ def _refuse_contradictions(movement: Movement, now: datetime) -> None:
     faults = []
     is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
     if movement.from_wallet_id is None and movement.to_wallet_id is None:
-        faults.append(FieldFault("fromWalletId and toWalletId are both null", pointer="/fromWalletId"))
+        faults.append(FieldFault("fromWalletId and toWalletId are null: send one", pointer="/fromWalletId"))
     if movement.qualifying_amount is not None and not is_mint:
         faults.append(FieldFault("qualifyingAmount can only be sent for a mint", pointer="/qualifyingAmount"))
     if not movement.counts_as_activity and movement.from_wallet_id is not None and movement.to_wallet_id is not None:

@@ -290,7 +290,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         if user.is_external:
             raise ExternalUser("The user signs in at the external issuer and has no password on this server.")
         if user.is_api_user and permanent is False:
-            raise InvalidRequest([FieldFault("permanent is false for an API user", pointer="/permanent")])
+            raise InvalidRequest([FieldFault("permanent cannot be false for an API user", pointer="/permanent")])
         require_held(caller_grant, user.grant, "The user has more permissions than the caller")
         refuse_change_of_shared_user(call, caller_grant, user, "the password")
         until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME

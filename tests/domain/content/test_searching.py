@@ -100,12 +100,12 @@ def test_facets_are_compared_with_values_of_their_type():
     [
         ("price", "cheap", "cheap is not a number: send a number to compare price with."),
         ("vegan", "yes", "vegan is compared with true or false, not with yes."),
-        ("since", "lately", "since is compared with dates, which lately is not."),
+        ("since", "lately", "lately is not a date: send a date to compare since with."),
         ("colour", "x" * 256, "colour is compared with 256 characters: send at most 255."),
-        ("since", "2026-02-30", "since is compared with dates, which 2026-02-30 is not."),
+        ("since", "2026-02-30", "2026-02-30 is not a date: send a date to compare since with."),
         ("price", "c" * 60, f"{'c' * 50} is not a number: send a number to compare price with."),
         ("vegan", "c" * 60, f"vegan is compared with true or false, not with {'c' * 50}."),
-        ("since", "c" * 60, f"since is compared with dates, which {'c' * 50} is not."),
+        ("since", "c" * 60, f"{'c' * 50} is not a date: send a date to compare since with."),
     ],
 )
 def test_a_value_that_is_not_of_the_type_of_its_facet_is_refused(name, value, detail):

@@ -53,7 +53,7 @@ def test_a_use_names_the_part_of_the_value_that_it_takes_which_is_at_most_the_re
     with pytest.raises(InvalidRequest) as refusal:
         shop.use()
     assert [fault.pointer for fault in refusal.value.faults] == ["/amountDiscounted"]
-    with pytest.raises(ValueExceeded, match=r"A value of 20 remains, not 21\."):
+    with pytest.raises(ValueExceeded, match=r"The use takes a value of 21; the coupon has 20 left\."):
         shop.use(amount_discounted=Decimal(21))
     assert [use.remaining_value for use in shop.use(amount_discounted=Decimal(20))] == [0]
 
@@ -62,9 +62,7 @@ def test_a_reverted_use_gives_its_value_back():
     shop = cards()
     assignment = shop.assign()
     [use] = shop.use(amount_discounted=Decimal(15))
-    with pytest.raises(
-        AssignmentUsed, match=r"The assignment was of 1 coupons, of which 0 are used, and a value of 5 is"
-    ):
+    with pytest.raises(AssignmentUsed, match=r"0 of the 1 assigned coupons are used, and a value of 5 is"):
         shop.service.revert(assignment.coupon_usage_id, NOTHING)
     reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
     assert (reversal.amount_discounted, reversal.remaining_value, reversal.amount_used) == (-15, 20, 0)
