@@ -188,5 +188,5 @@ def test_a_range_of_an_unsuitable_field_or_bound_is_refused(name, ends, paramete
 def test_all_faults_are_collected_and_long_parameters_cut():
     reader = SearchReader(DRINKS)
     reader.sort("prize,colr")
-    reader.fault("p" * 200, "Too long")
+    reader.add_fault("p" * 200, "Too long")
     assert [parameter for parameter, _ in faults(reader)] == ["sort", "sort", "p" * 100]
