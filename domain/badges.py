@@ -173,7 +173,7 @@ class BadgeBalances:
         self._changed_places: set[Place] = set()
         self._changed_ids: set[int] = set()
 
-    def register(self, trackings: Iterable[BadgeTracking]) -> None:
+    def put_trackings(self, trackings: Iterable[BadgeTracking]) -> None:
         """Register stored trackings, to recognize their keys and to revert them."""
         for tracking in trackings:
             if tracking.badge_tracking_id not in self._trackings:

@@ -86,7 +86,7 @@ class TierLog:
         self._new_ids: list[int] = []
         self._changed_ids: set[int] = set()
 
-    def register(self, trackings: Iterable[TierTracking]) -> None:
+    def put_trackings(self, trackings: Iterable[TierTracking]) -> None:
         """Register stored trackings that may be reversed, and all later trackings of the same member and program."""
         for tracking in trackings:
             self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)

@@ -98,7 +98,7 @@ def test_an_inactive_badge_can_only_be_reverted():
 def test_badges_of_an_inactive_member_can_only_be_reverted():
     assignment = balances().assign(grant(2))
     badges = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive=[ANA])
-    badges.register([assignment])
+    badges.put_trackings([assignment])
     with pytest.raises(MemberInactive, match=r"The member is not active\."):
         badges.assign(grant())
     with pytest.raises(MemberInactive, match=r"The member is not active\."):
@@ -119,7 +119,7 @@ def test_a_tracking_that_is_registered_again_keeps_its_changes():
     badges = balances()
     assignment = badges.assign(grant())
     badges.revert(assignment.badge_tracking_id, badge())
-    badges.register([assignment])
+    badges.put_trackings([assignment])
     with pytest.raises(BadgeTrackingReverted):
         badges.revert(assignment.badge_tracking_id, badge())
 
@@ -237,7 +237,7 @@ def test_a_stored_tracking_is_returned_for_its_key():
     badges = balances()
     first = badges.assign(grant(key="a", digest=b"1"))
     later = BadgeBalances({(ANA, 1): 1}, NOW, namer())
-    later.register([first])
+    later.put_trackings([first])
     assert later.assign(grant(key="a", digest=b"1")) == first
     assert later.balance(ANA, 1) == 1
 
@@ -478,7 +478,7 @@ class ModelledBalances:
         balances = {(m, b): balance for m in (ANA, BEN) for b in (1, 2) if (balance := self.balance(m, b))}
         assert all(balances.get(place, 0) == balance for place, balance in changes.balances.items())
         self.balances = BadgeBalances(balances, NOW, self.name)
-        self.balances.register(self.stored.values())
+        self.balances.put_trackings(self.stored.values())
 
     def reverse_everything(self):
         """Reverse all changes in a random order: no balance and no missing amount remains."""

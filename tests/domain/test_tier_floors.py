@@ -145,7 +145,7 @@ def tracking(number, tier_id, kind, previous=None):
 def test_the_reversal_of_a_floor_restores_the_hold_before_it():
     before = HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
-    log.register([tracking(1, SILVER, FLOOR, before)])
+    log.put_trackings([tracking(1, SILVER, FLOOR, before)])
     # Points have raised the member to Gold since, but the floor is still the one that was set.
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER)))
     assert log.reverse(1, assignments, 9)
@@ -154,7 +154,7 @@ def test_the_reversal_of_a_floor_restores_the_hold_before_it():
 
 def test_a_floor_that_was_replaced_is_not_reversed():
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
-    log.register([tracking(1, SILVER, FLOOR)])
+    log.put_trackings([tracking(1, SILVER, FLOOR)])
     for later_tier in (
         HeldTier(SILVER, is_manual=True),
         HeldTier(GOLD, is_manual=True, expires_at=None, floor=TierFloor(GOLD)),

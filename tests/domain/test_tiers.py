@@ -315,13 +315,13 @@ def tracking(number: int, tier_id: int | None, event_id: int | None, previous: H
 def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
     before = HeldTier(SILVER, is_manual=True, expires_at=NOON + timedelta(days=1))
     assignments, log = tier_assignments(before), TierLog()
-    log.register([tracking(1, GOLD, 5, before)])
+    log.put_trackings([tracking(1, GOLD, 5, before)])
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=True))
     assert [row.member_tier_tracking_id for row in log.unreverted_trackings(5)] == [1]
     assert log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == before
     assert log.unreverted_trackings(5) == []
-    log.register([tracking(2, GOLD, 4), tracking(3, GOLD, 6)])
+    log.put_trackings([tracking(2, GOLD, 4), tracking(3, GOLD, 6)])
     assert log.unreverted_trackings(5) == []
     new, [changed_row] = log.drain()
     assert (new, changed_row.reversal_loyalty_event_id) == ([], 9)
@@ -334,7 +334,7 @@ def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
 )
 def test_a_tier_that_has_changed_since_is_kept(held_tier):
     assignments, log = tier_assignments(held_tier), TierLog()
-    log.register([tracking(1, GOLD, 5, HeldTier(SILVER))])
+    log.put_trackings([tracking(1, GOLD, 5, HeldTier(SILVER))])
     assert not log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == held_tier
 
@@ -343,7 +343,7 @@ def test_reversing_all_events_in_order_restores_the_first_tier():
     first, log = HeldTier(BASIC), TierLog()
     assignments = tier_assignments(first)
     for number, tier_id in enumerate((SILVER, GOLD, SILVER), 1):
-        log.register([tracking(number, tier_id, number, assignments.stored_tier((MEMBER, PROGRAM)))])
+        log.put_trackings([tracking(number, tier_id, number, assignments.stored_tier((MEMBER, PROGRAM)))])
         assignments.put((MEMBER, PROGRAM), HeldTier(tier_id, is_manual=True))
     assert [log.reverse(number, assignments, 9) for number in (1, 2)] == [False, False]
     assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, is_manual=True)
@@ -374,14 +374,14 @@ def test_a_tracking_of_a_floor_did_not_set_the_tier_of_a_member_without_one():
 )
 def test_tiers_of_other_members_and_programs_do_not_prevent_a_reversal(other):
     log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, is_manual=True))
-    log.register([tracking(1, GOLD, 5, HeldTier(SILVER)), replace(tracking(2, BASIC, 6), **other)])
+    log.put_trackings([tracking(1, GOLD, 5, HeldTier(SILVER)), replace(tracking(2, BASIC, 6), **other)])
     assert log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER)
 
 
 def test_reversing_an_event_keeps_the_tier_that_a_later_request_set():
     log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, is_manual=True))
-    log.register(
+    log.put_trackings(
         [tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, is_manual=True)), tracking(3, GOLD, 6)]
     )
     assert not log.reverse(1, assignments, 9)
@@ -399,7 +399,7 @@ def test_after_cancellations_in_any_order_the_member_has_the_last_tier_that_is_n
     active_rows = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
         row = tracking(number, tier_id, number if is_event else None, assignments.stored_tier(member_program))
-        log.register([row]) if number % 2 or not is_event else log.add(row)
+        log.put_trackings([row]) if number % 2 or not is_event else log.add(row)
         assignments.put(member_program, HeldTier(tier_id, is_manual=True))
         active_rows.append(row)
     cancelled_rows = [active_row for active_row in active_rows if active_row.loyalty_event_id is not None]

@@ -54,7 +54,7 @@ class BadgeWork:
         """Load the trackings of earlier requests with these keys, so that a repeated request returns its result."""
         if system_unique_keys:
             trackings = TRACKINGS.find_all(self._unit.db, self._organization_id, system_unique_key=system_unique_keys)
-            self._balances.register(trackings)
+            self._balances.put_trackings(trackings)
 
     def expect_changes(self, count: int) -> None:
         """Prepare for `count` changes, so that one statement reserves their ids."""
@@ -77,7 +77,7 @@ class BadgeWork:
         unit = self._unit
         ids = [badge_tracking_id]
         trackings = badges.find_for_reversal(unit.db, self._organization_id, unit.members, badge_tracking_ids=ids)
-        self._balances.register(trackings)
+        self._balances.put_trackings(trackings)
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
@@ -102,7 +102,7 @@ class BadgeWork:
             unit = self._unit
             event_ids = unit.reversals.event_ids if unit.reversals else frozenset()
             trackings = badges.find_for_reversal(unit.db, self._organization_id, unit.members, event_ids=event_ids)
-            self._balances.register(trackings)
+            self._balances.put_trackings(trackings)
         return [
             reversed_badge(
                 tracking, self._balances.reverse(tracking.badge_tracking_id, badge, reversal.loyalty_event_id)

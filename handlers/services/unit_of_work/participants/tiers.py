@@ -98,7 +98,7 @@ class TierWork:
         if not self._has_loaded_revertible and unit.reversals:
             self._has_loaded_revertible = True
             reversible = unit.reversals.event_ids
-            self._log.register(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
+            self._log.put_trackings(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
         return [self._reverse_tracking(tracking, reversal) for tracking in self._log.unreverted_trackings(event_id)]
 
     def flush(self) -> None:
