@@ -25,7 +25,7 @@ EVENTS = Records(
 
 _FIELDS = fields_of(LoyaltyEvent)
 # The events of an erased member lose their digests, also while a job is still erasing them.
-_ANSWERED = Prepared("""
+_EARLIER_EVENTS = Prepared("""
 SELECT e.system_unique_key,
     CASE WHEN EXISTS (
         SELECT FROM unfinished_erasings u WHERE u.organization_id = e.organization_id AND u.member_id = e.member_id
@@ -82,7 +82,7 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 """
 
 
-class AnsweredEvent(NamedTuple):
+class EarlierEvent(NamedTuple):
     """The part of a tracked event that a repeated request needs; `digest` is that of the first request."""
 
     digest: bytes
@@ -131,10 +131,10 @@ def look_up(
     return ExistingAndNewIds(existing_keys, existing_order_ids, dict(zip(requested, ids, strict=True)))
 
 
-def find_answered(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, AnsweredEvent]:
+def find_earlier_events(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, EarlierEvent]:
     """The events that were tracked with these keys, by key."""
-    rows = query(db, _ANSWERED, (organization_id, list(keys)))
-    return {key: AnsweredEvent(bytes(digest), *event) for key, digest, *event in rows}
+    rows = query(db, _EARLIER_EVENTS, (organization_id, list(keys)))
+    return {key: EarlierEvent(bytes(digest), *event) for key, digest, *event in rows}
 
 
 def find_applications(

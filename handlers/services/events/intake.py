@@ -25,7 +25,7 @@ from handlers.services.references import unknown_event_type, unknown_member
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, partners
-from persistence.events import AnsweredEvent
+from persistence.events import EarlierEvent
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
 # Inactive members can have these events: their deactivation, and events that undo an order.
@@ -110,7 +110,7 @@ class Intake:
         what would happen if the event were new.
         """
         db, organization_id = self._unit.db, self._unit.organization_id
-        earlier_events = events.find_answered(db, organization_id, existing_keys) if existing_keys else {}
+        earlier_events = events.find_earlier_events(db, organization_id, existing_keys) if existing_keys else {}
         first: dict[str, TrackedEvent] = {}
         accepted: list[TrackedEvent] = []
         for position, event in enumerate(incoming):
@@ -246,7 +246,7 @@ def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:
     return "error" in result and result["error"]["type"] in _TOO_EARLY
 
 
-def _refuse_other_event(tracked: TrackedEvent, earlier: AnsweredEvent) -> None:
+def _refuse_other_event(tracked: TrackedEvent, earlier: EarlierEvent) -> None:
     """Refuse an event whose key was used for another event, or for the same event in another mode."""
     if tracked.digest != earlier.digest:
         detail = f"The systemUniqueKey {tracked.event.system_unique_key} was used for another request"
@@ -254,6 +254,6 @@ def _refuse_other_event(tracked: TrackedEvent, earlier: AnsweredEvent) -> None:
         raise KeyReused(f"{detail}." if key is None else f"{detail}, whose event has the loyaltyEventKey {key}.")
 
 
-def _result_of(earlier: AnsweredEvent) -> Result:
+def _result_of(earlier: EarlierEvent) -> Result:
     result = earlier.result
     return Result(completed_result(result), RefusedBefore(result["error"]) if "error" in result else None)
