@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from handlers.http import dispatch
 from handlers.services.content import member_documents
-from handlers.services.content.member_documents import AnswerCache
+from handlers.services.content.member_documents import ResponseCache
 from tests.builders.content import Content, document_key, item
 from tests.builders.coupons import CouponBooks
 
@@ -76,7 +76,7 @@ class CoffeeShop:
     documents: dict[str, list[dict[str, Any]]]
     books: dict[str, dict[str, Any]]
     audiences: dict[str, str]
-    cache: AnswerCache
+    cache: ResponseCache
 
     def list_content(self, content: Content, moment: datetime, member: str, locale: str, **query: Any) -> Any:
         """List the documents that a member is shown at a moment, without a cached response."""
@@ -170,9 +170,9 @@ def coffee_shop(api) -> Iterator[CoffeeShop]:
         "offers": fill(offers, chance, audiences, lambda: {**attrs(), "couponBookKey": chance.choice(list(books))}, 30),
     }
     with pytest.MonkeyPatch.context() as patch:
-        cache = AnswerCache()
+        cache = ResponseCache()
         patch.setattr(dispatch, "datetime", Clock)
-        patch.setattr(member_documents, "_answers", cache)
+        patch.setattr(member_documents, "_cached_responses", cache)
         yield CoffeeShop(menu, offers, documents, books, audiences, cache)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from handlers.http import dispatch
 from handlers.services.content import member_documents
-from handlers.services.content.member_documents import AnswerCache
+from handlers.services.content.member_documents import ResponseCache
 from tests.builders.content import Content, document_key, item
 from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports
@@ -32,8 +32,8 @@ class Clock(datetime):
 def clock(monkeypatch):
     """A function that sets the time of calls within a `with`, with an empty cache of responses; at first it is NOW."""
     monkeypatch.setattr(dispatch, "datetime", Clock)
-    cache = AnswerCache()
-    monkeypatch.setattr(member_documents, "_answers", cache)
+    cache = ResponseCache()
+    monkeypatch.setattr(member_documents, "_cached_responses", cache)
     Clock.moment = NOW
 
     @contextmanager
@@ -224,13 +224,13 @@ def test_documents_are_paged_and_ordered(shop, clock):
 
 
 def test_all_processes_show_changed_content_at_once(shop, organization, monkeypatch):
-    processes = [AnswerCache(), AnswerCache()]
+    processes = [ResponseCache(), ResponseCache()]
 
     def shown_by_each():
         """The number of documents that each process shows."""
         counts = []
         for cache in processes:
-            monkeypatch.setattr(member_documents, "_answers", cache)
+            monkeypatch.setattr(member_documents, "_cached_responses", cache)
             counts.append(len(shown_keys(shop)))
         return counts
 
@@ -314,15 +314,15 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
 def test_the_cache_has_a_maximum_number_of_responses_and_of_bytes(shop, clock):
     # Two responses of 10 bytes fit, a third one or a response of 26 bytes does not.
     cached = member_documents._CachedResponse(NOW, b"x" * 10, "tag")
-    cache = AnswerCache(max_responses=3, max_bytes=25)
+    cache = ResponseCache(max_responses=3, max_bytes=25)
     for key in range(5):
-        cache.keep(key, cached)
+        cache.store(key, cached)
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
-    cache.keep(9, member_documents._CachedResponse(NOW, b"x" * 26, "tag"))
+    cache.store(9, member_documents._CachedResponse(NOW, b"x" * 26, "tag"))
     assert cache.find(9, NOW) is None
     # The response that was used last is kept.
     assert cache.find(3, NOW) is cached
-    cache.keep(5, cached)
+    cache.store(5, cached)
     assert [key for key in range(6) if cache.find(key, NOW)] == [3, 5]
 
 

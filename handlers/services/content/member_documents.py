@@ -42,7 +42,7 @@ class _CachedResponse:
     entity_tag: str
 
 
-class AnswerCache:
+class ResponseCache:
     """The responses of this process, limited in number and bytes; the least recently used one is removed first."""
 
     def __init__(self, max_responses: int = MAX_RESPONSES, max_bytes: int = MAX_BYTES) -> None:
@@ -63,15 +63,15 @@ class AnswerCache:
             self._responses.move_to_end(key)
             return cached
 
-    def keep(self, key: Hashable, answer: _CachedResponse) -> None:
+    def store(self, key: Hashable, response: _CachedResponse) -> None:
         """Keep a response, unless it is larger than the whole cache."""
-        if len(answer.body) > self._max_bytes:
+        if len(response.body) > self._max_bytes:
             return
         with self._lock:
             if key in self._responses:
                 self._forget(key)
-            self._responses[key] = answer
-            self._bytes += len(answer.body)
+            self._responses[key] = response
+            self._bytes += len(response.body)
             while len(self._responses) > self._max_responses or self._bytes > self._max_bytes:
                 self._forget(next(iter(self._responses)))
 
@@ -85,7 +85,7 @@ class AnswerCache:
         self._bytes -= len(self._responses.pop(key).body)
 
 
-_answers = AnswerCache()
+_cached_responses = ResponseCache()
 
 
 def member_content(
@@ -111,22 +111,22 @@ def member_content(
     viewed_by = member.organization_id, member.member_id, member.updated_at
     key = (*viewed_by, collection.content_collection_id, *version, locale, *paging.values())
     kept_for = KEPT_FOR if call.organization.clock_now is None else timedelta(0)
-    answer = _answers.find(key, call.now) if kept_for else None
-    if answer is None:
+    response = _cached_responses.find(key, call.now) if kept_for else None
+    if response is None:
         body = encode(_read_page(call, member, collection, paging, locale))
-        answer = _CachedResponse(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
+        response = _CachedResponse(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
         if kept_for:
-            _answers.keep(key, answer)
+            _cached_responses.store(key, response)
     response_headers = (
-        ("Age", str(int((call.now - answer.since).total_seconds()))),
+        ("Age", str(int((call.now - response.since).total_seconds()))),
         ("Cache-Control", f"private, max-age={int(kept_for.total_seconds())}"),
-        ("ETag", answer.entity_tag),
+        ("ETag", response.entity_tag),
         # The address does not name the organization, which only the token does.
         ("Vary", "Authorization"),
     )
-    if _client_has(headers.get("if-none-match", ""), answer.entity_tag):
+    if _client_has(headers.get("if-none-match", ""), response.entity_tag):
         return Response(304, None, response_headers)
-    return Response(200, msgspec.Raw(answer.body), response_headers)
+    return Response(200, msgspec.Raw(response.body), response_headers)
 
 
 def _client_has(if_none_match: str, entity_tag: str) -> bool:
