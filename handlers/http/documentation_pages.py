@@ -10,7 +10,7 @@ from markupsafe import Markup
 from werkzeug import Response
 
 from handlers.http import documentation, reference
-from handlers.http.page_answers import address_of, cached_page, html_page, root_of, site_file, text_page
+from handlers.http.page_responses import address_of, cached_page, html_page, root_of, site_file, text_page
 from handlers.messages.json_text import encode
 
 _FILES = (

@@ -14,7 +14,7 @@ from domain.triggers import DeliveryFigures
 from handlers import metrics
 from handlers.http.documentation_pages import add_documentation, index_page, not_found_page
 from handlers.http.exchange import Exchange
-from handlers.http.page_answers import SITE, json_page, prefers_html, root_of
+from handlers.http.page_responses import SITE, json_page, prefers_html, root_of
 from handlers.http.playground_pages import add_playground
 from handlers.http.problems import MEDIA_TYPE, RETRY_AFTER_SECONDS, problem_body
 from handlers.http.reference_pages import add_message_reference, add_reference

@@ -9,7 +9,7 @@ import flask
 
 import openapi
 from domain.event_types import NOT_TRACKABLE
-from handlers.http.page_answers import cached_page, html_page, root_of, site_file
+from handlers.http.page_responses import cached_page, html_page, root_of, site_file
 from handlers.messages.json_text import encode
 
 _FILES = (

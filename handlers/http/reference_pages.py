@@ -7,7 +7,7 @@ import flask
 from markupsafe import Markup
 
 from handlers.http import documentation, reference
-from handlers.http.page_answers import address_of, cached_page, html_page, root_of
+from handlers.http.page_responses import address_of, cached_page, html_page, root_of
 from handlers.messages.json_text import encode
 from openapi import asyncapi
 
