@@ -119,7 +119,7 @@ class Balances(UndoableState, ABC):
             self.put(self._holdings, pair, replace(balance, last_activity_date=happened_at))
         self._revert_idle_expiries(account, wallet_id, happened_at)
 
-    def note_event(self, wallet_id: int, event_type: str, happened_at: datetime) -> None:
+    def record_event(self, wallet_id: int, event_type: str, happened_at: datetime) -> None:
         """Record an event of the wallet's holder as an activity on all accounts on which the wallet has a balance."""
         for account in self.accounts.values():
             if account.expiration_policies and (wallet_id, account.ledger_account_id) in self._holdings:

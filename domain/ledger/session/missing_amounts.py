@@ -138,7 +138,7 @@ class MissingAmounts(Movements):
         )
         return True
 
-    def _note_missing(self, transaction: Stored, posting: Posting, shortfall: Decimal) -> None:
+    def _record_missing(self, transaction: Stored, posting: Posting, shortfall: Decimal) -> None:
         """Record the amount that a revert of a mint, or of a part of it, could not take."""
         if shortfall or self.missing_of(transaction):
             self.put(self._missing, transaction.ledger_transaction_id, shortfall)

@@ -135,7 +135,7 @@ class LedgerSession(ConfirmationSession):
         self.put(self._new_statuses, transaction.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         if is_mint:
-            self._note_missing(transaction, posting, remaining - posting.amount)
+            self._record_missing(transaction, posting, remaining - posting.amount)
             # The points do not count as earned, even if they are spent or have expired.
             self._unearn(transaction, posting.account, self.qualifying_of(transaction))
 
@@ -173,7 +173,7 @@ class LedgerSession(ConfirmationSession):
             account, wallet_id, taken_amount, first_transaction_id=transaction.ledger_transaction_id
         )
         posting = self._take_part(account, transaction, taken_amount, moves, details)
-        self._note_missing(transaction, posting, due - taken_amount)
+        self._record_missing(transaction, posting, due - taken_amount)
         return posting
 
     def _lower(self, transaction: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:

@@ -229,5 +229,5 @@ def test_an_event_is_an_activity_on_the_accounts_that_count_it(account_id, activ
     accounts = {1: POINTS, 2: account(2), 3: points(3)}
     holdings = {(ANA, number): Holding(current=TEN, last_activity_date=LAST_VISIT) for number in (1, 2)}
     ledger = LedgerSession(accounts, holdings, {}, NOON)
-    ledger.note_event(ANA, activity, happened_at)
+    ledger.record_event(ANA, activity, happened_at)
     assert ledger.holding(ANA, account_id).last_activity_date == last
