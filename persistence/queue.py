@@ -184,7 +184,7 @@ def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> 
     defer(db, _REMOVE, (organization_id, list(event_ids)))
 
 
-def note_failure(db: Connection, organization_id: int, queued: QueuedEvent, wait: timedelta | None) -> bool:
+def record_failure(db: Connection, organization_id: int, queued: QueuedEvent, wait: timedelta | None) -> bool:
     """Postpone an event by `wait`; if `wait` is None, put it on the dead-letter list.
 
     Returns False if another attempt has been made since.

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from handlers.http.local import LocalCalls
-from handlers.services.events.evaluate_queued import note_failure
+from handlers.services.events.evaluate_queued import record_failure
 from persistence import organizations, queue
 
 _ORDER = "member-purchase-order-created"
@@ -204,7 +204,7 @@ class CoffeeShop:
         [queued] = queue.find_lines(self._db, organization_id, [member_id], 1)
         organization = organizations.find(self._db, organization_id)
         assert organization is not None
-        note_failure(self._db, organization, queued, "the sample gave it up", None, self._now)
+        record_failure(self._db, organization, queued, "the sample gave it up", None, self._now)
 
     def _order(self, member: str, days_ago: int, coffees: int, **more: Any) -> dict[str, Any]:
         """Track a purchase of coffees, with a slice of cake if there are three or more; return the event."""

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.queue import QueuedEvent, Retries
 from handlers import tracing
-from handlers.services.events.evaluate_queued import STEP_SECONDS, evaluate_claimed, note_failure
+from handlers.services.events.evaluate_queued import STEP_SECONDS, evaluate_claimed, record_failure
 from handlers.settings import Settings
 from persistence import queue, transactions
 from persistence.test_clocks import FindOrganization, find_and_hold_clock
@@ -137,7 +137,7 @@ class Drain:
             organization = self._find_organization(db, organization_id)
             if organization is not None:
                 now = organization.time_at(datetime.now(UTC))
-                note_failure(db, organization, queued, _fault(error), wait, now)
+                record_failure(db, organization, queued, _fault(error), wait, now)
 
         transactions.run(self._engine, store_failure)
 

@@ -50,7 +50,7 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
     failed_payments = [payment_id_of(incoming_of(event)) for event, result in evaluated if result.refusal is not None]
     partners.release_payments(db, organization_id, [payment_id for payment_id in failed_payments if payment_id])
     messages = [
-        AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.answer)
+        AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.response)
         for event, result in evaluated
     ]
     queue_async_results(execution, messages)
@@ -91,7 +91,7 @@ def lock_members_of(
     return unit.lock(member_ids=member_ids, incoming=incoming)
 
 
-def note_failure(
+def record_failure(
     db: Connection,
     organization: Organization,
     queued: QueuedEvent,
@@ -104,7 +104,7 @@ def note_failure(
     The next attempt is after `wait`; if that is None, the event becomes a dead letter.
     """
     organization_id = organization.organization_id
-    if not queue.note_failure(db, organization_id, queued, wait):
+    if not queue.record_failure(db, organization_id, queued, wait):
         return
     event, problem = queued.event, problem_of(fault)
     status, evaluation_status = (FAILURE, EVALUATION_FAILED) if wait is None else (RUNNING, NOT_EVALUATED)
