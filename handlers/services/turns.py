@@ -18,7 +18,7 @@ class Turns:
         self._served = {address[0]: self._served.get(address[0], 0) for address in waiting}
         return sorted(waiting, key=lambda address: self._served[address[0]])
 
-    def note(self, organization_id: int) -> None:
+    def record(self, organization_id: int) -> None:
         """Record that a job of an organization is served now."""
         self._turn += 1
         self._served[organization_id] = self._turn

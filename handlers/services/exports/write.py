@@ -100,7 +100,7 @@ class ExportWriter:
             elif len(self._open_exports) < MAX_OPEN_EXPORTS and address[0] not in busy_organizations:
                 job = exports.claim(db, *address, now)
             if job is not None:
-                self._turns.note(job.organization_id)
+                self._turns.record(job.organization_id)
                 return job
         return None
 

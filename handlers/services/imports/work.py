@@ -212,7 +212,7 @@ class Importer:
             job = imports.claim(db, *address)
             organization = None if job is None else find_and_hold_clock(db, job.organization_id)
             if job is not None and organization is not None:
-                self._turns.note(job.organization_id)
+                self._turns.record(job.organization_id)
                 return job, self._call_of(db, job, organization)
         return None, None
 
