@@ -175,7 +175,7 @@ async def _on_database_unavailable(request: ConnexionRequest, error: Exception) 
     cause = type(getattr(error, "orig", None) or error).__name__
     _log.warning("the database is unavailable: %s", cause, extra=_log_fields(exchange))
     if is_full(error):
-        storage.note_full()
+        storage.record_full_disk()
         return await _on_refusal(request, StorageFull("The disk of the database is full. Nothing was changed."))
     detail = "The database is unavailable, or did not respond in time. Try again."
     body = problem_body(503, detail, exchange.request_id)

@@ -8,7 +8,7 @@ _REMEMBERED_SECONDS = 30.0
 _full_at = float("-inf")
 
 
-def note_full() -> None:
+def record_full_disk() -> None:
     """Remember that a write has failed because the disk of the database is full."""
     global _full_at
     _full_at = time.monotonic()
