@@ -12,8 +12,15 @@ from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed
 from handlers.messages.validation import body_faults, component_validator
 from handlers.operation import declare_get, operation
-from handlers.schemas.content import COLLECTION, DOCUMENT, CollectionProperties, DocumentBatch, batch_answer, batch_item
-from handlers.schemas.content_search import search_answer, search_of
+from handlers.schemas.content import (
+    COLLECTION,
+    DOCUMENT,
+    CollectionProperties,
+    DocumentBatch,
+    batch_item,
+    document_batch_response,
+)
+from handlers.schemas.content_search import search_of, search_response
 from handlers.services.content import write_collections
 from handlers.services.content.write_documents import (
     DOCUMENT_ENTITY,
@@ -68,10 +75,10 @@ def update_collection(
 def search_documents(call: Call, collection: ContentCollection, query: Mapping[str, Any]) -> dict[str, Any]:
     """The documents that match the query and, for each facet field, how many of them have each value."""
     document_search, description = search_of(collection, query)
-    return search_answer(collection, description, search.find(call.db, document_search))
+    return search_response(collection, description, search.find(call.db, document_search))
 
 
-@operation("batchUpsertDocuments", response=batch_answer, audit=DOCUMENT_ENTITY)
+@operation("batchUpsertDocuments", response=document_batch_response, audit=DOCUMENT_ENTITY)
 def batch_upsert_documents(call: Call, collection: ContentCollection, body: DocumentBatch) -> BatchOutcome:
     """Create or change versions of documents; a fault in one version does not affect the others."""
     items = [_batch_item(document) for document in body.documents]

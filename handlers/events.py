@@ -65,7 +65,7 @@ def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
     [result] = track(UnitOfWork(call), [body.event])
     if result.refusal is not None:
         raise result.refusal
-    return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}
+    return {"systemUniqueKey": result.response["systemUniqueKey"], "effects": result.response["effects"]}
 
 
 @operation("cancelEvent", audit="event")

@@ -31,7 +31,7 @@ from handlers.schemas.ledger_transactions import (
 )
 from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.movements import Movement
-from handlers.services.ledger.post_transactions import mint_and_answer, post_and_answer
+from handlers.services.ledger.post_transactions import mint_and_read, post_and_read
 from handlers.services.ledger.settle_pending import capture, release
 from persistence import consumed_lots, ledger, ledger_transactions
 from persistence.paging import Page, Paged
@@ -80,7 +80,7 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @operation(
-    "createLedgerTransaction", response=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer)
+    "createLedgerTransaction", response=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_read)
 )
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Movement:
     """Mint, burn or transfer between wallets."""
@@ -96,7 +96,7 @@ def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movemen
 def _post_all(call: Call, movements: Sequence[Movement]) -> list[TransactionRow]:
     """Post movements, all or none; return the rows of their transactions."""
     # Atomic: raises a refusal, so that every outcome is a list of rows.
-    outcomes = post_and_answer([call] * len(movements), movements, atomic=True)
+    outcomes = post_and_read([call] * len(movements), movements, atomic=True)
     return [row for rows in outcomes if isinstance(rows, list) for row in rows]
 
 
@@ -109,13 +109,13 @@ def revert_ledger_transaction(
     return _post_all(call, [movement(body, **target)])
 
 
-@operation("burnWalletPoints", response=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer))
+@operation("burnWalletPoints", response=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_read))
 def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Movement:
     """Burn from a wallet."""
     return movement(body, ledger_account_id=account.ledger_account_id, from_wallet_id=wallet.wallet_id)
 
 
-@operation("mintWalletPoints", response=transactions, audit="ledger-transaction", batch=BatchHandler(mint_and_answer))
+@operation("mintWalletPoints", response=transactions, audit="ledger-transaction", batch=BatchHandler(mint_and_read))
 def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
     """Mint into a wallet, on the default account of its ledger."""
     return movement(body, ledger_id=ledger.ledger_id, to_wallet_id=wallet.wallet_id)
@@ -183,7 +183,7 @@ def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[
     `identities` are the fields that name each item in the response.
     """
     organization_id = call.organization.organization_id
-    outcomes = post_and_answer([call] * len(movements), movements)
+    outcomes = post_and_read([call] * len(movements), movements)
     rows = [outcome if isinstance(outcome, list) else [] for outcome in outcomes]
     refused_reverts = {m.reverts for m, item_rows in zip(movements, rows, strict=True) if m.reverts and not item_rows}
     reverted_transactions = (

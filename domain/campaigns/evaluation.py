@@ -203,17 +203,17 @@ class Evaluator:
     def _evaluate_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
         """Return whether the rule holds, and whether its evaluation failed."""
         if action.fault is not None:
-            self._note_error(campaign, action, action.fault, None)
+            self._record_error(campaign, action, action.fault, None)
             return False, True
         if action.rule is None:
             return True, False
         try:
             return action.rule.run(self._event.context, self._budget, self._functions) is True, False
         except EvaluationError as error:
-            self._note_error(campaign, action, error.message, (error.start, error.end))
+            self._record_error(campaign, action, error.message, (error.start, error.end))
             return False, True
 
-    def _note_error(
+    def _record_error(
         self, campaign: CompiledCampaign, action: CompiledAction, message: str, at: tuple[int, int] | None
     ) -> None:
         """Report an error of an action's rule; `at` is the place of the failing part in the text, None if unknown."""

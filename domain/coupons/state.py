@@ -146,7 +146,7 @@ class CouponState(UndoableState):
         for lot in lots:
             if lot.coupon_lot_id not in self.lots:
                 self.lots[lot.coupon_lot_id] = lot
-                self._note_lot(lot)
+                self._index_lot(lot)
 
     def put_totals(self, totals: Mapping[Place, UsageTotals]) -> None:
         """Add members' totals of books, before the work changes these totals."""
@@ -293,10 +293,10 @@ class CouponState(UndoableState):
     def store_lot(self, lot: CouponLot) -> None:
         """Add a new lot, or replace a changed one."""
         if lot.coupon_lot_id not in self.lots:
-            self._note_lot(lot)
+            self._index_lot(lot)
         self.put(self.lots, lot.coupon_lot_id, lot)
 
-    def _note_lot(self, lot: CouponLot) -> None:
+    def _index_lot(self, lot: CouponLot) -> None:
         self._lots_of_book.setdefault((lot.member_id, lot.coupon_book_id), {})[lot.coupon_lot_id] = None
         self._lots_of_coupon.setdefault((lot.member_id, lot.coupon_id), {})[lot.coupon_lot_id] = None
 

@@ -105,9 +105,9 @@ class Dispatcher:
 
     def within(self, db: Connection, request: Request) -> Response:
         """Run a request in the open database transaction of the caller, who commits it; raises its refusal."""
-        [answer] = self._run_batch(db, self._routes[request.surface, request.operation_id], [request])
-        assert isinstance(answer, Response)
-        return answer
+        [response] = self._run_batch(db, self._routes[request.surface, request.operation_id], [request])
+        assert isinstance(response, Response)
+        return response
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
         """A key that is equal for calls that can be one batch; None for a call that has to be run individually."""

@@ -297,8 +297,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 outcomes[call] = error
         if requests:
             accepted = [*requests]
-            for call, answer in zip(accepted, self._dispatch_batch(accepted, [*requests.values()]), strict=True):
-                outcomes[call] = _render(call.plan, answer) if isinstance(answer, Response) else answer
+            for call, response in zip(accepted, self._dispatch_batch(accepted, [*requests.values()]), strict=True):
+                outcomes[call] = _render(call.plan, response) if isinstance(response, Response) else response
         return [*map(outcomes.__getitem__, calls)]
 
     def _dispatch_batch(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Response | Exception]:
@@ -364,21 +364,21 @@ async def _wait_for_end(work: Future[Any], seconds: float) -> None:
         timer.cancel()
 
 
-def _render(plan: OperationPlan, answer: Response) -> Rendered:
+def _render(plan: OperationPlan, response: Response) -> Rendered:
     """Status, headers and bytes of the response: JSON, unless it has a content type of its own."""
     headers, has_content_type = [], False
-    for name, value in answer.headers:
+    for name, value in response.headers:
         headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
         has_content_type = has_content_type or headers[-1][0] == b"content-type"
     if plan.response_types.is_negotiated:
         headers.append(_VARY)
-    if answer.status == 204 or answer.body is None:
-        return answer.status, headers, b""
-    body = answer.body.encode() if has_content_type and isinstance(answer.body, str) else encode(answer.body)
+    if response.status == 204 or response.body is None:
+        return response.status, headers, b""
+    body = response.body.encode() if has_content_type and isinstance(response.body, str) else encode(response.body)
     if not has_content_type:
         headers.append(_JSON)
     headers.append((b"content-length", str(len(body)).encode()))
-    return answer.status, headers, body
+    return response.status, headers, body
 
 
 def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas) -> list[Mapping[str, Any]]:

@@ -91,13 +91,13 @@ class Throttle:
                 if not state.is_allowed:
                     metrics.count_throttled("token-requests")
                     raise TooOften("There were too many wrong secrets.", state)
-            [answer] = dispatch(requests)
-            if isinstance(answer, Response) and answer.status == 401:
+            [response] = dispatch(requests)
+            if isinstance(response, Response) and response.status == 401:
                 for key, rate in limited_keys:
                     self._rates.take(key, rate)
                 metrics.count_refused_client()
                 _log.warning("a token request was refused: client %s, address %s", client_id, request.address)
-            return [answer]
+            return [response]
 
         return guarded
 

@@ -271,14 +271,14 @@ class Shape:
     def dump(self, record: Any) -> dict[str, Any]:
         """The JSON object of a record or mapping."""
         values = self._of_mapping(record) if isinstance(record, Mapping) else self._of_record(record)
-        answer: dict[str, Any] = {}
+        response: dict[str, Any] = {}
         for (wire, convert, omit_none), value in zip(self._dumps, values, strict=True):
             if value is None:
                 if not omit_none:
-                    answer[wire] = None
+                    response[wire] = None
             else:
-                answer[wire] = value if convert is None else convert(value)
-        return answer
+                response[wire] = value if convert is None else convert(value)
+        return response
 
     # So that a shape can be used as a function that renders a response.
     __call__ = dump

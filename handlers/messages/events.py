@@ -25,9 +25,9 @@ TENDER_REFUND = Shape(TenderRefund)
 
 def event_record(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
     """The record of an event, from the event or from its stored row."""
-    answer = _RECORD.dump(event)
-    answer["tags"] = answer["tags"] or []
-    return answer
+    response = _RECORD.dump(event)
+    response["tags"] = response["tags"] or []
+    return response
 
 
 def track_result(
@@ -81,7 +81,7 @@ def limit_counter(count: Count) -> dict[str, Any]:
     The `sharedKey`, `location` and `currency` are left out if the limit has none.
     """
     key, location = count.key, count.key.location_code
-    answer = {
+    response = {
         "campaignId": count.campaign_id,
         "scope": LOCATION if location is not None else CAMPAIGN if key.member_id == ALL_MEMBERS else MEMBER,
         "type": key.type,
@@ -91,17 +91,17 @@ def limit_counter(count: Count) -> dict[str, Any]:
         "amount": exact_number(count.amount),
     }
     if key.shared_key:
-        answer["sharedKey"] = key.shared_key
+        response["sharedKey"] = key.shared_key
     if location is not None:
-        answer["location"] = location
+        response["location"] = location
     if count.currency is not None:
-        answer["currency"] = count.currency
-    return answer
+        response["currency"] = count.currency
+    return response
 
 
 def _effect(outcome: EffectOutcome) -> dict[str, Any]:
     """The outcome of an effect; discount, worth, waiting points and error are left out if it has none."""
-    answer = {
+    response = {
         "actionId": outcome.action.action_id,
         "actionIndex": outcome.action.action_index,
         "campaignId": outcome.campaign.campaign_id,
@@ -114,17 +114,17 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
         **outcome.details,
     }
     if outcome.discount is not None:
-        answer["discountAmount"] = exact_number(outcome.discount.amount)
-        answer["allocation"] = [
+        response["discountAmount"] = exact_number(outcome.discount.amount)
+        response["allocation"] = [
             {"itemIndex": index, "amount": exact_number(amount)} for index, amount in outcome.discount.allocation
         ]
     if outcome.worth is not None:
-        answer["worth"] = exact_number(outcome.worth)
+        response["worth"] = exact_number(outcome.worth)
     if outcome.wait is not None:
-        answer["availableAt"] = outcome.wait.available_at_text
+        response["availableAt"] = outcome.wait.available_at_text
     if outcome.error is not None:
-        answer["error"] = outcome.error
-    return answer
+        response["error"] = outcome.error
+    return response
 
 
 def _rule_error(error: RuleError) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _rule_error(error: RuleError) -> dict[str, Any]:
 
 
 def _explanation(explanation: Explanation) -> dict[str, Any]:
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "campaignId": explanation.campaign.campaign_id,
         "campaignVersionId": explanation.campaign.campaign_version_id,
         "campaignKey": explanation.campaign.campaign_key,
@@ -147,28 +147,28 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
     }
     if explanation.reason is not None:
         start, end = explanation.reason.at or (None, None)
-        answer["reason"] = {
+        response["reason"] = {
             "code": explanation.reason.code,
             "label": explanation.reason.label,
             "start": start,
             "end": end,
             "actual": to_json_value(explanation.reason.actual),
         }
-    return answer
+    return response
 
 
-def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
+def queued_result(response: Mapping[str, Any]) -> dict[str, Any]:
     """The outcome of an event that is tracked asynchronously: queued, now or before, or rejected with a problem.
 
     An event that was tracked before and has failed meanwhile is rejected with its problem and its key.
     """
     outcome: dict[str, Any] = {
-        "systemUniqueKey": answer["systemUniqueKey"],
-        "loyaltyEventKey": answer["loyaltyEventKey"],
-        "outcome": "rejected" if "error" in answer else "queued",
+        "systemUniqueKey": response["systemUniqueKey"],
+        "loyaltyEventKey": response["loyaltyEventKey"],
+        "outcome": "rejected" if "error" in response else "queued",
     }
-    if "error" in answer:
-        outcome["error"] = answer["error"]
+    if "error" in response:
+        outcome["error"] = response["error"]
     return outcome
 
 

@@ -13,7 +13,7 @@ BALANCE = Shape(MissionBalance)
 _MISSION = Shape(Mission, only=("mission_id", "mission_key", "code", "name"))
 
 
-def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:
+def progress_response(balance: MissionBalance, achieved: int) -> dict[str, Any]:
     """The response to a request that advances a mission; `achieved` is how often it achieved the goal."""
     return {"balance": {**BALANCE.dump(balance), "lastGoalsAchieved": achieved}}
 
@@ -55,7 +55,7 @@ def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
         status = PARTIAL if reward.paid else FAILED
     else:
         status = EVALUATED if is_dry_run else EXECUTED
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "kind": reward.kind,
         "status": status,
         "amount": exact_number(reward.amount if reward.refusal is None else reward.paid),
@@ -65,7 +65,7 @@ def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
         "code": None if is_dry_run else reward.code,
     }
     if reward.wait is not None:
-        answer["availableAt"] = reward.wait.available_at_text
+        response["availableAt"] = reward.wait.available_at_text
     if reward.refusal is not None:
-        answer |= {"requestedAmount": exact_number(reward.amount), "error": reward.refusal}
-    return answer
+        response |= {"requestedAmount": exact_number(reward.amount), "error": reward.refusal}
+    return response

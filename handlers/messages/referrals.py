@@ -14,7 +14,7 @@ def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> l
 
 
 def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "code": outcome.code,
         "referralProgramId": outcome.referral_program_id,
         "referralCodeId": outcome.referral_code_id,
@@ -23,14 +23,14 @@ def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
         "rewards": [_reward(reward, is_dry_run) for reward in outcome.rewards],
     }
     if outcome.error is not None:
-        answer["error"] = dict(outcome.error)
-    return answer
+        response["error"] = dict(outcome.error)
+    return response
 
 
 def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
     """The outcome of a reward; a partial one has the paid points, and besides them the requested points."""
     reward, is_partial = outcome.reward, outcome.status == PARTIAL
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "recipient": reward.recipient,
         "memberId": outcome.member_id,
         "points": None if reward.points is None else exact_number(outcome.points if is_partial else reward.points),
@@ -40,9 +40,9 @@ def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
         "status": EVALUATED if is_dry_run and outcome.status == EXECUTED else outcome.status,
     }
     if is_partial and reward.points is not None:
-        answer["requestedPoints"] = exact_number(reward.points)
+        response["requestedPoints"] = exact_number(reward.points)
     if outcome.wait is not None:
-        answer["availableAt"] = outcome.wait.available_at_text
+        response["availableAt"] = outcome.wait.available_at_text
     if outcome.error is not None:
-        answer["error"] = dict(outcome.error)
-    return answer
+        response["error"] = dict(outcome.error)
+    return response

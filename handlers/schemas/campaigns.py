@@ -18,9 +18,9 @@ _CAMPAIGN = Shape(Campaign, optional=("day_of_week_schedule",))
 
 def campaign_record(campaign: Any) -> dict[str, Any]:
     """The record of a campaign; every limit rule has `ledgerAccountKey`, null if it names no account."""
-    answer = _CAMPAIGN.dump(campaign)
-    answer["limitRules"] = list(map(limit_rule, campaign.limit_rules))
-    return answer
+    response = _CAMPAIGN.dump(campaign)
+    response["limitRules"] = list(map(limit_rule, campaign.limit_rules))
+    return response
 
 
 def campaign_view_response(view: CampaignView) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def batch_item(item: Mapping[str, Any]) -> DocumentWrite:
     return DocumentWrite(changes.fields["document_key"], changes.fields.get("locale") or "", changes)
 
 
-def batch_answer(outcome: Any) -> dict[str, Any]:
+def document_batch_response(outcome: Any) -> dict[str, Any]:
     """The response to a batch; `outcome` has `upserted` and `failed` in the order of the request."""
     return {
         "upserted": [DOCUMENT.dump(version) for version in outcome.upserted],

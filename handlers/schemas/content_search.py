@@ -92,7 +92,7 @@ def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End
         yield from ((field, end, RANGE, text) for end, text in zip(_ENDS, (minimum, maximum), strict=True) if text)
 
 
-def search_answer(collection: ContentCollection, query: Mapping[str, Any], page: SearchPage) -> dict[str, Any]:
+def search_response(collection: ContentCollection, query: Mapping[str, Any], page: SearchPage) -> dict[str, Any]:
     """The response to a search; `query` is the description of the search by `search_of`."""
     return {
         "collection": COLLECTION_NAME.dump(collection),

@@ -72,14 +72,14 @@ class Cancellation:
 
 def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_caller: bool = False) -> dict[str, Any]:
     """The record of an event, with its payload and its result if `include` names them, and its caller on request."""
-    answer = event_record(event)
+    response = event_record(event)
     if names_caller:
-        answer |= {"actor": event.actor, "userId": event.user_id}
+        response |= {"actor": event.actor, "userId": event.user_id}
     if PAYLOAD in include:
-        answer["payload"] = event.payload
+        response["payload"] = event.payload
     if RESULT in include:
-        answer |= _result(event)
-    return answer
+        response |= _result(event)
+    return response
 
 
 def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _result(event: LoyaltyEvent) -> dict[str, Any]:
 def tracking_response(batch: TrackedBatch) -> dict[str, Any]:
     """The results of the events of a request, in the order of the request, and its execution mode."""
     return {
-        "results": [result.answer for result in batch.results],
+        "results": [result.response for result in batch.results],
         "executionMode": batch.mode,
         "dryRun": batch.mode == DRY_RUN,
     }

@@ -228,7 +228,7 @@ class Processed:
 
 def batch_response(items: Sequence[Processed]) -> dict[str, Any]:
     """The response to a batch: the processed and the refused items, both in the order of the request."""
-    answer: dict[str, list[Any]] = {"processed": [], "failed": []}
+    response: dict[str, list[Any]] = {"processed": [], "failed": []}
     for item in items:
         ledger_key, ledger_account_key = item.account_keys or (None, None)
         result = {
@@ -240,8 +240,8 @@ def batch_response(items: Sequence[Processed]) -> dict[str, Any]:
         }
         if item.refusal is not None:
             result["error"] = item.refusal.as_problem()
-        answer["processed" if item.refusal is None else "failed"].append(result)
-    return answer
+        response["processed" if item.refusal is None else "failed"].append(result)
+    return response
 
 
 def partial_fiat_values(body: RevertBatch) -> dict[str, Decimal]:

@@ -13,7 +13,7 @@ from handlers.services.coupons.member_books import MemberBook
 def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
     """A function that renders a book, with the member's sums instead of those of all members, and the exclusions."""
 
-    def answer(member_book: MemberBook) -> dict[str, Any]:
+    def response(member_book: MemberBook) -> dict[str, Any]:
         return {
             **shape.dump(member_book.book),
             "totalAssigned": exact_number(member_book.amounts.assigned),
@@ -25,7 +25,7 @@ def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
             **({} if member_book.last_usage is None else {"lastUsage": USAGE(member_book.last_usage)}),
         }
 
-    return answer
+    return response
 
 
 MEMBER_BOOK = {surface: _member_book(shape) for surface, shape in BOOK.items()}

@@ -70,14 +70,14 @@ def enrolments(outcomes: Sequence[Enrolment]) -> dict[str, Any]:
 
 
 def _outcome(enrolment: Enrolment) -> dict[str, Any]:
-    answer = {
+    response = {
         "loyaltyMemberId": enrolment.loyalty_member_id,
         "status": "created" if enrolment.refusal is None else "failed",
         "referrals": enrolment.referrals,
     }
     if enrolment.refusal is not None:
-        return {**answer, "error": enrolment.refusal.as_problem()}
-    return {**answer, "loyaltyMember": MEMBER.dump(enrolment.record)}
+        return {**response, "error": enrolment.refusal.as_problem()}
+    return {**response, "loyaltyMember": MEMBER.dump(enrolment.record)}
 
 
 def member_page(page: Paged[Any]) -> dict[str, Any]:

@@ -52,16 +52,16 @@ def created_order(created: CreatedOrder) -> dict[str, Any]:
     return {
         "order": order_record(created.order),
         "evaluationResults": [
-            {"systemUniqueKey": answer["systemUniqueKey"], "effects": answer["effects"]} for answer in created.answers
+            {"systemUniqueKey": result["systemUniqueKey"], "effects": result["effects"]} for result in created.results
         ],
     }
 
 
 def batch_result(created: CreatedOrder) -> dict[str, Any]:
     """The outcome of one order of a batch: the order in a list of one, or an error."""
-    answer: dict[str, Any] = {"externalId": created.external_id, "result": []}
+    response: dict[str, Any] = {"externalId": created.external_id, "result": []}
     if created.refusal is None:
-        answer["result"] = [created_order(created)]
+        response["result"] = [created_order(created)]
     else:
-        answer["error"] = created.refusal.as_problem()
-    return answer
+        response["error"] = created.refusal.as_problem()
+    return response

@@ -38,8 +38,8 @@ def trigger_record(shown_trigger: ShownTrigger) -> dict[str, Any]:
 
 def delivery_record(delivery: TriggerDelivery) -> dict[str, Any]:
     """The record of a delivery, without the password of an invitation."""
-    answer = _DELIVERY.dump(delivery)
+    response = _DELIVERY.dump(delivery)
     if delivery.type == USER_INVITED:
-        payload = answer["payload"]
-        answer["payload"] = {**payload, "data": {**payload["data"], "temporaryPassword": None}}
-    return answer
+        payload = response["payload"]
+        response["payload"] = {**payload, "data": {**payload["data"], "temporaryPassword": None}}
+    return response

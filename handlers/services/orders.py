@@ -36,7 +36,7 @@ class CreatedOrder:
 
     external_id: str
     order: OrderWithItems | None = None
-    answers: tuple[Mapping[str, Any], ...] = ()
+    results: tuple[Mapping[str, Any], ...] = ()
     refusal: Refusal | None = None
 
 
@@ -85,7 +85,7 @@ def _outcome(external_id: str, results: Sequence[Result], orders_by_external_id:
     refusal = next((result.refusal for result in results if result.refusal is not None), None)
     if refusal is not None:
         return CreatedOrder(external_id, refusal=refusal)
-    return CreatedOrder(external_id, orders_by_external_id[external_id], tuple(result.answer for result in results))
+    return CreatedOrder(external_id, orders_by_external_id[external_id], tuple(result.response for result in results))
 
 
 def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:

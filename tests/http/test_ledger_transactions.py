@@ -287,7 +287,7 @@ def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts
     member, other = organization.member(), organization.member()
     wallet = member["ledgerWalletId"]
 
-    def post_movements(ledger):
+    def post_and_read(ledger):
         stars = ledger.account()
         ledger.mint(wallet, 10, tags=["a"], system_unique_key="first", external_event_date=START)
         ledger.mint(other["ledgerWalletId"], 20, tags=["a"])
@@ -295,7 +295,7 @@ def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts
         ledger.transfer(wallet, other["ledgerWalletId"], 4, external_event_date=START + timedelta(days=1))
         return ledger.organization.ledger_account_key
 
-    points = raw(post_movements)
+    points = raw(post_and_read)
     path = f"/members/{member['loyaltyMemberId']}/ledger-transactions"
 
     def find_movements(**query):

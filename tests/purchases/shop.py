@@ -87,7 +87,7 @@ class Shop:
         organization = organizations.find(db, self.organization.id)
         assert organization is not None
         execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="test")
-        return [result.answer for result in track(UnitOfWork(execution), [incoming_event(body) for body in bodies])]
+        return [result.response for result in track(UnitOfWork(execution), [incoming_event(body) for body in bodies])]
 
     def balances(self) -> dict[str, int]:
         """The balances that are not zero, by member."""

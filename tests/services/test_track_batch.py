@@ -29,7 +29,7 @@ def incoming(member):
 def track_events(db, organization, *events):
     """The results of the events, which are tracked in the transaction of `db`."""
     execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="request")
-    return [result.answer for result in track(UnitOfWork(execution), events)]
+    return [result.response for result in track(UnitOfWork(execution), events)]
 
 
 def test_events_of_a_member_in_a_tier_that_the_batch_does_not_know_are_tracked(api, shop):

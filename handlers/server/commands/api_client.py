@@ -78,7 +78,7 @@ class ApiClient:
                 headers["Content-Type"] = "application/json"
             url = self._base_url + path
             try:
-                answer = self._http.request(method, url, params=query, content=content, headers=headers)
+                response = self._http.request(method, url, params=query, content=content, headers=headers)
             except httpx.TransportError as error:
                 if attempt == _ATTEMPTS or isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
                     raise ApiFailure(
@@ -87,33 +87,33 @@ class ApiClient:
                     ) from None
                 pause = 0.1 * 2**attempt
             else:
-                if answer.status_code not in (429, 503) or attempt == _ATTEMPTS:
-                    if answer.status_code in (404, 405) and (fault := fault_of_base_url(self._base_url)):
+                if response.status_code not in (429, 503) or attempt == _ATTEMPTS:
+                    if response.status_code in (404, 405) and (fault := fault_of_base_url(self._base_url)):
                         raise ApiFailure(fault)
-                    return _read(answer, method, path, tolerated)
-                pause = _pause_seconds(answer.headers.get("retry-after", "1"))
+                    return _read(response, method, path, tolerated)
+                pause = _pause_seconds(response.headers.get("retry-after", "1"))
             time.sleep(pause)
         raise AssertionError("the loop above returns or raises")
 
 
-def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[str]) -> tuple[bool, Any]:
+def _read(response: httpx.Response, method: str, path: str, tolerated: Collection[str]) -> tuple[bool, Any]:
     """The result of a response, as `_call` returns it; raises ApiFailure."""
     from persistence.engine import from_json
 
     try:
-        body = from_json(answer.text) if answer.content else None
+        body = from_json(response.text) if response.content else None
     except ValueError:
         body = None
-    if answer.is_success:
+    if response.is_success:
         return True, body
     problem = body if isinstance(body, dict) else {}
     if str(problem.get("type", "")).removeprefix("/problems/") in tolerated:
         return False, body
     detail = f": {problem['detail']}" if problem.get("detail") else ""
     hint = ""
-    if answer.status_code in (401, 403):
+    if response.status_code in (401, 403):
         hint = "\nDoes the server at this address use the same database as this command, or is the token another's?"
-    raise ApiFailure(f"{method} {path} returned {answer.status_code}{detail}{hint}")
+    raise ApiFailure(f"{method} {path} returned {response.status_code}{detail}{hint}")
 
 
 def _pause_seconds(text: str) -> float:

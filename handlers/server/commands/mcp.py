@@ -95,8 +95,8 @@ def _call(
         raise ValueError(f"There is no tool {name}.")
     tool = by_name[name]
     path, query, body = tool.request(arguments, organization_id)
-    answer = api.get(path, **query) if tool.method == "GET" else api.post(path, body)
-    return to_json(answer)
+    response = api.get(path, **query) if tool.method == "GET" else api.post(path, body)
+    return to_json(response)
 
 
 async def _serve(server: Server[Any]) -> None:

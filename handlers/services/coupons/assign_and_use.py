@@ -158,7 +158,7 @@ class _Requests:
         count = sum([request.command.count + request.command.may_assign for request in self._requests])
         stored_usages, usage_ids = look_up_and_reserve(unit, keys, count)
         for usage in stored_usages:
-            self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
+            self._usages.add(usage.system_unique_key, usage.request_digest, as_first_returned(usage))
         lock_keys = {request.command.lock_key for request in self._requests if request.command.lock_key is not None}
         self._locks = locks.find_by_keys(unit.db, unit.organization_id, lock_keys) if lock_keys else {}
         by_book: dict[int, list[CouponCommand]] = {}
@@ -283,7 +283,7 @@ def look_up_and_reserve(unit: UnitOfWork, keys: Collection[str], count: int) -> 
     return USAGES.find_all(unit.db, unit.organization_id, system_unique_key=used_keys), usage_ids
 
 
-def as_answered(usage: CouponUsage) -> CouponUsage:
+def as_first_returned(usage: CouponUsage) -> CouponUsage:
     """The usage as first returned, without later changes."""
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 

@@ -55,7 +55,7 @@ def cancel_event(
     moves = unit.open_for_events([record], orders, reversible)
     evaluate_derived(unit, moves)
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
-    answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
+    response: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
     cancelled_order = None if order_id is None else orders.cancelled_order(order_id, event_id)
     refunds: Sequence[TenderRefund] = ()
     reverts: Sequence[Posting] = ()
@@ -64,7 +64,7 @@ def cancel_event(
         # Everything is refunded, even if the order was returned in part and keeps its status.
         order_with_refunds, refunds, reverts = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
         cancelled_order = replace(order_with_refunds, status=order.status), items
-        answer["refunds"] = list(map(TENDER_REFUND, refunds))
+        response["refunds"] = list(map(TENDER_REFUND, refunds))
     # The cancelled event is the last one, since the others are newer. It also reports the refunds.
     *newer_events, cancelled_event = reversible.reverse(event_ids, reversal, unit)
     refunded_transactions = [part for revert in reverts for part in reverted_by(revert, revert.amount, unit.ledger)]
@@ -73,9 +73,9 @@ def cancel_event(
     for part in reverted_events:
         refuse_erased(members[part.event.member_id])
     if cancelled_order is not None:
-        orders.keep(cancelled_order)
-    answer["reverted"] = [reverted_event(part) for part in reverted_events]
-    unit.event_rows.add(record, SUCCESS, answer, location=event.location, reverted_events=reverted_events)
+        orders.set_order(cancelled_order)
+    response["reverted"] = [reverted_event(part) for part in reverted_events]
+    unit.event_rows.add(record, SUCCESS, response, location=event.location, reverted_events=reverted_events)
     evaluate_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()
     call.audit.add(
@@ -149,7 +149,7 @@ class CapturedOrders(OrderWork):
             )
         return order
 
-    def keep(self, order_with_items: OrderWithItems) -> None:
+    def set_order(self, order_with_items: OrderWithItems) -> None:
         """Do nothing: the order stays unchanged."""
 
 

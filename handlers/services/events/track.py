@@ -289,7 +289,7 @@ def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any]
     Returns its result in the form of the response of tracking.
     """
     [result] = track(UnitOfWork(call), [reported_event(call, member, event_type, payload, reason)], by_server=True)
-    return result.answer
+    return result.response
 
 
 def reported_event(

@@ -27,7 +27,7 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
     accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in locked}, keys)
     if accepted:
         intake.results |= _store(call, accepted)
-    return [queued_result(result.answer) for result in intake.all_results()]
+    return [queued_result(result.response) for result in intake.all_results()]
 
 
 def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
@@ -43,9 +43,9 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
         if is_new:
             event.loyalty_event_id, event.key = place, call.new_key()
         event.is_evaluated = False
-        answer = track_result(event.event, event.key, PENDING)
-        results[event.position] = Result(answer)
-        (new if is_new else stored_before).append(event_row(event, PENDING, answer, call.now))
+        response = track_result(event.event, event.key, PENDING)
+        results[event.position] = Result(response)
+        (new if is_new else stored_before).append(event_row(event, PENDING, response, call.now))
         line = {"loyalty_event_id": event.loyalty_event_id, "member_id": event.member.member_id, "place": place}
         lines.append(line)
     events.add_events(call.db, new)

@@ -349,7 +349,7 @@ def _with_pointer(refusal: Refusal, pointer: str) -> Refusal:
     return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
 
 
-def post_and_answer(
+def post_and_read(
     calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False
 ) -> list[list[TransactionRow] | Refusal | NotBatchable]:
     """Post movements by `post`; return the rows of each posted transaction instead of its id."""
@@ -357,20 +357,20 @@ def post_and_answer(
     posted = [
         (movement, outcome) for movement, outcome in zip(movements, outcomes, strict=True) if isinstance(outcome, int)
     ]
-    rows = iter(_rows_as_answered(calls[0], posted)) if posted else iter(())
+    rows = iter(_rows_as_created(calls[0], posted)) if posted else iter(())
     return [next(rows) if isinstance(outcome, int) else outcome for outcome in outcomes]
 
 
-def mint_and_answer(
+def mint_and_read(
     calls: Sequence[Call], movements: Sequence[Movement]
 ) -> list[list[TransactionRow] | Refusal | NotBatchable]:
-    """Post mints on the default accounts of their ledgers by `post_and_answer`."""
+    """Post mints on the default accounts of their ledgers by `post_and_read`."""
     organization_id, ledger_ids = calls[0].organization.organization_id, {movement.ledger_id for movement in movements}
     accounts = {
         account.ledger_id: account.ledger_account_id
         for account in ACCOUNTS.find_all(calls[0].db, organization_id, ledger_id=ledger_ids, is_default_account=True)
     }
-    return post_and_answer(
+    return post_and_read(
         calls, [_on_account(movement, accounts.get(movement.ledger_id or 0)) for movement in movements]
     )
 
@@ -383,7 +383,7 @@ def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
     return replace(movement, ledger_account_id=ledger_account_id, ledger_id=None, refusal=refusal)
 
 
-def _rows_as_answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
+def _rows_as_created(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
     """The rows of each movement's transaction and of the transactions posted as part of it, as first returned.
 
     Later changes of the transactions are not included.

@@ -126,7 +126,7 @@ def enrol_accepted(
     inserted_members = add_members(call, unit, new_members)
     events = [created_event(call, member, reason) for member in inserted_members]
     results = track(unit, events, by_server=True, origins=origins)
-    outcomes = [list(result.answer.get("referrals", ())) for result in results]
+    outcomes = [list(result.response.get("referrals", ())) for result in results]
     codes = {member.referral_code for member in inserted_members if member.referral_code is not None}
     existing_codes = (
         REFERRAL_CODES.find_values(call.db, call.organization.organization_id, code=codes) if codes else set()

@@ -13,7 +13,7 @@ from domain.missions.state import ProgressCause
 from domain.problems import Refusal
 from handlers.call import Call
 from handlers.messages.json_text import digest_of
-from handlers.messages.missions import progress_answer
+from handlers.messages.missions import progress_response
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.unit_of_work.requests import RequestedChange, apply_batch
@@ -109,7 +109,7 @@ def _advance(
     """
     requested, mission_id = request.advance, request.mission.mission_id
     progress, advance = unit.missions.advance(mission_id, requested.amount, cause, audience_keys)
-    answer = progress_answer(progress.balance(cause.member_id), advance.achieved)
+    answer = progress_response(progress.balance(cause.member_id), advance.achieved)
     if not requested.amount:
         return answer
     unit.missions.store_answer(answer)

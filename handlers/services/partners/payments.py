@@ -219,7 +219,7 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
 def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberTier]) -> PaymentOutcome:
     """The outcome of a payment, from the evaluated events of its member."""
     call, member = payment.call, payment.member
-    results = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
+    results = [outcome.response for outcome in unit.outcomes if outcome.member_id == member.member_id]
     effects = [effect for result in results for effect in result["effects"] if effect["status"] in (EXECUTED, PARTIAL)]
     return PaymentOutcome(
         loyalty_member_id=member.loyalty_member_id,

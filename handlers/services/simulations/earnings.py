@@ -43,7 +43,7 @@ class EarningsReader:
     def read(self, outcomes: Sequence[EventOutcome], after: MemberHoldings) -> Earnings:
         """The gains of the member by the events with these `outcomes`; `after` are the holdings after the events."""
         configuration = self._run.unit.configuration
-        effects = [effect for outcome in outcomes for effect in outcome.answer["effects"]]
+        effects = [effect for outcome in outcomes for effect in outcome.response["effects"]]
         discounts = _discounts(configuration, effects)
         return Earnings(
             accounts=list(self._accounts(effects, after)),
@@ -55,7 +55,7 @@ class EarningsReader:
                 for key, amount in after.badges.items()
                 if amount > (before := self._holdings_before.badges.get(key, _ZERO))
             ],
-            missions=[mission for outcome in outcomes for mission in outcome.answer["missions"]],
+            missions=[mission for outcome in outcomes for mission in outcome.response["missions"]],
             tiers=list(self._tier_changes(after)),
             effects=effects,
         )

@@ -54,13 +54,13 @@ class _Candidate:
 
 
 def next_rewards(
-    execution: Execution, run: DryRun, answer: Mapping[str, Any], offers: Sequence[Offer]
+    execution: Execution, run: DryRun, response: Mapping[str, Any], offers: Sequence[Offer]
 ) -> tuple[list[NextReward], bool]:
     """The nearest rewards, and True if none was left out because of the limits of trials and conditions.
 
-    `answer` is the result of the event, `offers` are the coupon books after it.
+    `response` is the result of the event, `offers` are the coupon books after it.
     """
-    campaigns, tried_all = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, answer))
+    campaigns, tried_all = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, response))
     books, checked_all = _books_in_reach(offers)
     rewards_by_kind: list[Iterable[NextReward]] = [
         campaigns,
@@ -98,7 +98,7 @@ class _CampaignTrials:
     def _effects_at(self, amount: Decimal) -> Sequence[Mapping[str, Any]]:
         """The effects of the event, without those of derived events, if the total is greater by `amount`."""
         run = DryRun(self._execution, self._scenario.raised_by(amount))
-        effects: Sequence[Mapping[str, Any]] = run.evaluate()[0].answer["effects"]
+        effects: Sequence[Mapping[str, Any]] = run.evaluate()[0].response["effects"]
         return effects
 
 
@@ -111,7 +111,7 @@ def _gifts_of(effects: Sequence[Mapping[str, Any]], candidate: _Candidate) -> li
     ]
 
 
-def _candidates(run: DryRun, answer: Mapping[str, Any]) -> list[_Candidate]:
+def _candidates(run: DryRun, response: Mapping[str, Any]) -> list[_Candidate]:
     """The actions that lack only a greater total, according to the explanations of the event."""
     name, total = run.scenario.spending, run.scenario.total
     if name is None or total is None:
@@ -119,7 +119,7 @@ def _candidates(run: DryRun, answer: Mapping[str, Any]) -> list[_Candidate]:
     # By campaign and missing amount.
     action_ids_by_key: dict[tuple[int, Decimal], set[int]] = {}
     campaigns = campaigns_by_id(run.unit.configuration)
-    for explanation in answer["explain"]:
+    for explanation in response["explain"]:
         campaign = campaigns.get(explanation["campaignId"])
         if campaign is not None and not explanation["applied"]:
             for action_id, shortfall in _missing_totals(campaign, explanation, name, total):

@@ -40,9 +40,9 @@ def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) 
     outcomes = run.evaluate()
     later_offers = offers_after(run, offers)
     earnings = reader.read(outcomes, run.holdings())
-    answer = outcomes[0].answer
+    response = outcomes[0].response
     rewards, next_complete = (
-        next_rewards(execution, run, answer, later_offers) if NEXT in request.include else ([], True)
+        next_rewards(execution, run, response, later_offers) if NEXT in request.include else ([], True)
     )
     redeemable, redeem_complete = (
         redemptions(offers, later_offers, has_all_offers=has_all_offers) if REDEEM in request.include else ([], True)
@@ -56,6 +56,6 @@ def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) 
         next=rewards,
         next_complete=next_complete and has_all_offers,
         # Only the search for rewards needs the traces.
-        explain=[{**part, "trace": {}} for part in answer["explain"]] if EXPLAIN in request.include else [],
-        errors=[error for outcome in outcomes for error in outcome.answer["errors"]] if with_errors else [],
+        explain=[{**part, "trace": {}} for part in response["explain"]] if EXPLAIN in request.include else [],
+        errors=[error for outcome in outcomes for error in outcome.response["errors"]] if with_errors else [],
     )

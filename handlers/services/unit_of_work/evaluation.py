@@ -139,7 +139,7 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
             order = unit.orders.changed_by(tracked)
         if order is not None and unit.orders is not None:
             order, refunds, reverted_events = _settle_order(unit, tracked, order)
-            unit.orders.keep(order)
+            unit.orders.set_order(order)
         if tracked.is_evaluated:
             evaluation = _evaluate(unit, tracked, order) if unit.is_open else _no_effects(unit, tracked)
     except Refusal as error:
@@ -190,7 +190,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if unit.awaited_types or unit.ledger.new_waiting_mints:
         unit.confirm_mints(tracked)
     if event_type in configuration.activity_types:
-        unit.ledger.note_event(tracked.member.wallet_id, event_type, tracked.at)
+        unit.ledger.record_event(tracked.member.wallet_id, event_type, tracked.at)
     # A dry run explains every campaign, even an inactive one.
     plan = unit.complete_plan if unit.is_dry_run else unit.plans.of(event_type)
     is_rewarded = unit.mode in (FULL, DRY_RUN)
@@ -201,7 +201,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     errors_of_missions: Sequence[RuleError] = ()
     facts, deadline = facts_of(unit, tracked, order), _deadline(unit, tracked)
     if moves_missions:
-        if unit.missions.handle(facts, deadline):
+        if unit.missions.count_event(facts, deadline):
             # Campaigns see the missions' counts and rewards.
             facts = facts_of(unit, tracked, order)
         errors_of_missions = unit.missions.take_errors()
@@ -212,7 +212,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if errors_of_missions:
         evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
     if is_referral:
-        unit.referrals.handle(facts, tracked.event, None if order is None else order[0])
+        unit.referrals.use_code(facts, tracked.event, None if order is None else order[0])
     return evaluation
 
 

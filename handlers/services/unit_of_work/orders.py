@@ -113,7 +113,7 @@ class OrderWork:
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
         """The order after an event; None for an event that is about no order.
 
-        Once nothing can refuse the event any more, `keep` the order. Raises the conflicts of `domain.orders`.
+        Once nothing can refuse the event any more, `set_order` the order. Raises the conflicts of `domain.orders`.
         """
         payload, status = tracked.order, tracked.order_status
         if payload is None or status is None:
@@ -137,7 +137,7 @@ class OrderWork:
             order_after = _order_with_status(order, status, payload, tracked.loyalty_event_id)
         return order_after
 
-    def keep(self, order_with_items: OrderWithItems) -> None:
+    def set_order(self, order_with_items: OrderWithItems) -> None:
         """Set the order to the value that `changed_by` or `cancelled_order` returned; `flush` stores it."""
         order, items = order_with_items
         self._orders[order.external_id] = order_with_items
@@ -147,7 +147,7 @@ class OrderWork:
             self._returned_items.update({item.order_item_id: item for item in items if item.returned_quantity})
 
     def cancelled_order(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
-        """The order that an event created, after the cancellation of this event; `keep` it afterwards.
+        """The order that an event created, after the cancellation of this event; `set_order` it afterwards.
 
         It becomes CANCELLED; an order that was returned in part keeps its status. None if the event did not create this
         order, or if there is nothing to change or to refund.

@@ -24,7 +24,7 @@ from persistence.rows import bytea
 class Result:
     """The result of one event in the form of the response, and the refusal if the event failed."""
 
-    answer: dict[str, Any]
+    response: dict[str, Any]
     refusal: Refusal | None = None
 
 
@@ -113,11 +113,11 @@ def tracked_event_of(
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """The outcome of an event of a member; `answer` is the returned and stored response."""
+    """The outcome of an event of a member; `response` is the returned and stored response."""
 
     member_id: int
     loyalty_event_id: int
-    answer: Mapping[str, Any]
+    response: Mapping[str, Any]
 
 
 def event_row(

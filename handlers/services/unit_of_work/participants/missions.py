@@ -99,7 +99,7 @@ class MissionWork:
             return None
         return self._state.remaining_count(member_id, compiled.mission, self._unit.now)
 
-    def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
+    def count_event(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
         """Count an event of an active member in all missions that count it.
 
         Returns True if the progress in one of them changed. The expressions and the conditions on items of all missions

@@ -142,7 +142,7 @@ class ReferralWork(Participant):
         self._reversal_event_ids: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
-    def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
+    def use_code(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
         """Use the code that an event, its order or its member names; `take_outcomes` returns the outcome.
 
         An inactive program considers only the codes of events and orders, so that their refusals are reported.
