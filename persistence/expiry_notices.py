@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from domain.ledger.notices import NoticeSchedule
 from domain.ledger.records import LedgerAccount
 from domain.organizations import Organization
-from persistence import expiring_points, ledger_lots
+from persistence import expiring_points, idle_balances
 from persistence.connections import query
 from persistence.rows import as_json
 
@@ -56,10 +56,10 @@ SELECT wallet_id FROM (
      ORDER BY l.wallet_id LIMIT %(limit)s)
     UNION
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
-     JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {ledger_lots.POLICIES} USING (ledger_account_id)
+     JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {idle_balances.POLICIES} USING (ledger_account_id)
      WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
         AND b.current_balance > b.pending_debit_balance
-        AND {ledger_lots.IDLE_SINCE} > p.since AND {ledger_lots.IDLE_SINCE} <= p.until
+        AND {idle_balances.IDLE_SINCE} > p.since AND {idle_balances.IDLE_SINCE} <= p.until
      ORDER BY b.wallet_id LIMIT %(limit)s)
 ) expiring ORDER BY wallet_id LIMIT %(limit)s
 """
@@ -110,7 +110,7 @@ def find_next_wallets(
     policies: list[Mapping[str, Any]] = []
     for begin, end in windows:
         # A window includes its begin, which `policy_rows` excludes.
-        policies += ledger_lots.policy_rows(by_account, begin - _INSTANT, end)
+        policies += idle_balances.policy_rows(by_account, begin - _INSTANT, end)
     parameters = {
         "organization_id": account.organization_id,
         "ledger_account_id": account.ledger_account_id,
@@ -134,7 +134,7 @@ def find_amounts(
     policy = account.idle_policy(organization.zone)
     ends: dict[int, datetime | None] = dict.fromkeys(wallet_ids)
     if policy is not None:
-        dates = ledger_lots.find_last_dates(db, account.organization_id, account.ledger_account_id, wallet_ids)
+        dates = idle_balances.find_last_dates(db, account.organization_id, account.ledger_account_id, wallet_ids)
         ends |= {wallet_id: policy.end(*last) for wallet_id, *last in dates}
     pairs = [(wallet_id, account.ledger_account_id, end) for wallet_id, end in ends.items()]
     rows = expiring_points.find_expiring(db, organization.organization_id, pairs, now, known_at)
@@ -158,7 +158,7 @@ def find_first_due(
         policy = account.idle_policy(organization.zone)
         if policy is not None:
             policies = {account.ledger_account_id: policy}
-            ends = [ledger_lots.find_first_idle_end(db, organization, policies, b - _INSTANT, e) for b, e in windows]
+            ends = [idle_balances.find_first_idle_end(db, organization, policies, b - _INSTANT, e) for b, e in windows]
             expiries += ends
         moments = [schedule.next_of(expiry, after) for expiry in expiries if expiry is not None]
         due += [moment for moment in moments if moment is not None and moment <= until]

@@ -12,7 +12,7 @@ from domain.imports.export_keys import BALANCE_PATTERN
 from domain.ledger.expiry import IdlePolicy
 from domain.ledger.lots import end_of_lot
 from domain.members import Member
-from persistence import ledger_lots, organizations
+from persistence import idle_balances, organizations
 from persistence.connections import query
 from persistence.exported_rows import ExportRange, creation_filters, filter_conditions
 from persistence.rows import fields_of
@@ -169,7 +169,7 @@ def find_balances(db: Connection, export_range: ExportRange, wallet_ids: Sequenc
     values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
     balances = [ExportedBalance(*row) for row in query(db, _BALANCES, values)]
     organization = organizations.find(db, export_range.organization_id)
-    policies = {} if organization is None else ledger_lots.find_idle_policies(db, organization)
+    policies = {} if organization is None else idle_balances.find_idle_policies(db, organization)
     return _until_idle(db, export_range, wallet_ids, balances, policies) if policies else balances
 
 
@@ -195,7 +195,9 @@ def _until_idle(
     """
     ends: dict[tuple[int, int], datetime | None] = {}
     for account_id, policy in policies.items():
-        for wallet_id, *dates in ledger_lots.find_last_dates(db, export_range.organization_id, account_id, wallet_ids):
+        for wallet_id, *dates in idle_balances.find_last_dates(
+            db, export_range.organization_id, account_id, wallet_ids
+        ):
             ends[wallet_id, account_id] = policy.end(*dates)
     by_expiry: dict[tuple[Any, ...], ExportedBalance] = {}
     for balance in balances:

@@ -14,7 +14,7 @@ from handlers.services.events import drain_queue
 from handlers.services.organizations import test_clock as service
 from handlers.services.organizations.reset import reset_credentials, reset_organization
 from handlers.services.verify import verify
-from persistence import ledger_lots, organizations, transactions
+from persistence import idle_balances, organizations, transactions
 from tests.builders.badges import Badges
 from tests.builders.campaigns import mint
 from tests.builders.content import Content
@@ -276,7 +276,8 @@ class TestAdvancing:
     def test_idle_balances_expire_in_the_order_of_the_organizations_zone(self, api, monkeypatch):
         # In Madrid the second mint is on 31 January at 0:30 and expires on 28 February at 0:30. The first mint expires
         # later, on 28 February at 13:00.
-        monkeypatch.setattr(ledger_lots, "_IDLE_AT_ONCE", 1)
+        monkeypatch.setattr(idle_balances, "_FEW_IDLE", 1)
+        monkeypatch.setattr(idle_balances, "_IDLE_AT_ONCE", 1)
         clock = Clock.new(api, "2026-01-28T12:00:00Z")
         idle = Points.new(clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
         first, second = idle.wallet(), idle.wallet()

@@ -12,7 +12,7 @@ from handlers.call import Execution
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.wallet_batches import MAX_WALLETS
-from persistence import ledger_lots
+from persistence import idle_balances, ledger_lots
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ def expire_next(
 ) -> Expired | None:
     """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; None if none is due."""
     organization_id = organization.organization_id
-    policies = ledger_lots.find_idle_policies(db, organization)
+    policies = idle_balances.find_idle_policies(db, organization)
     due = ledger_lots.find_next_wallets_due(db, organization_id, after, policies, now, limit)
     if not due:
         return None

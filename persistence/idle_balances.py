@@ -1,0 +1,130 @@
+"""Balances that expire as a whole: which have expired by the policies of their accounts, and when others will."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from domain.ledger.expiry import IdlePolicy
+from domain.organizations import Organization
+from persistence.connections import query
+from persistence.ledger import ACCOUNTS
+from persistence.rows import as_json
+from persistence.tables.ledger import ledger_accounts
+
+# When the idle period of a balance b began, by a policy p.
+IDLE_SINCE = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_date, b.last_transaction_date)
+    ELSE b.last_transaction_date END)"""
+# The policies of `policy_rows`.
+POLICIES = "p(ledger_account_id bigint, counts_activities boolean, since timestamptz, until timestamptz)"
+
+# Balances whose idle period began between the bounds of their policy, and may have ended.
+_NEXT_IN_DOUBT = f"""
+SELECT b.wallet_id, b.ledger_account_id, {IDLE_SINCE} FROM ledger_balances b
+JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES} USING (ledger_account_id)
+WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
+    AND b.current_balance > b.pending_debit_balance
+    AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until
+ORDER BY b.wallet_id, b.ledger_account_id LIMIT %(limit)s
+"""
+
+_NEXT_IDLE = f"""
+SELECT p.ledger_account_id, i.begins FROM jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES}
+CROSS JOIN LATERAL (
+    SELECT DISTINCT {IDLE_SINCE} AS begins FROM ledger_balances b
+    WHERE b.organization_id = %(organization_id)s AND b.ledger_account_id = p.ledger_account_id
+        AND b.current_balance > b.pending_debit_balance
+        AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until
+    ORDER BY 1 LIMIT %(limit)s
+) i ORDER BY 1, 2
+"""
+# The number of begins that the first statement reads for each account, which mostly suffice, and that others read.
+_FEW_IDLE, _IDLE_AT_ONCE = 10, 1000
+_INSTANT = timedelta(microseconds=1)
+
+_LAST_DATES = """
+SELECT wallet_id, last_transaction_date, last_activity_date FROM ledger_balances
+WHERE organization_id = %s AND ledger_account_id = %s AND wallet_id = ANY(%s)
+"""
+
+
+def find_idle_policies(db: Connection, organization: Organization) -> dict[int, IdlePolicy]:
+    """The policies by which whole balances expire, by account id; accounts without such a policy are left out."""
+    has_policies = ledger_accounts.c.expiration_policies != []
+    accounts = ACCOUNTS.find_where(db, organization.organization_id, has_policies)
+    policies = {account.ledger_account_id: account.idle_policy(organization.zone) for account in accounts}
+    return {account_id: policy for account_id, policy in policies.items() if policy is not None}
+
+
+def find_wallets_in_doubt(
+    db: Connection,
+    organization_id: int,
+    after: int,
+    policies: Mapping[int, IdlePolicy],
+    rows: Sequence[Mapping[str, Any]],
+    now: datetime,
+    limit: int,
+) -> set[int]:
+    """At least the next `limit` wallets whose idle period has ended, and began between the bounds of its policy."""
+    values = {"organization_id": organization_id, "policies": as_json(rows), "limit": _IDLE_AT_ONCE}
+    wallets = set[int]()
+    while len(wallets) < limit:
+        balances = query(db, _NEXT_IN_DOUBT, {**values, "after": after})
+        for wallet_id, ledger_account_id, begin in balances:
+            end = policies[ledger_account_id].end(begin, None)
+            if end is not None and end <= now:
+                wallets.add(wallet_id)
+        if len(balances) < _IDLE_AT_ONCE:
+            break
+        # Other accounts of the last wallet may be on the next page.
+        after = balances[-1][0] - 1 if balances[0][0] < balances[-1][0] else balances[-1][0]
+    return wallets
+
+
+def find_first_idle_end(
+    db: Connection, organization: Organization, policies: Mapping[int, IdlePolicy], after: datetime, until: datetime
+) -> datetime | None:
+    """The first moment after `after`, up to `until`, at which a whole balance expires by one of the policies.
+
+    None if there is no such moment.
+    """
+    first, limit, rows = None, _FEW_IDLE, policy_rows(policies, after, until)
+    while rows:
+        values = {"organization_id": organization.organization_id, "policies": as_json(rows), "limit": limit}
+        begins: dict[int, list[datetime]] = {}
+        for ledger_account_id, begin in query(db, _NEXT_IDLE, values):
+            begins.setdefault(ledger_account_id, []).append(begin)
+            end = policies[ledger_account_id].end(begin, None)
+            if end is not None and after < end <= until:
+                first = until = end
+        # Continue with accounts of which later begins may have earlier ends.
+        unread = {i: policies[i] for i, begins_read in begins.items() if len(begins_read) == limit}
+        rows = policy_rows(unread, after, until if first is None else first - _INSTANT)
+        rows = [{**row, "since": begins[row["ledger_account_id"]][-1]} for row in rows]
+        rows, limit = [row for row in rows if row["since"] < row["until"]], _IDLE_AT_ONCE
+    return first
+
+
+def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: datetime) -> list[dict[str, Any]]:
+    """The policies as rows `p` of a statement, which compares IDLE_SINCE with their `since` and `until`.
+
+    Idle periods that end after `after`, up to `until`, have begun after `since`, up to `until`.
+    """
+    return [
+        {
+            "ledger_account_id": ledger_account_id,
+            "counts_activities": policy.activities is not None,
+            "since": policy.last_begins(after)[0],
+            "until": policy.last_begins(until)[1],
+        }
+        for ledger_account_id, policy in policies.items()
+    ]
+
+
+def find_last_dates(
+    db: Connection, organization_id: int, ledger_account_id: int, wallet_ids: Collection[int]
+) -> list[tuple[int, datetime | None, datetime | None]]:
+    """The wallets that have a balance on the account, each with the dates of its last transaction and activity."""
+    rows = query(db, _LAST_DATES, (organization_id, ledger_account_id, list(wallet_ids)))
+    return [(wallet_id, transaction, activity) for wallet_id, transaction, activity in rows]
