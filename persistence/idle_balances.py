@@ -19,13 +19,20 @@ IDLE_SINCE = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_dat
 # The policies of `policy_rows`.
 POLICIES = "p(ledger_account_id bigint, counts_activities boolean, since timestamptz, until timestamptz)"
 
+# A balance b has points that an extension of their expiry does not keep until after a moment.
+HAS_UNKEPT = """EXISTS (
+        SELECT FROM ledger_lots l WHERE l.organization_id = b.organization_id AND l.wallet_id = b.wallet_id
+            AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0
+            AND (l.kept_until IS NULL OR l.kept_until <= {0})
+    )"""
+
 # Balances whose idle period began between the bounds of their policy, and may have ended.
 _NEXT_IN_DOUBT = f"""
 SELECT b.wallet_id, b.ledger_account_id, {IDLE_SINCE} FROM ledger_balances b
 JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES} USING (ledger_account_id)
 WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
     AND b.current_balance > b.pending_debit_balance
-    AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until
+    AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until AND {HAS_UNKEPT.format("%(now)s")}
 ORDER BY b.wallet_id, b.ledger_account_id LIMIT %(limit)s
 """
 
@@ -67,7 +74,7 @@ def find_wallets_in_doubt(
     limit: int,
 ) -> set[int]:
     """At least the next `limit` wallets whose idle period has ended, and began between the bounds of its policy."""
-    values = {"organization_id": organization_id, "policies": as_json(rows), "limit": _IDLE_AT_ONCE}
+    values = {"organization_id": organization_id, "policies": as_json(rows), "now": now, "limit": _IDLE_AT_ONCE}
     wallets = set[int]()
     while len(wallets) < limit:
         balances = query(db, _NEXT_IN_DOUBT, {**values, "after": after})

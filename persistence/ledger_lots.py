@@ -13,6 +13,7 @@ from domain.ledger.views import ExpiringLots, WaitingLot, WalletLots, WalletView
 from domain.organizations import Organization
 from persistence.connections import query
 from persistence.idle_balances import (
+    HAS_UNKEPT,
     IDLE_SINCE,
     POLICIES,
     find_first_idle_end,
@@ -118,7 +119,7 @@ SELECT wallet_id FROM (
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
      JOIN jsonb_to_recordset(%s::jsonb) AS {POLICIES} USING (ledger_account_id)
      WHERE b.organization_id = %s AND b.wallet_id > %s AND b.current_balance > b.pending_debit_balance
-        AND {IDLE_SINCE} <= p.since
+        AND {IDLE_SINCE} <= p.since AND {HAS_UNKEPT.format("%s")}
      ORDER BY b.wallet_id LIMIT %s)
 ) due ORDER BY wallet_id LIMIT %s
 """
@@ -258,7 +259,7 @@ def find_next_wallets_due(
     """
     due = (organization_id, after, now, limit)
     rows = policy_rows(policies, now, now)
-    idle = (as_json(rows), organization_id, after, limit)
+    idle = (as_json(rows), organization_id, after, now, limit)
     wallets = {row[0] for row in db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))}
     in_doubt = [row for row in rows if row["since"] < row["until"]]
     if in_doubt:
