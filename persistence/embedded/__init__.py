@@ -58,9 +58,7 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
 
     `options` are settings of PostgreSQL, applied only by the process that starts it.
     """
-    cluster = clusters.locate(home)
-    # Only with `create=False` can there be none.
-    assert cluster is not None
+    cluster = clusters.find_or_create(home)
     with _hold_lock(cluster):
         users = _open(cluster.base / "users")
         try:
@@ -78,9 +76,7 @@ def reviver(home: Path) -> Callable[[], bool]:
     The function may be called often: on a system with /proc, it only reads files while the server runs, and starts no
     process.
     """
-    cluster = clusters.locate(home)
-    # Only with `create=False` can there be none.
-    assert cluster is not None
+    cluster = clusters.find_or_create(home)
 
     def revive() -> bool:
         if postmaster.is_alive(cluster.data):
@@ -118,7 +114,7 @@ class Description:
 
 def describe(home: Path) -> Description | None:
     """Describe a home without changing it; return None if it has no database yet."""
-    cluster = clusters.locate(home, create=False)
+    cluster = clusters.find(home)
     if cluster is None or cluster.major() is None:
         return None
     return Description(cluster.data, cluster.major(), postmaster.is_alive(cluster.data))

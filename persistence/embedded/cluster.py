@@ -122,15 +122,24 @@ class Cluster:
             os.chown(path, self.account.uid, self.account.gid)
 
 
-def locate(home: Path, *, create: bool = True) -> Cluster | None:
-    """The cluster of a home; if the home has no directory for it, `create` creates one, else the result is None."""
+def find(home: Path) -> Cluster | None:
+    """Return the cluster of a home; None if the home has no directory for it."""
+    return find_or_create(home) if _directory_of(home).exists() else None
+
+
+def _directory_of(home: Path) -> Path:
+    """The directory of the cluster of a home; raises EmbeddedError for a path that pg_ctl cannot use."""
     directory = home.absolute() / "postgresql"
     forbidden = set('"$`\\\n') & set(str(directory))
     if forbidden:
         # pg_ctl puts the path into a shell's double quotes.
         raise EmbeddedError(f"LOYALTY_HOME must not contain {' '.join(sorted(forbidden))}")
-    if not create and not directory.exists():
-        return None
+    return directory
+
+
+def find_or_create(home: Path) -> Cluster:
+    """Return the cluster of a home; create a directory for it if there is none, but no database."""
+    directory = _directory_of(home)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         directory = directory.resolve()

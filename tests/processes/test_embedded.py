@@ -175,7 +175,7 @@ def test_a_killed_server_is_started_again_after_its_last_backend_has_ended(home)
 def test_a_stale_process_id_does_not_prevent_the_start(home, kind):
     with embedded.server(home, options={"fsync": "off"}) as url:
         ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
-        cluster = clusters.locate(home)
+        cluster = clusters.find_or_create(home)
         pid_file, socket_file = cluster.data / "postmaster.pid", cluster.socket_directory / ".s.PGSQL.5432.lock"
         lines = pid_file.read_text().splitlines()
     options = cluster.account.process_options() if cluster.account else {}
@@ -198,7 +198,7 @@ def test_a_stale_process_id_does_not_prevent_the_start(home, kind):
 
 
 def test_an_interrupted_initdb_is_repeated(new_home, user, monkeypatch):
-    cluster = clusters.locate(new_home)
+    cluster = clusters.find_or_create(new_home)
     with monkeypatch.context() as patch:
 
         def killed(*arguments):
@@ -246,7 +246,7 @@ def test_the_socket_of_a_home_with_a_long_path_is_below_tmp(new_home):
     deep = new_home.joinpath(*["a-rather-long-name-of-a-directory"] * 5)
     with embedded.server(deep, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
-        socket_directory = clusters.locate(deep).socket_directory
+        socket_directory = clusters.find_or_create(deep).socket_directory
         assert socket_directory.parent == Path("/tmp")
         assert socket_directory.stat().st_mode & 0o077 == 0
     shutil.rmtree(socket_directory)
@@ -256,7 +256,7 @@ def test_a_home_with_spaces_and_quotes_works(new_home):
     odd = new_home / "it's a home, 100 % é"
     with embedded.server(odd, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
-    shutil.rmtree(clusters.locate(odd).socket_directory)
+    shutil.rmtree(clusters.find_or_create(odd).socket_directory)
 
 
 @pytest.mark.parametrize("name", ["$HOME", 'a"b', "a`b`", "a\\b"])
