@@ -23,8 +23,8 @@ class KeyRefused(Exception):
     """A change of the keys that is not possible; the text is the reason."""
 
 
-def signing_key(db: Connection, now: datetime) -> SigningKey:
-    """Return the key that signs; create the first one."""
+def find_or_add_signing_key(db: Connection, now: datetime) -> SigningKey:
+    """Return the key that signs; create one if there is none."""
     keys = organizations.find_signing_keys(db)
     if not keys:
         organizations.wait_for_signing_key_turn(db)

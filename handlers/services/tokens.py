@@ -18,7 +18,7 @@ from domain.problems import Unauthorized
 from handlers.call import Caller
 from handlers.services.issuer_keys import KEYS_SECONDS, IssuerKeys
 from handlers.services.organizations.caller_rights import known_caller
-from handlers.services.signing_keys import ALGORITHM, signing_key
+from handlers.services.signing_keys import ALGORITHM, find_or_add_signing_key
 from handlers.settings import Settings
 from persistence import organizations, transactions
 from persistence.engine import autocommit
@@ -47,7 +47,7 @@ _WITHOUT_SIGNATURE: Options = {
 
 def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetime: int, now: datetime) -> str:
     """Sign a token with `claims` that expires `lifetime` seconds after `now`."""
-    key = signing_key(db, now)
+    key = find_or_add_signing_key(db, now)
     return jwt.encode(
         {
             "iss": settings.token_issuer,
@@ -181,7 +181,7 @@ class Authenticator:
 
     def _load_keys(self) -> None:
         def load(db: Connection) -> None:
-            signing_key(db, datetime.now(UTC))
+            find_or_add_signing_key(db, datetime.now(UTC))
             for key in organizations.find_signing_keys(db):
                 numbers = jwt.algorithms.ECAlgorithm.to_jwk(_public_key(key), as_dict=True)
                 self._keys[key.key_id] = jwt.PyJWK({**numbers, "alg": key.algorithm})

@@ -135,7 +135,7 @@ def test_tokens_without_a_valid_signature_are_refused(authenticator, issue):
 
 
 def test_a_token_needs_an_expiry_and_a_subject(authenticator, issue, engine):
-    key = transactions.run(engine, lambda db: signing_keys.signing_key(db, datetime.now(UTC)))
+    key = transactions.run(engine, lambda db: signing_keys.find_or_add_signing_key(db, datetime.now(UTC)))
     for claim in ("exp", "sub"):
         claims = {name: value for name, value in claims_now().items() if name != claim}
         expect_refusal(authenticator, jwt.encode(claims, key.private_key, "ES256", headers={"kid": key.key_id}))
