@@ -105,7 +105,7 @@ class ReleasedPage(NamedTuple):
 
 @cache
 def _look_up_statement(tables: tuple[str, ...]) -> Prepared:
-    """The statement of `look_up` that reserves ids of these tables."""
+    """The statement of `find_existing_and_reserve_ids` that reserves ids of these tables."""
     return Prepared(_EXISTING + "".join(f", {next_ids_sql(table)}" for table in tables))
 
 
@@ -118,7 +118,7 @@ class ExistingAndNewIds:
     ids: Mapping[str, Sequence[int]]
 
 
-def look_up(
+def find_existing_and_reserve_ids(
     db: Connection, organization_id: int, keys: Collection[str], order_ids: Collection[str], **counts: int
 ) -> ExistingAndNewIds:
     """Find the keys of events and the external ids of orders that exist, and reserve ids, in one statement.

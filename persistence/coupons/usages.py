@@ -49,7 +49,7 @@ SELECT ARRAY(SELECT system_unique_key FROM coupon_usages WHERE organization_id =
 """)
 
 
-def look_up(
+def find_keys_and_reserve_ids(
     db: Connection, organization_id: int, keys: Collection[str], count: int
 ) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
     """Find the keys that usages have, and reserve `count` ids each for new usages and their events; one statement."""

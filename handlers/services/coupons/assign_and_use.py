@@ -276,7 +276,7 @@ def _assign_each(
 
 def look_up_and_reserve(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
     """Return the usages with these keys, and `count` reserved ids for new usages; reserve `count` event ids, too."""
-    used_keys, usage_ids, event_ids = usages.look_up(unit.db, unit.organization_id, keys, count)
+    used_keys, usage_ids, event_ids = usages.find_keys_and_reserve_ids(unit.db, unit.organization_id, keys, count)
     unit.event_allocator.add_reserved(event_ids)
     if not used_keys:
         return [], usage_ids

@@ -147,7 +147,7 @@ def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> l
 def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> ExistingAndNewIds:
     """Look up which keys and orders of the events are already stored, and reserve ids for new rows."""
     orders = sent_orders(incoming)
-    return events.look_up(
+    return events.find_existing_and_reserve_ids(
         unit.db,
         unit.organization_id,
         {event.system_unique_key for event in incoming},

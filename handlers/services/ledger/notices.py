@@ -97,7 +97,7 @@ def _report_to(
             for amount in amounts_on(lots, *schedule.bounds(notice.day)).values()
         ]
         keys = [event.key for event in notice_events if event.key is not None]
-        existing_keys = events.look_up(db, organization.organization_id, keys, order_ids=()).keys
+        existing_keys = events.find_existing_and_reserve_ids(db, organization.organization_id, keys, order_ids=()).keys
         new = [event for event in notice_events if event.key not in existing_keys]
         evaluate_derived(unit, new, _REASON)
     return len(new)
