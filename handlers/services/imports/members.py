@@ -23,7 +23,7 @@ from handlers.services.imports.rows import ImportRow
 from handlers.services.imports.tiers import TierRow, Tiers, report_tiers_of_new, set_tiers
 from handlers.services.ledger.holds import release_holds
 from handlers.services.members.change import changed_values
-from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
+from handlers.services.members.enrol import NewMember, enrol_new_members, insert_members
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import queue_entity_changes
@@ -179,7 +179,9 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
         unit.adopt(insert_members(call, new_members))
     elif new_members:
         for begin in range(0, len(new_members), _TRACKED_AT_ONCE):
-            enrol_accepted(call, new_members[begin : begin + _TRACKED_AT_ONCE], "The member was enrolled by an import.")
+            enrol_new_members(
+                call, new_members[begin : begin + _TRACKED_AT_ONCE], "The member was enrolled by an import."
+            )
         if tiers:
             unit.lock(loyalty_member_ids=tiers.keys())
     report_tiers_of_new(unit, tiers)

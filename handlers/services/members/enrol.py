@@ -75,7 +75,7 @@ def enrol_members(
     if origins is not None:
         origins = [origin for origin, refusal in zip(origins, refusals, strict=True) if refusal is None]
     reason = "The member was enrolled by request."
-    enrolled = iter(enrol_accepted(call, accepted, reason, origins) if accepted else ())
+    enrolled = iter(enrol_new_members(call, accepted, reason, origins) if accepted else ())
     return [
         next(enrolled) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
         for properties, refusal in zip(new_members, refusals, strict=True)
@@ -115,7 +115,7 @@ def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -
     return refusals
 
 
-def enrol_accepted(
+def enrol_new_members(
     call: Call, new_members: Sequence[NewMember], reason: str, origins: Sequence[EventOrigin] | None = None
 ) -> list[Enrolment]:
     """Enrol members whose ids are free: insert them, track their events, and notify triggers.

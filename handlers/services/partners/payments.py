@@ -136,7 +136,7 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
     # `create_payment_intents` has claimed the ids of the payments.
     results = track(unit, events, origins=origins, claims_payments=False)
     for event, result in zip(events, results, strict=True):
-        # The failure of a `member-created` event does not refuse the enrolment, as in `enrol_accepted`.
+        # The failure of a `member-created` event does not refuse the enrolment, as in `enrol_new_members`.
         if result.refusal is not None and event.event_type == PAYMENT_CONFIRMED:
             raise result.refusal
     if len(payments) > 1:
