@@ -11,7 +11,7 @@ from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed, listed_by_cursor, results
 from handlers.operation import declare_get, declare_list, operation
-from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references
+from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references_response
 from handlers.schemas.coupons import COUPON, CodeChange, NewCodes
 from handlers.services.coupons.validate_book import CouponBookProperties, checked_book_values
 from handlers.services.webhooks.outbox import queue_entity_change
@@ -69,7 +69,7 @@ def _notify_triggers(call: Call, book: CouponBook, action: str) -> CouponBook:
     return book
 
 
-@operation("checkCouponBookReferences", response=references)
+@operation("checkCouponBookReferences", response=references_response)
 def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, Any]:
     """The records that refer to the book."""
     return {

@@ -56,7 +56,7 @@ def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Me
 
 
 def _make_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
-    """Make the tier its program's default; return it with that mark."""
+    """Make the tier its program's default; return it with `is_default`."""
     default_marks = programs.set_default_tier(
         call.db, tier.organization_id, tier.loyalty_program_id, tier.loyalty_tier_id
     )

@@ -280,7 +280,7 @@ class _Checker:
         candidates = [overload for overload in overloads if overload.takes(argument_types)]
         if not candidates:
             return self.misuse(node, argument_types, [overload.parameters for overload in overloads])
-        self.advise(node, candidates[0], argument_types)
+        self.check_arguments(node, candidates[0], argument_types)
         # An overload for dyn takes every value, so that nothing is left to decide at run time.
         if DYN not in argument_types or candidates[0].parameters == (DYN,):
             self.overloads[id(node)] = candidates[0]
@@ -288,7 +288,7 @@ class _Checker:
         results = [candidate.result_for(argument_types) for candidate in candidates]
         return results[0] if all(result == results[0] for result in results) else DYN
 
-    def advise(self, node: FunctionCall, overload: Overload, argument_types: tuple[Type, ...]) -> None:
+    def check_arguments(self, node: FunctionCall, overload: Overload, argument_types: tuple[Type, ...]) -> None:
         """Validate the constant arguments of a call, and warn of integer division."""
         for position, part in enumerate(parts(node)):
             validate = overload.validators.get(position)

@@ -82,7 +82,7 @@ BOOK = {
 }
 
 
-def references(referring: Mapping[str, Any]) -> dict[str, Any]:
+def references_response(referring: Mapping[str, Any]) -> dict[str, Any]:
     """The response with the records that refer to a book: actions of campaigns, and documents."""
     campaigns = [
         {"campaignId": campaign_id, "campaignKey": campaign_key, "actionId": action_id}

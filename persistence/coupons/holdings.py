@@ -292,7 +292,7 @@ def claim_free(
 
     The coupons with `excluded_ids` are not claimed. With `lock` the rows are locked for this database transaction;
     without it, as in a dry run, they are only read. Codes that other transactions are claiming are skipped. If only
-    such codes are left, it waits for these transactions and claims the codes that they have not assigned.
+    such codes are left, the function waits for these transactions, and claims the codes that they have not assigned.
     """
     values = (book.organization_id, book.coupon_book_id, at, list(excluded_ids), count)
     if not lock:
