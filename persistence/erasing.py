@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, text
 
@@ -115,22 +116,24 @@ _RENAME_REFERRAL_CODE = (
     FROM ({_WITH_REFERRAL_CODE}) named
     WHERE e.organization_id = :o AND e.loyalty_event_id = named.loyalty_event_id
     """,
-    f"""
-    UPDATE trigger_deliveries d SET payload = CAST(replace(CAST(d.payload AS text), :quoted, :quoted_new) AS json)
-    FROM (SELECT DISTINCT member_id FROM ({_WITH_REFERRAL_CODE}) AS named(loyalty_event_id, member_id)) named
-    WHERE d.organization_id = :o AND d.member_id = named.member_id AND strpos(CAST(d.payload AS text), :quoted) > 0
-    """,
     "UPDATE purchase_orders SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
     "UPDATE members SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
     "UPDATE referral_codes SET code = :new WHERE organization_id = :o AND referral_code_id = :code_id",
 )
 
+# The members of records that contain a referral code, and the messages about some of them.
+_MEMBERS_WITH_REFERRAL_CODE = f"""
+SELECT DISTINCT member_id FROM ({_WITH_REFERRAL_CODE}) AS named(loyalty_event_id, member_id)
+"""
+_RENAME_IN_DELIVERIES = """
+UPDATE trigger_deliveries d SET payload = CAST(replace(CAST(d.payload AS text), :quoted, :quoted_new) AS json)
+WHERE d.organization_id = :o AND d.member_id = ANY(:member_ids) AND strpos(CAST(d.payload AS text), :quoted) > 0
+"""
 # Entries of the audit log stay, with their actor and time, but lose the changes and the reason. Entries about erasings
 # contain nothing personal.
-_EMPTY_ENTRIES_WITH_REFERRAL_CODE = f"""
+_EMPTY_ENTRIES_WITH_REFERRAL_CODE = """
 UPDATE audit_log a SET changes = NULL, salt = NULL, reason = NULL
-FROM (SELECT DISTINCT member_id FROM ({_WITH_REFERRAL_CODE}) AS named(loyalty_event_id, member_id)) named
-WHERE a.organization_id = :o AND a.member_ids @> ARRAY[named.member_id] AND a.salt IS NOT NULL
+WHERE a.organization_id = :o AND a.member_ids && CAST(:member_ids AS bigint[]) AND a.salt IS NOT NULL
     AND a.operation_id <> 'eraseMember' AND strpos(CAST(a.changes AS text), :quoted) > 0
 RETURNING a.audit_log_id
 """
@@ -163,7 +166,7 @@ _CLAIM = f"""
 SELECT u.kind, u.up_to, {_MEMBER_COLUMNS} FROM unfinished_erasings u JOIN members m USING (organization_id, member_id)
 WHERE u.organization_id = :o ORDER BY u.member_id LIMIT 1 FOR UPDATE OF u SKIP LOCKED
 """
-# The number of rows that a call erases at once.
+# The number of rows that a statement erases at most in a call.
 PAGE_ROWS = 500
 
 
@@ -226,7 +229,7 @@ def claim_unfinished(db: Connection, organization_id: int) -> tuple[Member, Eras
 def _rename_referral_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:
     """Replace a referral code by a meaningless one in all records; returns the ids of the emptied audit log entries."""
     new = f"erased-{code_id}"
-    parameters = {
+    parameters: dict[str, Any] = {
         "o": organization_id,
         "code_id": code_id,
         "code": code,
@@ -234,7 +237,12 @@ def _rename_referral_code(db: Connection, organization_id: int, code_id: int, co
         "quoted": as_json(code),
         "quoted_new": as_json(new),
     }
-    emptied_ids = list(db.execute(text(_EMPTY_ENTRIES_WITH_REFERRAL_CODE), parameters).scalars())
+    member_ids = list(db.execute(text(_MEMBERS_WITH_REFERRAL_CODE), parameters).scalars())
+    emptied_ids: list[int] = []
+    for page in (member_ids[start : start + PAGE_ROWS] for start in range(0, len(member_ids), PAGE_ROWS)):
+        parameters["member_ids"] = page
+        emptied_ids += db.execute(text(_EMPTY_ENTRIES_WITH_REFERRAL_CODE), parameters).scalars()
+        db.execute(text(_RENAME_IN_DELIVERIES), parameters)
     for statement in _RENAME_REFERRAL_CODE:
         db.execute(text(statement), parameters)
     return emptied_ids
