@@ -12,21 +12,24 @@ FROM audit_log a WHERE {OF.format("a")} AND (
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
-# Erasings of members: the entry about an erasing lists the ids of the entries that the erasing emptied.
-_ERASINGS = f"""
-SELECT e.organization_id, e.changes #> '{{erasedEntries,to}}' AS ids
+# The entries that erasings of members emptied: the entries about an erasing list their ids. Earlier versions replaced a
+# list that was too long by a text.
+_EMPTIED_BY_ERASINGS = f"""
+SELECT e.organization_id, CAST(emptied.id AS bigint) AS audit_log_id
 FROM audit_log e JOIN members m
     ON m.organization_id = e.organization_id AND m.member_id = e.member_ids[1] AND m.erased_at = e.created_at
+CROSS JOIN LATERAL json_array_elements_text(
+    CASE json_typeof(e.changes #> '{{erasedEntries,to}}') WHEN 'array' THEN e.changes #> '{{erasedEntries,to}}' END
+) AS emptied(id)
 WHERE {OF.format("e")} AND e.entity_type = 'member' AND e.operation_id = 'eraseMember'
 """
 
 # Resets of test organizations empty all entries before them.
 _EMPTY_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: is empty, but no erasing of a member emptied it', a.audit_log_id)
-FROM audit_log a WHERE {OF.format("a")} AND a.salt IS NULL AND NOT EXISTS (
-    SELECT FROM ({_ERASINGS}) erasing CROSS JOIN LATERAL json_array_elements_text(erasing.ids) AS emptied(id)
-    WHERE erasing.organization_id = a.organization_id AND CAST(emptied.id AS bigint) = a.audit_log_id
-) AND NOT EXISTS (
+FROM audit_log a LEFT JOIN (SELECT DISTINCT organization_id, audit_log_id FROM ({_EMPTIED_BY_ERASINGS}) x) emptied
+    USING (organization_id, audit_log_id)
+WHERE {OF.format("a")} AND a.salt IS NULL AND emptied.audit_log_id IS NULL AND NOT EXISTS (
     SELECT FROM audit_log e JOIN organizations o USING (organization_id)
     WHERE e.organization_id = a.organization_id AND e.operation_id = 'resetOrganization'
         AND e.audit_log_id > a.audit_log_id AND o.environment = 'test'
