@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from handlers import audit_trail
 from handlers.server.jobs import run_job, seal_audit_log
 from handlers.services import wallet_batches
 from handlers.services.exports.write import ExportWriter
@@ -14,8 +15,8 @@ from handlers.services.verify import verify
 from persistence import erasing
 from tests.builders import tracking
 from tests.builders.campaigns import mint
-from tests.builders.person import NAME, event, live, traces
-from tests.builders.tracking import GENERIC, Shop, running
+from tests.builders.person import NAME, WORD, event, live, traces
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
 from tests.concurrency.simultaneous import run_simultaneously
 
 # The tables whose rows the call may leave.
@@ -125,3 +126,24 @@ def test_the_first_result_of_an_event_is_never_returned_to_another_person(api, o
         assert [result["error"]["type"] for result in body["results"]] == ["/problems/key-reused"] * 2
         finish_erasings(api)
     assert shop.balance("zoe") == 0
+
+
+def test_an_erasing_lists_many_emptied_entries_in_several_entries(api, monkeypatch):
+    organization = api.organization()
+    program = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 100, "eventType": ORDER_CREATED}
+    program_id = organization.administration.post("/referral-programs", program)["referralProgram"]["referralProgramId"]
+    referrer, code = organization.member("ben"), f"{WORD}-friend"
+    codes = {"memberId": referrer["memberId"], "codes": [code]}
+    organization.administration.post(f"/referral-programs/{program_id}/codes", codes)
+    for number in range(28):
+        organization.integration.post("/members", {"loyaltyMemberId": f"friend-{number}", "referralCode": code})
+    # Lists of more than 10 ids would be cut.
+    monkeypatch.setattr(audit_trail, "_MAX_CHANGES", 250)
+    monkeypatch.setattr(audit_trail, "_MAX_VALUE", 100)
+    monkeypatch.setattr(change, "MAX_LISTED_ENTRIES", 10)
+    organization.administration.delete(f"/members/{referrer['memberId']}", expect=200)
+    entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
+    # The entries about the 28 friends, the member and its code.
+    assert [len(entry["changes"]["erasedEntries"]["to"]) for entry in entries] == [10, 10, 10]
+    assert traces(api.engine, organization_id=organization.id) == {}
+    assert faults(organization) == []

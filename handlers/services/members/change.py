@@ -17,9 +17,12 @@ from handlers.services.members.enrol import lock_referrers
 from handlers.services.members.view import view_member, view_members
 from handlers.services.webhooks.outbox import queue_entity_change
 from persistence import erasing, exports, imports, members
+from persistence.erasing import Erasing
 
 # The time in which a call erases rows, and its maximum share of the time for a request; a job erases the other rows.
 MAX_ERASING_SECONDS, _ERASING_SHARE = 5.0, 0.2
+# The maximum number of emptied entries that an entry of the audit log lists; longer lists would be cut.
+MAX_LISTED_ENTRIES = 2000
 
 
 def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str, Any]:
@@ -84,11 +87,19 @@ def erase(call: Call, member: Member) -> Member:
     erased = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now, seconds)
     after = erased.member
     exports.forget_rows(call.db, after.organization_id, call.real_now)
-    call.audit.is_erasure = True
-    changes = {"isErased": True, "erasedEntries": erased.emptied_ids, "isComplete": erased.is_complete}
-    call.audit.add("member", after.member_id, after=changes, member_ids=(after.member_id,))
+    _add_audit_entries(call, erased)
     queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
     return after
+
+
+def _add_audit_entries(call: Call, erased: Erasing) -> None:
+    """Add an entry about the erasing, and further ones if it has emptied more entries than an entry can list."""
+    call.audit.is_erasure = True
+    member_id, emptied_ids = erased.member.member_id, erased.emptied_ids
+    flags = {"isErased": True, "isComplete": erased.is_complete}
+    for start in range(0, max(len(emptied_ids), 1), MAX_LISTED_ENTRIES):
+        changes = {**flags, "erasedEntries": emptied_ids[start : start + MAX_LISTED_ENTRIES]}
+        call.audit.add("member", member_id, after=changes, member_ids=(member_id,))
 
 
 def _record(call: Call, member: Member) -> dict[str, Any]:
