@@ -122,6 +122,7 @@ def _literal(host: str) -> str | None:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    """True if the address is on the public internet, so that messages may be sent to it."""
     if isinstance(address, IPv6Address):
         # A mapped or translated address counts as the one inside; tunnels must be public at both ends.
         if address.ipv4_mapped is not None:
@@ -209,6 +210,7 @@ def _faults_of_secret(secret: str | None) -> Iterator[FieldFault]:
 
 
 def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collection[str]) -> Iterator[FieldFault]:
+    """The faults of headers; null stands for the stored value of a header, and needs one."""
     for name, value in headers.items():
         is_kept = name in stored_headers and name.lower().startswith(CLOUD_EVENTS)
         fault = None if is_kept else header_fault(name)

@@ -231,6 +231,7 @@ def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer
 
 
 def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:
+    """Compile the value or the expression that an effect has for a parameter; raises InvalidRequest."""
     if parameter.is_of_items and param.get("value") is not None:
         detail = f"{parameter.id} is evaluated for each item: send an expression, not a value"
         raise InvalidRequest([FieldFault(detail, pointer=f"{pointer}/value")])

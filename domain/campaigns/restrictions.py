@@ -63,6 +63,7 @@ def _campaign_restrictions(campaign: Campaign, event_types: frozenset[str]) -> I
 
 
 def _time_restrictions(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction]:
+    """The restrictions to a range of dates, and to days and hours in the zone of the location or the campaign."""
     begin, end, days = campaign.valid_from, campaign.valid_to, frozenset(campaign.days_of_week)
     schedule = campaign.day_of_week_schedule
     if begin is not None:

@@ -85,6 +85,7 @@ def document_faults(
 
 
 def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs_bytes: int) -> list[FieldFault]:
+    """The faults of the fields of a document: too large or too deep ones, and a missing key of a coupon book."""
     faults = []
     if attrs_bytes > MAX_ATTRS_BYTES:
         detail = f"attrs is longer than {MAX_ATTRS_BYTES} bytes as JSON"

@@ -123,6 +123,7 @@ class PointsCharge:
         return sum(isinstance(step, Posting) for step in self._session.steps)
 
     def _posting_details(self, details: UsageDetails, usage_key: str) -> Details:
+        """The details of the transaction that pays for a usage."""
         return Details(
             system_unique_key=f"coupon-usage-{usage_key}",
             external_id=details.external_id,

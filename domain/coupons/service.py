@@ -189,6 +189,7 @@ class CouponService:
         discounted: Decimal | None,
         details: UsageDetails,
     ) -> CouponUsage:
+        """Use one coupon of a lot, with its price in points; raises ValueExceeded, or a refusal of the ledger."""
         if lot.remaining_value is not None:
             lot.refuse_over_value(discounted)
         key = self._new_key()
@@ -362,14 +363,13 @@ class CouponService:
         key: str,
         transaction_id: int | None,
     ) -> CouponUsage:
-        is_assignment = amounts.assigned > 0
+        """Add a usage that changes the member's sums of a coupon by `amounts`; return it."""
+        # The lot of an assignment has the same id.
+        usage_id = amounts.lot_id if amounts.assigned > 0 else None
         return self._state.add_usage(
             CouponUsage(
                 organization_id=book.organization_id,
-                # The lot of an assignment has the same id.
-                coupon_usage_id=amounts.lot_id
-                if is_assignment and amounts.lot_id is not None
-                else self._new_usage_id(),
+                coupon_usage_id=self._new_usage_id() if usage_id is None else usage_id,
                 coupon_usage_key=key,
                 coupon_id=member_coupon.coupon_id,
                 code=self._state.coupons[member_coupon.coupon_id].code,

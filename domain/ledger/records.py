@@ -211,6 +211,7 @@ def _lots_expire(settings: Mapping[str, Any]) -> bool:
 
 
 def _setting_faults(settings: Mapping[str, Any]) -> Iterator[FieldFault]:
+    """Contradictions between the settings of an account, and settings with wrong values."""
     if settings.get("point_tracking_enabled") is False and _expires(settings):
         detail = (
             "pointTrackingEnabled is false, but the settings let points expire: send true, or remove these settings"

@@ -132,6 +132,7 @@ class FairThreads:
         return self._count if len(self._called) < 2 else max(1, self._count // 2)
 
     def _run(self, organization: Hashable, work: _Work) -> None:
+        """Do the work in a thread, set its result or exception, and begin the next work that waits."""
         try:
             if work.future.set_running_or_notify_cancel():
                 try:
@@ -258,6 +259,7 @@ class CallBatches(Generic[WaitingCalls]):
             self._run(running_calls, pool)
 
     def _run(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
+        """Run the calls as a batch and set their outcomes; run a call that is not batchable again by itself."""
         outcomes: Sequence[Any]
         try:
             outcomes = self._run_calls(batch)

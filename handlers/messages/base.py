@@ -315,6 +315,7 @@ class Body(Shape, Generic[Command]):
         return Changes(self.command, self._load_fields(body))
 
     def _load_fields(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert the fields of a body to values, by the Python name; raises InvalidRequest with all faults."""
         values: dict[str, Any] = {}
         faults = []
         for wire, value in body.items():

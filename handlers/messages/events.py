@@ -135,6 +135,7 @@ def _rule_error(error: RuleError) -> dict[str, Any]:
 
 
 def _explanation(explanation: Explanation) -> dict[str, Any]:
+    """The JSON object that explains why a campaign or an action was applied or not."""
     response: dict[str, Any] = {
         "campaignId": explanation.campaign.campaign_id,
         "campaignVersionId": explanation.campaign.campaign_version_id,

@@ -92,6 +92,7 @@ def _log_line(settings: Settings, tenant: Tenant) -> str:
 
 
 def _greeting(settings: Settings, tenant: Tenant, token: str) -> str:
+    """The text for a person at a terminal: where the server listens, and a first call to try."""
     base = settings.public_url
     site = settings.management_url or base.removesuffix("/v2")
     return f"""

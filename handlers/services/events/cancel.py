@@ -154,6 +154,7 @@ class CapturedOrders(OrderWork):
 
 
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:
+    """Raise EventCancelled or EventNotCaptured if an event is not one that was only captured and can be evaluated."""
     if event.reversal_loyalty_event_id is not None:
         raise EventCancelled(f"The event {event.loyalty_event_key} was cancelled, or its order was undone.")
     if not event.is_captured_only:

@@ -193,6 +193,7 @@ class OrderWork:
             queue_entities(self._execution, configuration, PURCHASE_ORDER, changes)
 
     def _new_order(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
+        """The order that an event creates, and its items; `payload` is the `order` of the event's payload."""
         total = Decimal(payload["total"])
         date_of_order = payload.get("externalEventDate")
         order = Order(
