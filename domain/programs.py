@@ -16,7 +16,7 @@ from domain.tiers import ConfiguredTier, Step, TierSchedule
 class LoyaltyProgram:
     """A program: its ledger accounts, the tier in which members start, and the policy for tiers.
 
-    `tier_policy` has every field of the API, as `domain.tier_policies.complete_policy` returns it.
+    `tier_policy` has every field of the API, as `domain.tier_policies.complete_tier_policy` returns it.
     """
 
     organization_id: int

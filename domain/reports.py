@@ -104,6 +104,7 @@ class _Choice(NamedTuple):
     spans: tuple[Span, ...] = ()
 
     def negate_spans(self) -> _Choice:
+        """The same choice with spans that are subtracted instead of added."""
         return _Choice(self.rows, tuple(replace(span, sign=-span.sign) for span in self.spans))
 
 

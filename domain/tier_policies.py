@@ -153,7 +153,7 @@ def _start(year: int, month: int, zone: tzinfo) -> datetime:
     return LAST_MOMENT if year > date.max.year else start_of_day(date(year, month, 1), zone)
 
 
-def complete_policy(document: Mapping[str, Any]) -> dict[str, Any]:
+def complete_tier_policy(document: Mapping[str, Any]) -> dict[str, Any]:
     """A policy with every field, as stored and returned."""
     defaults = {"basis": BALANCE, "period": LIFETIME, "months": None, "startMonth": None, "timezone": None}
     policy = {**defaults, **document}

@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.problems import InvalidRequest
 from domain.programs import LoyaltyProgram, UnknownTier, refuse_inactive_default
-from domain.tier_policies import complete_policy, faults_of_policy
+from domain.tier_policies import complete_tier_policy, faults_of_policy
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
@@ -78,7 +78,7 @@ def _check_and_complete(call: Call, body: ProgramProperties) -> ProgramPropertie
 
     Refuses a policy whose fields contradict each other, an unknown ledger or portal, and accounts of another ledger.
     """
-    policy = complete_policy(body.tier_policy)
+    policy = complete_tier_policy(body.tier_policy)
     faults = faults_of_policy(policy)
     if faults:
         raise InvalidRequest(faults)

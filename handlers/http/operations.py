@@ -313,15 +313,18 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 return dispatch(requests)
         except Exception as error:
             concerns_all = len(calls) == 1 or deadline.expired or is_unavailable(error)
-            return [error if concerns_all else _not_batchable(error, calls)] * len(calls)
+            return [error if concerns_all else _outcome_of_failed_batch(error, calls)] * len(calls)
         finally:
             deadline_of_thread.set(None)
             if isinstance(deadline, JointDeadline):
                 deadline.release()
 
 
-def _not_batchable(error: Exception, calls: Sequence[HttpCall]) -> NotBatchable:
-    """The outcome of calls whose batch has failed: the error of one call must not become the error of the others."""
+def _outcome_of_failed_batch(error: Exception, calls: Sequence[HttpCall]) -> NotBatchable:
+    """Log why a batch has failed; return the outcome of its calls.
+
+    They are run individually, since the error of one call must not become the error of the others.
+    """
     if is_lock_timeout(error):
         _log.info("a batch of %d calls needs a row that is locked: they are run individually", len(calls))
     elif not isinstance(error, Refusal | NotBatchable):

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from domain.calendar import add_months
 from domain.ledger.postings import Earning
-from domain.tier_policies import CALENDAR, EARNED, ROLLING, TierPoints, TierPolicy, complete_policy, faults_of_policy
+from domain.tier_policies import (
+    CALENDAR,
+    EARNED,
+    ROLLING,
+    TierPoints,
+    TierPolicy,
+    complete_tier_policy,
+    faults_of_policy,
+)
 from domain.tiers import ConfiguredTier, HeldTier, MemberTier, Step, TierAssignments, TierSchedule, tier_status
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
@@ -401,7 +409,7 @@ class TestStatus:
     ],
 )
 def test_contradictory_fields_are_refused(policy, names):
-    faults = faults_of_policy(complete_policy(policy))
+    faults = faults_of_policy(complete_tier_policy(policy))
     assert [fault.pointer for fault in faults] == [f"/tierPolicy/{name}" for name in names]
 
 
@@ -415,7 +423,7 @@ def test_contradictory_fields_are_refused(policy, names):
     ],
 )
 def test_years_begin_in_january_by_default(policy, months, start_month):
-    stored_policy = complete_policy(policy)
+    stored_policy = complete_tier_policy(policy)
     assert (stored_policy["months"], stored_policy["startMonth"]) == (months, start_month)
     assert (stored_policy["basis"], stored_policy["period"]) == (
         policy.get("basis", "balance"),

@@ -19,7 +19,7 @@ from domain.programs import (
     schedules_of,
 )
 from domain.tier_log import TierLog, TierTracking
-from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy, complete_policy
+from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy, complete_tier_policy
 from domain.tiers import (
     FLOOR,
     ConfiguredTier,
@@ -76,7 +76,7 @@ def stored_program(number, default, active=True):
         active=active,
         tier_points_ledger_account_id=ACCOUNT,
         default_tier_id=default,
-        tier_policy=complete_policy({"basis": EARNED, "period": ROLLING, "months": 6}),
+        tier_policy=complete_tier_policy({"basis": EARNED, "period": ROLLING, "months": 6}),
     )
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, insert
 from domain.access import INTEGRATION_ROLES
 from domain.organizations import LIVE
 from domain.tier_history import EVENT_DATE
-from domain.tier_policies import EARNED, complete_policy
+from domain.tier_policies import EARNED, complete_tier_policy
 from handlers.services import passwords
 from persistence import organizations
 from persistence.tables.ledger import ledger_accounts, ledgers
@@ -122,7 +122,7 @@ def _add_program(db: Connection, common_values: Mapping[str, Any], ledger_id: in
             tier_points_ledger_account_id=ledger_account_id,
             main_ledger_account_id=ledger_account_id,
             # Redeeming points does not lower the tier.
-            tier_policy=complete_policy({"basis": EARNED}),
+            tier_policy=complete_tier_policy({"basis": EARNED}),
         )
         .returning(loyalty_programs.c.loyalty_program_id, loyalty_programs.c.loyalty_program_key)
     ).one()
