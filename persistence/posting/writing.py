@@ -188,7 +188,7 @@ def _change_stored(
         for i, missing_amount in session.missing_amounts.items()
     ]
     # Only of mints that are reverted in part: a mint that is reverted as a whole has its status.
-    unearned = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
+    unearned = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned_amounts.items()]
     changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
         (_CONFIRM, _confirmation_rows(session, ids)),
         (_LOWER, releases),

@@ -75,7 +75,7 @@ class MissingAmounts(Movements):
         return self.given_of(transaction) - expired
 
     @property
-    def unearned(self) -> Mapping[int, Decimal]:
+    def unearned_amounts(self) -> Mapping[int, Decimal]:
         """The changed amounts that do not count as earned, by the id of the mint; without reverted mints."""
         return {i: amount for i, amount in self._unearned.items() if self._new_statuses.get(i) != REVERTED}
 

@@ -41,7 +41,11 @@ def test_a_mint_is_reverted_in_part_up_to_the_given_total():
         (26, 0, 0),
     )
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(7), KEY).amount == 3
-    assert (ledger.reverted_amount_of(stored_transaction(MINT)), ledger.unearned, ledger.holding(ANA, 1).earned) == (
+    assert (
+        ledger.reverted_amount_of(stored_transaction(MINT)),
+        ledger.unearned_amounts,
+        ledger.holding(ANA, 1).earned,
+    ) == (
         7,
         {STORED_ID: 7},
         23,
@@ -143,7 +147,7 @@ def test_unearned_points_are_recorded_though_no_point_can_be_taken():
     ledger = session(ana=amounts(earned=30))
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
     part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
-    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (0, {STORED_ID: 7}, 23)
+    assert (part.amount, ledger.unearned_amounts, ledger.holding(ANA, 1).earned) == (0, {STORED_ID: 7}, 23)
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
 
 
@@ -204,7 +208,11 @@ def test_points_released_before_the_capture_never_counted_as_earned(qualifying, 
     settled_mint = stored_transaction(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(settled_mint, POINTS, Decimal(7), KEY)
-    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (3, {STORED_ID: unearned}, 30 - unearned)
+    assert (part.amount, ledger.unearned_amounts, ledger.holding(ANA, 1).earned) == (
+        3,
+        {STORED_ID: unearned},
+        30 - unearned,
+    )
 
 
 def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points():
@@ -212,7 +220,12 @@ def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points
     pending = stored_transaction(MINT, PENDING, amount=6, released=Decimal(4), qualifying=Decimal(20))
     ledger = session(ana=amounts(pending_credit=6))
     step = ledger.capture(pending, POINTS, Decimal(3))
-    assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned, ledger.unearned) == (3, 14, 6, {STORED_ID: 8})
+    assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned, ledger.unearned_amounts) == (
+        3,
+        14,
+        6,
+        {STORED_ID: 8},
+    )
 
 
 def test_a_capture_of_a_part_earns_its_share():
@@ -222,7 +235,7 @@ def test_a_capture_of_a_part_earns_its_share():
     """
     ledger = session(ana=amounts(pending_credit=10))
     ledger.capture(stored_transaction(MINT, PENDING, qualifying=Decimal(20)), POINTS, Decimal(4))
-    assert (ledger.unearned, ledger.holding(ANA, 1).earned) == ({}, 8)
+    assert (ledger.unearned_amounts, ledger.holding(ANA, 1).earned) == ({}, 8)
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ class RandomSteps:
             ("reverted_amount", ledger._reverted_amounts),
             ("released", ledger.released_amounts),
             ("missing", ledger._missing),
-            ("unearned", ledger.unearned),
+            ("unearned", ledger.unearned_amounts),
         ):
             for number, amount in amounts.items():
                 transaction = self.stored[number]

@@ -204,7 +204,7 @@ def test_a_reverted_mint_takes_its_points_and_its_earned_points():
     assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, -10)]
     assert ledger.missing_amounts == {}
     # A mint that is reverted as a whole counts as not earned without a record of unearned points.
-    assert ledger.unearned == {}
+    assert ledger.unearned_amounts == {}
 
 
 def test_a_reverted_transfer_returns_to_the_sender():
