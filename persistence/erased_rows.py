@@ -20,7 +20,7 @@ from persistence.tables.referrals import referral_logs
 _EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
 
 
-def emptied(table: Table, alias: str, **values: str) -> str:
+def emptying_assignments(table: Table, alias: str, **values: str) -> str:
     """The SQL assignments that empty the personal columns of a table; `values` are expressions for single columns.
 
     A column that may not be null gets its default. A digest becomes empty, but not null: a repeated request has another
@@ -71,7 +71,7 @@ def _page(table: Table, id_name: str, external_id: str = "NULL", owner: str = "m
 
 def _empty(table: Table, id_name: str, **values: str) -> str:
     return f"""
-    UPDATE {table.name} t SET {emptied(table, "t", **values)}
+    UPDATE {table.name} t SET {emptying_assignments(table, "t", **values)}
     WHERE t.organization_id = :o AND t.{id_name} = ANY(:ids)
     """
 
@@ -85,7 +85,7 @@ WITH orders AS MATERIALIZED (
     WHERE p.organization_id = :o AND p.member_id = :m AND p.external_id = ANY(CAST(:external_ids AS text[]))
 )
 UPDATE events e SET {
-    emptied(
+    emptying_assignments(
         events,
         "e",
         payload="coalesce(CAST(orders.payloads -> (e.payload -> 'order' ->> 'externalId') AS json), '{}')",
@@ -96,7 +96,7 @@ UPDATE events e SET {
 FROM orders WHERE e.organization_id = :o AND e.loyalty_event_id = ANY(:ids)
 """
 _EMPTY_COUPONS = f"""
-UPDATE coupons c SET {emptied(coupons, "c")}
+UPDATE coupons c SET {emptying_assignments(coupons, "c")}
 FROM coupon_books b
 WHERE c.organization_id = :o AND c.coupon_id = ANY(:ids)
     AND b.organization_id = c.organization_id AND b.coupon_book_id = c.coupon_book_id

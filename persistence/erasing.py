@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from domain.members import Member
-from persistence.erased_rows import ErasingProgress, emptied, erase_page
+from persistence.erased_rows import ErasingProgress, emptying_assignments, erase_page
 from persistence.rows import as_json, columns_of
 from persistence.tables.coupons import coupon_locks
 from persistence.tables.ledger import ledger_transactions
@@ -62,7 +62,8 @@ _OWN_RECORDS = (
     """,
     "DELETE FROM trigger_deliveries WHERE organization_id = :o AND member_id = :m",
     *(
-        f"UPDATE {table.name} t SET {emptied(table, 't')} WHERE t.organization_id = :o AND t.member_id = :m{condition}"
+        f"UPDATE {table.name} t SET {emptying_assignments(table, 't')}"
+        f" WHERE t.organization_id = :o AND t.member_id = :m{condition}"
         for table, condition in (
             (coupon_locks, ""),
             (member_tier_trackings, ""),
@@ -72,7 +73,7 @@ _OWN_RECORDS = (
         )
     ),
     f"""
-    UPDATE ledger_transactions t SET {emptied(ledger_transactions, "t")}
+    UPDATE ledger_transactions t SET {emptying_assignments(ledger_transactions, "t")}
     FROM (
         SELECT p.ledger_transaction_id FROM ledger_transactions p
             WHERE p.organization_id = :o AND p.from_wallet_id = :w AND p.status = 0
@@ -97,7 +98,7 @@ JOIN referral_codes c USING (organization_id, referral_program_id)
 WHERE p.organization_id = :o AND c.member_id = :m ORDER BY 1
 """
 _USES_OF_REFERRAL_CODES = f"""
-UPDATE referral_logs l SET {emptied(referral_logs, "l")}
+UPDATE referral_logs l SET {emptying_assignments(referral_logs, "l")}
 FROM referral_codes c WHERE c.organization_id = :o AND c.referral_code_id = ANY(:codes)
     AND l.organization_id = c.organization_id AND l.referral_code_id = c.referral_code_id
 """
@@ -151,7 +152,7 @@ _ERASED_MEMBER = {
     "erased_at": ":now",
 }
 _ERASE_MEMBER = f"""
-UPDATE members m SET {emptied(members, "m", **_ERASED_MEMBER)}
+UPDATE members m SET {emptying_assignments(members, "m", **_ERASED_MEMBER)}
 WHERE m.organization_id = :o AND m.member_id = :m
 RETURNING {_MEMBER_COLUMNS}
 """

@@ -176,13 +176,13 @@ def test_a_personal_column_is_emptied_by_its_type_unless_a_value_is_given():
         personal(Column("digest", LargeBinary)),
         Column("size", BigInteger),
     )
-    assert erased_rows.emptied(table, "s", owner="'nobody'", size="0") == (
+    assert erased_rows.emptying_assignments(table, "s", owner="'nobody'", size="0") == (
         "colour = NULL, laces = '{}', owner = 'nobody',"
         " digest = CASE WHEN s.digest IS NULL THEN NULL ELSE CAST('' AS bytea) END, size = 0"
     )
     # Owner is not nullable and has no default, so that it needs a value.
     with pytest.raises(TypeError, match=r"shoes\.owner"):
-        erased_rows.emptied(table, "s")
+        erased_rows.emptying_assignments(table, "s")
 
 
 def test_every_listed_column_exists_and_is_not_erased():
