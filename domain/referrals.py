@@ -223,8 +223,8 @@ class ReferralOutcome:
     rewards: tuple[RewardOutcome, ...] = ()
 
     @classmethod
-    def skipped(cls, code: str, referral_code: ReferralCode | None, refusal: Refusal) -> ReferralOutcome:
-        """The outcome of a use that did not count."""
+    def of_refusal(cls, code: str, referral_code: ReferralCode | None, refusal: Refusal) -> ReferralOutcome:
+        """The outcome of a use that was refused, and so did not count."""
         problem = refusal.as_problem()
         if referral_code is None:
             return cls(code, None, None, None, SKIPPED, problem)

@@ -233,10 +233,10 @@ def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_cod
 def test_a_code_that_did_not_count_is_reported_with_its_problem():
     refusal = ReferralLimitReached("Too many.", limit="maxPerCode")
     code = ReferralCode(1, 4, 2, 7, "ANA-1", 0, NOON, NOON)
-    assert ReferralOutcome.skipped("ANA-1", code, refusal) == ReferralOutcome(
+    assert ReferralOutcome.of_refusal("ANA-1", code, refusal) == ReferralOutcome(
         "ANA-1", 2, 4, 7, "skipped", refusal.as_problem()
     )
-    assert ReferralOutcome.skipped("BOB-1", None, refusal) == ReferralOutcome(
+    assert ReferralOutcome.of_refusal("BOB-1", None, refusal) == ReferralOutcome(
         "BOB-1", None, None, None, "skipped", refusal.as_problem()
     )
 

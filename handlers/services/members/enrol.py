@@ -148,7 +148,7 @@ def _outcomes_of_unknown_code(code: str | None, existing_codes: Collection[str])
     if code is None or code in existing_codes:
         return []
     unknown = UnknownReferralCode(f"There is no referral code {code}.")
-    return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
+    return referral_results([ReferralOutcome.of_refusal(code, None, unknown)], False)
 
 
 def add_members(call: Call, unit: UnitOfWork, new_members: Sequence[NewMember]) -> list[Member]:

@@ -156,7 +156,7 @@ class ReferralWork(Participant):
         if code is None or ready_program is None:
             if code_text is not None:
                 unknown = UnknownReferralCode(f"There is no referral code {text}.")
-                self._outcomes.append(ReferralOutcome.skipped(text, None, unknown))
+                self._outcomes.append(ReferralOutcome.of_refusal(text, None, unknown))
         elif ready_program.program.event_type == facts.event_type and (
             code_text is not None or ready_program.program.active
         ):
@@ -178,7 +178,7 @@ class ReferralWork(Participant):
             refuse_referral(program, referrer, facts.member_id, facts.at, is_in_audience, facts.is_active)
             self._state.refuse_over_limit(program, code, facts.member_id)
         except Refusal as refusal:
-            return ReferralOutcome.skipped(code.code, code, refusal)
+            return ReferralOutcome.of_refusal(code.code, code, refusal)
         rewards = tuple(self._pay_reward(facts, code, ready_program, reward) for reward in ready_program.rewards)
         points = [reward.points for reward in rewards if reward.reward.recipient == REFERRER]
         self._state.add(
