@@ -143,6 +143,7 @@ def is_usable(
 
 
 _Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
+"""A rule returns the text of the refusal of an attempt; None if it allows the attempt."""
 
 
 def _inactive(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

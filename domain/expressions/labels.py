@@ -280,7 +280,7 @@ class _Labeller:
 
     def negation(self, node: Node, scope: Scope) -> str:
         if isinstance(node, Macro) and node.function == "exists":
-            return self.quantified(node, scope, "none of {0} has ({1})")
+            return self.text_of_quantifier(node, scope, "none of {0} has ({1})")
         if isinstance(node, FunctionCall):
             if node.target is not None and node.function in _NEGATED and len(node.args) == 1:
                 return _NEGATED[node.function].format(*self.operands(node, scope))
@@ -301,14 +301,14 @@ class _Labeller:
 
     def macro(self, node: Macro, scope: Scope) -> str:
         if node.function != "map":
-            return self.quantified(node, scope, _QUANTIFIED[node.function])
+            return self.text_of_quantifier(node, scope, _QUANTIFIED[node.function])
         inner = self.inside(node, scope)
         values = self.operand(node.target, scope)
         if node.condition is not None:
             values = f"{values} with ({self.text(node.condition, inner)})"
         return f"{self.operand(node.body, inner)} of each of {values}"
 
-    def quantified(self, node: Macro, scope: Scope, template: str) -> str:
+    def text_of_quantifier(self, node: Macro, scope: Scope, template: str) -> str:
         return template.format(self.operand(node.target, scope), self.text(node.body, self.inside(node, scope)))
 
     def inside(self, node: Macro, scope: Scope) -> Scope:

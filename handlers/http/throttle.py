@@ -78,7 +78,7 @@ class Throttle:
         the client out by guessing, and for each address, whatever clients are tried from it.
         """
 
-        def guarded(requests: Sequence[Request]) -> Sequence[Response | Exception]:
+        def guarded_dispatch(requests: Sequence[Request]) -> Sequence[Response | Exception]:
             [request] = requests
             client_id = client_id_of(request.headers, request.body)
             keys = (
@@ -99,7 +99,7 @@ class Throttle:
                 _log.warning("a token request was refused: client %s, address %s", client_id, request.address)
             return [response]
 
-        return guarded
+        return guarded_dispatch
 
 
 def _client_address(proxies: Sequence[Network], peer: str, forwarded: str) -> str:
