@@ -31,6 +31,9 @@ PARTICIPLE = re.compile(
     r"opened|paid|parsed|picked|planned|printed|reached|ready|refused|removed|reserved|"
     r"returned|reverted|seen|sent|set_aside|shown|spent|stored|taken|thrown|told|used|written"
 )
+# Functions that may have such names: rules of the grammar, renderers of responses as in `response=listed(BADGE)`,
+# a rule of coupon books, a method that docs/http.md defines, and a verb.
+NAMED_LIKE_PARTICIPLES = {"parenthesized", "unsupported", "listed", "wrapped", "_archived", "remembered", "proceed"}
 # Bounds begin with MAX or MIN, such as MAX_NAME_LENGTH.
 OTHER_BOUND = re.compile(r"_?(MOST|LEAST|LONGEST|LARGEST|SHORTEST|SMALLEST)(_[A-Z_]+)?")
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -44,6 +47,7 @@ class Module:
     docstrings: list[tuple[int, str]]
     identifiers: list[tuple[int, str]]
     public_classes: list[tuple[int, str]]
+    functions: list[tuple[int, str]]
     bare_participles: list[tuple[int, str]]
     prose: list[str]
 
@@ -55,6 +59,7 @@ def read_module(name: str, content: str) -> Module:
         list(docstrings(nodes)),
         list(identifiers(nodes)),
         list(public_classes(nodes)),
+        [(node.lineno, node.name) for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)],
         list(bare_participles(nodes)),
         [*texts(nodes), *comments(content)],
     )
@@ -190,6 +195,17 @@ def test_names_of_bounds_begin_with_max_or_min(folder):
         if OTHER_BOUND.fullmatch(identifier)
     }
     assert others == set()
+
+
+def test_no_function_is_called_by_one_participle():
+    functions = {
+        f"{module.name}:{line}: {name}"
+        for folder in FOLDERS
+        for module in modules(folder)
+        for line, name in module.functions
+        if re.fullmatch(r"_?[a-z]+ed", name) and name not in NAMED_LIKE_PARTICIPLES
+    }
+    assert functions == set()
 
 
 def bare_participles(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
