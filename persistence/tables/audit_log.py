@@ -104,7 +104,8 @@ SELECT EXISTS (
     SELECT FROM {audit_log} e WHERE e.organization_id = new.organization_id AND e.operation_id = 'eraseMember'
         AND e.xmin = CAST(pg_current_xact_id() AS xid) AND e.salt IS NOT NULL AND (
             e.member_ids && new.member_ids
-            OR CAST(e.changes AS jsonb) #> '{erasedEntries,to}' @> to_jsonb(new.audit_log_id))
+            OR strpos(CAST(e.changes AS text), CAST(new.audit_log_id AS text)) > 0
+            AND CAST(e.changes AS jsonb) #> '{erasedEntries,to}' @> to_jsonb(new.audit_log_id))
     ORDER BY e.audit_log_id DESC LIMIT 1
 )"""
 
