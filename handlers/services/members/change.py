@@ -21,8 +21,9 @@ from persistence.erasing import Erasing
 
 # The time in which a call erases rows, and its maximum share of the time for a request; a job erases the other rows.
 MAX_ERASING_SECONDS, _ERASING_SHARE = 5.0, 0.2
-# The maximum number of emptied entries that an entry of the audit log lists; longer lists would be cut.
-MAX_LISTED_ENTRIES = 2000
+# The maximum number of emptied entries that an entry of the audit log lists. The database searches these lists for each
+# emptied entry, and longer ones would be cut.
+MAX_LISTED_ENTRIES = 200
 
 
 def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str, Any]:
