@@ -98,7 +98,7 @@ def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
     if all(lines[position].is_returned for position in positions):
         raise ReturnExceedsOrder(f"All of the item {name} has already been returned.")
     if total is None and any(lines[position].total is None for position in positions):
-        raise PayloadMissing(f"The order does not say what the item {name} is worth, so its return needs a total.")
+        raise PayloadMissing(f"The order has no total of the item {name}, so its return needs a total.")
     returned_quantity = None if quantity is None else Decimal(quantity)
     if total is None:
         return _take_quantity(lines, positions, returned_quantity, name, reduces_totals=True)

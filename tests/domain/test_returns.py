@@ -153,7 +153,7 @@ def test_an_item_without_a_total_is_returned_at_the_total_of_the_return():
     )
     assert refusal(order(), items, items=[MUG]) == (
         PayloadMissing,
-        "The order does not say what the item with the productCode mug is worth, so its return needs a total.",
+        "The order has no total of the item with the productCode mug, so its return needs a total.",
     )
 
 
