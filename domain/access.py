@@ -59,7 +59,7 @@ def merge_grants(grants: Iterable[Grant]) -> Grant:
 
 
 def without_implied_roles(roles: Iterable[str]) -> frozenset[str]:
-    """The roles without those that another role implies: `x:read` is left out if `x:write` is there."""
+    """The roles except roles that another role implies: `x:read` is left out if `x:write` is there."""
     all_roles = frozenset(roles)
     return frozenset(role for role in all_roles if not (role.endswith(":read") and _write(role) in all_roles))
 

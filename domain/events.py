@@ -1,4 +1,4 @@
-"""Loyalty events as clients send them and as they are stored (integration 2.7)."""
+"""Loyalty events, in the form that clients send and in the stored form (integration 2.7)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

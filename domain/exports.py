@@ -107,7 +107,7 @@ class ExportJob:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The moment until which the rows can be read; None as long as they are not complete."""
+        """The moment until which the rows can be read; None until they are complete."""
         if self.finished_at is None or self.status not in (DONE, EXPIRED):
             return None
         end = self.finished_at + ROWS_KEPT_FOR

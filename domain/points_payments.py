@@ -31,7 +31,7 @@ class Tendered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PointsPayment:
-    """A member's payment as it was created; the rate of its points stays what it was then."""
+    """A member's payment in the state of its creation; later changes of the rate of points do not affect it."""
 
     organization_id: int
     points_payment_id: int

@@ -1,4 +1,4 @@
-"""The tiers that members had at earlier moments, as they were recorded then."""
+"""The tiers that members had at earlier moments, by the records of that time."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -124,7 +124,7 @@ class ExternalUser(Conflict, title="The user signs in with the external issuer")
 
 
 class PermissionNotHeld(Forbidden, title="The caller does not have this permission"):
-    """Nobody can grant permissions that they lack, nor change users who have more permissions."""
+    """Callers can only grant permissions that they have, and only change users who have no more permissions."""
 
 
 class SharedUser(Forbidden, slug="user-shared", title="The user belongs to other organizations, too"):

@@ -17,7 +17,7 @@ from domain.triggers import ENTITY_CHANGE
 
 # IPv4 addresses inside IPv6 ones that a translator on the way would convert back.
 _NAT64 = IPv6Network("64:ff9b::/96")
-# The address by which machines of Azure reach its management: public by its number, and answered inside only.
+# The address by which machines of Azure reach its management: public by its number, but it only responds inside Azure.
 _AZURE_PLATFORM = IPv4Address("168.63.129.16")
 _PORTS = {"https": 443, "http": 80}
 # The beginning of the headers of CloudEvents. Older triggers may have set such headers themselves.
@@ -210,7 +210,7 @@ def _faults_of_secret(secret: str | None) -> Iterator[FieldFault]:
 
 
 def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collection[str]) -> Iterator[FieldFault]:
-    """The faults of headers; null stands for the stored value of a header, and needs one."""
+    """The faults of headers; null keeps the stored value of a header, so there must be one."""
     for name, value in headers.items():
         is_kept = name in stored_headers and name.lower().startswith(CLOUD_EVENTS)
         fault = None if is_kept else header_fault(name)

@@ -267,8 +267,8 @@ class Evaluator:
     ) -> None:
         """Report the result of an effect, and let it decide about later actions.
 
-        A failed effect ends the campaign, if its action says so. An executed one counts for the limits on events, and
-        excludes other campaigns if its own is exclusive.
+        A failed effect ends the campaign if its action requires it. An executed effect counts for the limits on events,
+        and excludes other campaigns if its own is exclusive.
         """
         if result.status == FAILED and action.action.abort_evaluation_on_error:
             self._aborted_campaign_ids.add(campaign.campaign.campaign_id)

@@ -37,7 +37,7 @@ def first_violated(restrictions: Iterable[Restriction], event: EventFacts) -> Re
 
 
 def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinfo) -> tuple[Restriction, ...]:
-    """The restrictions of a campaign; those that are cheapest to check come first.
+    """The restrictions of a campaign; the cheapest to check come first.
 
     Days and hours are in the time zone of the event's location, or in `zone` if the location has none.
     """

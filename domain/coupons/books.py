@@ -172,7 +172,7 @@ def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
         raise CodeTaken(f"The code {repeated_code} is named twice.")
 
 
-# Capital letters and digits without those that look alike (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
+# Capital letters and digits that do not look alike (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
 CLEAR_CHARACTERS = "34679ACDEFGHJKMNPQRTWXY"
 MIN_BITS = 40
 _LENGTH = 18
@@ -180,7 +180,7 @@ _MAX_CHARACTERS = 255
 
 
 class RandomSource(Protocol):
-    """A source of random values that nobody can predict, such as `secrets.SystemRandom()`."""
+    """A source of random values that cannot be predicted, such as `secrets.SystemRandom()`."""
 
     def choices(self, population: str, *, k: int) -> list[str]:
         """`k` random characters of `population`, each with the same probability."""

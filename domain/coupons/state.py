@@ -57,7 +57,7 @@ class CodeSupply(LotSource, Protocol):
 class CouponChanges(NamedTuple):
     """Records to be stored: records whose sums or amounts have changed, and new ones.
 
-    The originals are books and coupons as they were stored before.
+    The originals are the books and coupons in their stored form, before the changes.
     """
 
     books: list[CouponBook]
@@ -75,7 +75,7 @@ class CouponChanges(NamedTuple):
 class CouponState(UndoableState):
     """The state of the loaded coupon books at the moment `at`; `zone` is the zone of books without one of their own.
 
-    `shared` has, by book, the id of a coupon that is for all members. `usages` are those that may be reverted.
+    `shared` has, by book, the id of a coupon that is for all members. The `usages` may be reverted.
     Codes that were fetched remain available after a rollback.
     """
 

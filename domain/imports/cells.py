@@ -263,7 +263,7 @@ class Columns:
 def object_values(
     kind: str, row: Mapping[str, Any], column_names: Mapping[str, str], ignores_unknown: bool
 ) -> dict[str, Any]:
-    """The values of a JSON object by field, without those that are null; raises RowFault."""
+    """The values of a JSON object by field, without fields that are null; raises RowFault."""
     renamed = {name: field for field, name in column_names.items()}
     reads = FIELDS[kind]
     values: dict[str, Any] = {}

@@ -153,7 +153,7 @@ class IdlePolicy:
 
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """The policies as they are stored, with defaults for the fields that they leave out."""
+    """The policies in stored form, with defaults for the fields that they leave out."""
     return tuple(
         {"activities": [EARN, SPEND], "rounding": NO_ROUNDING, **policy}
         if policy["expirationType"] == INACTIVITY

@@ -81,7 +81,7 @@ class NoticeSchedule:
 
 
 def complete_notices(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as they are stored, with the default of the time that `points_expiring` may leave out."""
+    """The settings in stored form, with the default of the time that `points_expiring` may leave out."""
     document = settings.get("points_expiring")
     return {**settings} if document is None else {**settings, "points_expiring": {"at": DEFAULT_TIME, **document}}
 

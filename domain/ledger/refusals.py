@@ -59,7 +59,7 @@ class FiatNotAllowed(Conflict, title="Only burns have a fiat value"):
 
 
 class FiatExceedsBurn(Conflict, title="The fiat value is greater than that of the burn"):
-    """The revert of a burn cannot take back more fiat value than the burn has."""
+    """The revert of a burn cannot return more fiat value than the burn has left."""
 
 
 class PointsNotTracked(Conflict, title="The ledger account does not track points"):

@@ -165,6 +165,6 @@ def _pattern_fault(text: str, pattern: str) -> str:
         return _none_of(text, choices)
     suggestion = did_you_mean(text.partition(separator)[0], choices)
     return (
-        f"is not one of these columns, alone or with {separator}asc or {separator}desc after it: "
+        f"is not one of these columns, without or with {separator}asc or {separator}desc after it: "
         f"{', '.join(choices)}.{suggestion}"
     )

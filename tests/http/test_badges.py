@@ -156,7 +156,7 @@ def test_filters_find_the_same_badges_as_a_full_scan(badges, integration):
 
 def test_the_error_of_an_unknown_order_lists_the_columns_and_suggests_one(integration):
     [fault] = integration.get("/badges", order="tags", expect=400)["errors"]
-    assert fault["detail"].startswith("order is not one of these columns, alone or with ,asc or ,desc after it: ")
+    assert fault["detail"].startswith("order is not one of these columns, without or with ,asc or ,desc after it: ")
     assert fault["detail"].endswith(" badgeId, name, active, maxAmount, createdAt, updatedAt.")
     [fault] = integration.get("/badges", order="creatdAt,desc", expect=400)["errors"]
     assert fault["detail"].endswith("updatedAt. Did you mean createdAt?")

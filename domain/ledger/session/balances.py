@@ -388,7 +388,7 @@ def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
     if isinstance(move, NewLot):
         new_lots = (move,)
     elif isinstance(move, SettleLots):
-        # The kept lots are sorted by expiry; those that expire first repaid debt and went into no lot.
+        # The kept lots are sorted by expiry; the lots that expire first repaid debt and went into no lot.
         kept_amount = sum((use.amount for use in move.kept), ZERO)
         _, new_lots = split_uses(move.kept, kept_amount - move.to_lots)
     return sum((lot.amount for lot in new_lots if lot.expires_at is not None and lot.expires_at <= at), ZERO)

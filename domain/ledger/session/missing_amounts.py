@@ -84,7 +84,7 @@ class MissingAmounts(Movements):
         return self.amount_of(transaction) + self.released_of(transaction)
 
     def qualifying_of(self, transaction: Stored) -> Decimal:
-        """The points that count as earned by a mint as it was given at first."""
+        """The points that counted as earned by a mint at first."""
         return self.given_of(transaction) if transaction.qualifying is None else transaction.qualifying
 
     def missing_of(self, transaction: Stored) -> Decimal:
@@ -201,7 +201,7 @@ class MissingAmounts(Movements):
         """
         mints = {mint.ledger_transaction_id: mint for mint in transaction.mints_to_repay}
         pair = (transaction.from_wallet_id, account.ledger_account_id)
-        # Besides stored mints, those that this unit of work has reverted: the debit was stored before their reverts.
+        # Also the mints that this unit of work has reverted: the debit was stored before their reverts.
         short_mints = (mint for mint, _ in self._short_reverts.values())
         mints.update({m.ledger_transaction_id: m for m in short_mints if (m.to_wallet_id, m.ledger_account_id) == pair})
         return [mints[i] for i in sorted(mints)]

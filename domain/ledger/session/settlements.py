@@ -60,7 +60,7 @@ class LedgerSession(ConfirmationSession):
     def refund(
         self, transaction: Stored, account: LedgerAccount, amount: Decimal, fiat: Decimal, details: Details
     ) -> Posting:
-        """Return a part of a settled burn, worth `fiat`, to its lots: those that expire last come first.
+        """Return a part of a settled burn, worth `fiat`, to its lots, beginning with the lots that expire last.
 
         The refund of the whole unreverted part reverts the burn; the amount cannot exceed that part. Raises
         AlreadyReverted, AccountInactive, SupplyExceeded, or InvalidRequest for too many fraction digits.

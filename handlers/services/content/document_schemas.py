@@ -89,7 +89,7 @@ class DocumentValidator:
         if compiled.validator.accepts(attrs):
             return []
         if compiled.cost.checks * values > MAX_EXPLAINED:
-            detail = "attrs does not satisfy the collection's jsonschema; it has too many values to say where"
+            detail = "attrs does not satisfy the collection's jsonschema; it has too many values to state where"
             return [FieldFault(detail, pointer="/attrs")]
         faults = compiled.validator.faults(attrs)
         return [FieldFault(detail, pointer="/attrs" + pointer_to(place)) for place, detail in faults]

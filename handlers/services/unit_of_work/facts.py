@@ -125,7 +125,7 @@ def _tiers_of(unit: UnitOfWork, member: Member, as_of: datetime | None) -> list[
 def tier_keys_of_mint(unit: UnitOfWork, wallet_id: int, earned_at: datetime, minted_at: datetime) -> frozenset[str]:
     """The keys of the tiers that the member with this wallet had when points were earned; none without a member.
 
-    If late events are evaluated with the tiers of their evaluation, those that the member had when points were minted.
+    If late events are evaluated with the tiers of their evaluation, these are the tiers at the time of the mint.
     """
     member = next((member for member in unit.members.values() if member.wallet_id == wallet_id), None)
     if member is None:
