@@ -12,12 +12,13 @@ FROM audit_log a WHERE {OF.format("a")} AND (
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
-# The entries that erasings of members emptied: the entries about an erasing list their ids. Earlier versions replaced a
-# list that was too long by a text.
+# The entries that erasings of members emptied: the entries about an erasing list their ids. With a test clock, members
+# are erased at its time. Earlier versions replaced a list that was too long by a text.
 _EMPTIED_BY_ERASINGS = f"""
 SELECT e.organization_id, CAST(emptied.id AS bigint) AS audit_log_id
 FROM audit_log e JOIN members m
-    ON m.organization_id = e.organization_id AND m.member_id = e.member_ids[1] AND m.erased_at = e.created_at
+    ON m.organization_id = e.organization_id AND m.member_id = e.member_ids[1]
+    AND m.erased_at = coalesce(e.test_clock, e.created_at)
 CROSS JOIN LATERAL json_array_elements_text(
     CASE json_typeof(e.changes #> '{{erasedEntries,to}}') WHEN 'array' THEN e.changes #> '{{erasedEntries,to}}' END
 ) AS emptied(id)

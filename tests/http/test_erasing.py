@@ -15,6 +15,7 @@ from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.points import Points
 from tests.builders.queue import drain
 from tests.builders.statements import rows_read_to_commit
+from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, Shop, running
 
 # The tables in which the member occurs before the erasing, as a proof that `traces` finds the member.
@@ -163,6 +164,14 @@ def test_verify_finds_emptied_entries_that_the_entry_about_the_erasing_does_not_
         assert (
             len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erasing_ids) > 1
         )
+
+
+def test_verify_finds_no_fault_after_an_erasing_with_a_test_clock(api):
+    organization = Clock.new(api).organization
+    member = organization.member("ana")
+    organization.administration.delete(f"/members/{member['memberId']}", expect=200)
+    with api.engine.connect() as db:
+        assert verify(db, organization.id) == []
 
 
 def test_the_erased_member_is_found_by_id_without_personal_data(erased_history):
