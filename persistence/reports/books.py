@@ -45,10 +45,10 @@ def find_top(
     """The books with the most assignments, or with `by_usage` the most uses; books with neither are left out."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
     order = f"{_USED} DESC, {_ASSIGNED} DESC" if by_usage else f"{_ASSIGNED} DESC, {_USED} DESC"
-    rows = query.rows(
+    rows = query.execute(
         db,
         f"SELECT {_COLUMNS} FROM ({by_subject(query, begin, end)}) AS f {_BOOK_OF}"
-        f" WHERE {_ASSIGNED} <> 0 OR {_USED} <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.value(limit)}",
+        f" WHERE {_ASSIGNED} <> 0 OR {_USED} <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.bind(limit)}",
     )
     return [BookFigures(*row) for row in rows]
 
@@ -58,8 +58,8 @@ def find_by_tag(
 ) -> list[BookFigures]:
     """The `MAX_BOOKS` most used books with a tag, or of all books if the tag is None; the most used first."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
-    with_tag = "" if tag is None else f" AND b.tags @> ARRAY[{query.value(tag)}]"
-    rows = query.rows(
+    with_tag = "" if tag is None else f" AND b.tags @> ARRAY[{query.bind(tag)}]"
+    rows = query.execute(
         db,
         f"SELECT {_COLUMNS} FROM coupon_books b"
         f" LEFT JOIN ({by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
@@ -78,8 +78,8 @@ def find_discounts(
     of the books, None for all books.
     """
     query = FigureQuery(organization_id, COUPON_BOOKS)
-    of_type = "" if discount_type is None else f" AND b.discount_type = {query.value(discount_type)}"
-    [row] = query.rows(
+    of_type = "" if discount_type is None else f" AND b.discount_type = {query.bind(discount_type)}"
+    [row] = query.execute(
         db,
         f"SELECT coalesce(sum({_ASSIGNED} * coalesce(b.discount_amount, 0)), 0),"
         f" coalesce(sum({_DISCOUNTED} + {_USED_WITHOUT_DISCOUNT} * coalesce(b.discount_amount, 0)), 0)"

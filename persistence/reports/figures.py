@@ -58,19 +58,19 @@ class FigureQuery:
         if subject is not None:
             self.values["subject"] = subject
 
-    def rows(self, db: Connection, statement: str) -> Sequence[AnyRow]:
+    def execute(self, db: Connection, statement: str) -> Sequence[AnyRow]:
         """Execute a statement with the placeholders of this query; return its rows."""
         return db.execute(text(statement), self.values).all()
 
-    def value(self, value: Any) -> str:
+    def bind(self, value: Any) -> str:
         """Bind a value; return its placeholder for the statement."""
         name = f"v{len(self.values)}"
         self.values[name] = value
         return f":{name}"
 
-    def moment(self, at: datetime) -> str:
-        """Bind a moment as `value` does; return its SQL expression."""
-        return f"CAST({self.value(at)} AS timestamptz)"
+    def bind_moment(self, at: datetime) -> str:
+        """Bind a moment as `bind` does; return its SQL expression."""
+        return f"CAST({self.bind(at)} AS timestamptz)"
 
     def of_subject(self, column: str = "subject") -> str:
         """The condition on the subject, as the end of a WHERE clause; empty if the figures are of all subjects."""
@@ -80,8 +80,8 @@ class FigureQuery:
         """The SELECT of the totals of a span."""
         return (
             f"SELECT {columns} FROM report_totals WHERE organization_id = :organization_id AND kind = :kind"
-            f" AND level = {span.level} AND label = :label AND bucket >= {self.moment(span.begin)}"
-            f" AND bucket < {self.moment(span.end)}{self.of_subject()}"
+            f" AND level = {span.level} AND label = :label AND bucket >= {self.bind_moment(span.begin)}"
+            f" AND bucket < {self.bind_moment(span.end)}{self.of_subject()}"
         )
 
     def select_changes(self, begin: datetime, end: datetime, columns: str) -> str:
@@ -91,14 +91,14 @@ class FigureQuery:
             label = " AND :label = ANY(tags)" if self._label else ""
         return (
             f"SELECT {columns} FROM report_changes WHERE organization_id = :organization_id AND kind = :record_kind"
-            f" AND at >= {self.moment(begin)} AND at < {self.moment(end)}{label}{self.of_subject()}"
+            f" AND at >= {self.bind_moment(begin)} AND at < {self.bind_moment(end)}{label}{self.of_subject()}"
         )
 
     def select_records(self, pieces: Sequence[Piece], columns: str) -> str:
         """The SELECT of the records in pieces of time, which reads each piece by an index."""
         # OFFSET 0 keeps the planner from joining the pieces with all records.
-        begins = self.value([piece.begin for piece in pieces])
-        ends = self.value([piece.end for piece in pieces])
+        begins = self.bind([piece.begin for piece in pieces])
+        ends = self.bind([piece.end for piece in pieces])
         return (
             f"SELECT {columns} FROM unnest(CAST({begins} AS timestamptz[]), CAST({ends} AS timestamptz[]))"
             f" AS piece(begin, until) CROSS JOIN LATERAL (SELECT * FROM ({RECORDS[self.record_kind]}) every_record"
@@ -110,7 +110,7 @@ class FigureQuery:
         """The condition that excludes changes in the quarters of an hour of these pieces, whose records are read."""
         if not pieces:
             return ""
-        begins = self.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
+        begins = self.bind([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
         return f" AND {bucket_of(QUARTER_HOUR)} <> ALL(CAST({begins} AS timestamptz[]))"
 
 
@@ -138,7 +138,7 @@ def find_sum(
 ) -> Figures:
     """The figures of a range, of one `subject` (a coupon book or a ledger account) or, if it is None, of all."""
     query = FigureQuery(organization_id, kind, label, subject)
-    [row] = query.rows(db, f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found")
+    [row] = query.execute(db, f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found")
     return Figures(*(figure or _ZERO for figure in row))
 
 
@@ -166,18 +166,18 @@ def find_series(
     level = DAY if all(floor(bound, DAY) == bound for bound in [*bounds, end]) else QUARTER_HOUR
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
-    columns = f"width_bucket({{0}}, CAST({query.value(bounds)} AS timestamptz[])) AS day, a, b, c, d"
+    columns = f"width_bucket({{0}}, CAST({query.bind(bounds)} AS timestamptz[])) AS day, a, b, c, d"
     parts = [query.select_changes(begin, end, columns.format("at")) + query.without(pieces)]
     if first is not None and first < last:
         without_pieces = ""
         if pieces:
-            bucket_starts = query.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
+            bucket_starts = query.bind([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
             without_pieces = f" AND bucket <> ALL(CAST({bucket_starts} AS timestamptz[]))"
         parts.append(query.select_totals(Span(level, first, last), columns.format("bucket")) + without_pieces)
     if pieces:
         parts.append(query.select_records(pieces, columns.format("at")))
     union = " UNION ALL ".join(parts)
-    rows = query.rows(db, f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day")
+    rows = query.execute(db, f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day")
     by_number = {row[0]: Figures(*row[1:]) for row in rows}
     return [by_number.get(number, Figures()) for number in range(1, len(days) + 1)]
 

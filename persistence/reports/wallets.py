@@ -46,10 +46,10 @@ def find_top(
 ) -> list[TopMember]:
     """The members with the highest minted sums, in this order; members with a sum of zero or less are left out."""
     query, wallet_mints = _wallet_mints(organization_id, begin, end, tag, ledger_account_id)
-    rows = query.rows(
+    rows = query.execute(
         db,
         f"SELECT wallet_id, sum(minted) FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
-        f" ORDER BY sum(minted) DESC, wallet_id LIMIT {query.value(limit)}",
+        f" ORDER BY sum(minted) DESC, wallet_id LIMIT {query.bind(limit)}",
     )
     return _top_members(db, organization_id, [(row[0], row[1]) for row in rows])
 
@@ -62,7 +62,7 @@ def find_received(
     # The sum is read from the totals of the account; the totals of wallets are only used to count wallets.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
     receivers = f"SELECT wallet_id FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
-    [row] = query.rows(db, f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)")
+    [row] = query.execute(db, f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)")
     return Received(*row)
 
 
@@ -81,7 +81,7 @@ def _wallet_mints(
         parts.append(
             f"SELECT wallet_id, {sign}minted AS minted, {sign}mints AS mints FROM report_wallet_totals"
             f" WHERE organization_id = :organization_id AND level = {span.level} AND label = :label"
-            f" AND bucket >= {query.moment(span.begin)} AND bucket < {query.moment(span.end)}"
+            f" AND bucket >= {query.bind_moment(span.begin)} AND bucket < {query.bind_moment(span.end)}"
             f"{query.of_subject('ledger_account_id')}"
         )
     parts += uncovered_parts(query, coverage, "wallet_id, a AS minted, CAST(b AS bigint) AS mints")
