@@ -79,7 +79,7 @@ def check(node: Node, environment: Environment, expected_type: Type | None = Non
         fault = Fault("the type of the expression is nested too deep", node.start, node.end, "limit")
         raise ExpressionError([fault]) from None
     if expected_type is not None and not is_expected:
-        checker.fault(
+        checker.add_fault(
             node, f"the expression must be {_with_article(expected_type)}, this is {_with_article(node_type)}"
         )
     return Analysis(node, node_type, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
@@ -113,7 +113,7 @@ class _Checker:
         self.types: dict[int, Type] = {}
         self.overloads: dict[int, Overload] = {}
 
-    def fault(self, node: Node, message: str, code: str = "type") -> Type:
+    def add_fault(self, node: Node, message: str, code: str = "type") -> Type:
         """Add a fault; return dyn, a type that causes no further faults."""
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(Fault(message, node.start, node.end, code))
@@ -148,7 +148,9 @@ class _Checker:
             return scope[node.name]
         if node.name in TYPE_NAMES:
             return TYPE
-        return self.fault(node, f"unknown variable '{node.name}'{_suggest_name(node.name, scope)}", "unknown-variable")
+        return self.add_fault(
+            node, f"unknown variable '{node.name}'{_suggest_name(node.name, scope)}", "unknown-variable"
+        )
 
     def select(self, node: Select, scope: Mapping[str, Type]) -> Type:
         target = self.type(node.target, scope)
@@ -156,10 +158,10 @@ class _Checker:
             if node.field in target.fields:
                 return target.fields[node.field].type
             hint = _suggest_name(node.field, target.fields) or f"; known: {', '.join(sorted(target.fields))}"
-            return self.fault(node, f"{target} has no field '{node.field}'{hint}", "unknown-field")
+            return self.add_fault(node, f"{target} has no field '{node.field}'{hint}", "unknown-field")
         if isinstance(target, MapOf) and target.key in (STRING, DYN):
             return target.value
-        return DYN if target == DYN else self.fault(node, f"{_with_article(target)} has no fields")
+        return DYN if target == DYN else self.add_fault(node, f"{_with_article(target)} has no fields")
 
     def common(self, nodes: Iterable[Node], scope: Mapping[str, Type], what: str) -> Type:
         """The common type of all nodes, or dyn with a warning; `what` is the warning's word for the nodes."""
@@ -176,7 +178,7 @@ class _Checker:
         key = self.common([key for key, _ in node.entries], scope, "map keys")
         for part, _ in node.entries:
             if self.types[id(part)] not in (STRING, INT, BOOL, DYN):
-                self.fault(part, f"a map key is a string, int or bool, not {_with_article(self.types[id(part)])}")
+                self.add_fault(part, f"a map key is a string, int or bool, not {_with_article(self.types[id(part)])}")
                 # Only keys without parts: the type of an expression stays no larger than its text.
                 key = DYN
         return MapOf(self.common([value for _, value in node.entries], scope, "map values"), key)
@@ -187,7 +189,7 @@ class _Checker:
         if isinstance(target, ListOf | MapOf):
             element = target.element if isinstance(target, ListOf) else target.key
         elif target != DYN:
-            self.fault(node.target, f"{node.function}() needs a list or map, this is {_with_article(target)}")
+            self.add_fault(node.target, f"{node.function}() needs a list or map, this is {_with_article(target)}")
         if node.variable in scope:
             self.warn(node, f"'{node.variable}' hides another variable of this name", "shadowed-variable")
         inner = {**scope, node.variable: DYN if element == NULL else element}
@@ -201,7 +203,7 @@ class _Checker:
     def condition(self, node: Node, scope: Mapping[str, Type]) -> None:
         node_type = self.type(node, scope)
         if node_type not in (BOOL, DYN):
-            self.fault(node, f"a condition must be true or false, this is {_with_article(node_type)}")
+            self.add_fault(node, f"a condition must be true or false, this is {_with_article(node_type)}")
 
     def call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         name, args = node.function, node.args
@@ -217,7 +219,7 @@ class _Checker:
         if name in ("==", "!="):
             left, right = (self.type(argument, scope) for argument in args)
             if not comparable(left, right):
-                self.fault(node, f"{_with_article(left)} never equals {_with_article(right)}")
+                self.add_fault(node, f"{_with_article(left)} never equals {_with_article(right)}")
             return BOOL
         if name == "has":
             self.type(args[0], scope)
@@ -232,31 +234,31 @@ class _Checker:
         left, right = self.type(yes, scope), self.type(no, scope)
         joined = join(left, right)
         if joined is None:
-            return self.fault(node, f"the two results of ?: have different types: {left} and {right}")
+            return self.add_fault(node, f"the two results of ?: have different types: {left} and {right}")
         return joined
 
     def index(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         target, index = (self.type(argument, scope) for argument in node.args)
         if isinstance(target, ListOf):
             if index not in (INT, DYN):
-                self.fault(node.args[1], f"the index of a list is an int, not {_with_article(index)}")
+                self.add_fault(node.args[1], f"the index of a list is an int, not {_with_article(index)}")
             return target.element
         if isinstance(target, MapOf):
             if not comparable(index, target.key):
-                self.fault(node.args[1], f"the keys are of type {target.key}, not {index}")
+                self.add_fault(node.args[1], f"the keys are of type {target.key}, not {index}")
             return target.value
         if target == DYN:
             return DYN
-        return self.fault(node, f"an index needs a list or a map, not {_with_article(target)}")
+        return self.add_fault(node, f"an index needs a list or a map, not {_with_article(target)}")
 
     def membership(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         needle, values = (self.type(argument, scope) for argument in node.args)
         if isinstance(values, ListOf | MapOf):
             element = values.element if isinstance(values, ListOf) else values.key
             if not comparable(needle, element):
-                self.fault(node, f"{_with_article(needle)} is never in a {values}")
+                self.add_fault(node, f"{_with_article(needle)} is never in a {values}")
         elif values != DYN:
-            self.fault(node, f"'in' needs a list or map, this is {_with_article(values)}")
+            self.add_fault(node, f"'in' needs a list or map, this is {_with_article(values)}")
         return BOOL
 
     def host_call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
@@ -264,7 +266,7 @@ class _Checker:
         argument_types = [self.type(argument, scope) for argument in node.args]
         parameters = function.parameters
         if len(argument_types) != len(parameters) or not all(map(fits, argument_types, parameters)):
-            self.misuse(node, tuple(argument_types), [parameters])
+            self.add_misuse_fault(node, tuple(argument_types), [parameters])
         return function.result
 
     def type_of_call(
@@ -279,7 +281,7 @@ class _Checker:
             return self.unknown_function(node)
         candidates = [overload for overload in overloads if overload.takes(argument_types)]
         if not candidates:
-            return self.misuse(node, argument_types, [overload.parameters for overload in overloads])
+            return self.add_misuse_fault(node, argument_types, [overload.parameters for overload in overloads])
         self.check_arguments(node, candidates[0], argument_types)
         # An overload for dyn takes every value, so that nothing is left to decide at run time.
         if DYN not in argument_types or candidates[0].parameters == (DYN,):
@@ -301,9 +303,9 @@ class _Checker:
         try:
             validate(part.value)
         except EvaluationError as error:
-            self.fault(part, error.message, "argument")
+            self.add_fault(part, error.message, "argument")
         except ArithmeticError:
-            self.fault(part, "the number is too large", "argument")
+            self.add_fault(part, "the number is too large", "argument")
 
     def unknown_function(self, node: FunctionCall) -> Type:
         """Add a fault that suggests a similar name, or to call a method instead of a function, or vice versa."""
@@ -315,18 +317,18 @@ class _Checker:
             hint = f"; write {name}(...)" if method else f"; write it after a dot: x.{name}(...)"
         else:
             hint = _suggest_name(name, same_form)
-        return self.fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
+        return self.add_fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
 
-    def misuse(
+    def add_misuse_fault(
         self, node: FunctionCall, argument_types: tuple[Type, ...], allowed_types: Iterable[tuple[Type, ...]]
     ) -> Type:
         """Add a fault for a call with arguments of the wrong number or types."""
         signature = ", ".join(map(str, argument_types))
         if is_operator(node):
-            return self.fault(node, f"'{node.function}' cannot be used on ({signature})")
+            return self.add_fault(node, f"'{node.function}' cannot be used on ({signature})")
         signatures = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in allowed_types}))
         receiver_note = " (the value before the dot comes first)" if node.target is not None else ""
-        return self.fault(node, f"{node.function}() takes {signatures}{receiver_note}, not ({signature})")
+        return self.add_fault(node, f"{node.function}() takes {signatures}{receiver_note}, not ({signature})")
 
 
 def is_plain(kind: Type) -> bool:

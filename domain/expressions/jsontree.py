@@ -153,7 +153,7 @@ class _Reader:
             node = self.node(kind, fields, path, depth)
         if fields:
             _refuse(f"{path}/{str(next(iter(fields)))[:40]} is not a field of {kind}")
-        return _with_parens(node, self.count(value.get("parens", 0), f"{path}/parens"))
+        return _set_parens(node, self.count(value.get("parens", 0), f"{path}/parens"))
 
     def count(self, value: object, path: str) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TEXT:
@@ -232,7 +232,7 @@ def _allows_operands(operator: str, count: int) -> bool:
     return count in {"-": (1, 2), "!": (1,), "?:": (3,)}.get(operator, (2,))
 
 
-def _with_parens(node: Node, extra: int) -> Node:
+def _set_parens(node: Node, extra: int) -> Node:
     """Set the node's `parens`; add to the `parens` of each part the pair that its place requires, if any."""
     object.__setattr__(node, "parens", extra)
     for part, required_level in slots(node):
