@@ -28,7 +28,7 @@ def position(primary: Connection) -> str:
     return end_of_log
 
 
-def has_reached(replica: Connection, log_position: str, seconds: float) -> bool:
+def wait_until_reached(replica: Connection, log_position: str, seconds: float) -> bool:
     """Wait until a replica has all changes before a position of the log; False if it has not after these seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
     while not query(replica, _REPLAYED, (log_position,))[0][0]:

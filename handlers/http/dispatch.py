@@ -217,7 +217,7 @@ class Dispatcher:
         def ask_replica(db: Connection) -> Sequence[Response | Exception] | None:
             if waits:
                 with transactions.time_limit(REPLICA_SECONDS), transactions.within_deadline(db):
-                    has_reached_position = replication.has_reached(db, position, REPLICA_WAIT_SECONDS)
+                    has_reached_position = replication.wait_until_reached(db, position, REPLICA_WAIT_SECONDS)
                 if not has_reached_position:
                     self._replica_behind_until = time.monotonic() + REPLICA_BEHIND_SECONDS
                     return None

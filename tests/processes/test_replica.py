@@ -150,7 +150,7 @@ def test_a_server_on_a_standby_reads_and_refuses_writes(servers: Servers, shop: 
     with disposed(create_engine(servers.settings.database_url, threads=1)) as primary, primary.connect() as db:
         position = replication.position(db)
     with standby.connect() as db:
-        assert replication.has_reached(db, position, 60)
+        assert replication.wait_until_reached(db, position, 60)
     with running_api(replace(servers.settings, database_url=servers.settings.read_database_url)) as api:
         integration = replace(shop.integration, app=api.app)
         assert integration.get(f"/members/{member}") == shop.integration.get(f"/members/{member}")

@@ -186,7 +186,7 @@ def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
         except DBAPIError:
             # Another finding reports that the primary is unavailable, or is a standby itself.
             return
-        is_current = replication.has_reached(db, position, _REPLICA_SECONDS)
+        is_current = replication.wait_until_reached(db, position, _REPLICA_SECONDS)
         seconds = replication.lag(db)
     if is_current:
         yield Finding("replica lag", True, "none, it has all changes of the database")
