@@ -102,7 +102,7 @@ def import_file(
         except BaseException:
             run.cancel()
             raise
-        failures = run.failures(errors, _MAX_PRINTED)
+        failures = run.write_failures(errors, _MAX_PRINTED)
     if as_json:
         print_json(result)
     else:
@@ -192,7 +192,7 @@ class _Run(OrganizationCalls):
         with contextlib.suppress(click.ClickException):
             self.call("cancelImport", importId=self._import_id)
 
-    def failures(self, path: Path | None, limit: int) -> list[Mapping[str, Any]]:
+    def write_failures(self, path: Path | None, limit: int) -> list[Mapping[str, Any]]:
         """Write all failed rows to the file, unless it is None; return the first `limit` failed rows."""
         if path is not None:
             self._write_errors(path)

@@ -21,7 +21,7 @@ from handlers.server.commands.context import (
     print_table,
 )
 from handlers.server.commands.progress import elapsed_time
-from handlers.server.commands.tenant import operator_token
+from handlers.server.commands.tenant import new_operator_token
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def token(
             if find(db, organization) is None:
                 raise click.ClickException(f"there is no organization {organization}")
             rights = {"roles": frozenset(roles), "is_admin": admin, "is_system_admin": system_admin}
-            return operator_token(db, settings, organization, expires, **rights)
+            return new_operator_token(db, settings, organization, expires, **rights)
 
         access_token = transactions.run(engine, issue)
     print_result(as_json, {"accessToken": access_token, "expiresIn": expires}, access_token)

@@ -22,7 +22,7 @@ from handlers.server.commands.context import as_fields, json_option, load_settin
 from handlers.server.commands.progress import progress_bar
 from handlers.server.commands.purchases import Purchase, read_purchases
 from handlers.server.commands.server_address import server_url
-from handlers.server.commands.tenant import find_or_create, operator_token
+from handlers.server.commands.tenant import find_or_create, new_operator_token
 from handlers.settings import Settings
 from persistence import transactions
 
@@ -82,7 +82,7 @@ def _own_organization(settings: Settings, stem: str) -> tuple[int, str]:
 
     def with_token(db: Connection) -> tuple[int, str]:
         tenant = find_or_create(db, name=name, by_name=True, lock=_ORGANIZATION_LOCK)
-        return tenant.organization_id, operator_token(db, settings, tenant.organization_id, is_admin=True)
+        return tenant.organization_id, new_operator_token(db, settings, tenant.organization_id, is_admin=True)
 
     with migrated_engine(settings) as engine:
         return transactions.run(engine, with_token)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from handlers.server.commands.context import command_engine, load_settings, with_database
 from handlers.server.commands.server_address import publish_address
-from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, find_or_create, operator_token
+from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, find_or_create, new_operator_token
 from handlers.server.loading import loading
 from handlers.settings import SettingError, Settings
 from persistence import schema, transactions
@@ -80,7 +80,7 @@ def _announcement(engine: Engine, settings: Settings, tenant: Tenant) -> Callabl
     """A function that announces that the server is ready, and how to try it; JSON logs get no secrets."""
     if settings.log_format == "json":
         return partial(_log.info, _log_line(settings, tenant))
-    token = transactions.run(engine, lambda db: operator_token(db, settings, tenant.organization_id, is_admin=True))
+    token = transactions.run(engine, lambda db: new_operator_token(db, settings, tenant.organization_id, is_admin=True))
     return partial(click.echo, _greeting(settings, tenant, token))
 
 

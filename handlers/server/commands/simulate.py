@@ -19,7 +19,7 @@ from handlers.server.commands.context import (
     print_table,
 )
 from handlers.server.commands.server_address import server_url
-from handlers.server.commands.tenant import operator_token
+from handlers.server.commands.tenant import new_operator_token
 from handlers.settings import Settings
 from persistence import transactions
 from persistence.engine import from_json, to_json
@@ -113,7 +113,7 @@ def server_token(
         organization_id = organization_or_only_one(engine, organization)
 
         def issue(db: Connection) -> str:
-            return operator_token(db, settings, organization_id, lifetime, roles=roles)
+            return new_operator_token(db, settings, organization_id, lifetime, roles=roles)
 
         return organization_id, token or transactions.run(engine, issue)
 

@@ -36,7 +36,7 @@ def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Te
     return Tenant(created.organization_id, (created.client_id, created.client_secret))
 
 
-def operator_token(
+def new_operator_token(
     db: Connection, settings: Settings, organization_id: int, lifetime: int = TOKEN_SECONDS, **rights: Any
 ) -> str:
     """Issue a token of the operator for the organization, with only these rights."""

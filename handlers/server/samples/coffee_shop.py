@@ -34,7 +34,7 @@ class CoffeeShop:
         self._campaigns()
         self._trigger()
         self._members()
-        self._dead_letter()
+        self._add_dead_letter()
         return [
             ("a program with the tiers Member, Silver and Gold", "listTiers"),
             ("points that expire after 12 months", "listLedgerAccounts"),
@@ -170,15 +170,15 @@ class CoffeeShop:
         codes = {"memberId": ana["memberId"], "codes": ["ANA-COFFEE"]}
         self._admin("createReferralCodes", codes, referralProgramId=self._friends["referralProgramId"])
         for day, coffees in ((40, 4), (25, 5), (10, 3), (3, 2)):
-            self._order("ana", day, coffees)
-        bought = self._order("ana", 2, 6)
+            self._track_order("ana", day, coffees)
+        bought = self._track_order("ana", 2, 6)
         confirmed = {**bought, "eventType": "member-purchase-order-confirmed", "systemUniqueKey": "sample-confirmed"}
         self._track(confirmed)
         back = {"order": {**bought["payload"]["order"], "items": bought["payload"]["order"]["items"]}}
         return_event = {**bought, "eventType": "member-purchase-order-returned", "systemUniqueKey": "sample-return"}
         self._track({**return_event, "payload": back})
-        self._order("ben", 1, 2, referralCode="ANA-COFFEE")
-        mistaken = self._order("ben", 1, 1)
+        self._track_order("ben", 1, 2, referralCode="ANA-COFFEE")
+        mistaken = self._track_order("ben", 1, 1)
         key = self._track(mistaken)["loyaltyEventKey"]
         integration("cancelEvent", {"description": "Charged twice"}, loyaltyEventKey=key)
         self._track(self._event("chloe", 0, "app-opened", {"value": "ios"}))
@@ -194,7 +194,7 @@ class CoffeeShop:
         member = integration("getMember", loyaltyMemberId="chloe")["loyaltyMember"]["memberId"]
         self._admin("setMemberTier", gold, memberId=member, loyaltyProgramId=self._program_id)
 
-    def _dead_letter(self) -> None:
+    def _add_dead_letter(self) -> None:
         """Queue an event of chloe, and give up its evaluation."""
         member = self._calls.integration("getMember", loyaltyMemberId="chloe")["loyaltyMember"]
         event = self._event("chloe", 0, "app-opened", {"value": "android"})
@@ -206,7 +206,7 @@ class CoffeeShop:
         assert organization is not None
         record_failure(self._db, organization, queued, "the sample gave it up", None, self._now)
 
-    def _order(self, member: str, days_ago: int, coffees: int, **more: Any) -> dict[str, Any]:
+    def _track_order(self, member: str, days_ago: int, coffees: int, **more: Any) -> dict[str, Any]:
         """Track a purchase of coffees, with a slice of cake if there are three or more; return the event."""
         self._orders += 1
         items = [{"productCode": "flat-white", "categoryCode": "coffee", "quantity": coffees, "total": 3 * coffees}]
