@@ -213,7 +213,7 @@ class CouponState(UndoableState):
                 if coupon.is_locked(self.at):
                     raise CouponLocked(f"The code {coupon.code} is locked. Release its lock, or wait until it ends.")
         elif book.type in PERSONAL:
-            coupon = self._next_code(book)
+            coupon = self._take_next_code(book)
         else:
             shared = self.shared.get(book.coupon_book_id)
             if shared is None:
@@ -237,7 +237,7 @@ class CouponState(UndoableState):
         if coupon.total_assigned > own_assigned or coupon.total_usages > own_used:
             raise CodeHeld(f"The code {coupon.code} was given to another member.")
 
-    def _next_code(self, book: CouponBook) -> Coupon:
+    def _take_next_code(self, book: CouponBook) -> Coupon:
         """Take the next free code of a book; raises OutOfStock."""
         free_ids = self._free_ids.setdefault(book.coupon_book_id, [])
         while True:

@@ -319,17 +319,17 @@ BookAdditions = Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
 def add_to_books(db: Connection, organization_id: int, additions: BookAdditions) -> None:
     """Add to the sums of books."""
     if additions:
-        defer(db, _ADD_TO_BOOKS, _values_to_add(db, organization_id, additions))
+        defer(db, _ADD_TO_BOOKS, _lock_and_list_additions(db, organization_id, additions))
 
 
 def add_to_books_and_count(db: Connection, organization_id: int, additions: BookAdditions) -> dict[int, int]:
     """Add to the sums of books; return the number of codes that each book has now, by book id."""
     if not additions:
         return {}
-    return dict(map(tuple, query(db, _ADD_TO_BOOKS, _values_to_add(db, organization_id, additions))))
+    return dict(map(tuple, query(db, _ADD_TO_BOOKS, _lock_and_list_additions(db, organization_id, additions))))
 
 
-def _values_to_add(db: Connection, organization_id: int, additions: BookAdditions) -> tuple[Any, ...]:
+def _lock_and_list_additions(db: Connection, organization_id: int, additions: BookAdditions) -> tuple[Any, ...]:
     """Lock the books in the order of their ids, if there are several; return the values of the statement that adds."""
     ids = sorted(additions)
     if len(ids) > 1:

@@ -212,7 +212,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if errors_of_missions:
         evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
     if is_referral:
-        unit.referrals.use_code(facts, tracked.event, None if order is None else order[0])
+        unit.referrals.use_code_of_event(facts, tracked.event, None if order is None else order[0])
     return evaluation
 
 

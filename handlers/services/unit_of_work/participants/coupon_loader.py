@@ -170,7 +170,7 @@ class CouponLoader:
         if book.type == LIST:
             loaded_ids = [coupon.coupon_id for coupon in self.state.coupons.values()]
             return holdings.claim_free(self._db, book, count, loaded_ids, self.state.at, lock=not self._is_dry_run)
-        return self._new_coupons(book, count)
+        return self._create_coupons(book, count)
 
     def lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
         """Up to `limit` further lots of each member, in the order of use; `after` has each member's last lot so far.
@@ -183,7 +183,7 @@ class CouponLoader:
             self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), ids) if ids else ())
         return lots
 
-    def _new_coupons(self, book: CouponBook, count: int) -> list[Coupon]:
+    def _create_coupons(self, book: CouponBook, count: int) -> list[Coupon]:
         """Create coupons with random codes that the book does not have yet.
 
         If another transaction stores one of these codes first, this one fails, and a retry draws other codes.

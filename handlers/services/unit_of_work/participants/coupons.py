@@ -116,7 +116,7 @@ class CouponWork:
         self._load_transactions([usage.ledger_transaction_id])
         return self._service.revert(usage.coupon_usage_id, details, force=force)
 
-    def reward(
+    def assign_reward(
         self,
         member_id: int,
         coupon_book_key: str,
@@ -138,7 +138,7 @@ class CouponWork:
             member_id, self.loader.find_book(key=coupon_book_key), Assignment(amount, occasion=occasion), details
         )
 
-    def largest_part(self, amount: int, assign: Callable[[Decimal], CouponUsage]) -> int:
+    def find_largest_part(self, amount: int, assign: Callable[[Decimal], CouponUsage]) -> int:
         """Find the largest part of a refused amount that `assign` does not refuse; undo all assignments."""
 
         def is_refused(part: int) -> bool:

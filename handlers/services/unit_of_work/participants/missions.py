@@ -224,14 +224,14 @@ class MissionWork:
         """Count up to the maximum, and pay for the goals achieved."""
         advance = self._state.count(compiled.mission, amount, context.cause)
         if advance.counted:
-            rewards = tuple(self._rewards(compiled, advance.achieved, context)) if advance.achieved else ()
+            rewards = tuple(self._pay_rewards(compiled, advance.achieved, context)) if advance.achieved else ()
             move = MissionMove(context.cause.member_id, compiled.mission, advance, rewards)
             self._moves.append(move)
             if advance.achieved:
                 self._to_report.append(move)
         return advance
 
-    def _rewards(self, compiled: CompiledMission, times: int, context: _RewardContext) -> Iterable[Reward]:
+    def _pay_rewards(self, compiled: CompiledMission, times: int, context: _RewardContext) -> Iterable[Reward]:
         """Pay the rewards of the mission; a refused reward is recorded and does not stop the other ones."""
         if compiled.mission.points_accrual:
             yield self._pay_points(compiled, compiled.mission.points_accrual * times, context)
@@ -304,7 +304,7 @@ class MissionWork:
         """Assign as much of `times` coupons as the coupon book allows to be assigned at once."""
         cause, coupons = context.cause, self._unit.coupons
         assign = partial(
-            coupons.reward,
+            coupons.assign_reward,
             cause.member_id,
             coupon_book_key,
             loyalty_event_id=cause.loyalty_event_id,
@@ -316,7 +316,7 @@ class MissionWork:
         try:
             return replace(reward, code=assign(reward.amount).code)
         except Refusal as refusal:
-            part = Decimal(coupons.largest_part(times, assign))
+            part = Decimal(coupons.find_largest_part(times, assign))
             code = assign(part).code if part else None
             return replace(reward, refusal=refusal.as_problem(), paid=part, code=code)
 

@@ -142,7 +142,7 @@ class ReferralWork(Participant):
         self._reversal_event_ids: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
-    def use_code(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
+    def use_code_of_event(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
         """Use the code that an event, its order or its member names; `take_outcomes` returns the outcome.
 
         An inactive program considers only the codes of events and orders, so that their refusals are reported.
@@ -210,7 +210,7 @@ class ReferralWork(Participant):
             if reward.coupon_book_key is None:
                 points, refusal_of_rest, wait = self._mint(facts, ready_program, reward, member_id)
             else:
-                coupon_code = self._unit.coupons.reward(
+                coupon_code = self._unit.coupons.assign_reward(
                     member_id,
                     reward.coupon_book_key,
                     loyalty_event_id=facts.loyalty_event_id,
