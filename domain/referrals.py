@@ -169,7 +169,7 @@ class ReadyProgram:
     rewards: tuple[ReferralReward, ...]
 
 
-def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) -> ReadyProgram:
+def prepare_program(program: ReferralProgram, main_account: LedgerAccount | None) -> ReadyProgram:
     """Prepare a program; `main_account` receives points for which the program names no account."""
     main_id = None if main_account is None else main_account.ledger_account_id
     rewards = []

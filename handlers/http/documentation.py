@@ -72,7 +72,7 @@ def find(name: str, root: str = "") -> GuidePage | None:
 def _read(name: str, root: str) -> GuidePage:
     markdown = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     tokens = _parser().parse(markdown)
-    sections = _sections(tokens)
+    sections = _anchor_headings(tokens)
     html = _render(tokens, name, root)
     return GuidePage(name, sections[0].title, _with_served_links(markdown, name), html, sections)
 
@@ -149,8 +149,8 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", options).enable("table")
 
 
-def _sections(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
-    """Give the headings of a page the anchors that GitHub gives them; return the sections of the page."""
+def _anchor_headings(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
+    """Set the anchors of a page's headings, which are those of GitHub; return the sections of the page."""
     sections: list[tuple[str, str, list[str]]] = []
     counts: dict[str, int] = {}
     for previous, token in zip([None, *tokens], tokens, strict=False):

@@ -219,7 +219,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 elif media_type is None:
                     media_type = plan.body.refuse_other_types(exchange)
             call = HttpCall(plan, exchange, scope["query_string"], raw, media_type)
-            status, headers, body = await self._in_time(call, organization)
+            status, headers, body = await self._run_in_time(call, organization)
         except ClientGone:
             exchange.status = _CLIENT_CLOSED_REQUEST
             return
@@ -247,7 +247,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         exchange.arrived_at = time.perf_counter()
         return upload
 
-    async def _in_time(self, call: HttpCall, organization: Hashable) -> Rendered:
+    async def _run_in_time(self, call: HttpCall, organization: Hashable) -> Rendered:
         """Run a call in one of the threads that its organization may use.
 
         Raises TooBusy if its time runs out before the call begins, DeadlineExceeded if it runs out later.

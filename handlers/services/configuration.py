@@ -35,7 +35,7 @@ from domain.missions.records import Mission
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
 from domain.programs import LoyaltyProgram, configured_tiers, schedules_of
-from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
+from domain.referrals import ReferralProgram, ReferralPrograms, prepare_program
 from domain.tiers import ConfiguredTier, TierSchedule
 from domain.triggers import Subscription
 from handlers.services.possible_events import possible_derived_types
@@ -346,7 +346,7 @@ def _compiled_campaigns(
 
 def _ready_programs(programs: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
     """The referral programs, each with the account of its points."""
-    return ReferralPrograms(ready_program(p, accounts.by_program.get(p.loyalty_program_id)) for p in programs)
+    return ReferralPrograms(prepare_program(p, accounts.by_program.get(p.loyalty_program_id)) for p in programs)
 
 
 def _compiled_missions(

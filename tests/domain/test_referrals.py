@@ -24,7 +24,7 @@ from domain.referrals import (
     ReferralReward,
     ReferralUsageState,
     RewardOutcome,
-    ready_program,
+    prepare_program,
     refuse_referral,
 )
 from tests.builders.campaigns import account
@@ -146,12 +146,12 @@ def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
 
 
 def test_a_program_decides_the_points_and_coupons_of_each_side():
-    assert ready_program(PROGRAM, account(3)).rewards == (
+    assert prepare_program(PROGRAM, account(3)).rewards == (
         ReferralReward("referrer", Decimal(5), 3),
         ReferralReward("referred", coupon_book_key="book"),
     )
     for_referred_only = replace(PROGRAM, referrer_points_accrual=Decimal(0), referred_points_accrual=Decimal(2))
-    assert ready_program(for_referred_only, None).rewards == (
+    assert prepare_program(for_referred_only, None).rewards == (
         ReferralReward("referred", Decimal(2), 9),
         ReferralReward("referred", coupon_book_key="book"),
     )
@@ -159,7 +159,7 @@ def test_a_program_decides_the_points_and_coupons_of_each_side():
 
 def test_programs_know_their_event_types():
     programs = ReferralPrograms(
-        ready_program(replace(PROGRAM, referral_program_id=n, event_type=event_type, active=active), None)
+        prepare_program(replace(PROGRAM, referral_program_id=n, event_type=event_type, active=active), None)
         for n, (event_type, active) in enumerate((("a", True), ("b", False), ("a", False)))
     )
     assert (programs.types, programs.active_types) == ({"a", "b"}, {"a"})

@@ -138,7 +138,7 @@ class Intake:
             else:
                 self._repeats[position] = original.position
         if self._claims_payments and any(event.event.event_type == PAYMENT_CONFIRMED for event in accepted):
-            return self._with_free_payments(accepted)
+            return self._claim_payments(accepted)
         return accepted
 
     def _refuse_uncapturable(self, event: IncomingEvent) -> None:
@@ -152,7 +152,7 @@ class Intake:
                 " Track the event with the mode full."
             )
 
-    def _with_free_payments(self, accepted: Sequence[TrackedEvent]) -> list[TrackedEvent]:
+    def _claim_payments(self, accepted: Sequence[TrackedEvent]) -> list[TrackedEvent]:
         """Claim the payment ids of the events, refuse events with an id that is already claimed, return the others.
 
         A dry run only looks up the ids.

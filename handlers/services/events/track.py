@@ -53,7 +53,7 @@ def track(
     for segment in segments(accepted) if unit.stores_rewards else [accepted]:
         if segment:
             external_ids = _external_ids(segment)
-            orders = _orders(unit, segment, external_ids if unit.is_dry_run else external_ids & existing_orders, ids)
+            orders = _set_ids(unit, segment, external_ids if unit.is_dry_run else external_ids & existing_orders, ids)
             intake.results.update(evaluate(unit, segment, orders, transaction_ids))
             existing_orders |= external_ids
     return intake.all_results()
@@ -246,10 +246,10 @@ def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> Orde
     external_ids = _external_ids(accepted)
     items = _count_items([event.order for event in accepted if event.order is not None])
     reserved_ids = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
-    return _orders(unit, accepted, external_ids, _allocators(unit, reserved_ids, len(accepted))[1])
+    return _set_ids(unit, accepted, external_ids, _allocators(unit, reserved_ids, len(accepted))[1])
 
 
-def _orders(
+def _set_ids(
     unit: UnitOfWork, accepted: Sequence[TrackedEvent], existing_external_ids: Collection[str], ids: Ids
 ) -> OrderWork:
     """Set the ids and keys of new events; return the orders of the events.

@@ -125,7 +125,7 @@ class LedgerEvents:
         due_count = max(self._due_steps - self._reported_steps, 0)
         self._reported_steps += len(steps)
         due, caused = steps[:due_count], steps[due_count:]
-        events = self._transactions(steps)
+        events = self._report_transactions(steps)
         changed_accounts = caused_accounts = _changed_accounts(steps)
         if due:
             events += self._due_events(due)
@@ -143,7 +143,7 @@ class LedgerEvents:
         events = self._settled_waits(steps) + self._events_of_expiries(steps)
         return [replace(event, reason=_REASONS[event.event_type]) for event in events]
 
-    def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
+    def _report_transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """Report transactions, each for the member who received the points or, if no member did, for the giver.
 
         Expiries and ends of holds, which happen by time, are not reported.

@@ -38,7 +38,7 @@ def open_limits(
     are locked with all their shards, since no single shard knows how much can be subtracted.
     """
     limited_campaigns = [campaign for campaign in unit.plans.campaigns if campaign.limits]
-    applications = _applications(unit) if unit.plans.have_cooldowns else None
+    applications = _find_applications(unit) if unit.plans.have_cooldowns else None
     if not (limited_campaigns or reversed_counters):
         return Counters({}, applications=applications)
     occasions = _occasions(unit, tracked, limited_campaigns)
@@ -75,7 +75,7 @@ def open_limits(
     return Counters(used_amounts, locked, ceilings_of_rules, applications)
 
 
-def _applications(unit: UnitOfWork) -> Applications:
+def _find_applications(unit: UnitOfWork) -> Applications:
     """Find the members' events within the longest cooldown before and after the moments of the unit."""
     cooldowns = [campaign.cooldown for campaign in unit.plans.campaigns if campaign.cooldown is not None]
     span = span_around(unit.moments, cooldowns)

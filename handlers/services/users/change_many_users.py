@@ -66,7 +66,7 @@ def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[User
             existing_emails.add(email.lower())
             new_emails.append(email)
 
-        outcomes = _one_by_one(request.emails, ADDED, add)
+        outcomes = _act_one_by_one(request.emails, ADDED, add)
         with_invitation = send_invite and has_invitation_trigger(call)
         _insert(call, new_emails, inline, groups, with_invitation)
     return outcomes
@@ -158,7 +158,7 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
             memberships[user.user_id] = membership
             audit_change(call, user, after)
 
-        outcomes = _one_by_one(request.emails, REASSIGNED, reassign)
+        outcomes = _act_one_by_one(request.emails, REASSIGNED, reassign)
         users.save_memberships(call.db, list(memberships.values()), call.real_now)
         if keys is not None:
             users.set_groups(
@@ -184,7 +184,7 @@ def remove_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
             user_ids.append(user.user_id)
             audit_change(call, user, None)
 
-        outcomes = _one_by_one(request.emails, REMOVED, remove)
+        outcomes = _act_one_by_one(request.emails, REMOVED, remove)
         users.remove_memberships(call.db, organization_id, user_ids)
     return outcomes
 
@@ -213,7 +213,7 @@ def _user_of(users_by_email: Mapping[str, User], email: str) -> User:
     return user
 
 
-def _one_by_one(emails: Sequence[str], success: str, act: Callable[[str], None]) -> list[UserOutcome]:
+def _act_one_by_one(emails: Sequence[str], success: str, act: Callable[[str], None]) -> list[UserOutcome]:
     """Call `act` for one address after the other; return `success` or the refusal of each."""
     outcomes = []
     for email in emails:

@@ -57,7 +57,7 @@ class WebhookClient:
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
         """Post the body; every failure is described in the reply."""
         try:
-            return Reply(self._status_of(url, headers, body))
+            return Reply(self._post_body(url, headers, body))
         except NotSent as fault:
             return Reply(None, str(fault))
         except httpcore.TimeoutException:
@@ -65,7 +65,7 @@ class WebhookClient:
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             return Reply(None, _failure_text(error))
 
-    def _status_of(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+    def _post_body(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         """Post the body; return the status code. Raises NotSent and exceptions of httpcore."""
         # The settings of allowed URLs may have changed since the URL was saved.
         fault = url_fault(url, self.http_allowed, self.private_allowed, self.ports)
@@ -154,7 +154,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first allowed address that accepts the connection; the deadline replaces `timeout`."""
-        resolved = self._addresses(host, port)
+        resolved = self._look_up(host, port)
         addresses = [address for address in resolved if self._private_allowed or is_public(address)]
         if not addresses:
             raise NotSent("The host has no address that is public.")
@@ -169,7 +169,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
                 return _TimedStream(stream, self._deadline)
         raise fault
 
-    def _addresses(self, host: str, port: int) -> Sequence[str]:
+    def _look_up(self, host: str, port: int) -> Sequence[str]:
         """Look up the host in a thread, since the look-up of the system has no timeout; abandon it at the deadline."""
         result: Future[Sequence[str]] = Future()
 
