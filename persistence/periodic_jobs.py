@@ -9,12 +9,16 @@ from sqlalchemy.dialects.postgresql import insert
 
 from persistence.tables.triggers import periodic_jobs
 
+# A claim lasts so long, unless the worker renews it: a job of a crashed worker is then due.
+_LEASE = timedelta(minutes=3)
+
 
 class Due(NamedTuple):
     """A claimed job, with the result of its last complete run; None before the first one."""
 
     name: str
     last_result: Mapping[str, Any] | None
+    started_at: datetime
 
 
 def add_missing(db: Connection, names: Collection[str], now: datetime) -> None:
@@ -27,7 +31,7 @@ def add_missing(db: Connection, names: Collection[str], now: datetime) -> None:
 def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> Due | None:
     """Claim the job of `intervals` that has been due the longest; it is due again after its interval.
 
-    None if no job is due, or another worker is claiming it. If the worker crashes, the job runs after the interval.
+    None if no job is due, or another worker is claiming it. The worker renews its claim while it runs the job.
     """
     # A time far ahead was stored by a wrong clock, or for an interval that is shorter now: the job is due. Twice the
     # interval, because the clocks of several machines may differ.
@@ -44,9 +48,30 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
     ).one_or_none()
     if row is None:
         return None
-    values = {"next_run_at": now + intervals[row.name], "started_at": now, "finished_at": None}
+    values = {"next_run_at": _end_of_claim(now, intervals[row.name], now), "started_at": now, "finished_at": None}
     store(db, row.name, **values)
-    return Due(row.name, row.last_result)
+    return Due(row.name, row.last_result, now)
+
+
+def renew(db: Connection, name: str, started_at: datetime, interval: timedelta, now: datetime) -> None:
+    """Renew the claim of a running job, unless the job is due or another worker has claimed it since."""
+    _store_claimed(db, name, started_at, now, _end_of_claim(started_at, interval, now))
+
+
+def end_claim(db: Connection, name: str, started_at: datetime, interval: timedelta, now: datetime) -> None:
+    """Make a job due after its interval, unless it is due or another worker has claimed it since."""
+    _store_claimed(db, name, started_at, now, started_at + interval)
+
+
+def _end_of_claim(started_at: datetime, interval: timedelta, now: datetime) -> datetime:
+    return min(started_at + interval, now + _LEASE)
+
+
+def _store_claimed(db: Connection, name: str, started_at: datetime, now: datetime, next_run_at: datetime) -> None:
+    is_claimed = and_(
+        periodic_jobs.c.name == name, periodic_jobs.c.started_at == started_at, periodic_jobs.c.next_run_at > now
+    )
+    db.execute(update(periodic_jobs).where(is_claimed).values(next_run_at=next_run_at))
 
 
 def store(db: Connection, name: str, **values: Any) -> None:

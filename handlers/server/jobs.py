@@ -5,9 +5,8 @@ record the expiry. An organization with much work does not delay the others: a j
 a worker alternates between jobs.
 """
 
-import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -17,7 +16,7 @@ from sqlalchemy import Connection, Engine
 
 from domain.imports.records import MAX_UPLOAD_AGE
 from domain.organizations import Organization
-from handlers import tracing
+from handlers.server.job_runs import Job, JobRun, Steps, run_steps
 from handlers.services import wallet_batches
 from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import Expired, expire_next
@@ -30,9 +29,6 @@ from persistence import audit_log, exports, imports, organizations, periodic_job
 from persistence.test_clocks import find_and_hold_clock
 
 Batch = TypeVar("Batch")
-Result = TypeVar("Result")
-Steps = Generator[None, None, Result]
-"""A run in steps: it yields after each transaction, so that other jobs can run in between."""
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
@@ -40,81 +36,7 @@ EXPORTS_AT_ONCE = 10
 _EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
 # Notices are due at a time of the day, so this job runs often.
 _REPORT_EXPIRING_MINUTES, _FINISH_ERASINGS_MINUTES = 2, 1
-# A job that takes longer is interrupted, so that other jobs can run.
-_SLICE_SECONDS = 1.0
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
-
-_log = logging.getLogger("loyalty.jobs")
-
-
-class PartlyFailed(Exception):
-    """A job failed for some organizations, and was done for all others."""
-
-
-@dataclass(slots=True)
-class JobRun:
-    """The arguments of a run. `last_result` is the summary of the last complete run, empty if there was none.
-
-    `is_due` is set when the job becomes due, at the beginning of the run and possibly again during it.
-    """
-
-    engine: Engine
-    settings: Settings
-    last_result: Mapping[str, Any]
-    is_due: bool = True
-
-    def do_for(
-        self, work: Callable[[int], Iterator[Result]], *, real_time_only: bool = False
-    ) -> Steps[Sequence[Result]]:
-        """Do the work for each organization, in rounds of one batch of each; return the results of the batches.
-
-        An organization without a further batch leaves the rounds, until the job becomes due again during the run.
-        `real_time_only` leaves out organizations with a test clock.
-
-        If the work fails for some organizations, it is still done for the others. Raises PartlyFailed in the end, and
-        at once the error of an unavailable database.
-        """
-        results: list[Result] = []
-        failed_ids: set[int] = set()
-        works: dict[int, Iterator[Result]] = {}
-        while True:
-            if self.is_due:
-                self.is_due = False
-                for organization_id in self._find_ids(real_time_only):
-                    works.setdefault(organization_id, work(organization_id))
-            for organization_id, batches in list(works.items()):
-                try:
-                    results.append(next(batches))
-                except StopIteration:
-                    del works[organization_id]
-                except Exception as error:
-                    if transactions.is_unavailable(error):
-                        raise
-                    _log.exception("a job failed for the organization %d", organization_id)
-                    failed_ids.add(organization_id)
-                    del works[organization_id]
-                yield
-            if not works:
-                break
-        if failed_ids:
-            raise PartlyFailed(f"The job failed for {len(failed_ids)} organizations, the first is {min(failed_ids)}.")
-        return results
-
-    def _find_ids(self, real_time_only: bool) -> list[int]:
-        return [
-            organization.organization_id
-            for organization in transactions.run(self.engine, organizations.find_all)
-            if organization.clock_now is None or not real_time_only
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job by its name. `minutes` returns the interval, 0 for never; `run` returns a summary in the end."""
-
-    name: str
-    minutes: Callable[[Settings], int]
-    run: Callable[[JobRun], Steps[Mapping[str, Any]]]
 
 
 @dataclass(slots=True)
@@ -319,82 +241,10 @@ def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
     job = next(job for job in JOBS if job.name == name)
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
     last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
-    steps = _run(job, JobRun(engine, settings, last_result or {}))
+    steps = run_steps(job, JobRun(engine, settings, last_result or {}))
     while True:
         try:
             next(steps)
         except StopIteration as end:
             result: Mapping[str, Any] = end.value
             return result
-
-
-def _run(job: Job, run: JobRun) -> Steps[Mapping[str, Any]]:
-    """Run a job, and store its summary; return the summary."""
-    result = yield from job.run(run)
-    _store(run.engine, job.name, finished_at=datetime.now(UTC), last_result=result, last_error=None)
-    _log.info("the job %s is done: %s", job.name, dict(result))
-    return result
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenRun:
-    """A run of a claimed job that has not ended."""
-
-    name: str
-    run: JobRun
-    steps: Steps[Mapping[str, Any]]
-
-    def proceed(self, is_stopping: Callable[[], bool]) -> bool:
-        """Continue the run for some time; True if it has ended.
-
-        A failure is logged and stored; the job runs again when it is due the next time.
-        """
-        slice_end = time.monotonic() + _SLICE_SECONDS
-        try:
-            with tracing.span(f"job {self.name}", {}):
-                for _ in self.steps:
-                    if is_stopping() or time.monotonic() >= slice_end:
-                        return False
-        except Exception as error:
-            _log.exception("the job %s failed", self.name)
-            # `last_result` stays unchanged: the next run starts from the last complete one.
-            _store(self.run.engine, self.name, finished_at=datetime.now(UTC), last_error=type(error).__name__)
-        return True
-
-
-def run_due_jobs(
-    engine: Engine, settings: Settings, is_stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS
-) -> bool:
-    """Run the jobs that are due, the one that has been due longest first; False if none is due.
-
-    A job with much work is interrupted for jobs that become due, and then continues where it was.
-    """
-    intervals = {job.name: timedelta(minutes=job.minutes(settings)) for job in jobs if job.minutes(settings)}
-    # The run that was interrupted last is at the end.
-    open_runs: dict[str, _OpenRun] = {}
-    has_run = False
-    try:
-        while not is_stopping():
-            due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
-            if due is None and not open_runs:
-                break
-            if due is None:
-                open_run = open_runs.pop(next(iter(open_runs)))
-            elif due.name in open_runs:
-                open_run = open_runs.pop(due.name)
-                open_run.run.is_due = True
-            else:
-                run = JobRun(engine, settings, due.last_result or {})
-                open_run = _OpenRun(due.name, run, _run(next(job for job in jobs if job.name == due.name), run))
-            if not open_run.proceed(is_stopping):
-                open_runs[open_run.name] = open_run
-            has_run = True
-    finally:
-        # The worker is to stop, so the interrupted jobs are due again at once.
-        for name in open_runs:
-            _store(engine, name, next_run_at=datetime.now(UTC))
-    return has_run
-
-
-def _store(engine: Engine, name: str, **values: Any) -> None:
-    transactions.run(engine, lambda db: periodic_jobs.store(db, name, **values))

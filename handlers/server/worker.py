@@ -13,7 +13,8 @@ from sqlalchemy import Engine
 
 from handlers import tracing
 from handlers.server.garbage import collect_rarely
-from handlers.server.jobs import add_jobs, run_due_jobs
+from handlers.server.job_runs import run_due_jobs
+from handlers.server.jobs import JOBS, add_jobs
 from handlers.services.events.drain_queue import Drain
 from handlers.services.exports.write import MAX_OPEN_EXPORTS, ExportWriter
 from handlers.services.imports.work import Importer
@@ -122,7 +123,7 @@ def _jobs(engine: Engine, settings: Settings, is_stopping: Callable[[], bool]) -
         if not has_added_jobs:
             add_jobs(engine)
             has_added_jobs = True
-        return run_due_jobs(engine, settings, is_stopping)
+        return run_due_jobs(engine, settings, is_stopping, JOBS)
 
     return step
 

@@ -16,7 +16,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from handlers import tracing
 from handlers.http.tracing import Traced
-from handlers.server.jobs import JOBS, add_jobs, run_due_jobs
+from handlers.server.job_runs import run_due_jobs
+from handlers.server.jobs import JOBS, add_jobs
 from handlers.settings import Settings
 from persistence import connections, transactions
 from tests.builders.api import Api, running_api

@@ -11,12 +11,13 @@ import pytest
 import sqlalchemy
 from sqlalchemy import text
 
-from handlers.server import jobs
-from handlers.server.jobs import Job, run_due_jobs
+from handlers.server import job_runs, jobs
+from handlers.server.job_runs import Job, run_due_jobs
 from handlers.server.worker import Worker
 from handlers.services import wallet_batches
 from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import expire_next
+from persistence import periodic_jobs, transactions
 from tests.builders.points import Points
 from tests.builders.tracking import Shop, event
 from tests.concurrency.simultaneous import run_simultaneously
@@ -154,7 +155,7 @@ def test_points_of_two_organizations_expire_in_turns(api, monkeypatch):
 
 
 def test_a_due_job_runs_while_another_has_work_without_end(api, monkeypatch):
-    monkeypatch.setattr(jobs, "_SLICE_SECONDS", 0)
+    monkeypatch.setattr(job_runs, "_SLICE_SECONDS", 0)
     steps, summaries = [], []
 
     def work_without_end(context):
@@ -180,7 +181,7 @@ def test_a_due_job_runs_while_another_has_work_without_end(api, monkeypatch):
 
 
 def test_an_organization_gets_new_work_done_while_another_has_work_without_end(api, monkeypatch):
-    monkeypatch.setattr(jobs, "_SLICE_SECONDS", 0)
+    monkeypatch.setattr(job_runs, "_SLICE_SECONDS", 0)
     large, small = (api.organization().id for _ in range(2))
     done_ids = []
 
@@ -199,6 +200,63 @@ def test_an_organization_gets_new_work_done_while_another_has_work_without_end(a
     assert run_due_jobs(api.engine, api.settings, lambda: done_ids.count(large) == 6, [job])
     # All organizations are asked for work again when the job is due again, after the third batch.
     assert done_ids == [large, small, large, large, large, small, large, large]
+
+
+def claim(engine, job, now):
+    intervals = {job.name: timedelta(minutes=60)}
+    return transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, now))
+
+
+def test_the_job_of_a_crashed_worker_is_due_after_three_minutes(api):
+    job = job_of(lambda context: {})
+    jobs.add_jobs(api.engine, [job])
+    now = datetime.now(UTC)
+    # A worker that crashes while it runs the job never ends its claim.
+    assert claim(api.engine, job, now).name == job.name
+    assert claim(api.engine, job, now + timedelta(minutes=2)) is None
+    assert claim(api.engine, job, now + timedelta(minutes=3)).name == job.name
+
+
+def test_a_worker_renews_its_claim_of_a_job_with_much_work(api, monkeypatch):
+    monkeypatch.setattr(job_runs, "_SLICE_SECONDS", 0)
+    claimed_minutes = []
+
+    def run(context):
+        for _ in range(3):
+            claimed_minutes.append(
+                round((row_of(api.engine, job).next_run_at - datetime.now(UTC)).total_seconds() / 60)
+            )
+            with api.engine.begin() as db:
+                values = {"t": datetime.now(UTC) + timedelta(minutes=1), "n": job.name}
+                db.execute(text("UPDATE periodic_jobs SET next_run_at = :t WHERE name = :n"), values)
+            yield
+        return {}
+
+    job = job_of_steps(run)
+    jobs.add_jobs(api.engine, [job])
+    assert run_due_jobs(api.engine, api.settings, never, [job])
+    assert claimed_minutes == [3, 3, 3]
+    row = row_of(api.engine, job)
+    assert row.next_run_at - row.started_at == timedelta(minutes=60)
+
+
+def test_a_worker_does_not_change_the_claim_of_another_one(api, monkeypatch):
+    monkeypatch.setattr(job_runs, "_SLICE_SECONDS", 0)
+    claims = []
+
+    def run(context):
+        # The other worker has found the job due, for example because this one was suspended.
+        now = datetime.now(UTC)
+        make_due(api.engine, job)
+        claims.append(claim(api.engine, job, now + timedelta(minutes=1)).started_at)
+        yield
+        return {}
+
+    job = job_of_steps(run)
+    jobs.add_jobs(api.engine, [job])
+    assert run_due_jobs(api.engine, api.settings, never, [job])
+    row = row_of(api.engine, job)
+    assert (row.started_at, row.next_run_at) == (claims[0], claims[0] + timedelta(minutes=3))
 
 
 def test_an_interrupted_job_is_due_at_once_when_the_worker_stops(api):
