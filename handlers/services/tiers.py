@@ -159,7 +159,9 @@ def evaluate_next(
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="evaluate-tiers"))
     accounts = unit.configuration.accounts
     unit.lock_wallets(wallets, accounts)
-    moves = unit.open_for_request(account_ids=accounts, settled_accounts=accounts if everyone else ())
-    evaluate_derived(unit, moves)
+    # Points that are due cause events, too.
+    due_events = unit.open_for_request(account_ids=accounts, settled_accounts=accounts if everyone else ())
+    evaluate_derived(unit, due_events)
     unit.flush()
-    return Evaluated(wallets[-1], len(unit.members), len(moves))
+    moves = sum(event.event_type in (TIER_SET, TIER_REMOVED) for event in due_events)
+    return Evaluated(wallets[-1], len(unit.members), moves)

@@ -63,12 +63,13 @@ def make_due(clock, points):
 
 
 def evaluate_tiers(shop, at=LATER):
-    """Evaluate the tiers of all members."""
+    """Evaluate the tiers of all members; return the numbers of evaluated members and of changed tiers."""
     now = datetime.fromisoformat(at)
-    transactions.run(
+    evaluated = transactions.run(
         shop.organization.api.engine,
         lambda db: evaluate_next(db, organizations.find(db, shop.organization.id), 0, now, everyone=True),
     )
+    return evaluated.members, evaluated.moves
 
 
 def member_id(shop, member):
@@ -96,6 +97,12 @@ def test_events_of_due_points_have_their_own_reasons(shop, points, member, make_
     assert {event_type: reasons(shop, member, event_type) for event_type in REASONS} == {
         event_type: [reason] for event_type, reason in REASONS.items()
     }
+
+
+def test_events_of_due_points_do_not_count_as_changed_tiers(shop, member, make_due):
+    make_due()
+    assert evaluate_tiers(shop) == (1, 0)
+    assert [reasons(shop, member, event_type) for event_type in REASONS] == [[reason] for reason in REASONS.values()]
 
 
 def test_events_of_the_test_clock_have_their_own_reasons(clock, shop, member):
