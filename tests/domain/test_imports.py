@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import random
+import zlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -77,6 +78,11 @@ def test_a_file_is_unpacked_in_pieces_of_at_most_a_mebibyte():
 def test_a_truncated_file_is_reported(cut_bytes):
     with pytest.raises(FileFault, match="truncated"):
         list(decompress([gzip.compress(b"row\n" * 100)[:-cut_bytes]], 400))
+
+
+def test_what_follows_a_gzip_file_must_be_one_too():
+    with pytest.raises(FileFault):
+        list(decompress([gzip.compress(b"row\n") + zlib.compress(b"row\n")], 400))
 
 
 def test_a_long_line_is_skipped_in_bounded_memory():
