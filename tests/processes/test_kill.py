@@ -72,10 +72,11 @@ class Shop:
 
     def kill(self) -> None:
         """Kill the server and all its processes; clients pause until it is started again."""
+        if self.server is not None and self.server.process.poll() is None:
+            os.killpg(self.server.process.pid, signal.SIGKILL)
+        # Only now, so that requests are in flight when the server is killed.
         self.url = None
         if self.server is not None:
-            if self.server.process.poll() is None:
-                os.killpg(self.server.process.pid, signal.SIGKILL)
             self.server.process.wait()
             self.server.process.stdout.close()
 
