@@ -3,19 +3,21 @@
 import logging
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
+from gunicorn.sock import close_sockets
 from sqlalchemy import Engine
 
-import handlers
 from handlers.server.garbage import collect_rarely
 from handlers.server.loading import loading
 from handlers.setting_values import host_in_url
@@ -29,6 +31,8 @@ _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
 MAX_REQUEST_LINE = 8190
 _WORKER_END_SECONDS = 30
+# How often the worker looks whether its parent process runs.
+_PARENT_SECONDS = 1.0
 _STANDSTILL_SECONDS = 30
 _OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
@@ -36,41 +40,69 @@ _log = logging.getLogger("loyalty.serve")
 
 
 class _QueueWorker:
-    """A `loyalty worker` next to the server, restarted if it ends, and ended with the server."""
+    """The work of a `loyalty worker` next to the server, restarted if it ends, and ended with the server.
+
+    Its process is forked from the server, so that it starts at once and shares the memory of the loaded modules.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        path = os.pathsep.join([str(Path(handlers.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        # The same program and database, also if the database is the embedded one of this process.
-        variables = {"PYTHONPATH": path, "LOYALTY_DATABASE_URL": settings.database_url}
-        self._environment = {**os.environ, **variables}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._settings = settings
+        self._process_id: int | None = None
 
-    def ensure_running(self) -> None:
-        """Start the worker unless it runs."""
-        # The exit code is not used: the arbiter reaps all children, so a failed one may seem to have succeeded.
-        if self._process is None or self._process.poll() is not None:
-            self._close()
-            # The worker ends when its standard input is closed, so it ends even if this process is killed.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "handlers", "worker", "--attached"],
-                env=self._environment,
-                stdin=subprocess.PIPE,
-            )
+    def ensure_running(self, listeners: Sequence[Any]) -> None:
+        """Start the worker unless it runs; `listeners` are the sockets of the server."""
+        if self._is_running():
+            return
+        parent = os.getpid()
+        self._process_id = os.fork()
+        if self._process_id == 0:
+            self._work(parent, listeners)
 
     def end(self) -> None:
         """End the worker, after some time to finish its batch."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(_WORKER_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._close()
+        if self._process_id is None or not self._is_running():
+            return
+        os.kill(self._process_id, signal.SIGTERM)
+        end = time.monotonic() + _WORKER_END_SECONDS
+        while self._is_running():
+            if time.monotonic() > end:
+                os.kill(self._process_id, signal.SIGKILL)
+            time.sleep(0.05)
 
-    def _close(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
+    def _is_running(self) -> bool:
+        if self._process_id is None:
+            return False
+        try:
+            return os.waitpid(self._process_id, os.WNOHANG) == (0, 0)
+        except ChildProcessError:
+            # The arbiter reaps all children.
+            return False
+
+    def _work(self, parent: int, listeners: Sequence[Any]) -> NoReturn:
+        """Work until a signal or the end of the parent process ends the worker."""
+        status = 1
+        try:
+            for number in (*Arbiter.SIGNALS, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            # So that the next server can listen on the port while the worker finishes its batch.
+            close_sockets(listeners, unlink=False)
+            from handlers.server.worker import Worker
+
+            worker = Worker(self._settings)
+            worker.stop_at_signals()
+            threading.Thread(target=_stop_with_parent, args=(worker, parent), daemon=True).start()
+            worker.run()
+            status = 0
+        except Exception:
+            _log.exception("the worker has failed, and is started again")
+        finally:
+            os._exit(status)
+
+
+def _stop_with_parent(worker: Any, parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_PARENT_SECONDS)
+    worker.stop()
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]
@@ -81,7 +113,7 @@ class _Arbiter(Arbiter):  # type: ignore[misc]
         super().manage_workers()
         self.app.revive_database()
         if self.app.queue_worker is not None:
-            self.app.queue_worker.ensure_running()
+            self.app.queue_worker.ensure_running(self.LISTENERS)
 
 
 class _Server(BaseApplication):  # type: ignore[misc]
@@ -124,6 +156,10 @@ class _Server(BaseApplication):  # type: ignore[misc]
         """Create the ASGI application; its engine connects in the workers, at the first call."""
         with loading():
             from handlers.http.app import create_app, serving_engine
+
+            if self.queue_worker is not None:
+                # Here, so that the process of the worker shares the modules.
+                import handlers.server.worker  # noqa: F401
 
             self._engine = serving_engine(self._settings)
             return create_app(self._settings, self._engine)

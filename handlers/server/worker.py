@@ -5,6 +5,7 @@ claimed.
 """
 
 import logging
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,6 +77,11 @@ class Worker:
     def stop(self) -> None:
         """Let each loop end after its current step."""
         self._stopped.set()
+
+    def stop_at_signals(self) -> None:
+        """Let SIGTERM and SIGINT stop the worker."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
 
     def run(self) -> None:
         """Work until stopped."""

@@ -226,16 +226,8 @@ def test_killed_processes_are_replaced_and_all_processes_end_with_a_killed_paren
 
 
 def queue_workers(server):
-    """The process ids of the `loyalty worker` processes that a server has started."""
-    return {pid for pid in children_of(server.process.pid) if b"--attached" in command_line(pid)}
-
-
-def command_line(pid):
-    """The words of the command of a process; empty if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    """The process ids of the queue workers that a server has started: its children that respond to no calls."""
+    return children_of(server.process.pid) - server.workers()
 
 
 def is_running(pid):

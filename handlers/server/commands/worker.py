@@ -1,11 +1,5 @@
 """The command that evaluates queued events and runs periodic jobs."""
 
-import os
-import signal
-import sys
-import threading
-from typing import Any
-
 import click
 
 from handlers.server.commands.context import load_settings, migrated_engine, refuse_without_database, with_database
@@ -14,8 +8,7 @@ from handlers.server.loading import loading
 
 @click.command()
 @click.option("--once", is_flag=True, help="Do what is due now, then end.")
-@click.option("--attached", is_flag=True, hidden=True, help="End when the standard input does.")
-def worker(once: bool, attached: bool) -> None:
+def worker(once: bool) -> None:
     """Evaluate queued events and run the periodic jobs.
 
     It runs until Ctrl-C or SIGTERM, and ends its batch first; one that is killed leaves everything to the others. Run
@@ -33,18 +26,8 @@ def worker(once: bool, attached: bool) -> None:
             # Only checked: a missing migration has ended the command.
             pass
         process_worker = Worker(settings)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: process_worker.stop())
-        if attached:
-            threading.Thread(target=_stop_with_parent, args=(process_worker,), daemon=True).start()
+        process_worker.stop_at_signals()
         if once:
             process_worker.run_once()
         else:
             process_worker.run()
-
-
-def _stop_with_parent(process_worker: Any) -> None:
-    # The parent process has the other end of the pipe; however the parent ends, the kernel closes it.
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    process_worker.stop()
