@@ -115,7 +115,7 @@ def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
     if not won and bids:
         winner = _winner(stacking, {position: bid.worth for position, bid in enumerate(bids)})
         won = {winner: None}
-    beaten = {position: _winner_over(bid, won, bids) for position, bid in enumerate(bids) if position not in won}
+    beaten = {position: _winner_over(bid, won) for position, bid in enumerate(bids) if position not in won}
     return Verdict(won, beaten)
 
 
@@ -141,7 +141,7 @@ def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
     return min(candidates, key=lambda position: (sign * candidates[position], position))
 
 
-def _winner_over(bid: Bid, won: Mapping[int, Collection[int] | None], bids: Sequence[Bid]) -> int:
+def _winner_over(bid: Bid, won: Mapping[int, Collection[int] | None]) -> int:
     """The position of the winner that won the item on which the beaten `bid` has the largest discount."""
 
     def lost_discount(position: int) -> Decimal:
