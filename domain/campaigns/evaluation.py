@@ -192,12 +192,12 @@ class Evaluator:
                 self._skip(campaign, action, computed, *blocked)
         verdict = decide(contest, [bid for _, _, bid in competitors])
         for position, ((campaign, action), computed, bid) in enumerate(competitors):
-            if position not in verdict.won:
+            if position not in verdict.won_items:
                 why = beaten_by(bid, competitors[verdict.beaten[position]][2])
                 self._explain(campaign, action.action, why, self._trace(campaign, action))
             # Asked again, since an earlier winner may exclude this one.
             elif self._may_apply(campaign, action):
-                items = verdict.won[position]
+                items = verdict.won_items[position]
                 self._apply(campaign, action, computed, None if items is None else WonItems(bid, items))
 
     def _evaluate_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
@@ -226,14 +226,14 @@ class Evaluator:
         campaign: CompiledCampaign,
         action: CompiledAction,
         computed: Sequence[ComputedEffect],
-        won: WonItems | None = None,
+        won_items: WonItems | None = None,
     ) -> None:
         """Execute the effects of an action whose rule holds, unless the cooldown or a limit of the campaign forbids it.
 
-        After a contest for single items, discounts apply only to the items that the action has `won`. If the campaign
-        is re-evaluated on returns, what each effect granted is recorded for a later partial return.
+        After a contest for single items, discounts apply only to the `won_items` of the action. If the campaign is
+        re-evaluated on returns, what each effect granted is recorded for a later partial return.
         """
-        blocked = self._effects.blocked_by(campaign, computed, won)
+        blocked = self._effects.blocked_by(campaign, computed, won_items)
         if blocked is not None:
             self._skip(campaign, action, computed, *blocked)
             return
@@ -242,7 +242,7 @@ class Evaluator:
         is_reevaluated = campaign.campaign.on_return == REEVALUATE
         grants: list[EffectGrant] = []
         for position, effect in enumerate(computed):
-            share = None if won is None else won.share(position)
+            share = None if won_items is None else won_items.share(position)
             first_count = self._count_total if is_reevaluated else 0
             result = self._effects.execute(campaign, effect, share)
             if is_reevaluated:

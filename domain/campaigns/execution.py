@@ -219,7 +219,7 @@ class EffectRunner:
         return LimitUse(MONEY, discount.amount, currency=self._event.currency)
 
     def blocked_by(
-        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None = None
+        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won_items: WonItems | None = None
     ) -> tuple[CooldownActive | LimitReached, Reason] | None:
         """The refusal of an action by the cooldown or a limit of its campaign, and its explanation; None if allowed."""
         if not campaign.limits and campaign.cooldown is None:
@@ -229,24 +229,24 @@ class EffectRunner:
             detail = f"The campaign had an effect at {instant_text(event_date)}, and its cooldown is"
             cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
             return cooling, Reason("COOLDOWN", cooling.detail, event_date)
-        limit = self._broken_limit(campaign, computed, won) if campaign.limits else None
+        limit = self._broken_limit(campaign, computed, won_items) if campaign.limits else None
         if limit is None:
             return None
         refusal = LimitReached.of(limit)
         return refusal, Reason("LIMIT_REACHED", refusal.detail, self._counters.used_amount(limit.key))
 
     def _broken_limit(
-        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
+        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won_items: WonItems | None
     ) -> EventLimit | None:
         """The limit that does not allow an action of the campaign; None if the action may run."""
         exhausted = self._limit_budget.limit_exhausted_before(campaign)
         # With partial application, other limits only cut the effects.
         if exhausted is not None or campaign.campaign.allow_partial_application_on_limit:
             return exhausted
-        return self._limit_budget.of(campaign).broken_by(self._uses(campaign, computed, won), self._counters)
+        return self._limit_budget.of(campaign).broken_by(self._uses(campaign, computed, won_items), self._counters)
 
     def _uses(
-        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
+        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won_items: WonItems | None
     ) -> list[LimitUse]:
         """The uses of limits that the effects of an action would have without limits."""
         uses: list[LimitUse] = []
@@ -258,7 +258,7 @@ class EffectRunner:
             if effect.effect_id == MINT_POINTS:
                 uses += self._points.uses_before_limits(campaign, effect.params)
             elif effect.effect_id == DISCOUNT and self._event.is_active:
-                discount = self._discount_before_limits(effect.terms, won and won.share(position))
+                discount = self._discount_before_limits(effect.terms, won_items and won_items.share(position))
                 uses.append(self._use_of_discount(discount))
                 if basket is not None:
                     # Taken for now, since the next discount depends on it.

@@ -99,24 +99,24 @@ class WonItems(NamedTuple):
 class Verdict:
     """The result of a contest; bids are identified by their positions.
 
-    `won` has the items that each winner has won, None for the whole order. `beaten` has for each other bid the winner
-    that beat it.
+    `won_items` has the items that each winner has won, None for the whole order. `beaten` has for each other bid the
+    winner that beat it.
     """
 
-    won: Mapping[int, frozenset[int] | None]
+    won_items: Mapping[int, frozenset[int] | None]
     beaten: Mapping[int, int] = field(default_factory=dict)
 
 
 def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
     """The verdict on bids, which are in the order of evaluation: the first of several bids with the same worth wins."""
-    won: Mapping[int, frozenset[int] | None] = {}
+    won_items: Mapping[int, frozenset[int] | None] = {}
     if stacking.scope == PER_ITEM:
-        won = _winners_of_items(stacking, bids)
-    if not won and bids:
+        won_items = _winners_of_items(stacking, bids)
+    if not won_items and bids:
         winner = _winner(stacking, {position: bid.worth for position, bid in enumerate(bids)})
-        won = {winner: None}
-    beaten = {position: _winner_over(bid, won) for position, bid in enumerate(bids) if position not in won}
-    return Verdict(won, beaten)
+        won_items = {winner: None}
+    beaten = {position: _winner_over(bid, won_items) for position, bid in enumerate(bids) if position not in won_items}
+    return Verdict(won_items, beaten)
 
 
 def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, frozenset[int] | None]:
@@ -141,14 +141,14 @@ def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
     return min(candidates, key=lambda position: (sign * candidates[position], position))
 
 
-def _winner_over(bid: Bid, won: Mapping[int, Collection[int] | None]) -> int:
+def _winner_over(bid: Bid, won_items: Mapping[int, Collection[int] | None]) -> int:
     """The position of the winner that won the item on which the beaten `bid` has the largest discount."""
 
     def lost_discount(position: int) -> Decimal:
-        items = won[position]
+        items = won_items[position]
         return _ZERO if items is None else max((bid.worth_of(index) for index in items), default=_ZERO)
 
-    return max(won, key=lambda position: (lost_discount(position), -position))
+    return max(won_items, key=lambda position: (lost_discount(position), -position))
 
 
 def beaten_by(bid: Bid, winner: Bid) -> Reason:
