@@ -142,7 +142,10 @@ def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
 
 
 def _winner_over(bid: Bid, won_items: Mapping[int, Collection[int] | None]) -> int:
-    """The position of the winner that won the item on which the beaten `bid` has the largest discount."""
+    """The position of the winner that is reported to have beaten `bid`.
+
+    It won the item on which `bid` has the largest discount; if `bid` discounts none of the items, it is the first.
+    """
 
     def lost_discount(position: int) -> Decimal:
         items = won_items[position]
