@@ -55,7 +55,7 @@ class _Writer:
 
     def write(self, node: Node, required_parens: int) -> dict[str, Any]:
         """Write the node; `required_parens`, 0 or 1, is the number of its parentheses that its place requires."""
-        result = self.fields(node)
+        result = self.write_fields(node)
         if node.parens > required_parens:
             result["parens"] = node.parens - required_parens
         if isinstance(self.annotate, Analysis):
@@ -64,10 +64,11 @@ class _Writer:
             result["at"] = [node.start, node.end]
         return result
 
-    def fields(self, node: Node) -> dict[str, Any]:
-        """The kind and the fields of the node.
+    def write_fields(self, node: Node) -> dict[str, Any]:
+        """Write the kind and the fields of the node.
 
-        `_NODES` has the fields in the order in which `slots` yields their nodes, so each takes the next written nodes.
+        `written_parts` has the parts of the node in the order of the text, which is the order of the fields in
+        `_NODES`. So the next parts are always those of the next field.
         """
         if isinstance(node, Constant):
             return _constant(node)
