@@ -72,7 +72,10 @@ class _Writer:
         """
         if isinstance(node, Constant):
             return _constant(node)
-        written_parts = (self.write(part, int(level(part) < required_level)) for part, required_level in slots(node))
+        written_parts = (
+            self.write(part, required_parens=1 if level(part) < required_level else 0)
+            for part, required_level in slots(node)
+        )
         result: dict[str, Any] = {"kind": _KINDS[type(node)]}
         for name in _NODES[result["kind"]][1]:
             value = getattr(node, name)
