@@ -37,7 +37,7 @@ from domain.expressions.tree import (
     Node,
     Select,
     is_operator,
-    level,
+    precedence_of,
     slots,
 )
 
@@ -73,8 +73,8 @@ class _Writer:
         if isinstance(node, Constant):
             return _constant(node)
         written_parts = (
-            self.write(part, required_parens=1 if level(part) < required_level else 0)
-            for part, required_level in slots(node)
+            self.write(part, required_parens=1 if precedence_of(part) < required_precedence else 0)
+            for part, required_precedence in slots(node)
         )
         result: dict[str, Any] = {"kind": _KINDS[type(node)]}
         for name in _NODES[result["kind"]][1]:
@@ -239,8 +239,8 @@ def _allows_operands(operator: str, count: int) -> bool:
 def _set_parens(node: Node, extra: int) -> Node:
     """Set the node's `parens`; add to the `parens` of each part the pair that its place requires, if any."""
     object.__setattr__(node, "parens", extra)
-    for part, required_level in slots(node):
-        if level(part) < required_level:
+    for part, required_precedence in slots(node):
+        if precedence_of(part) < required_precedence:
             object.__setattr__(part, "parens", part.parens + 1)
     return node
 

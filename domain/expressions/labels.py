@@ -16,8 +16,8 @@ from domain.expressions.tree import (
     Node,
     Select,
     is_operator,
-    level,
     parts,
+    precedence_of,
     slots,
 )
 from domain.expressions.types import STRING, TIMESTAMP, ListOf, ObjectOf
@@ -209,7 +209,7 @@ class _Labeller:
         chained, is_arithmetic = node.function in CHAINS, node.function in _ARITHMETIC
         result = []
         for part, least in slots(node):
-            enclosed = is_operator(part) and (level(part) < least or (chained and _is_chain(part)))
+            enclosed = is_operator(part) and (precedence_of(part) < least or (chained and _is_chain(part)))
             text = self.text(part, scope)
             result.append(f"({text})" if enclosed or (is_arithmetic and self.is_open(part)) else text)
         return result

@@ -106,8 +106,8 @@ def is_operator(node: Node) -> bool:
     return isinstance(node, FunctionCall) and node.target is None and node.function in OPERATORS
 
 
-def level(node: Node) -> int:
-    """The precedence of the node."""
+def precedence_of(node: Node) -> int:
+    """The precedence of the node; a node with a higher one binds tighter."""
     if isinstance(node, Constant):
         return UNARY if node.text.startswith("-") else BARE
     if not isinstance(node, FunctionCall) or node.target is not None or node.function not in OPERATORS:
@@ -120,7 +120,7 @@ def level(node: Node) -> int:
 
 
 def slots(node: Node) -> Iterator[tuple[Node, int]]:
-    """The direct parts of the node in the order of the text, each with the lowest `level` that needs no parentheses."""
+    """The direct parts of the node in written order, each with the lowest precedence that needs no parentheses."""
     match node:
         case Select(target=target):
             yield target, MEMBER
@@ -136,14 +136,14 @@ def slots(node: Node) -> Iterator[tuple[Node, int]]:
                 yield node.condition, CONDITIONAL
             yield node.body, CONDITIONAL
         case FunctionCall(target=None, function=name, args=args) if name in OPERATORS:
-            yield from zip(args, _operand_levels(name, args), strict=True)
+            yield from zip(args, _operand_precedences(name, args), strict=True)
         case FunctionCall():
             if node.target is not None:
                 yield node.target, MEMBER
             yield from ((argument, CONDITIONAL) for argument in node.args)
 
 
-def _operand_levels(name: str, args: tuple[Node, ...]) -> tuple[int, ...]:
+def _operand_precedences(name: str, args: tuple[Node, ...]) -> tuple[int, ...]:
     """The lowest precedence with which each operand of an operator needs no parentheses."""
     if name in CHAINS:
         return (CHAINS[name] + 1,) * len(args)
@@ -154,7 +154,7 @@ def _operand_levels(name: str, args: tuple[Node, ...]) -> tuple[int, ...]:
     if len(args) == 1:
         # `-5` is a literal, so the negation of the literal 5 is written `-(5)`: above BARE, it always gets parentheses.
         is_number = name == "-" and isinstance(args[0], Constant) and args[0].type in ("int", "decimal")
-        is_positive_number = is_number and level(args[0]) != UNARY
+        is_positive_number = is_number and precedence_of(args[0]) != UNARY
         return (BARE + 1,) if is_positive_number else (UNARY,)
     return BINARY[name], BINARY[name] + 1
 
