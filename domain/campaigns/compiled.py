@@ -131,13 +131,15 @@ def without_nulls(rules: Mapping[str, Any], effects: Mapping[str, Any]) -> tuple
     In rules these are null and `{}`; in parameters a null `expression`, and a null `value` next to an expression.
     """
     rules_with_value = {form: source for form, source in rules.items() if source is not None and source != {}}
-    return rules_with_value, {**effects, "items": [_item_without_nulls(item) for item in effects.get("items", ())]}
+    items = [_effect_without_nulls(effect) for effect in effects.get("items", ())]
+    return rules_with_value, {**effects, "items": items}
 
 
-def _item_without_nulls(item: Mapping[str, Any]) -> dict[str, Any]:
-    if "params" not in item:
-        return dict(item)
-    return {**item, "params": [_param_without_nulls(param) for param in item["params"]]}
+def _effect_without_nulls(effect: Mapping[str, Any]) -> dict[str, Any]:
+    """The effect without the nulls in its parameters that count as absent."""
+    if "params" not in effect:
+        return dict(effect)
+    return {**effect, "params": [_param_without_nulls(param) for param in effect["params"]]}
 
 
 def _param_without_nulls(param: Mapping[str, Any]) -> dict[str, Any]:
