@@ -95,13 +95,7 @@ class CaptureSession(Returns):
             )
         amount, wallet_id = self.amount_of(transaction), transaction.credited_wallet_id
         moment = early_at or transaction.available_at or self.at
-        happened_at = transaction.external_event_date or self.at
-        is_planned = moment == transaction.available_at
-        policy_expiry = (
-            transaction.policy_expires_at
-            if is_planned
-            else self._expiry_of_mint(account, wallet_id, happened_at, moment, transaction.created_at)
-        )
+        policy_expiry = self._policy_expiry(transaction, account, moment)
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         if transaction.available_at is None:
             confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else policy_expiry)
@@ -130,6 +124,16 @@ class CaptureSession(Returns):
         )
         self._expire_arrived(capture, max(moment, expiry or moment))
         return capture
+
+    def _policy_expiry(self, transaction: Stored, account: LedgerAccount, moment: datetime) -> datetime | None:
+        """The expiry, by the account's policy, of a waiting mint that becomes available at `moment`.
+
+        It is stored for the moment that was planned at the mint, and computed for other moments.
+        """
+        if moment == transaction.available_at:
+            return transaction.policy_expires_at
+        earned_at = transaction.external_event_date or self.at
+        return self._expiry_of_mint(account, transaction.credited_wallet_id, earned_at, moment, transaction.created_at)
 
     def _settle(
         self,
