@@ -96,7 +96,7 @@ class CaptureSession(Returns):
         amount, wallet_id = self.amount_of(transaction), transaction.credited_wallet_id
         moment = early_at or transaction.available_at or self.at
         policy_expiry = self._policy_expiry(transaction, account, moment)
-        before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
+        last_transaction_at = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         if transaction.available_at is None:
             confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else policy_expiry)
             self.put(self._confirmed, transaction.ledger_transaction_id, confirmation)
@@ -105,7 +105,7 @@ class CaptureSession(Returns):
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or policy_expiry
         entries, moves = self._settle(transaction, account, amount, kept_uses=(), released=(), expiry=expiry)
-        self._date_last_transaction(wallet_id, account, max(moment, before or moment))
+        self._date_last_transaction(wallet_id, account, max(moment, last_transaction_at or moment))
         self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED)
         capture = self._add_step(
             Capture(
