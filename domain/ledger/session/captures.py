@@ -98,8 +98,9 @@ class CaptureSession(Returns):
         policy_expiry = self._policy_expiry(transaction, account, moment)
         last_transaction_at = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         if transaction.available_at is None:
-            confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else policy_expiry)
-            self.put(self._confirmed, transaction.ledger_transaction_id, confirmation)
+            # An expiry that was set for this mint precedes that of the policy, which is then not stored.
+            stored_expiry = policy_expiry if transaction.pending_expires_at is None else None
+            self.put(self._confirmed, transaction.ledger_transaction_id, Confirmation(moment, stored_expiry))
         # The points count as earned from this moment on, which is `early_at` for an early release.
         transaction = replace(transaction, available_at=moment)
         qualifying = self._settle_qualifying(transaction, account, amount)
