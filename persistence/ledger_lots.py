@@ -261,9 +261,10 @@ def find_next_wallets_due(
     rows = policy_rows(policies, now, now)
     idle = (as_json(rows), organization_id, after, now, limit)
     wallets = {row[0] for row in db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))}
-    in_doubt = [row for row in rows if row["since"] < row["until"]]
-    if in_doubt:
-        wallets |= find_wallets_in_doubt(db, organization_id, after, policies, in_doubt, now, limit)
+    # Months differ in length: idle periods that began between the two bounds may have ended or not.
+    uncertain_policies = [row for row in rows if row["since"] < row["until"]]
+    if uncertain_policies:
+        wallets |= find_wallets_in_doubt(db, organization_id, after, policies, uncertain_policies, now, limit)
     return sorted(wallets)[:limit]
 
 
