@@ -27,7 +27,7 @@ HAS_UNKEPT = """EXISTS (
     )"""
 
 # Balances whose idle period began between the bounds of their policy, and may have ended.
-_NEXT_IN_DOUBT = f"""
+_NEXT_UNCERTAIN = f"""
 SELECT b.wallet_id, b.ledger_account_id, {IDLE_SINCE} FROM ledger_balances b
 JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES} USING (ledger_account_id)
 WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
@@ -64,7 +64,7 @@ def find_idle_policies(db: Connection, organization: Organization) -> dict[int, 
     return {account_id: policy for account_id, policy in policies.items() if policy is not None}
 
 
-def find_wallets_in_doubt(
+def find_wallets_past_idle_end(
     db: Connection,
     organization_id: int,
     after: int,
@@ -77,7 +77,7 @@ def find_wallets_in_doubt(
     values = {"organization_id": organization_id, "policies": as_json(rows), "now": now, "limit": _IDLE_AT_ONCE}
     wallets = set[int]()
     while len(wallets) < limit:
-        balances = query(db, _NEXT_IN_DOUBT, {**values, "after": after})
+        balances = query(db, _NEXT_UNCERTAIN, {**values, "after": after})
         for wallet_id, ledger_account_id, begin in balances:
             end = policies[ledger_account_id].end(begin, None)
             if end is not None and end <= now:

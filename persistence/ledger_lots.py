@@ -18,7 +18,7 @@ from persistence.idle_balances import (
     POLICIES,
     find_first_idle_end,
     find_idle_policies,
-    find_wallets_in_doubt,
+    find_wallets_past_idle_end,
     policy_rows,
 )
 from persistence.rows import as_json
@@ -264,7 +264,7 @@ def find_next_wallets_due(
     # Months differ in length: idle periods that began between the two bounds may have ended or not.
     uncertain_policies = [row for row in rows if row["since"] < row["until"]]
     if uncertain_policies:
-        wallets |= find_wallets_in_doubt(db, organization_id, after, policies, uncertain_policies, now, limit)
+        wallets |= find_wallets_past_idle_end(db, organization_id, after, policies, uncertain_policies, now, limit)
     return sorted(wallets)[:limit]
 
 
