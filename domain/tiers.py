@@ -381,7 +381,10 @@ def _required_points(schedule: TierSchedule, tier: MemberTier | None) -> Decimal
 def _next_tier(
     schedule: TierSchedule, tiers: Mapping[int, ConfiguredTier], counted_points: Decimal, reached_points: Decimal
 ) -> NextTier | None:
-    """The first tier that requires more than `reached_points`; None if there is none."""
+    """The first tier that requires more than `reached_points`, with the points that `counted_points` lack; or None.
+
+    `reached_points` are the counted points, or the points that the member's tier requires if those are more.
+    """
     if schedule.ledger_account_id is None:
         return None
     above = [step.min_required_points for step in schedule.steps if step.min_required_points > reached_points]
