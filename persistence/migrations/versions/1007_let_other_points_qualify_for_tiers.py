@@ -15,5 +15,5 @@ EXPANDS = True
 
 
 def upgrade() -> None:
-    """Add the column; older servers mint without it, and take the amount for what qualifies in a period."""
+    """Add the column. Older servers leave it empty, which means that the whole amount of the mint qualifies."""
     op.add_column("ledger_transactions", sa.Column("qualifying_amount", sa.Numeric(), nullable=True))
