@@ -295,8 +295,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         if self.get_transaction_status() != driver.TRANSACTION_STATUS_IDLE:
             self._send("", "ROLLBACK")
 
-    def send(self, statements: str) -> None:
-        """Send statements in one message."""
+    def send_separately(self, statements: str) -> None:
+        """Send deferred statements in a message of their own, since the next message cannot begin with them."""
         self._send(statements, "")
 
     def _send(self, due: str, last: str) -> None:
@@ -332,7 +332,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
         due = self.connection.take_due_statements()
         if due and self.name is not None:
             # The driver writes DECLARE in front of the statement of a named cursor.
-            self.connection.send(due)
+            self.connection.send_separately(due)
         elif due:
             # The values are in the text of `due` already, so its percent signs are no placeholders.
             due = due if values is None else due.replace("%", "%%")
@@ -351,7 +351,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
         """Execute a COPY with a file."""
         due = self.connection.take_due_statements()
         if due:
-            self.connection.send(due)
+            self.connection.send_separately(due)
         with nullcontext() if _observer is None else _observer(sql):
             super().copy_expert(sql, file, size)
 
