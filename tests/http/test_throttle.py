@@ -157,7 +157,9 @@ def test_a_full_disk_is_a_503_and_makes_the_server_unready(engine, monkeypatch):
 
 def test_a_write_to_a_read_only_database_is_a_503_and_the_server_is_unready(settings, caplog):
     read_only = create_engine(settings.database_url, threads=1)
-    event.listen(read_only, "connect", lambda connection, _: connection.send("SET default_transaction_read_only = on"))
+    event.listen(
+        read_only, "connect", lambda connection, _: connection.send_separately("SET default_transaction_read_only = on")
+    )
 
     def dispatch(request):
         with read_only.begin() as db:
