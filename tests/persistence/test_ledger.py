@@ -83,6 +83,7 @@ def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
     assert len(statements) == 1
 
 
+@pytest.mark.undistributed
 def test_each_balance_is_looked_up_once_whatever_the_planner_expects(ledger, db):
     wallets, accounts = [ledger.wallet() for _ in range(10)], [ledger.account(name=f"a-{n}") for n in range(10)]
     for wallet, account in product(wallets, accounts):
