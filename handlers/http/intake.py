@@ -44,8 +44,8 @@ class KeptBody:
         uncounted = self._size - self._counted
         if self._kept_bytes[self._organization] + uncounted > MAX_KEPT_BYTES:
             raise TooBusy(
-                f"The server keeps {MAX_KEPT_BYTES // 1024**2} MiB of bodies of the organization's other calls, the "
-                "maximum. Try again, or send fewer large bodies at the same time."
+                "With this body, the large bodies of the organization's current calls would exceed the maximum of "
+                f"{MAX_KEPT_BYTES // 1024**2} MiB. Try again, or send fewer large bodies at the same time."
             )
         self._kept_bytes[self._organization] += uncounted
         self._counted = self._size
