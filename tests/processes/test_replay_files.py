@@ -19,12 +19,18 @@ def path(tmp_path):
     return tmp_path / "purchases.txt"
 
 
-def test_a_purchase_is_read_exactly(path):
-    path.write_bytes(b"\xef\xbb\xbf  " + HEADINGS + b" 00004 19970101  2   29.33\r\n\n ana@x 19980630 1 0\n")
-    first, second = read_purchases(path)
-    assert first == Purchase(1, "00004", date(1997, 1, 1), 2, Decimal("29.33"))
-    assert first.at == datetime(1997, 1, 1, tzinfo=UTC)
-    assert second == Purchase(3, "ana@x", date(1998, 6, 30), 1, Decimal(0))
+def test_a_purchase_has_the_fields_of_its_line(path):
+    path.write_bytes(HEADINGS + b"00004 19970101 2 29.33\n")
+    [purchase] = read_purchases(path)
+    assert purchase == Purchase(number=1, customer_id="00004", day=date(1997, 1, 1), quantity=2, total=Decimal("29.33"))
+    assert purchase.at == datetime(1997, 1, 1, tzinfo=UTC)
+
+
+def test_a_byte_order_mark_white_space_and_empty_lines_are_ignored(path):
+    byte_order_mark = b"\xef\xbb\xbf"
+    path.write_bytes(byte_order_mark + b"  " + HEADINGS + b" 00004 19970101  2   29.33\r\n\n ana@x 19980630 1 0\n")
+    rows = [(purchase.number, purchase.customer_id, purchase.total) for purchase in read_purchases(path)]
+    assert rows == [(1, "00004", Decimal("29.33")), (3, "ana@x", Decimal(0))]
 
 
 @pytest.mark.parametrize(
