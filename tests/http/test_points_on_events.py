@@ -301,6 +301,7 @@ class TestMembers:
         mint(shop, member, 30, **terms)
         shop.track(event(member))
         assert balance_and_pending(shop, member) == (0, 30)
+        # Midnight in Madrid.
         clock.advance("2026-03-01T23:00:00Z")
         assert balance_and_pending(shop, member) == (30, 0)
 
