@@ -169,7 +169,7 @@ def _not_yet_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> st
 
 def _no_longer_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     end = book.valid_to_date
-    return f"The coupon book was valid to {instant_text(end)}." if end is not None and facts.at > end else None
+    return f"The coupon book was valid until {instant_text(end)}." if end is not None and facts.at > end else None
 
 
 def _clock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> tuple[datetime, tzinfo]:

@@ -178,7 +178,7 @@ def test_every_reason_has_a_detail(books, ana):
     [entry] = list_books(books, ana, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
     assert entry["exclusionReasons"] == [
         {"code": "coupon-book-not-published", "detail": "The coupon book is draft."},
-        {"code": "coupon-book-expired", "detail": "The coupon book was valid to 2026-01-01T00:00:00Z."},
+        {"code": "coupon-book-expired", "detail": "The coupon book was valid until 2026-01-01T00:00:00Z."},
     ]
 
 
