@@ -27,7 +27,9 @@ def simulate(call: Call, body: SimulationRequest) -> Simulation:
 def _refuse_to_member(own_id: str, body: SimulationRequest) -> None:
     """Refuse requests that a member's own token may not send: about anybody else, or with explanations."""
     if body.scenario.event.loyalty_member_id != own_id:
-        raise Forbidden("With a member's own token, simulations are only for this member: send its loyaltyMemberId.")
+        raise Forbidden(
+            "With a member's own token, simulations can only be about that member: send its loyaltyMemberId."
+        )
     if EXPLAIN in body.include:
         raise InvalidRequest(
             [FieldFault("include has explain; a member's own token sees no explanations", pointer="/include")]
