@@ -40,7 +40,7 @@ def timestamp_from_text(text: str) -> datetime:
     """The moment of an RFC 3339 text, in UTC; digits beyond the microsecond are cut off."""
     match = _TIMESTAMP.fullmatch(text)
     if not match:
-        raise _invalid('a timestamp is written like "2024-05-31T18:30:00Z"')
+        raise _invalid('the text is not a timestamp such as "2024-05-31T18:30:00Z"')
     fraction, offset = match[7] or "", timedelta(0)
     if match[9]:
         offset = _offset(match[9], match[10], match[11])

@@ -111,7 +111,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("matches(order.items[0])", [("matches(order.items[0])", "matches() takes (item, string), not (item)")]),
         ("'a'.matches('(')", [("'('", "not a regular expression in RE2 syntax")]),
         ("now.getHours('Mars/Base')", [("'Mars/Base'", "no such time zone")]),
-        ("timestamp('soon')", [("'soon'", 'a timestamp is written like "2024-05-31T18:30:00Z"')]),
+        ("timestamp('soon')", [("'soon'", 'the text is not a timestamp such as "2024-05-31T18:30:00Z"')]),
         (
             "timestamp('2026-02-30T00:00:00Z')",
             [("'2026-02-30T00:00:00Z'", "there is no such time in the years 1 to 9999")],
