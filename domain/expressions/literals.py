@@ -56,7 +56,7 @@ def read_decimal(spelling: str, start: int) -> Decimal:
         raise fault(f"the decimal has more than {PRECISION} significant digits", start, end)
     if value and not DECIMALS.Emin <= value.adjusted() <= DECIMALS.Emax:
         bounds = f"from 1e{DECIMALS.Emin} to below 1e{DECIMALS.Emax + 1}"
-        raise fault(f"a decimal must be 0, or {bounds} in size", start, end)
+        raise fault(f"a decimal must be 0, or {bounds} in absolute value", start, end)
     return value
 
 

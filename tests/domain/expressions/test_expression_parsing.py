@@ -76,7 +76,7 @@ def test_literals_are_constants(text, value):
         ("1" * 3000, 0, 3000, "the integer does not fit 64 bits"),
         # A number of more than 40 digits is not read, even if most of them are zeros.
         ("7".zfill(41), 0, 41, "the integer does not fit 64 bits"),
-        ("1e7000", 0, 6, "a decimal must be 0, or from 1e-6143 to below 1e6145 in size"),
+        ("1e7000", 0, 6, "a decimal must be 0, or from 1e-6143 to below 1e6145 in absolute value"),
         ("0." + "1" * 35, 0, 37, "the decimal has more than 34 significant digits"),
         ("'ab\\z'", 3, 5, "unknown escape \\z"),
         ("'\\ud800'", 1, 7, "\\ud800 is not a character"),
