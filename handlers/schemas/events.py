@@ -83,7 +83,7 @@ def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_calle
 
 
 def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
-    """An event, with its payload if `include` names it, and its result as long as that is stored."""
+    """An event, with its payload if `include` names it, and its result while that is stored."""
     return {"event": detailed_event(event, {*include} - {RESULT}), **_result(event)}
 
 
