@@ -128,12 +128,12 @@ def credentials() -> None:
 
 @credentials.command()
 @click.option("--organization", type=click.IntRange(1), required=True, help="Id of the organization.")
-@click.option("--client-id", help="Whose secret; needed where the organization has several API users.")
+@click.option("--client-id", help="The API user; required if the organization has several.")
 @json_option
 def reset(organization: int, client_id: str | None, as_json: bool) -> None:
-    """Give an API user another secret and print it.
+    """Give an API user a new secret and print it.
 
-    The former one and its tokens are no longer valid. The permissions of the user stay unchanged.
+    The old secret and its tokens are no longer valid. The permissions of the user stay unchanged.
     """
     from handlers.services.organizations.reset import CredentialsNotFound, reset_credentials
 
