@@ -120,5 +120,5 @@ def _credentials(tenant: Tenant) -> str:
     client_id, client_secret = tenant.credentials
     return f"""  API user        client_id      {client_id}
                   client_secret  {client_secret}
-                  (not shown again; `loyalty credentials reset` makes another secret)
+                  (not shown again; `loyalty credentials reset` makes a new secret)
 """
