@@ -57,15 +57,15 @@ def local_clock(at: datetime, zone: tzinfo) -> dict[str, Any]:
     return {"localTime": f"{local:%H:%M}", "day": local.isoweekday(), "timezone": str(zone)}
 
 
-def hours_faults(schedule: Mapping[str, Any] | None, *, names_days: bool) -> list[FieldFault]:
+def hours_faults(schedule: Mapping[str, Any] | None, *, has_days_of_week: bool) -> list[FieldFault]:
     """The faults of a schedule that the OpenAPI document cannot exclude.
 
-    `names_days` is true if the campaign or coupon book also has `daysOfWeek`.
+    `has_days_of_week` is true if the campaign or coupon book also has `daysOfWeek`.
     """
     if schedule is None:
         return []
     faults = list(_window_faults(schedule["schedule"]))
-    if names_days:
+    if has_days_of_week:
         detail = "dayOfWeekSchedule names the days itself; send an empty daysOfWeek with it"
         faults.append(FieldFault(detail, pointer=f"/{FIELD}"))
     return faults

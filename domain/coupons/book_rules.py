@@ -31,7 +31,7 @@ def check_book(values: Mapping[str, Any]) -> None:
         if values[period] is not None and values[limit] is None:
             faults.append(FieldFault(f"{period_name} needs {limit_name}", pointer=f"/{limit_name}"))
     faults += zone_faults(values["timezone"])
-    faults += hours_faults(values["day_of_week_schedule"], names_days=bool(values["days_of_week"]))
+    faults += hours_faults(values["day_of_week_schedule"], has_days_of_week=bool(values["days_of_week"]))
     if values["required_points_config"] is None and any(values[name] is not None for name in _POINTS):
         detail = "assignmentRequiredPoints and usageRequiredPoints need requiredPointsConfig"
         faults.append(FieldFault(detail, pointer="/requiredPointsConfig"))

@@ -97,7 +97,7 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     faults = [*zone_faults(body.timezone), *faults_of_limits(body.limit_rules, has_currency=currency is not None)]
     faults += faults_of_cooldown(body.cooldown)
     faults += _faults_of_sharing(call, body, before)
-    faults += hours_faults(body.day_of_week_schedule, names_days=bool(body.days_of_week))
+    faults += hours_faults(body.day_of_week_schedule, has_days_of_week=bool(body.days_of_week))
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)

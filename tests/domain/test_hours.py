@@ -114,8 +114,8 @@ def test_hours_are_known_for_the_first_and_the_last_moment_of_the_calendar():
 # --- refused schedules -----------------------------------------------------------------------------------------------
 
 
-def faults(*windows, names_days=False):
-    faults_of_hours = hours_faults({"schedule": list(windows)}, names_days=names_days)
+def faults(*windows, has_days_of_week=False):
+    faults_of_hours = hours_faults({"schedule": list(windows)}, has_days_of_week=has_days_of_week)
     return [(fault.pointer, fault.detail) for fault in faults_of_hours]
 
 
@@ -154,8 +154,8 @@ def test_a_window_whose_end_equals_its_begin_is_refused():
 
 def test_a_schedule_together_with_days_of_the_week_is_refused():
     detail = "dayOfWeekSchedule names the days itself; send an empty daysOfWeek with it."
-    assert faults(window(1, "09:00", "10:00"), names_days=True) == [("/dayOfWeekSchedule", detail)]
-    assert hours_faults(None, names_days=True) == []
+    assert faults(window(1, "09:00", "10:00"), has_days_of_week=True) == [("/dayOfWeekSchedule", detail)]
+    assert hours_faults(None, has_days_of_week=True) == []
 
 
 def test_locations_have_codes_that_orders_can_have_and_zones_that_exist():
@@ -273,7 +273,7 @@ def test_windows_overlap_exactly_if_two_are_open_at_one_minute(schedule):
     # Two windows overlap if one begins while the other is open; 2 March 2026 is a Monday.
     begins = [datetime.fromisoformat(f"2026-03-0{1 + hours['day']}T{hours['from']}") for hours in windows]
     max_open = max(sum(is_open_by_model({"schedule": [hours]}, begin) for hours in windows) for begin in begins)
-    assert bool(hours_faults(schedule, names_days=False)) == (max_open > 1)
+    assert bool(hours_faults(schedule, has_days_of_week=False)) == (max_open > 1)
 
 
 @pytest.mark.stress
