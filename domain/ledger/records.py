@@ -235,11 +235,11 @@ def _setting_faults(settings: Mapping[str, Any]) -> Iterator[FieldFault]:
             yield fault
 
 
-def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFault | None:
+def fraction_fault(field: str, amount: Decimal | None, decimals: int) -> FieldFault | None:
     """A fault for an amount with more fraction digits than the account allows, None for any other amount."""
     if amount is None or amount == round(amount, decimals):
         return None
-    return FieldFault(f"{wire} has more than the {decimals} fraction digits of this account", pointer=f"/{wire}")
+    return FieldFault(f"{field} has more than the {decimals} fraction digits of this account", pointer=f"/{field}")
 
 
 @dataclass(frozen=True, slots=True)
