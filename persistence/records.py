@@ -81,8 +81,8 @@ class Records(Generic[Kind]):
         """
         return [self._kind(*row) for row in self._rows(_RECORDS, db, organization_id, values)]
 
-    def share_all(self, db: Connection, organization_id: int, **values: Any) -> list[Kind]:
-        """Find records as `find_all` does, and lock them FOR KEY SHARE: only deletions, and erasing a member, wait."""
+    def find_all_for_key_share(self, db: Connection, organization_id: int, **values: Any) -> list[Kind]:
+        """Find records as `find_all` does, and lock them FOR KEY SHARE: only deleting or erasing them has to wait."""
         return [self._kind(*row) for row in self._rows(_RECORDS_FOR_KEY_SHARE, db, organization_id, values)]
 
     def by(self, name: str) -> Callable[[Connection, int, Any], Kind | None]:

@@ -120,7 +120,7 @@ class ImportStep:
         With `lock`, they cannot be erased until the transaction ends.
         """
         names, organization_id = self.values_of("loyaltyMemberId"), self.call.organization.organization_id
-        find = MEMBERS.share_all if lock else MEMBERS.find_all
+        find = MEMBERS.find_all_for_key_share if lock else MEMBERS.find_all
         members = find(self.call.db, organization_id, loyalty_member_id=names)
         return {member.loyalty_member_id: member for member in members if member.erased_at is None}
 
