@@ -178,7 +178,7 @@ class Records(Generic[Kind]):
     ) -> Kind:
         """Insert a record, created at `now`; raises the refusal of a value that another record has.
 
-        `refusals` of single values, by the names of constraints, replace those of all records.
+        `refusals`, by the name of the constraint, replace the refusals of the table.
         """
         values_with_moments = {"organization_id": organization_id, **dict.fromkeys(self._moments, now), **values}
         return add(db, self.table, self._kind, values_with_moments, refusals or self._refusals(values_with_moments))
