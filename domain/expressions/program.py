@@ -44,7 +44,7 @@ class Program:
 
     @property
     def type(self) -> Type:
-        """The static type of the value."""
+        """The static type of the value of the expression."""
         return self.analysis.type
 
     def run(self, context: Mapping[str, Any], budget: Budget | None = None, functions: Functions = NO_FUNCTIONS) -> Any:
