@@ -60,16 +60,19 @@ class Throttle:
         client = f"{exchange.caller.organization_id}/{exchange.caller.subject}"
         self._count(exchange, "client", self._per_client, client)
 
-    def _count(self, exchange: Exchange, name: str, rate: Rate | None, key: str) -> None:
-        """Count a call of `key`, and store the state for the headers; raises TooOften. A rate of None is off."""
+    def _count(self, exchange: Exchange, source: str, rate: Rate | None, key: str) -> None:
+        """Count a call of `key`, and store the state for the headers; raises TooOften. A rate of None is off.
+
+        `source` is the kind of the key: address, token or client.
+        """
         if rate is None:
             return
-        state = self._rates.take(f"{name} {key}", rate)
-        exchange.rates[name] = state
+        state = self._rates.take(f"{source} {key}", rate)
+        exchange.rates[source] = state
         if not state.is_allowed:
-            metrics.count_throttled(name)
-            sources = {"address": "from this address", "token": "with these credentials", "client": "of this client"}
-            raise TooOften(f"There were too many requests {sources[name]}.", state)
+            metrics.count_throttled(source)
+            phrases = {"address": "from this address", "token": "with these credentials", "client": "of this client"}
+            raise TooOften(f"There were too many requests {phrases[source]}.", state)
 
     def guard(self, dispatch: Dispatch) -> Dispatch:
         """A dispatcher of requests for access tokens, which raises TooOften if too many secrets were wrong.
