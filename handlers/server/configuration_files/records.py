@@ -107,7 +107,7 @@ class ConfigurationRecords:
         """
         field_names = names - kind.left_out - _FIELDS_LEFT_OUT
         own_fields = field_names - {EXTERNAL_KEY}
-        fields = {name: self._name_references(name, value) for name, value in record.items() if name in own_fields}
+        fields = {name: self._replace_ids_by_names(name, value) for name, value in record.items() if name in own_fields}
         # It is no reference, even if it has the form of a key.
         fields[EXTERNAL_KEY] = record[EXTERNAL_KEY]
         # Responses leave out objects that are not set; in files they are null.
@@ -117,12 +117,12 @@ class ConfigurationRecords:
             fields["settings"] = {name: value for name, value in settings if name not in HIDDEN_SETTINGS}
         return fields
 
-    def _name_references(self, field: str, value: Any) -> Any:
-        """The value of a field with names instead of ids and keys of records."""
+    def _replace_ids_by_names(self, field: str, value: Any) -> Any:
+        """Return the value of a field with names instead of ids and keys of records."""
         if isinstance(value, dict):
-            return {name: self._name_references(name, part) for name, part in value.items()}
+            return {name: self._replace_ids_by_names(name, part) for name, part in value.items()}
         if isinstance(value, list):
-            return [self._name_references(field, part) for part in value]
+            return [self._replace_ids_by_names(field, part) for part in value]
         if isinstance(value, str):
             if value in self._by_key:
                 return self._by_key[value]
