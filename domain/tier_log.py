@@ -117,8 +117,8 @@ class TierLog:
         if is_current:
             tier_assignments.put(tracking.member_program, tracking.previous)
         elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):
-            self._change(later[-1].after(tracking.previous))
-        self._change(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
+            self._store(later[-1].after(tracking.previous))
+        self._store(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
         return is_current
 
     def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
@@ -134,7 +134,8 @@ class TierLog:
         trackings = [self._trackings[tracking_id] for tracking_id in sorted(self._trackings, reverse=True)]
         return [tracking for tracking in trackings if tracking.reversal_loyalty_event_id is None]
 
-    def _change(self, tracking: TierTracking) -> None:
+    def _store(self, tracking: TierTracking) -> None:
+        """Store a changed tracking; mark it as changed unless it is new."""
         tracking_id = tracking.member_tier_tracking_id
         self._trackings[tracking_id] = tracking
         if tracking_id not in self._new_ids:
