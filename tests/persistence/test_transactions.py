@@ -22,7 +22,7 @@ REQUEST_KEYS = {"system_unique_key", "redemption_key"}
 LONG_NAME = "uq_permission_groups_organization_id_permission_group_key"
 
 
-def test_a_violation_of_any_unique_request_key_is_retried() -> None:
+def test_every_unique_request_key_is_among_the_claimed_keys() -> None:
     constraints = {
         constraint.name
         for table in metadata.sorted_tables
