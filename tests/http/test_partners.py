@@ -374,7 +374,7 @@ def missions_of(outcome):
     ]
 
 
-def test_missions_are_counted_from_payment_to_payment(shop, any_partner):
+def test_every_third_payment_achieves_the_mission_and_the_next_starts_over(shop, any_partner):
     mission = create_mission(
         shop, eventType=PAYMENT, goalCount=3, pointsAccrual=50, shortDescription="The next coffee is on us."
     )
