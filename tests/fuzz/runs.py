@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def run_completely(surface: str, target: Target, *options: str, follow: tuple[st
 
 def fuzzed(surface: str) -> dict[str, Any]:
     """The document without the operations of the test clock, which would affect the other requests."""
-    document = openapi.bundle(surface)
+    document = deepcopy(openapi.bundle(surface))
     paths = {path: item for path, item in document["paths"].items() if "/test-clock" not in path}
     return {**document, "paths": paths}
 
