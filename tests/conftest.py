@@ -22,6 +22,7 @@ import hypothesis
 import pytest
 from sqlalchemy import Connection, Engine, func, select
 
+import openapi
 from handlers.settings import Settings
 from persistence import distribution, embedded, schema
 from persistence.engine import create_engine
@@ -133,6 +134,17 @@ def the_collector_sees_all_objects() -> Iterator[None]:
     yield
     gc.unfreeze()
     gc.set_threshold(*thresholds)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def documents_are_not_changed() -> Iterator[None]:
+    """All callers of `openapi.bundle` share its documents, so a test that changes one affects later tests."""
+    yield
+    if openapi.bundle.cache_info().currsize:
+        bundled = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
+        for cached in (openapi.bundle, openapi.load, openapi.declared_components):
+            cached.cache_clear()
+        assert bundled == {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
 
 
 @pytest.fixture(scope="session")
