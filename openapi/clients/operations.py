@@ -83,7 +83,8 @@ def schemas() -> dict[str, Schema]:
         names_of_results |= _reach(document, references(results))
     for name, schema in schemas_by_name.items():
         if name not in names_of_results and KEY in schema.get("required", ()):
-            schema["required"].remove(KEY)
+            required_fields = [field for field in schema["required"] if field != KEY]
+            schemas_by_name[name] = {**schema, "required": required_fields}
     return dict(sorted(schemas_by_name.items()))
 
 
