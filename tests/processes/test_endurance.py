@@ -80,7 +80,7 @@ def moments(kills: Mapping[str, int], messages: int, pick: random.Random) -> Ite
     """Pairs of a number of received messages and of what to kill then; most are early, while events are evaluated."""
     order = [what for what, number in kills.items() for _ in range(number)]
     pick.shuffle(order)
-    message_counts = sorted(0.9 * messages * pick.random() ** 2 for _ in order)
+    message_counts = sorted(0.5 * messages * pick.random() ** 2 for _ in order)
     return zip(map(int, message_counts), order, strict=True)
 
 
