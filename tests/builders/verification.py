@@ -35,6 +35,6 @@ def is_broken(db: Connection, organization_id: int) -> bool:
         statement = f"PREPARE {_NAME}(bigint) AS SELECT count(*) FROM ({_FAULTS}) AS faults"
         db.exec_driver_sql(statement.replace("%", "%%"))
     db.info[_NAME] = uses + 1
-    # PostgreSQL would plan the first five uses anew, which takes longer than they do.
+    # PostgreSQL would plan each of the first five uses, which takes longer than to execute them.
     db.exec_driver_sql("SET LOCAL plan_cache_mode = force_generic_plan")
     return bool(db.exec_driver_sql(f"EXECUTE {_NAME}({int(organization_id)})").scalar_one())
