@@ -50,12 +50,7 @@ class CaptureSession(Returns):
         available_before = self._available_of(transaction)
         qualifying = self._settle_qualifying(transaction, account, amount)
         # Only a mint that was pending before the upgrade from an earlier version has no date: it counts at its capture.
-        expiry = transaction.pending_expires_at or self._expiry_of_mint(
-            account,
-            transaction.credited_wallet_id,
-            transaction.external_event_date or self.at,
-            minted_at=transaction.created_at,
-        )
+        expiry = transaction.pending_expires_at or self._expiry_of_stored_mint(transaction, account)
         entries, moves = self._settle(
             transaction, account, amount, kept_uses=kept_uses, released=released, expiry=expiry
         )
@@ -133,8 +128,14 @@ class CaptureSession(Returns):
         """
         if moment == transaction.available_at:
             return transaction.policy_expires_at
-        earned_at = transaction.external_event_date or self.at
-        return self._expiry_of_mint(account, transaction.credited_wallet_id, earned_at, moment, transaction.created_at)
+        return self._expiry_of_stored_mint(transaction, account, moment)
+
+    def _expiry_of_stored_mint(
+        self, mint: Stored, account: LedgerAccount, available_at: datetime | None = None
+    ) -> datetime | None:
+        """When the points of a mint that was not settled at once expire by the account's own rules; None is never."""
+        earned_at = mint.external_event_date or self.at
+        return self._expiry_of_mint(account, mint.credited_wallet_id, earned_at, available_at, mint.created_at)
 
     def _settle(
         self,

@@ -54,8 +54,7 @@ class ConfirmationSession(CaptureSession):
             return
         policy_expiry = None
         if expires_at is None:
-            earned_at = mint.external_event_date or self.at
-            policy_expiry = self._expiry_of_mint(account, mint.credited_wallet_id, earned_at, moment, mint.created_at)
+            policy_expiry = self._expiry_of_stored_mint(mint, account, moment)
         self.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, policy_expiry))
 
 
