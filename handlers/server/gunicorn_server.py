@@ -47,7 +47,8 @@ class _QueueWorker:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._process_id: int | None = None
+        # 0 until the worker is started.
+        self._process_id = 0
 
     def ensure_running(self, listeners: Sequence[Any]) -> None:
         """Start the worker unless it runs; `listeners` are the sockets of the server."""
@@ -60,7 +61,7 @@ class _QueueWorker:
 
     def end(self) -> None:
         """End the worker, after some time to finish its batch."""
-        if self._process_id is None or not self._is_running():
+        if not self._is_running():
             return
         os.kill(self._process_id, signal.SIGTERM)
         end = time.monotonic() + _WORKER_END_SECONDS
@@ -70,7 +71,7 @@ class _QueueWorker:
             time.sleep(0.05)
 
     def _is_running(self) -> bool:
-        if self._process_id is None:
+        if not self._process_id:
             return False
         try:
             return os.waitpid(self._process_id, os.WNOHANG) == (0, 0)
