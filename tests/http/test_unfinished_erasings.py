@@ -47,6 +47,14 @@ def finish_erasings(api):
     return run_job(api.engine, api.settings, "finish-erasings")["members"]
 
 
+def erase_member_with_events(organization, count):
+    """Erase a new member who has so many events, besides that of the enrolment."""
+    member = organization.member(NAME)
+    for _ in range(count):
+        organization.integration.post("/events/track", {"events": [event("member-generic-event")]}, expect=200)
+    organization.administration.delete(f"/members/{member['memberId']}", expect=200)
+
+
 def completions(organization):
     """The actor of each entry about an erasing, and whether the erasing was complete, in the order of time."""
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
@@ -77,10 +85,7 @@ def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
 
 
 def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, organization):
-    member = organization.member(NAME)
-    for _ in range(3):
-        organization.integration.post("/events/track", {"events": [event("member-generic-event")]}, expect=200)
-    organization.administration.delete(f"/members/{member['memberId']}", expect=200)
+    erase_member_with_events(organization, 3)
     export = organization.administration.post("/exports", {"kind": "events"})["export"]
     path = f"/exports/{export['exportId']}"
     writer = ExportWriter(api.engine, api.settings, is_stopping=lambda: False)
@@ -102,10 +107,7 @@ def test_a_small_member_is_erased_completely_by_the_call(api):
 
 
 def test_several_workers_finish_an_erasing_once(api, organization):
-    member = organization.member(NAME)
-    for _ in range(20):
-        organization.integration.post("/events/track", {"events": [event("member-generic-event")]}, expect=200)
-    organization.administration.delete(f"/members/{member['memberId']}", expect=200)
+    erase_member_with_events(organization, 20)
     assert [*traces(api.engine, organization_id=organization.id)] == ["events"]
     assert sum(run_simultaneously([partial(finish_erasings, api)] * 4)) == 1
     assert traces(api.engine, organization_id=organization.id) == {}
