@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from handlers import tracing
 from handlers.settings import Settings
@@ -93,12 +94,21 @@ class Job:
     run: Callable[[JobRun], Steps[Mapping[str, Any]]]
 
 
-def run_steps(job: Job, run: JobRun) -> Steps[Mapping[str, Any]]:
-    """Run a job, and store its summary; return the summary."""
-    result = yield from job.run(run)
-    _store(run.engine, job.name, finished_at=datetime.now(UTC), last_result=result, last_error=None)
-    _log.info("the job %s is done: %s", job.name, dict(result))
-    return result
+def advance(steps: Steps[Result], is_interrupted: Callable[[], bool]) -> Result | None:
+    """Continue a run until it ends or is interrupted; return its result, None if it was interrupted."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        if is_interrupted():
+            return None
+
+
+def store_end(db: Connection, name: str, result: Mapping[str, Any]) -> None:
+    """Store that a run of a job ended with this summary."""
+    periodic_jobs.store(db, name, finished_at=datetime.now(UTC), last_result=result, last_error=None)
 
 
 @dataclass(slots=True)
@@ -117,22 +127,36 @@ class _OpenRun:
         A failure is logged and stored; the job runs again when it is due the next time.
         """
         slice_end = time.monotonic() + _SLICE_SECONDS
-        engine, claim = self.run.engine, (self.name, self.started_at, self.interval)
+        engine = self.run.engine
         try:
             with tracing.span(f"job {self.name}", {}):
-                for _ in self.steps:
-                    if is_stopping() or time.monotonic() >= slice_end:
-                        transactions.run(engine, lambda db: periodic_jobs.renew(db, *claim, datetime.now(UTC)))
-                        return False
+                result = advance(self.steps, lambda: is_stopping() or time.monotonic() >= slice_end)
+            if result is None:
+                transactions.run(engine, lambda db: periodic_jobs.renew(db, *self._claim, datetime.now(UTC)))
+                return False
+            transactions.run(engine, lambda db: self._store_result(db, result))
         except Exception as error:
             _log.exception("the job %s failed", self.name)
-            # `last_result` stays unchanged: the next run starts from the last complete one.
-            _store(engine, self.name, finished_at=datetime.now(UTC), last_error=type(error).__name__)
-            if transactions.is_unavailable(error):
-                # The claim ends soon, so that the job continues when the database is available.
-                return True
-        transactions.run(engine, lambda db: periodic_jobs.end_claim(db, *claim, datetime.now(UTC)))
+            transactions.run(engine, partial(self._store_failure, error=error))
+        else:
+            _log.info("the job %s is done: %s", self.name, dict(result))
         return True
+
+    def _store_result(self, db: Connection, result: Mapping[str, Any]) -> None:
+        store_end(db, self.name, result)
+        periodic_jobs.end_claim(db, *self._claim, datetime.now(UTC))
+
+    def _store_failure(self, db: Connection, error: Exception) -> None:
+        # `last_result` stays unchanged: the next run starts from the last complete one.
+        now = datetime.now(UTC)
+        periodic_jobs.store(db, self.name, finished_at=now, last_error=type(error).__name__)
+        # Without a database, the claim ends soon, so that the job continues when the database is available.
+        if not transactions.is_unavailable(error):
+            periodic_jobs.end_claim(db, *self._claim, now)
+
+    @property
+    def _claim(self) -> tuple[str, datetime, timedelta]:
+        return self.name, self.started_at, self.interval
 
 
 def run_due_jobs(engine: Engine, settings: Settings, is_stopping: Callable[[], bool], jobs: Sequence[Job]) -> bool:
@@ -156,7 +180,7 @@ def run_due_jobs(engine: Engine, settings: Settings, is_stopping: Callable[[], b
                 open_run.run.is_due, open_run.started_at = True, due.started_at
             else:
                 run = JobRun(engine, settings, due.last_result or {})
-                steps = run_steps(next(job for job in jobs if job.name == due.name), run)
+                steps = next(job for job in jobs if job.name == due.name).run(run)
                 open_run = _OpenRun(due.name, intervals[due.name], due.started_at, run, steps)
             if not open_run.proceed(is_stopping):
                 open_runs[open_run.name] = open_run
@@ -164,9 +188,5 @@ def run_due_jobs(engine: Engine, settings: Settings, is_stopping: Callable[[], b
     finally:
         # The worker is to stop, so the interrupted jobs are due again at once.
         for name in open_runs:
-            _store(engine, name, next_run_at=datetime.now(UTC))
+            transactions.run(engine, partial(periodic_jobs.store, name=name, next_run_at=datetime.now(UTC)))
     return has_run
-
-
-def _store(engine: Engine, name: str, **values: Any) -> None:
-    transactions.run(engine, lambda db: periodic_jobs.store(db, name, **values))

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine
 
 from domain.imports.records import MAX_UPLOAD_AGE
 from domain.organizations import Organization
-from handlers.server.job_runs import Job, JobRun, Steps, run_steps
+from handlers.server.job_runs import Job, JobRun, Steps, advance, store_end
 from handlers.services import wallet_batches
 from handlers.services.events.release_answers import Released, release_answers
 from handlers.services.ledger.expire import Expired, expire_next
@@ -241,10 +241,6 @@ def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
     job = next(job for job in JOBS if job.name == name)
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
     last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
-    steps = run_steps(job, JobRun(engine, settings, last_result or {}))
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Mapping[str, Any] = end.value
-            return result
+    result = advance(job.run(JobRun(engine, settings, last_result or {})), lambda: False) or {}
+    transactions.run(engine, lambda db: store_end(db, name, result))
+    return result

@@ -99,6 +99,25 @@ def test_a_job_with_an_interval_of_0_never_runs(api):
     assert not run_due_jobs(api.engine, api.settings, never, [job])
 
 
+def test_a_worker_that_dies_at_the_end_of_a_job_stores_neither_its_end_nor_that_of_the_claim(api, monkeypatch):
+    class Death(BaseException):
+        """The process ends here."""
+
+    def die(*arguments):
+        raise Death
+
+    job = job_of(lambda context: {"run": 1})
+    jobs.add_jobs(api.engine, [job])
+    with monkeypatch.context() as patch:
+        patch.setattr(periodic_jobs, "end_claim", die)
+        with pytest.raises(Death):
+            run_due_jobs(api.engine, api.settings, never, [job])
+    row = row_of(api.engine, job)
+    assert (row.finished_at, row.last_result) == (None, None)
+    # The claim lasts for three minutes.
+    assert row.next_run_at - row.started_at == timedelta(minutes=3)
+
+
 def test_a_failed_job_records_its_error_and_is_due_again_after_the_interval(api):
     def run(context):
         raise RuntimeError("no such luck")
