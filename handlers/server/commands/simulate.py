@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import click
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from handlers.server.commands.api_client import ApiClient
 from handlers.server.commands.context import (
@@ -72,22 +72,23 @@ def simulate(
         "include": ["earn", "redeem", "next", "explain"],
     }
     settings = load_settings(base_url=base_url)
-    organization_id, bearer = server_token(settings, organization, frozenset({"orders:read"}), _TOKEN_SECONDS)
-    with ApiClient(server_url(settings), bearer, connections=1) as api:
-        simulation = api.post("/simulations", body)["simulation"]
-    if as_json:
-        print_json(simulation)
-    else:
-        _print(_replace_keys(simulation, _find_names(settings, organization_id, simulation)))
+    with migrated_engine(settings) as engine:
+        organization_id = organization_or_only_one(engine, organization)
+        bearer = _issue_token(engine, settings, organization_id, frozenset({"orders:read"}), _TOKEN_SECONDS)
+        with ApiClient(server_url(settings), bearer, connections=1) as api:
+            simulation = api.post("/simulations", body)["simulation"]
+        if as_json:
+            print_json(simulation)
+        else:
+            _print(_replace_keys(simulation, _find_names(engine, organization_id, simulation)))
 
 
-def _find_names(settings: Settings, organization_id: int, simulation: Mapping[str, Any]) -> Mapping[str, str]:
+def _find_names(engine: Engine, organization_id: int, simulation: Mapping[str, Any]) -> Mapping[str, str]:
     """The names of the records that a simulation names by their keys, by key."""
     from persistence.record_names import find_names
 
     keys = {*_KEY.findall(to_json(simulation))}
-    with migrated_engine(settings) as engine:
-        return transactions.run(engine, lambda db: find_names(db, organization_id, keys))
+    return transactions.run(engine, lambda db: find_names(db, organization_id, keys))
 
 
 def _replace_keys(value: Any, names: Mapping[str, str]) -> Any:
@@ -108,14 +109,16 @@ def server_token(
     """
     if organization is not None and token is not None:
         return organization, token
-
     with migrated_engine(settings) as engine:
         organization_id = organization_or_only_one(engine, organization)
+        return organization_id, token or _issue_token(engine, settings, organization_id, roles, lifetime)
 
-        def issue(db: Connection) -> str:
-            return new_operator_token(db, settings, organization_id, lifetime, roles=roles)
 
-        return organization_id, token or transactions.run(engine, issue)
+def _issue_token(engine: Engine, settings: Settings, organization_id: int, roles: frozenset[str], lifetime: int) -> str:
+    def issue(db: Connection) -> str:
+        return new_operator_token(db, settings, organization_id, lifetime, roles=roles)
+
+    return transactions.run(engine, issue)
 
 
 def _purchase(total: str) -> dict[str, Any]:
