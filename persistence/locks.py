@@ -25,8 +25,8 @@ a record of the configuration, which serializes them so that the audit log has t
 7. a collection of content: shared by calls that write its documents, exclusively by calls that change it. Then
    versions of documents in the order of the request; batches that lock them in different orders are retried.
 
-Creating referral codes is serialized by an advisory lock of the organization, creating exports by another one; nothing
-is locked after them.
+Creating referral codes is serialized by an advisory lock of the organization, creating exports and uploading parts of
+imports by others; nothing is locked after them.
 
 Workers claim the heads of lines, jobs and unfinished erasings, and lock test clocks, without waiting: they skip locked
 ones (SKIP LOCKED).

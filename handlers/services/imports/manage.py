@@ -22,7 +22,7 @@ from handlers.call import Call
 from handlers.messages.base import values_of
 from handlers.messages.uploads import Upload
 from handlers.services.file_jobs import refuse_without_role
-from persistence import imports
+from persistence import audit_log, imports
 from persistence.imports import IMPORTS
 
 _MAX_LISTED = 5
@@ -66,22 +66,26 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     existing_part = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
     if existing_part is not None and (existing_part.size, existing_part.sha256) == (len(content), content.sha256):
         return existing_part
-    replaced_size = existing_part.size if existing_part is not None else 0
-    _refuse_too_much(call, len(content) - replaced_size)
+    more_bytes = len(content) - (existing_part.size if existing_part is not None else 0)
+    if more_bytes > 0:
+        _refuse_too_much(call, more_bytes)
     blocks = content.blocks(imports.BLOCK_BYTES)
     part = imports.add_part(
         call.db, job, part_number, blocks, size=len(content), sha256=content.sha256, created_at=call.now
     )
-    total = job.bytes_total + part.size - replaced_size
-    IMPORTS.store(call.db, job, {"bytes_total": total}, call.now)
+    IMPORTS.store(call.db, job, {"bytes_total": job.bytes_total + more_bytes}, call.now)
+    if more_bytes > 0:
+        # Count again, with the parts that other calls have stored meanwhile.
+        audit_log.serialize_changes(call.db, job.organization_id, "stored files of imports")
+        _refuse_too_much(call, 0)
     return part
 
 
 def _refuse_too_much(call: Call, more_bytes: int) -> None:
-    """Refuse a part if the stored files of the organization would exceed their limit."""
+    """Refuse a part if the stored files of the organization exceed their limit with `more_bytes`."""
     limit = call.settings.import_stored_bytes
     total = IMPORTS.stored_bytes(call.db, call.organization.organization_id) + more_bytes
-    if more_bytes > 0 and total > limit:
+    if total > limit:
         raise ImportState(
             f"With this part, the files of imports that have not ended have {total} bytes; the organization may have"
             f" {limit}. Wait until imports end, or cancel some."
