@@ -19,7 +19,7 @@ ARGS =
 help:
 	@echo "make serve        the server, with a database of its own"
 	@echo "make test         style, types and all tests: what has to pass before a change is merged"
-	@echo "make quick        the tests that take a moment each: five minutes in all"
+	@echo "make quick        the tests that take less than 0.3 s each: three to four minutes in all"
 	@echo "make unit         the rules alone, without a database"
 	@echo "make mutants      whether unit tests notice small changes of the rules: 200, or MUTANTS=..., chosen by SEED=..."
 	@echo "make lint types   the style, also of the documents; the types"

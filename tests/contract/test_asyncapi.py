@@ -59,6 +59,7 @@ def test_faults_of_messages_are_reported():
     assert faults_of_message({"ce-type": "loyalty.other"}, b"{}") == ["ce-type 'other' is not documented"]
 
 
+@pytest.mark.slow
 def test_the_parser_of_asyncapi_accepts_it_without_a_warning(tmp_path: Path):
     node = npm.node()
     if node is None:

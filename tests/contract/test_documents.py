@@ -21,6 +21,7 @@ from tests.contract.documents import operations, texts
 ROOT = Path(openapi.__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_document_is_valid(surface: str) -> None:
     validate(openapi.bundle(surface))
@@ -33,6 +34,7 @@ def test_schemas_compile(surface: str) -> None:
         schemas.validator(document, {"$ref": f"#/components/schemas/{name}"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_connexion_loads_the_document(surface: str) -> None:
     resolved = []

@@ -190,6 +190,7 @@ def _field_names() -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_texts_are_sentences_that_begin_with_their_subject(nodes):
     names = _field_names()
     wrong = []

@@ -202,6 +202,7 @@ def test_a_record_that_is_no_longer_the_default_has_an_entry(organization):
     assert marks("isDefaultAccount") == {stars_id: False, points_id: True}
 
 
+@pytest.mark.slow
 def test_entries_about_new_passwords_do_not_contain_them(organization, db):
     users = Users.of(organization)
     ana = users.person()

@@ -122,6 +122,7 @@ def test_a_form_may_repeat_the_client_id_of_http_basic(ask, credentials):
     ask({**GRANT, "client_id": credentials["client_id"]}, basic=basic)
 
 
+@pytest.mark.slow
 def test_a_scope_narrows_the_roles(api, ask, api_user):
     client_id, secret = api_user("members:write", "orders:read")
     form = {**GRANT, "client_id": client_id, "client_secret": secret}
@@ -136,6 +137,7 @@ def test_a_scope_narrows_the_roles(api, ask, api_user):
         assert refusal.json["error"] == "invalid_scope"
 
 
+@pytest.mark.slow
 def test_an_administrator_may_request_a_narrower_scope(api, organization, ask, api_user):
     client_id, secret = api_user(is_admin=True)
     credentials = {"client_id": client_id, "client_secret": secret}
@@ -150,6 +152,7 @@ def test_an_administrator_may_request_a_narrower_scope(api, organization, ask, a
 
 
 # Without a `client_id`, that of the organization is sent; without a `client_secret`, none.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("client_id", "client_secret"),
     [("nobody", "right"), (None, "wrong"), (None, None), ("a\u00e9", "x" * 1024)],
@@ -223,6 +226,7 @@ def test_inactive_users_and_users_without_a_password_get_no_token(ask, api_user,
     ask(GRANT, basic=api_user("members:read", **values), expect=401)
 
 
+@pytest.mark.slow
 def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
     client_id, secret = api_user("members:read")
 
@@ -256,6 +260,7 @@ def watched_hasher(monkeypatch):
     return notes, WatchedHasher
 
 
+@pytest.mark.slow
 def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched_hasher, ask, credentials):
     ask({**GRANT, "client_id": "nobody", "client_secret": "x"}, expect=401)
     ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
@@ -264,6 +269,7 @@ def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched_hasher, ask, 
     assert hash_for_unknown.split("$")[1:4] == hash_for_wrong.split("$")[1:4]
 
 
+@pytest.mark.slow
 def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(api, watched_hasher, ask, credentials):
     notes, hasher = watched_hasher
     hasher.note = staticmethod(lambda _: (threading.current_thread().name, api.engine.pool.checkedout()))
@@ -281,6 +287,7 @@ def test_generated_secrets_are_not_verified_the_slow_way(watched_hasher, ask, cr
     assert notes == []
 
 
+@pytest.mark.slow
 def test_response_times_do_not_reveal_which_clients_are_people(watched_hasher, ask, credentials, api_user):
     notes, _ = watched_hasher
     person, _ = api_user(name="ana", is_api_user=False)
@@ -294,6 +301,7 @@ def test_response_times_do_not_reveal_which_clients_are_people(watched_hasher, a
     assert len(notes) == 3
 
 
+@pytest.mark.slow
 def test_wrong_secrets_are_counted_and_logged_without_the_secret(ask, credentials, caplog):
     def count_refusals():
         lines = metrics.exposition().decode().splitlines()

@@ -210,6 +210,7 @@ def test_tiers_move_when_the_points_are_captured(shop, member):
     assert tiers.of(member) == "Gold"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given_date", [{}, {"externalEventDate": "2026-12-20T08:00:00Z"}], ids=["no date", "a date"])
 def test_points_captured_in_the_next_year_count_and_expire_by_the_date_of_their_event(api, given_date):
     clock = Clock.new(api, "2026-12-20T08:00:00Z", timezone="UTC")

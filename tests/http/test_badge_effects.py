@@ -127,6 +127,7 @@ def test_rules_see_the_current_badges_of_the_member(shop, badges, badge, member)
     assert shop.balance(member) == 3
 
 
+@pytest.mark.slow
 def test_assigned_badges_start_campaigns_at_most_five_events_away_from_the_first_one(shop, badges, member):
     chain = [badges.create(name=f"B{n}") for n in range(7)]
     shop.campaign(running(assigns(chain[0])), eventType=GENERIC)

@@ -382,6 +382,7 @@ def test_a_fault_does_not_repeat_a_long_value(server):
     assert len(reply.content) < 2000
 
 
+@pytest.mark.slow
 def test_the_number_of_reported_faults_is_bounded(server):
     client, _ = server
     reply = client("POST", "/v2/books", json_body={"title": "a", "parts": [{"x": 1}] * 500})

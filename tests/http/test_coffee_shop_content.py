@@ -231,6 +231,7 @@ def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> li
     return ordered
 
 
+@pytest.mark.slow
 @given(questions)
 @example((CHANGES[1], "ana", "", [], 200))
 @example((CHANGES[1] - TICK, "bob", "es", [], 200))

@@ -91,6 +91,7 @@ def organization(api):
     return api.organization(environment="test")
 
 
+@pytest.mark.slow
 def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, operations_run_twice):
     make_all(organization)
     configuring_operations = {

@@ -201,6 +201,7 @@ def parameters(criteria, sort, by_field_name):
     return query
 
 
+@pytest.mark.slow
 @given(searches)
 @settings(max_examples=4 * settings.default.max_examples // 10, suppress_health_check=list(HealthCheck))
 def test_searches_find_the_same_documents_as_a_full_scan(filled_collection, search):

@@ -126,6 +126,7 @@ def test_a_coupon_of_another_book_is_not_found(administration):
     assert administration.surface.get(path, expect=404)["type"] == "/problems/not-found"
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_codes_are_added_in_one_call(administration, organization):
     book = administration.make()
     codes = [f"{n:06}" for n in range(100_000)]

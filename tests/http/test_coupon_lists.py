@@ -183,6 +183,7 @@ def test_no_book_is_valid_in_a_range_that_ends_before_it_begins(organization, me
         assert list_ids(organization.integration, path, "couponBookId", query)[0] >= total
 
 
+@pytest.mark.slow
 @FEW
 @given(data=st.data())
 def test_lists_contain_the_books_that_match_every_filter(organization, keys, all_books, data):
@@ -206,6 +207,7 @@ def test_lists_contain_the_books_that_match_every_filter(organization, keys, all
     assert listing == (len(expected_ids), expected_ids), query
 
 
+@pytest.mark.slow
 @FEW
 @given(data=st.data())
 def test_lists_of_a_member_contain_the_books_that_match_every_filter(organization, member, keys, all_books, data):

@@ -244,6 +244,7 @@ def test_an_exhausted_discount_leaves_uses_without_a_discount(organization):
     ana.use()
 
 
+@pytest.mark.slow
 def test_reverting_all_reports_how_many_uses_are_left(organization):
     ana = Member(Shop(organization), "ALL", type="single")
     ana.assign(amount=105)

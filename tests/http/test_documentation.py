@@ -41,6 +41,7 @@ def html(client, path):
     return reply.content.decode()
 
 
+@pytest.mark.slow
 def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
     texts_by_path = {
         f"/docs/{name}" if name != "README" else "/docs": html(client, f"/docs/{name}") for name in _names()
@@ -247,6 +248,7 @@ def search(client, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_search_finds_sections_that_have_all_words(search):
     returns, start, prefix, mistyped, setting, nothing, empty = search(
         "partial RETURN", "quickstart", "idempot", "campagns", "LOYALTY_THREADS", "partial xylophone", " "
@@ -273,6 +275,7 @@ def test_a_search_shows_the_text_around_the_words(search):
     assert any(parts[1::2] for _, parts in sections)
 
 
+@pytest.mark.slow
 def test_pattern_characters_of_a_search_are_plain_text(search):
     results = search("a.b*(c)[d]$", "\\", "<script>")
     assert len(results) == 3

@@ -82,6 +82,7 @@ def figures_of(organization, history):
     return figures
 
 
+@pytest.mark.slow
 def test_no_trace_is_left_in_the_whole_database(api, erased_history):
     _, history = erased_history
     assert history["before"] == TABLES_WITH_THE_MEMBER
@@ -327,6 +328,7 @@ def test_a_new_member_can_have_the_erased_id_and_old_tokens_remain_invalid(api):
     )
 
 
+@pytest.mark.slow
 def test_the_code_by_which_a_member_was_referred_is_erased(api):
     organization = api.organization()
     history = live(organization)
@@ -349,6 +351,7 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
     assert traces(api.engine) == {}
 
 
+@pytest.mark.slow
 def test_a_worker_writes_no_trace_of_the_erased_member(api):
     organization = api.organization()
     # `live` also leaves a queued event and a dead letter of Ana.
@@ -365,6 +368,7 @@ def test_members_of_another_organization_cannot_be_erased(organization, other_or
     organization.administration.delete(f"/members/{2**62}", expect=404)
 
 
+@pytest.mark.slow
 def test_the_creation_of_an_erased_members_order_keeps_only_the_external_id(api):
     organization = api.organization()
     organization.member(NAME)

@@ -487,6 +487,7 @@ def test_a_key_of_an_event_can_be_reused_for_a_transaction(shop, member):
 # --- modes -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_dry_run_changes_nothing_at_all(api, shop, member):
     tracked = shop.account(pointTrackingEnabled=True, expiresInMonths=1, maxSupply=1000)
     shop.give(member, 50, ledgerAccountId=tracked["ledgerAccountId"], externalEventDate="2020-01-01T00:00:00Z")
@@ -990,6 +991,7 @@ def test_the_ledger_lists_the_transaction_of_an_event(shop, member):
 # --- changes of the configuration --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_process_uses_a_changed_campaign_from_the_next_event_on(settings, shop, member):
     with running_api(settings) as elsewhere:
         integration = elsewhere.surface("", shop.organization.token)

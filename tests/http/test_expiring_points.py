@@ -93,6 +93,7 @@ def test_points_on_hold_are_not_shown_as_expiring(clock, ana):
     assert expiring(clock, points) == (100, "2025-05-10T08:00:00Z", {"2025-05": 100})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_months_add_up_to_the_balance_whether_or_not_the_job_has_run(clock, ana, seed):
     """Every balance of a random history is shown the same before and after its expiries are posted."""

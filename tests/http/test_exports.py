@@ -112,6 +112,7 @@ def test_exported_balances_can_be_imported_unchanged(api, organization, shop):
     Shop(other).check_ledger()
 
 
+@pytest.mark.slow
 def test_exported_pending_points_can_be_imported_unchanged(api):
     clock, other = Clock.new(api), Clock.new(api)
     rows = [
@@ -241,6 +242,7 @@ ROWS_OF = {
 }
 
 
+@pytest.mark.slow
 def test_exported_records_of_members_can_be_imported_unchanged(api, organization):
     other = api.organization()
     for tenant in (organization, other):
@@ -784,6 +786,7 @@ def limited_jobs(api, organization):
     return Jobs(replace(organization, api=api))
 
 
+@pytest.mark.slow
 def test_the_rows_of_all_exports_of_an_organization_have_a_maximum(settings, organization, size_of_rows):
     with running_api(replace(settings, export_stored_bytes=2 * size_of_rows)) as api:
         jobs, others = limited_jobs(api, organization), Jobs(api.organization())
@@ -808,6 +811,7 @@ def test_the_rows_of_all_exports_of_an_organization_have_a_maximum(settings, org
         assert jobs.run()[1]["status"] == "done"
 
 
+@pytest.mark.slow
 def test_an_export_fails_when_its_rows_would_exceed_the_maximum(settings, organization, size_of_rows, monkeypatch):
     monkeypatch.setattr(write, "ROWS_IN_PART", 1)
     limit = 2 * size_of_rows - 1

@@ -269,6 +269,7 @@ def test_imported_events_are_captured_or_on_request_evaluated(imports, shop):
     assert (counts(job), shop.balance("ben")) == (("done", 1, 1, 0), 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(set(ROLE_OF_KIND) - {"members", "balances"}))
 def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports, shop, kind):
     book(shop, book_type="list" if kind == "coupon-codes" else "codeless")

@@ -82,6 +82,7 @@ def test_an_import_fails_when_its_unpacked_file_is_too_large(imports):
     assert job["error"] == "The unpacked file has more than 16777216 bytes, the maximum."
 
 
+@pytest.mark.slow
 def test_long_rows_are_read_a_few_at_a_time(imports):
     rows = "".join(f"m-{number},{'x' * 600_000}\n" for number in range(12))
     path, importer = imports.queue("loyaltyMemberId,city\n" + rows), imports.importer
@@ -131,6 +132,7 @@ def test_an_import_that_is_cancelled_during_a_step_stores_nothing_of_this_step(i
     assert not importer.step()
 
 
+@pytest.mark.slow
 def test_a_file_whose_import_is_not_started_within_a_day_is_removed(imports):
     organization, settings = imports.organization, imports.organization.api.settings
     old, recent, queued = imports.begin(), imports.begin(), imports.queue("loyaltyMemberId\nana\n")
@@ -157,6 +159,7 @@ def test_a_file_whose_import_is_not_started_within_a_day_is_removed(imports):
     assert problem["detail"] == "The import is failed, not uploading."
 
 
+@pytest.mark.slow
 def test_the_files_of_an_organization_have_a_maximum(settings):
     with running_api(replace(settings, import_stored_bytes=2048)) as api:
         imports, others = Imports(api.organization()), Imports(api.organization())

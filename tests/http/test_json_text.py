@@ -51,6 +51,7 @@ def repeats(value) -> bool:
     return isinstance(value, list) and any(repeats(child) for child in value)
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(VALUES, st.tuples(st.booleans(), st.sampled_from(["", " ", "\n\t"])))
 def test_an_object_with_a_repeated_name_is_refused_and_other_values_are_read(value, style):

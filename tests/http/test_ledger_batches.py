@@ -308,6 +308,7 @@ def count_statements(points, work):
     return len(log)
 
 
+@pytest.mark.slow
 def test_the_number_of_statements_does_not_depend_on_the_number_of_items(points, batch):
     # The first call fills the cache of the process.
     batch.post(batch.item(None, points.wallet(), 1))

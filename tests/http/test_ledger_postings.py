@@ -419,6 +419,7 @@ def test_a_mint_expires_on_its_expiration_date(organization):
     assert (lots["expiresAt"], lots["available"]) == ("2099-12-31T23:59:59Z", 4)
 
 
+@pytest.mark.slow
 def test_a_repeated_mint_returns_its_first_response_after_its_points_have_expired(organization):
     points = Points.new(organization, pointTrackingEnabled=True, isDefaultAccount=True)
     wallet = points.wallet()

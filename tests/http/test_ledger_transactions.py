@@ -205,6 +205,7 @@ def many(raw):
     return raw(mint_many)
 
 
+@pytest.mark.slow
 def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, path, many):
     ids, ana, ben = many
     days = [(START + timedelta(days=n)).isoformat() for n in range(6)]

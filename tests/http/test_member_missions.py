@@ -176,6 +176,7 @@ def scan(api):
     return Scan(Shop(api.organization()), seed=7)
 
 
+@pytest.mark.slow
 def test_every_filter_finds_what_a_scan_finds(scan):
     sizes = []
     for _ in range(120):

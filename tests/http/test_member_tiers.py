@@ -278,6 +278,7 @@ def test_a_repeated_key_returns_the_same_tier_and_changes_nothing(shop, tiers, m
     assert tiers.set(shop.member(), "Gold", expect=409, **body)["type"] == "/problems/key-reused"
 
 
+@pytest.mark.slow
 def test_a_repeated_request_returns_its_tier_after_the_expiry(shop, tiers, member):
     soon = (datetime.now(UTC) + timedelta(seconds=0.4)).isoformat()
     body = {"expiresAt": soon, "systemUniqueKey": key()}

@@ -151,6 +151,7 @@ def test_later_pages_have_only_rows_that_existed_when_the_first_page_was_read(sh
     assert [row["event"]["eventType"] for row in rest["results"] if row["kind"] == "event"] == ["member-created"]
 
 
+@pytest.mark.slow
 def test_rows_are_filtered_by_kind_and_by_time(shop):
     shop.campaign(running(mint(2)))
     ana = shop.member()
@@ -302,6 +303,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, overdraft=st.sampled_from([None, 20]))
 def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import text
 
 from handlers.http.app import create_app
@@ -87,6 +88,7 @@ def test_metrics_report_the_messages_to_active_triggers(api):
         db.execute(text("DELETE FROM trigger_deliveries WHERE organization_id = :id"), {"id": shop.organization.id})
 
 
+@pytest.mark.slow
 def test_metrics_are_served_without_the_database(settings):
     engine = create_engine("postgresql://nobody@127.0.0.1:1/nothing", threads=1)
     reply = Client(create_app(settings, engine), token=None)("GET", "/metrics")

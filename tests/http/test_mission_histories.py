@@ -42,6 +42,7 @@ class Model:
         return self.achievements_by_event[key][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("goal", "max_repetitions", "daily_limit"), [(1, 6, None), (3, 1000, None), (2, 4, 1), (3, 1000, 2)]
 )

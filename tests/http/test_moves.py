@@ -80,6 +80,7 @@ def test_organizations(api):
     return make
 
 
+@pytest.mark.slow
 def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, test_organizations, tmp_path):
     source, target, local = test_organizations(), test_organizations(), LocalApi(api.settings, api.engine, "operator")
 
@@ -133,6 +134,7 @@ def rows_of(number, rng):
     return {"members": [member], "balances": balances, "mission-progress": progress}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [80, pytest.param(10_000, marks=pytest.mark.stress)])
 def test_an_import_of_an_export_is_exported_identically(api, number):
     shops = [Shop(api.organization()) for _ in range(2)]

@@ -285,6 +285,7 @@ def test_every_problem_type_of_the_documents_has_its_page():
     assert {f"/problems/{slug}" for slug in slugs} == problem_types(openapi.bundle("administration")).keys()
 
 
+@pytest.mark.slow
 def test_management_pages_are_only_on_the_management_address():
     without_port, _ = serve(PATHS)
     other_port, _ = serve(PATHS, site=Site(management_port=9090))

@@ -460,6 +460,7 @@ def records_of(recorder):
     return records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_the_ready_made_clients_send_the_request_of_every_operation(surface, recorder, clients_folder, monkeypatch):
     requests = list(sample_requests(surface, f"http://127.0.0.1:{recorder.server_port}/v2"))

@@ -233,6 +233,7 @@ def statements(shop, *orders):
     return len(log)
 
 
+@pytest.mark.slow
 def test_a_batch_of_orders_executes_as_many_statements_as_one_order(shop):
     members = [shop.member() for _ in range(10)]
     shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=10_000)

@@ -94,6 +94,7 @@ def test_permissions_are_read_from_the_primary(content):
     assert (reply.status, reply.json["results"]) == (200, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("replica", "fault"), [("nowhere", "does not respond"), ("postgres", "does not have the schema of this version")]
 )

@@ -30,6 +30,7 @@ def available_mints(points):
     return {row["ledgerTransactionId"]: row["availableAt"] for row in mints if row["availability"] == "available"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
     random, shop = Random(seed), Shop(clock.organization)

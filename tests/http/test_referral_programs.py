@@ -409,6 +409,7 @@ def test_logs_are_listed_and_ordered(shop, administration):
         assert administration.get(wrong, expect=404)["type"] == "/problems/not-found"
 
 
+@pytest.mark.slow
 def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
     friends, other = Friends(shop, maxRedeemsPerReferredMemberPerCode=2), Friends(shop)
     owners = [

@@ -108,6 +108,7 @@ def csv_of(organization, kind):
         return csv_header(kind) + "".join(csv_row(kind, row) for row in ROWS[kind](db, ExportRange(organization.id)))
 
 
+@pytest.mark.slow
 def test_a_second_import_of_an_export_changes_nothing(source, target):
     move(source, target)
     assert (holdings_of(target, "ana"), holdings_of(target, "ben")) == (ANA, BEN)
@@ -132,6 +133,7 @@ def test_rows_that_failed_can_be_imported_later(source, target):
     assert (holdings_of(target, "ana")["points"], holdings_of(target, "ben")["points"]) == (340, 7)
 
 
+@pytest.mark.slow
 def test_of_a_newer_export_only_new_records_are_imported(source, target):
     move(source, target)
     changes = {
@@ -199,6 +201,7 @@ def test_an_organization_refuses_its_own_export(source):
     assert (holdings_of(source, "ana"), holdings_of(source, "ben")) == (ANA, BEN)
 
 
+@pytest.mark.slow
 def test_an_export_of_moved_records_has_the_keys_of_the_first_export(source, target, api):
     third = create_target(api)
     move(source, target)

@@ -127,6 +127,7 @@ def test_members_of_other_organizations_are_not_counted(shop, other_organization
     assert nonzero_days(report(shop, "members-over-time")) == []
 
 
+@pytest.mark.slow
 def test_a_range_includes_its_beginning_and_excludes_its_end(shop, settle):
     member = shop.member()
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")

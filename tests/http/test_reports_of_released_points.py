@@ -61,6 +61,7 @@ def default_account(shop):
     return Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id})
 
 
+@pytest.mark.slow
 def test_points_count_on_the_day_on_which_they_become_available(clock, shop, settle):
     member = shop.member()
     shop.give(member, 100, availableAfter="P14D", tags=["spring"])

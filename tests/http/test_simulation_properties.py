@@ -102,6 +102,7 @@ def comparable_missions(missions):
     ]
 
 
+@pytest.mark.slow
 def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organization):
     market, source = Market(Shop(organization)), random.Random(7)
     shop, members = market.shop, [market.shop.member() for _ in range(3)]
@@ -135,6 +136,7 @@ def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organiza
         assert tiers == ([] if tier_before == tier_after else [(key(tier_before), key(tier_after))])
 
 
+@pytest.mark.slow
 def test_the_missing_amount_makes_the_action_apply_and_a_cent_less_does_not(organization):
     market, source = Market(Shop(organization)), random.Random(11)
     member = market.shop.member()
@@ -175,6 +177,7 @@ def footprint(engine):
         return {name: tuple(row) for name, row in counts.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [60, pytest.param(10_000, marks=pytest.mark.stress)])
 def test_row_counts_and_sequences_are_the_same_after_any_number_of_simulations(organization, calls):
     market, source = Market(Shop(organization)), random.Random(13)

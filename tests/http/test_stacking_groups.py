@@ -111,6 +111,7 @@ def test_an_action_cannot_be_in_a_stacking_group_and_an_exclusive_group(administ
     assert faults(administration.post(actions, body, expect=400)) == ["/stackingGroupKey"]
 
 
+@pytest.mark.slow
 def test_actions_that_compete_need_a_worth(shop, administration, actions, group):
     account_with_worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
     books = CouponBooks(shop.organization)
@@ -182,6 +183,7 @@ def test_an_action_without_a_worth_cannot_join_later_nor_stay_in_a_group_that_co
     administration.put(f"/stacking-groups/{all_group['stackingGroupId']}", best)
 
 
+@pytest.mark.slow
 def test_a_group_has_at_most_fifty_actions(administration, actions, group):
     key = group("all")
     for _ in range(50):

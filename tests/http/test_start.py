@@ -11,6 +11,7 @@ from handlers.settings import Settings
 from tests.http.support import Recorder
 
 
+@pytest.mark.slow
 def test_the_documents_of_the_product_are_not_validated_again(engine, monkeypatch):
     documents = []
     monkeypatch.setattr(Specification, "_validate_spec", classmethod(lambda cls, spec: documents.append(spec)))
@@ -18,6 +19,7 @@ def test_the_documents_of_the_product_are_not_validated_again(engine, monkeypatc
     assert documents == []
 
 
+@pytest.mark.slow
 def test_an_invalid_document_is_refused_even_after_a_start_without_validation(engine):
     create_app(Settings(), engine)
     document = {"openapi": "3.0.3", "info": {"title": "No responses", "version": "1"}, "paths": {"/x": {"get": {}}}}

@@ -541,6 +541,7 @@ class TestStandingStill:
 
 
 class TestRealTime:
+    @pytest.mark.slow
     def test_records_are_not_removed_by_their_age_on_the_clock(self, clock, shop, api):
         add_trigger(shop.administration)
         shop.campaign(running(mint(5), rule=IS_GENERIC))

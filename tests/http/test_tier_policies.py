@@ -242,6 +242,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(steps=steps)
 @settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_periods, steps):

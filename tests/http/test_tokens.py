@@ -289,6 +289,7 @@ def unreachable_settings(settings, issuer):
     return replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
 
 
+@pytest.mark.slow
 def test_tokens_of_an_unreachable_issuer_get_503_and_the_time_of_the_next_attempt(unreachable_settings, issuer):
     with running_api(unreachable_settings) as api:
         token = issuer.token(isAdmin=True, organizationId=api.organization().id)

@@ -101,6 +101,7 @@ def test_the_calls_of_a_batch_are_linked(exporter):
     assert batch.parent is not None
 
 
+@pytest.mark.slow
 def test_the_work_of_a_worker_has_spans(api, settings, exporter):
     shop = Shop(api.organization())
     add_trigger(shop.administration, eventTypes=["member-generic-event"])
@@ -127,6 +128,7 @@ def test_statements_outside_a_call_make_no_spans(engine, exporter):
     assert spans(exporter) == []
 
 
+@pytest.mark.slow
 def test_without_a_collector_nothing_is_traced(settings):
     tracing.start(settings)
     assert not tracing.is_on()
@@ -136,6 +138,7 @@ def test_without_a_collector_nothing_is_traced(settings):
         assert not isinstance(api.app, Traced)
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_trace_loads_no_package_for_it():
     code = "import sys, handlers.http.app, handlers.server.worker; print([m for m in sys.modules if 'telemetry' in m])"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

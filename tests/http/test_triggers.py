@@ -242,6 +242,7 @@ class TestRefusedSettings:
     def test_malformed_bodies_are_refused(self, administration, change):
         administration.post("/triggers", {**trigger_body(), **change}, expect=400)
 
+    @pytest.mark.slow
     def test_http_and_private_addresses_are_accepted_if_the_settings_allow_them(self, settings):
         with running_api(
             replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")

@@ -68,6 +68,7 @@ def faults(organization):
         return verify(db, organization.id)
 
 
+@pytest.mark.slow
 def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
     history = live(organization)
     path = f"/members/{history['ana']['memberId']}"
@@ -84,6 +85,7 @@ def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
     assert finish_erasings(api) == 0
 
 
+@pytest.mark.slow
 def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, organization):
     erase_member_with_events(organization, 3)
     export = organization.administration.post("/exports", {"kind": "events"})["export"]
@@ -97,6 +99,7 @@ def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, orga
     assert traces(api.engine, organization_id=organization.id) == {}
 
 
+@pytest.mark.slow
 def test_a_small_member_is_erased_completely_by_the_call(api):
     organization = api.organization()
     history = live(organization)
@@ -106,6 +109,7 @@ def test_a_small_member_is_erased_completely_by_the_call(api):
     assert finish_erasings(api) == 0
 
 
+@pytest.mark.slow
 def test_several_workers_finish_an_erasing_once(api, organization):
     erase_member_with_events(organization, 20)
     assert [*traces(api.engine, organization_id=organization.id)] == ["events"]
@@ -114,6 +118,7 @@ def test_several_workers_finish_an_erasing_once(api, organization):
     assert [is_complete for _, is_complete in completions(organization)] == [False, True]
 
 
+@pytest.mark.slow
 def test_the_first_result_of_an_event_is_never_returned_to_another_person(api, organization):
     shop = Shop(organization)
     shop.campaign(running(mint(5)), eventType=GENERIC)

@@ -127,6 +127,7 @@ def test_every_update_has_a_maker_or_is_listed_in_others() -> None:
     assert not MAKERS.keys() & OTHERS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", sorted(MAKERS))
 def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Organization, operation: str) -> None:
     declared = dict(fields_of(operation, schema_of(operation)))

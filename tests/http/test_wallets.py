@@ -107,6 +107,7 @@ def test_a_ledger_returns_the_lots_of_every_account(organization, points):
     assert "lots" not in points.admin.get(f"{points.ledger_path}/wallets/{wallet}")["wallets"][0]
 
 
+@pytest.mark.slow
 def test_a_wallet_of_100001_lots_lists_the_first_100(points):
     now = datetime.now(UTC)
     wallet = points.wallet()

@@ -83,6 +83,7 @@ def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
     assert len(statements) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.undistributed
 def test_each_balance_is_looked_up_once_whatever_the_planner_expects(ledger, db):
     wallets, accounts = [ledger.wallet() for _ in range(10)], [ledger.account(name=f"a-{n}") for n in range(10)]
@@ -126,6 +127,7 @@ def test_expired_lots_are_found_without_reading_the_other_lots(ledger, db):
     assert "rows=4.00" in lines[0] or "rows=4 " in lines[0], plan
 
 
+@pytest.mark.slow
 def test_the_lock_of_an_account_waits_for_open_posts_and_blocks_new_posts(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)

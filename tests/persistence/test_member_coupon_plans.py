@@ -38,6 +38,7 @@ def shop_and_member(request: pytest.FixtureRequest, engine: Engine) -> tuple[Cou
     return shop, member
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expired", [True, False])
 @pytest.mark.parametrize("order", [None, "code,asc", "code,desc", "expiredAt,asc", "createdAt,desc"])
 def test_the_codes_of_a_member_are_looked_up_once(db, shop_and_member, order, expired):

@@ -68,6 +68,7 @@ def catalog_of(engine: Engine) -> dict[str, set[tuple[str, ...]]]:
     }
 
 
+@pytest.mark.slow
 def test_the_migrations_create_exactly_the_schema_in_code(engine, empty_database):
     assert schema.differences(engine) == []
     with empty_database.begin() as db:
@@ -88,11 +89,13 @@ def test_the_migration_of_the_first_release_is_never_changed():
     assert hashlib.sha256(statements.read_bytes()).hexdigest() == FIRST_RELEASE, "Add a migration instead."
 
 
+@pytest.mark.slow
 def test_a_difference_between_the_database_and_the_code_is_reported(db):
     db.execute(text("ALTER TABLE organizations ADD COLUMN forgotten text"))
     assert [kind for kind, *_ in schema.differences_on(db)] == ["remove_column"]
 
 
+@pytest.mark.slow
 def test_migrating_runs_all_pending_migrations_and_can_be_repeated(empty_database):
     waiting = schema.pending(empty_database)
     assert waiting
@@ -114,6 +117,7 @@ def set_revision(engine: Engine, revision: str, note: str = "") -> None:
         db.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
 
 
+@pytest.mark.slow
 def test_the_state_lists_the_pending_migrations(empty_database):
     before = schema.find_state(empty_database)
     assert not before.is_usable
@@ -121,6 +125,7 @@ def test_the_state_lists_the_pending_migrations(empty_database):
     assert schema.find_state(empty_database) == schema.SchemaState((), None, True)
 
 
+@pytest.mark.slow
 def test_a_newer_database_is_used_if_it_was_only_expanded_since_the_last_known_revision(empty_database):
     last = schema.migrate(empty_database)[-1]
     set_revision(empty_database, "9999", f"9999 is usable since {last}")
@@ -133,6 +138,7 @@ def test_a_newer_database_is_used_if_it_was_only_expanded_since_the_last_known_r
         schema.pending(empty_database)
 
 
+@pytest.mark.slow
 def test_migrations_that_only_expand_leave_the_database_usable_for_older_versions(
     empty_database, temporary_directory, monkeypatch
 ):
@@ -167,6 +173,7 @@ _RELEASED_BEFORE = (
 )
 
 
+@pytest.mark.slow
 def test_a_migration_moves_released_points_to_the_day_of_their_release_in_reports(empty_database):
     with empty_database.begin() as db:
         command.upgrade(schema.config(db), "1031")
@@ -189,6 +196,7 @@ def test_the_database_collects_no_statistics_of_organization_id_columns(db):
     assert result.scalars().all() == ["organizations"]
 
 
+@pytest.mark.slow
 def test_several_processes_may_migrate_at_once(empty_database):
     with ThreadPoolExecutor(4) as pool:
         migrations = list(pool.map(lambda _: schema.migrate(empty_database), range(4)))
@@ -196,6 +204,7 @@ def test_several_processes_may_migrate_at_once(empty_database):
     assert schema.differences(empty_database) == []
 
 
+@pytest.mark.slow
 def test_a_database_of_a_newer_version_is_not_migrated(empty_database):
     schema.migrate(empty_database)
     set_revision(empty_database, "9999")
@@ -203,6 +212,7 @@ def test_a_database_of_a_newer_version_is_not_migrated(empty_database):
         schema.migrate(empty_database)
 
 
+@pytest.mark.slow
 def test_a_database_from_before_the_first_release_is_refused(empty_database):
     schema.migrate(empty_database)
     for revision in ("0001", "0043"):
@@ -213,6 +223,7 @@ def test_a_database_from_before_the_first_release_is_refused(empty_database):
                 function(empty_database)
 
 
+@pytest.mark.slow
 def test_a_new_revision_contains_what_the_database_lacks(temporary_directory, monkeypatch):
     directory = temporary_directory / "migrations"
     shutil.copytree(Path(schema.__file__).parent / "migrations", directory)

@@ -97,6 +97,7 @@ def test_work_that_never_has_enough_locks_fails_after_the_last_attempt(engine: E
     assert not transactions.is_repeated()
 
 
+@pytest.mark.slow
 def test_a_deadlock_is_retried_until_the_last_attempt(engine: Engine) -> None:
     attempts = []
 
@@ -167,6 +168,7 @@ class TestDeadlines:
         yield new_deadline
         deadline_of_thread.reset(token)
 
+    @pytest.mark.slow
     def test_a_deadline_ends_the_running_statement_and_releases_its_locks(self, engine, deadline) -> None:
         statement_begins = threading.Event()
 

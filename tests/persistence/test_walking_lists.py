@@ -300,6 +300,7 @@ def test_paging_may_begin_at_any_page(filled, name):
     assert read(Page(10**4, 20)).next is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [None, "triggerDeliveryId,asc", "createdAt,desc", "nextAttemptAt", "attempts,desc"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -463,6 +464,7 @@ VALUES = (
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=3 * settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

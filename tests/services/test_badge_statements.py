@@ -22,6 +22,7 @@ def statements(shop, call):
     return len(texts), sum("badge" in statement for statement in texts)
 
 
+@pytest.mark.slow
 def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     badges = Badges(shop)
     badge_keys = [badges.create(maxAmount=10**6) for _ in range(3)]

@@ -59,6 +59,7 @@ def effects_of(results):
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(campaigns=CAMPAIGNS, badge_balances=st.tuples(st.integers(0, 3), st.integers(0, 3)), by_hand=st.booleans())
 def test_a_dry_run_predicts_effects_on_badges_and_tiers_and_cancelling_reverts_them(

@@ -69,6 +69,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @many
 @given(steps=STEPS, partial=st.booleans(), percentage=st.integers(5, 60))
 def test_the_used_budget_is_the_sum_over_all_orders(api, splitting, steps, partial, percentage):

@@ -37,6 +37,7 @@ def advanced(api, wallet_count, first_activity):
     return len(statements), sum(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first_activity",
     [
@@ -53,6 +54,7 @@ def test_the_statements_of_an_advance_are_proportional_to_the_balances_that_expi
     assert statements[1] - statements[0] < 40 * 8
 
 
+@pytest.mark.slow
 def test_an_advance_does_not_read_again_balances_that_an_extension_keeps(api):
     def rows_of(wallet_count):
         clock, points, wallets = started(api, wallet_count, datetime(2026, 3, 10, 10, tzinfo=UTC))

@@ -58,6 +58,7 @@ def files(source_texts, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_files_of_an_organization_reproduce_its_configuration_in_another(engine, api, source_texts, files):
     texts = source_texts
     # Files contain no key that the server assigned.
@@ -75,6 +76,7 @@ def test_files_of_an_organization_reproduce_its_configuration_in_another(engine,
     assert (again.changes, again.unchanged) == ([], len(texts))
 
 
+@pytest.mark.slow
 def test_only_fields_that_differ_are_changed(engine, api, source, files):
     target = new_organization(engine)
     apply(engine, api, target, files)
@@ -116,6 +118,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_fields_that_a_file_leaves_out_keep_their_values(engine, api, files, tmp_path):
     target = new_organization(engine)
     apply(engine, api, target, files)
@@ -145,6 +148,7 @@ def test_the_examples_of_the_page_are_valid(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_an_account_may_refer_to_a_tier_that_is_created_after_it(engine, api, files):
     [account] = (files / "ledgerAccount").iterdir()
     tier = "      - loyaltyTierKey: !ref 'loyaltyTier/default/Gold'\n        months: 24"
@@ -273,11 +277,13 @@ def test_a_quote_that_is_not_closed_is_reported_with_its_first_line(tmp_path):
     assert faults_of(tmp_path, text) == ["a.yaml, line 3: the quote is not closed"]
 
 
+@pytest.mark.slow
 def test_a_content_that_is_nested_too_deeply_is_reported(tmp_path):
     text = "record: badge/Lark\nfields:\n  tags: " + "[" * 5000
     assert faults_of(tmp_path, text) == ["a.yaml: the content is nested too deeply"]
 
 
+@pytest.mark.slow
 def test_the_content_of_a_file_is_limited_with_its_aliases_expanded(tmp_path):
     too_large = ["a.yaml: the content has more than 2000000 characters if all aliases are expanded"]
     doubled = "".join(f"  a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 20))
@@ -293,6 +299,7 @@ def test_the_content_of_a_file_is_limited_with_its_aliases_expanded(tmp_path):
     assert faults_of(tmp_path, "record: badge/Lark\nfields:\n  tags: &tags [*tags]\n") == too_large
 
 
+@pytest.mark.slow
 def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     folder = tmp_path / "files"
@@ -346,6 +353,7 @@ def test_files_contain_hours_but_not_the_time_zones_of_locations(engine, api, tm
     assert export(engine, api, target) == texts
 
 
+@pytest.mark.slow
 def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, settings, files, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     target = new_organization(engine)
@@ -365,6 +373,7 @@ def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, s
     assert json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)["warnings"] == []
 
 
+@pytest.mark.slow
 def test_the_commands_print_json_for_programs(engine, settings, source, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     folder = tmp_path / "files"

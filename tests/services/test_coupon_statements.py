@@ -53,6 +53,7 @@ def test_a_batch_of_100_members_costs_as_much_as_one(shop, members, type_):
     assert batch(100) < 45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", TYPES)
 def test_a_thousand_codes_for_one_member_cost_as_much_as_two(shop, members, type_):
     book = book_of(shop, type_)
@@ -108,6 +109,7 @@ def measure(shop, act):
     return shop.run(work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("type_", "many"), [("single", 3000), ("codeless", 3000), ("list", 900)])
 def test_a_coupon_reads_as_many_rows_for_a_member_with_3_lots_as_with_many(engine, type_, many):
     shop = CouponShop.new(engine)

@@ -214,6 +214,7 @@ def documents(draw: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 @examples(max_examples=60)
 @given(st.recursive(leaves(), _wrapped, max_leaves=6), documents())
 def test_no_accepted_schema_and_document_takes_long(schema, attrs):

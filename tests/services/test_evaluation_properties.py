@@ -288,6 +288,7 @@ def reported_sums(results: list[dict[str, Any]], default: str, mode: str) -> dic
 # --- the properties ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_a_dry_run_predicts_the_full_run_and_changes_nothing(world, data):
@@ -303,6 +304,7 @@ def test_a_dry_run_predicts_the_full_run_and_changes_nothing(world, data):
         assert [comparable(result) for result in results] == list(map(comparable, predictions))
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_cancelling_all_events_newest_first_restores_the_state_before_them(world, data):
@@ -317,6 +319,7 @@ def test_cancelling_all_events_newest_first_restores_the_state_before_them(world
         assert progress(world, names) == missions_before
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_cancelling_the_events_of_one_member_keeps_those_of_another_in_between(world, data):
@@ -336,6 +339,7 @@ def test_cancelling_the_events_of_one_member_keeps_those_of_another_in_between(w
         assert missions_after == {"ana": missions_before["ana"], "ben": missions_between["ben"]}
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_tracking_reports_exactly_the_points_that_the_ledger_mints_and_burns(world, data):

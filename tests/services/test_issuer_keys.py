@@ -122,6 +122,7 @@ def test_simultaneous_callers_ask_a_silent_issuer_once():
     assert (len(refusals), len(attempts)) == (8, 1)
 
 
+@pytest.mark.slow
 def test_a_call_is_refused_as_unavailable_if_the_issuer_does_not_respond_in_time(monkeypatch):
     monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 0.3)
     begin = time.monotonic()

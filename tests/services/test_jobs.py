@@ -149,6 +149,7 @@ def test_a_job_that_fails_for_one_organization_is_done_for_the_others(api, caplo
     assert row_of(api.engine, job).last_error == "PartlyFailed"
 
 
+@pytest.mark.slow
 def test_points_of_two_organizations_expire_in_turns(api, monkeypatch):
     large, small = (Shop(api.organization()) for _ in range(2))
     for shop, members in ((large, 4), (small, 1)):
@@ -199,6 +200,7 @@ def test_a_due_job_runs_while_another_has_work_without_end(api, monkeypatch):
     assert row_of(api.engine, endless).last_result is None
 
 
+@pytest.mark.slow
 def test_an_organization_gets_new_work_done_while_another_has_work_without_end(api, monkeypatch):
     monkeypatch.setattr(job_runs, "_SLICE_SECONDS", 0)
     large, small = (api.organization().id for _ in range(2))
@@ -294,6 +296,7 @@ def test_an_interrupted_job_is_due_at_once_when_the_worker_stops(api):
     assert (row.finished_at, row.last_result) == (None, None)
 
 
+@pytest.mark.slow
 def test_every_job_runs_without_an_error(api, shop):
     shop.track(event(shop.member()))
     for job in jobs.JOBS:
@@ -362,6 +365,7 @@ class TestReleasingAnswers:
         assert jobs.run_job(api.engine, settings, jobs.RELEASE_ANSWERS)["answers"] == 0
 
 
+@pytest.mark.slow
 def test_a_worker_waits_while_the_database_is_read_only(settings, caplog):
     worker = Worker(settings)
     sqlalchemy.event.listen(worker._engine, "begin", lambda db: db.exec_driver_sql("SET TRANSACTION READ ONLY"))

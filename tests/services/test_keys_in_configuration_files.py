@@ -216,6 +216,7 @@ def test_an_external_key_that_equals_the_key_of_the_record_is_exported(files):
     assert files.exported()[Ref("badge", key)]["externalKey"] == key
 
 
+@pytest.mark.slow
 def test_files_of_records_with_keys_reproduce_them_in_another_organization(engine, local_api, api, tmp_path):
     organization = api.organization()
     for name in KIND_OF:

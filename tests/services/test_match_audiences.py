@@ -39,6 +39,7 @@ def list_audience(shop, members, **body):
     return record["audienceKey"]
 
 
+@pytest.mark.slow
 def test_one_statement_reads_the_lists_of_all_members(shop):
     members = [shop.member() for _ in range(12)]
     keys = [list_audience(shop, members) for _ in range(3)]

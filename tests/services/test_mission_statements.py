@@ -14,6 +14,7 @@ def shop(api):
     return Shop(api.organization())
 
 
+@pytest.mark.slow
 def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
     badge = badge_of(shop, maxAmount=10**6)
     for period in ("daily", "weekly", "yearly"):

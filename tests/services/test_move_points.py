@@ -95,6 +95,7 @@ def test_a_request_may_contain_an_account_without_its_ledger(shop, member):
     assert shop.balance(member, stars["ledgerAccountId"]) == 0
 
 
+@pytest.mark.slow
 def test_an_amount_of_0_is_accepted(shop, member):
     assert shop.give(member, 0)["amount"] == 0
     assert shop.take(member, 0)["amount"] == 0
@@ -239,6 +240,7 @@ def test_the_key_of_a_refused_request_can_be_used_again(shop, member):
     assert shop.balance(member) == 0
 
 
+@pytest.mark.slow
 def test_points_that_expire_at_once_are_neither_in_the_balance_nor_spendable(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     shop.give(member, 10, ledgerAccountId=stars)

@@ -26,6 +26,7 @@ def add_campaigns_and_missions(shop, number):
         create_mission(shop, eventType=PAYMENT, goalCount=1, pointsAccrual=1)
 
 
+@pytest.mark.slow
 def test_a_payment_costs_the_same_for_100_products_and_16_campaigns_and_missions(shop):
     partner = Partner.of(shop)
     members = [shop.member() for _ in range(2)]

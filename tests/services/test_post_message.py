@@ -71,6 +71,7 @@ def test_redirects_are_not_followed(endpoint, code):
     assert len(endpoint.received) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", [hang, drip])
 def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(endpoint, behaviour):
     endpoint.usual_response = behaviour
@@ -79,6 +80,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(endpoint, 
     assert 0.5 <= seconds < PATIENCE
 
 
+@pytest.mark.slow
 def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
@@ -89,6 +91,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
     assert seconds < PATIENCE
 
 
+@pytest.mark.slow
 def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
     over = threading.Event()
 
@@ -128,6 +131,7 @@ def test_at_most_a_limited_part_of_a_response_is_read(endpoint):
     assert sum(sizes) < 50_000_000
 
 
+@pytest.mark.slow
 def test_a_response_that_never_ends_is_reported_by_its_status(endpoint):
     def begin(exchange):
         exchange.handler.connection.sendall(b"HTTP/1.1 202 Accepted\r\nContent-Length: 10\r\n\r\nabc")
@@ -236,6 +240,7 @@ class TestAddresses:
         assert HERE.post("http://nowhere.invalid/", {}, BODY) == Reply(None, "The host name was not found.")
         assert HERE.post(f"http://{'a' * 70}.example/", {}, BODY) == Reply(None, "The host name was not found.")
 
+    @pytest.mark.slow
     def test_a_slow_look_up_of_a_host_name_is_reported(self):
         stuck = threading.Event()
         poster = WebhookClient(

@@ -97,6 +97,7 @@ def test_a_bar_of_short_work_is_not_shown(monkeypatch):
     assert "4.00" not in terminal.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_long", [False, True])
 def test_the_bar_of_an_import_is_shown_only_if_it_is_long(monkeypatch, is_long):
     terminal = Terminal()

@@ -21,6 +21,7 @@ def shop(settings):
         yield shop
 
 
+@pytest.mark.slow
 def test_queueing_costs_as_many_statements_for_1_event_as_for_500(shop):
     members = [shop.member() for _ in range(20)]
 
@@ -34,6 +35,7 @@ def test_queueing_costs_as_many_statements_for_1_event_as_for_500(shop):
     drain(shop)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", ["one member", "many members"])
 def test_a_batch_costs_as_many_statements_for_1_event_as_for_100(shop, spread):
     members = [shop.member() for _ in range(1 if spread == "one member" else 100)]

@@ -21,6 +21,7 @@ def referral_events(shop, friends, size):
     return [event(shop.member(), payload={"referralCode": code}) for code in codes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["full", "dryRun"])
 def test_referrals_cost_as_many_statements_for_2_events_as_for_50(shop, mode):
     friends = Friends(shop)

@@ -77,6 +77,7 @@ def state(shop) -> dict[str, Any]:
     return {key: value for key, value in amounts.items() if value}
 
 
+@pytest.mark.slow
 @many
 @given(
     campaigns=CAMPAIGNS, initial_balances=st.lists(st.integers(0, 30), min_size=4, max_size=4), debt=st.integers(0, 20)
@@ -118,6 +119,7 @@ def test_cancelling_an_event_restores_the_state_before_it(api, campaigns, initia
 ITEMS = st.lists(st.decimals("0.01", 40, places=2), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @many
 @given(items=ITEMS, extra=st.decimals(0, 5, places=2), data=st.data())
 def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api, items, extra, data):

@@ -148,6 +148,7 @@ class TestAttempts:
         assert len({request.headers["webhook-id"] for request in endpoint.received}) == 1
         assert len({request.body for request in endpoint.received}) == 1
 
+    @pytest.mark.slow
     def test_a_receiver_that_fails_and_then_works_gets_the_message(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
         queue(shop)
@@ -309,6 +310,7 @@ class TestSeveralReceivers:
             assert len(stuck.received) <= 4
 
     # The first organization uses half of the 8 threads, each further one half of the threads that remain.
+    @pytest.mark.slow
     @pytest.mark.parametrize("used_threads", [[4], [4, 6, 7]], ids=["one", "three"])
     def test_organizations_with_receivers_that_hang_do_not_delay_another(self, api, shop, endpoint, used_threads):
         slow_shops = [Shop(api.organization()) for _ in used_threads]
@@ -343,6 +345,7 @@ class TestSeveralReceivers:
         trigger_ids = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
         assert trigger_ids == {busy["triggerId"], quiet["triggerId"]}
 
+    @pytest.mark.slow
     def test_messages_that_become_due_while_a_sender_works_are_sent(self, shop, endpoint):
         with receiver() as slow:
             slow.usual_response = lambda exchange: (time.sleep(1.5), exchange.respond(200))
@@ -387,6 +390,7 @@ class TestCrashedSenders:
             lambda db: triggers.claim_due(db, lease, ClaimLimits(9, 9), organization_id=shop.organization.id),
         )
 
+    @pytest.mark.slow
     def test_a_message_whose_attempt_was_not_recorded_is_sent_again(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
         queue(shop)

@@ -92,6 +92,7 @@ def test_the_timelines_of_the_sample_contain_all_kinds_and_add_up_to_the_balance
         assert verify(db, coffee_shop) == []
 
 
+@pytest.mark.slow
 def test_a_reset_organization_has_only_the_records_of_a_new_one(engine, api, coffee_shop):
     with engine.connect() as db:
         rows_of_new_organization = rows_of(db, new_organization(engine, TEST))

@@ -26,6 +26,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topics", [["member-tier-set"], ["member-tier-set", "ledger-transaction-created"]])
 def test_tiers_that_move_with_every_event_cost_the_same_for_1_event_as_for_100(shop, topics):
     TierSchedule.new(shop, **{f"Tier{n}": 100 * n for n in range(1, 8)})
@@ -44,6 +45,7 @@ def test_tiers_that_move_with_every_event_cost_the_same_for_1_event_as_for_100(s
     assert len({tracked(size) for size in (1, 10, 100)}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topics", [[], ["ledger-transaction-created"]])
 def test_tiers_that_move_with_every_item_of_a_set_cost_the_same_for_1_item_as_for_50(shop, topics):
     TierSchedule.new(shop, Silver=100)

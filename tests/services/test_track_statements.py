@@ -34,6 +34,7 @@ def rewarding(shop):
     return shop
 
 
+@pytest.mark.slow
 def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
     shop = rewarding
     members = [shop.member() for _ in range(20)]
@@ -61,6 +62,7 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
     assert hundred < 40
 
 
+@pytest.mark.slow
 def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(rewarding):
     shop, member = rewarding, rewarding.member()
     shop.track(event(member))
@@ -70,6 +72,7 @@ def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(
     assert counts[1] <= counts[10] <= counts[100] <= counts[1] + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
 def test_the_other_modes_cost_as_many_statements_for_1_event_as_for_100(rewarding, mode):
     shop, member = rewarding, rewarding.member()
@@ -78,6 +81,7 @@ def test_the_other_modes_cost_as_many_statements_for_1_event_as_for_100(rewardin
     assert len(set(counts.values())) == 1
 
 
+@pytest.mark.slow
 def test_repeated_requests_cost_fewer_statements_than_new_ones(rewarding):
     shop, member = rewarding, rewarding.member()
     batch = [order(member, 5) for _ in range(50)]
@@ -99,6 +103,7 @@ def test_confirming_orders_costs_as_many_statements_for_1_as_for_50(shop):
     assert one == many
 
 
+@pytest.mark.slow
 def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
     members = [shop.member() for _ in range(25)]
     for amount in range(1, 26):

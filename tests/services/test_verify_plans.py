@@ -40,6 +40,7 @@ def joined_by(node: dict[str, Any]) -> set[str]:
     return set(re.findall(r"\.(\w+)", condition))
 
 
+@pytest.mark.slow
 def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
     plan_for_many(ledger.db)
     max_rows = 4 * ledger.db.execute(text("SELECT count(*) FROM ledger_entries")).scalar_one()
@@ -59,5 +60,6 @@ def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
                     assert joined_by(node) - {"organization_id"}, (check, node)
 
 
+@pytest.mark.slow
 def test_many_correct_wallets_have_no_violations(ledger: RawLedger) -> None:
     assert verify(ledger.db, ledger.organization_id) == []
