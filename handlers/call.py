@@ -148,8 +148,8 @@ class Execution:
     """The context of a use case: an open database transaction, the organization and the moment.
 
     `request_id` is the id of the HTTP request, or the name of the job. If `is_quiet`, campaigns and triggers receive no
-    events of the changes; tiers still follow the points. A job that `is_divisible` does less at once if it is too much
-    for one transaction.
+    events of the changes; tiers still follow the points. A job with `limits_messages` raises TooManyMessages beyond the
+    maximum of messages for triggers that a call has.
     """
 
     db: Connection
@@ -158,7 +158,7 @@ class Execution:
     request_id: str
     new_key: Callable[[], str] = new_uuid
     is_quiet: bool = False
-    is_divisible: bool = False
+    limits_messages: bool = False
     # Until when each call of a batch may evaluate rules, by the origin of its events; set at its first event.
     deadlines: dict[EventOrigin, Deadline] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from handlers.services.webhooks import outbox
 from handlers.services.webhooks import triggers as webhook_triggers
 from tests.builders import queue
 from tests.builders.api import running_api
-from tests.builders.tracking import GENERIC, Shop, event
+from tests.builders.tracking import GENERIC, Shop, event, order
 from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
 
 
@@ -361,8 +361,15 @@ class TestLimits:
         shop.organization.integration.post("/events/track", {"events": [event(ana)]}, expect=200)
         assert [len(deliveries(administration, trigger)) for trigger in triggers] == [1, 1]
 
-    @pytest.mark.parametrize("type_", ["WebHook", "AsyncTrackWebhook"])
-    @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 3), ("MAX_DELIVERED_CHARACTERS", 2000)])
+    @pytest.mark.parametrize(
+        ("type_", "limit", "maximum"),
+        [
+            ("WebHook", "MAX_DELIVERIES", 3),
+            ("WebHook", "MAX_DELIVERED_CHARACTERS", 3500),
+            ("AsyncTrackWebhook", "MAX_DELIVERIES", 3),
+            ("AsyncTrackWebhook", "MAX_DELIVERED_CHARACTERS", 2000),
+        ],
+    )
     def test_queued_events_with_too_many_deliveries_are_evaluated_one_by_one(
         self, shop, administration, monkeypatch, caplog, limit, maximum, type_
     ):
@@ -370,7 +377,31 @@ class TestLimits:
         monkeypatch.setattr(outbox, limit, maximum)
         results = queue.send(shop, *(event(shop.member()) for _ in range(3)))
         queue.drain(shop)
-        assert "a batch of 3 events met TooManyMessages; one by one" in caplog.text
+        assert "a batch of 3 events met more than 10,000 messages for triggers" in caplog.text
         assert [queue.outcome(shop, result)["event"]["status"] for result in results] == ["success"] * 3
         # The messages about an event, for both triggers.
         assert [len(deliveries(administration, trigger)) for trigger in triggers] == [3, 3]
+
+    @pytest.mark.parametrize(("type_", "count"), [("WebHook", 1), ("AsyncTrackWebhook", 2)])
+    @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 1), ("MAX_DELIVERED_CHARACTERS", 100)])
+    def test_a_queued_event_with_too_many_deliveries_becomes_a_dead_letter_at_once(
+        self, shop, administration, monkeypatch, limit, maximum, type_, count
+    ):
+        triggers = [add_trigger(administration, type_, eventTypes=[GENERIC]) for _ in range(2)]
+        ana = shop.member()
+        with monkeypatch.context() as patch:
+            patch.setattr(outbox, limit, maximum)
+            results = queue.send(shop, event(ana), order(ana))
+            queue.drain(shop)
+        dead_event = queue.outcome(shop, results[0])["event"]
+        assert (dead_event["status"], dead_event["lastError"]["detail"]) == (
+            "failed",
+            "The evaluation failed: more than 10,000 messages for triggers, or more than 32 MiB of them.",
+        )
+        # The later event of the member does not wait.
+        assert queue.outcome(shop, results[1])["event"]["status"] == "success"
+        administration.post(f"/events/{results[0]['loyaltyEventKey']}/requeue", expect=202)
+        queue.drain(shop)
+        assert queue.outcome(shop, results[0])["event"]["status"] == "success"
+        # Of AsyncTrackWebhook, also a message about the failure.
+        assert [len(deliveries(administration, trigger)) for trigger in triggers] == [count, count]

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from domain.queue import QueuedEvent, Retries
 from handlers import tracing
 from handlers.services.events.evaluate_queued import STEP_SECONDS, evaluate_claimed, record_failure
+from handlers.services.webhooks.outbox import TooManyMessages
 from handlers.settings import Settings
 from persistence import queue, transactions
 from persistence.test_clocks import FindOrganization, find_and_hold_clock
@@ -126,7 +127,9 @@ class Drain:
     def _record_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
         """Log and store a failed attempt; after the last attempt the event is a dead letter."""
         failures = queued.attempts + 1
-        wait = self._retries.wait(failures, random.random())
+        # An event that causes too many messages would cause them again.
+        can_succeed = not isinstance(error, TooManyMessages)
+        wait = self._retries.wait(failures, random.random()) if can_succeed else None
         key = queued.event.loyalty_event_key
         if wait is None:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
@@ -156,4 +159,4 @@ def _fault(error: Exception) -> str:
     """A description of an error that contains no values of records."""
     if isinstance(error, DBAPIError):
         return f"{type(error).__name__} {getattr(error.orig, 'pgcode', None) or ''}".strip()
-    return type(error).__name__
+    return str(error) if isinstance(error, TooManyMessages) else type(error).__name__

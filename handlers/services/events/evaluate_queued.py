@@ -36,12 +36,10 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
     """Evaluate claimed events, take them out of the queue, and notify the triggers; failed payments release their ids.
 
     They are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
-    the remaining events stay in the queue. Raises TooManyMessages if several events cause too many messages.
+    the remaining events stay in the queue. Raises TooManyMessages if the events cause too many messages.
     """
     organization_id = organization.organization_id
-    execution = Execution(
-        db=db, organization=organization, now=now, request_id=_REQUEST_ID, is_divisible=len(queued) > 1
-    )
+    execution = Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID, limits_messages=True)
     unit = UnitOfWork(execution)
     stored_events = [line.event for line in queued]
     results = _evaluate(unit, stored_events)

@@ -32,9 +32,15 @@ MAX_DELIVERIES = 10_000
 MAX_DELIVERED_CHARACTERS = 32 * 1024**2
 """The maximum total length of these messages."""
 
+_MAX_MEBIBYTES = MAX_DELIVERED_CHARACTERS // 1024**2
+_BEYOND_LIMITS = f"more than {MAX_DELIVERIES:,} messages for triggers, or more than {_MAX_MEBIBYTES} MiB of them"
+
 
 class TooManyMessages(Exception):
-    """A job has more messages for triggers than one transaction may queue: it does less at once."""
+    """A transaction of a job has more messages for triggers than it may queue."""
+
+    def __str__(self) -> str:
+        return _BEYOND_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +169,9 @@ def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:
     """Queue messages: add a delivery of each message for each of its triggers.
 
     If there are too many deliveries, or too large ones, raises DeadlineExceeded for an awaited call, and
-    TooManyMessages for a job that can do less at once.
+    TooManyMessages for a job with `limits_messages`.
     """
-    is_limited = execution.is_awaited or execution.is_divisible
+    is_limited = execution.is_awaited or execution.limits_messages
     deliveries = sum(len(message.trigger_ids) for message in messages)
     if is_limited and (
         deliveries > MAX_DELIVERIES
@@ -174,9 +180,7 @@ def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:
         if not execution.is_awaited:
             raise TooManyMessages
         raise DeadlineExceeded(
-            f"The call causes more than {MAX_DELIVERIES:,} messages for triggers, or more than "
-            f"{MAX_DELIVERED_CHARACTERS // 1024**2} MiB of them. Nothing was changed. Send fewer or smaller records in "
-            "a call."
+            f"The call causes {_BEYOND_LIMITS}. Nothing was changed. Send fewer or smaller records in a call."
         )
     if messages:
         triggers.add_deliveries(execution.db, execution.organization.organization_id, messages, execution.now)
