@@ -1,6 +1,7 @@
 """Columns of the view of a balance: what it holds, which points have expired, and which have become available.
 
-They are computed at the moment `now`, whether or not the periodic jobs have posted all changes until then.
+They are computed at the moment `now`, whether or not the periodic jobs have posted all changes until then. Statements
+with these columns need the parameters `now` and `organization_id`.
 """
 
 from decimal import Decimal
@@ -23,7 +24,7 @@ from sqlalchemy import (
 )
 
 from domain.ledger.records import MINT, PENDING
-from persistence.filters import is_same, looked_up
+from persistence.filters import is_related, is_same, looked_up
 from persistence.tables.ledger import (
     ledger_accounts,
     ledger_balances,
@@ -42,7 +43,7 @@ _balance = looked_up(ledger_balances, (wallets, "wallet_id"), (ledger_accounts, 
 
 def _is_of_balance(table: Table, wallet: str = "wallet_id") -> ColumnElement[bool]:
     """The condition that a row of the table belongs to the wallet and the account of a balance."""
-    return and_(is_same(table, _balance, "ledger_account_id"), table.c[wallet] == _balance.c.wallet_id)
+    return and_(is_related(table, _balance, "ledger_account_id"), table.c[wallet] == _balance.c.wallet_id)
 
 
 # Evaluated for each balance: the index of spendable lots finds the expired lots of a balance directly.
@@ -145,7 +146,7 @@ _NEXT_AVAILABLE = (
 )
 _HAS_PENDING = _balance.c.pending_credit_balance > 0
 
-# The columns of HOLDINGS from which `view` creates a WalletView, at the moment of the parameter `now`.
+# The columns of HOLDINGS from which `view` creates a WalletView, at the moment `now`.
 VIEW_COLUMNS = (
     ledgers.c.ledger_id,
     ledgers.c.ledger_key,

@@ -1,5 +1,6 @@
 """The number of rows of a list, counted only as far as counting takes no longer than reading a page."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,13 @@ class RowCount:
     is_exact: bool = True
 
 
-def count_rows(db: Connection, source: Any, conditions: list[Any]) -> RowCount:
-    """Count the rows of `source` that meet conditions, up to one more than `MAX_COUNTED`."""
+def count_rows(
+    db: Connection, source: Any, conditions: list[Any], parameters: Mapping[str, Any] | None = None
+) -> RowCount:
+    """Count the rows of `source` that meet conditions, up to one more than `MAX_COUNTED`.
+
+    `parameters` are those of the source and the conditions.
+    """
     first_rows = select(literal(1)).select_from(source).where(*conditions).limit(MAX_COUNTED + 1).subquery()
-    count: int = db.execute(select(func.count()).select_from(first_rows)).scalar_one()
+    count: int = db.execute(select(func.count()).select_from(first_rows), parameters).scalar_one()
     return RowCount(count, is_exact=count <= MAX_COUNTED)

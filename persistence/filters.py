@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, cast, exists, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, cast, exists, func, literal, or_, select
 
 from domain.calendar import instant_of
 
@@ -18,6 +18,9 @@ _OF_PAGES = frozenset({"page", "limit", "order", "cursor", "include"})
 # The parameters of each filter for records that are valid at some moment of a range: its begin and its end.
 _RANGES = (("validFrom", "validTo"), ("validFromDate", "validToDate"))
 
+# The organization of a statement, a parameter of its execution.
+ORGANIZATION: ColumnElement[int] = bindparam("organization_id")
+
 
 def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
     """The condition that a row of the table has the organization and the values of these columns of another row.
@@ -28,14 +31,25 @@ def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
     return and_(*(table.c[name] == getattr(values, name) for name in ("organization_id", *names)))
 
 
+def is_related(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
+    """The condition like `is_same` for a sub-select, of which `other` is not a table; needs the `ORGANIZATION`.
+
+    Citus does not see that the row of `other` has the organization of the statement, and would send it to all shards.
+    """
+    return and_(table.c.organization_id == ORGANIZATION, *(table.c[name] == other.c[name] for name in names))
+
+
 def looked_up(table: Any, *keys: tuple[Any, str]) -> Any:
     """The row of `table` that each row of a join refers to, to be joined ON true; `keys` are its tables and columns.
+
+    The statement needs the parameter `ORGANIZATION`.
 
     The planner has no statistics of organizations, so it may expect that an organization has only one row of `table`.
     It would join this row first with other tables; in fact it would join all rows of the organization. With OFFSET 0
     it can only look up the row for each row of the join.
     """
-    conditions = [is_same(table, rows, name) for rows, name in keys]
+    is_of_organization = table.c.organization_id == ORGANIZATION
+    conditions = [is_of_organization, *(table.c[name] == rows.c[name] for rows, name in keys)]
     return select(table).where(*conditions).correlate(*(rows for rows, _ in keys)).offset(0).lateral(table.name)
 
 

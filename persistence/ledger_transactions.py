@@ -11,7 +11,7 @@ from domain.ledger.availability import AVAILABLE, WAITING
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
 from persistence.counts import MAX_COUNTED, RowCount
-from persistence.filters import is_same, looked_up
+from persistence.filters import ORGANIZATION, is_related, is_same, looked_up
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.records import Records
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
@@ -26,7 +26,7 @@ _ORDER_COLUMNS = {
     "updatedAt": _t.c.updated_at,
 }
 
-_SAME_TRANSACTION = is_same(_other, _e, "ledger_transaction_id")
+_SAME_TRANSACTION = is_related(_other, _e, "ledger_transaction_id")
 
 # A pending transaction has entries of zero; after its capture other entries have the moved amounts, and the zeros are
 # hidden. The other entries are counted, since the planner would evaluate EXISTS by a scan of the whole table.
@@ -45,7 +45,7 @@ _expiry, _expired = ledger_transactions.alias("expiry"), ledger_entries.alias("e
 _expiries = (
     select(_expiry.c.organization_id, _expiry.c.ledger_transaction_id)
     .where(
-        _expiry.c.organization_id == _t.c.organization_id,
+        _expiry.c.organization_id == ORGANIZATION,
         _expiry.c.part_of_ledger_transaction_id == _t.c.ledger_transaction_id,
         _expiry.c.is_expiry,
     )
@@ -81,7 +81,7 @@ _AWAITED_EVENT = case(
 # Looked up for each row of a page. If the lists joined the accounts, the planner could join them with the transactions
 # before the entries, and compare each entry of a wallet with all transactions of the organization.
 _ACCOUNT_KEY = (
-    select(_a.c.ledger_account_key).where(is_same(_a, _t, "ledger_account_id")).correlate(_t).scalar_subquery()
+    select(_a.c.ledger_account_key).where(is_related(_a, _t, "ledger_account_id")).correlate(_t).scalar_subquery()
 )
 
 _COMPUTED: Mapping[str, Any] = {
@@ -146,7 +146,7 @@ def find_rows_as_created(
     )
     rows = union_all(transactions_by_id, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
     by_transaction: dict[int, list[TransactionRow]] = {}
-    for *row, whole_id in db.execute(rows):
+    for *row, whole_id in db.execute(rows, {"organization_id": organization_id}):
         transaction_row = TransactionRow(*row)
         transaction_id = whole_id if whole_id in ids else transaction_row.ledger_transaction_id
         by_transaction.setdefault(transaction_id, []).append(transaction_row)
@@ -185,6 +185,7 @@ def find_rows_of_account(
     conditions = [*is_of_account, *_conditions(filters)]
     return _page(
         db,
+        organization_id,
         joined,
         [*conditions, _SHOWN],
         page,
@@ -247,7 +248,8 @@ def _rows_of_wallet(
     is_of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
     joined = _e.join(_t, _ENTRY_OF_TRANSACTION)
     ids = _e.c.ledger_transaction_id, _t.c.ledger_transaction_id
-    return _page(db, joined, [*is_of_wallet, _SHOWN, *conditions, *_conditions(filters)], page, *ids)
+    conditions = [*is_of_wallet, _SHOWN, *conditions, *_conditions(filters)]
+    return _page(db, organization_id, joined, conditions, page, *ids)
 
 
 def _conditions(filters: Mapping[str, Any]) -> list[Any]:
@@ -276,6 +278,7 @@ def _conditions(filters: Mapping[str, Any]) -> list[Any]:
 
 def _page(
     db: Connection,
+    organization_id: int,
     joined: Any,
     conditions: list[Any],
     page: Page,
@@ -290,4 +293,5 @@ def _page(
     """
     columns = {**_ORDER_COLUMNS, "ledgerTransactionId": transaction_id}
     sorting = sorting_of(page.order, columns, transaction_id, _e.c.entry_index, twin)
-    return paged_columns(db, TransactionRow, _COLUMNS, joined, conditions, page, sorting, count)
+    parameters = {"organization_id": organization_id}
+    return paged_columns(db, TransactionRow, _COLUMNS, joined, conditions, page, sorting, count, parameters)

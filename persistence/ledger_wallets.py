@@ -24,7 +24,7 @@ from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
 from persistence.balance_columns import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_COLUMNS
 from persistence.connections import query
-from persistence.filters import is_same
+from persistence.filters import ORGANIZATION, is_same
 from persistence.records import Records
 from persistence.rows import as_json, compile_statement
 from persistence.tables.ledger import (
@@ -110,12 +110,15 @@ def _views(
 ) -> list[WalletView]:
     """The wallet's balances that meet conditions, the default account first."""
     statement = _VIEWS.where(is_same(wallets, wallet, "wallet_id"), *conditions)
-    return [view(row, now, timezone) for row in db.execute(statement, {"now": now})]
+    return [
+        view(row, now, timezone)
+        for row in db.execute(statement, {"now": now, "organization_id": wallet.organization_id})
+    ]
 
 
 _RELEVANT_VIEWS = compile_statement(
     _VIEWS.where(
-        wallets.c.organization_id == bindparam("organization_id"),
+        wallets.c.organization_id == ORGANIZATION,
         wallets.c.wallet_id == func.any(cast(bindparam("wallet_ids"), ARRAY(BigInteger))),
         IS_RELEVANT,
     )

@@ -93,18 +93,19 @@ def paged_columns(
     page: Page,
     sorting: Sorting,
     count: Callable[[], RowCount] | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Paged[Kind]:
     """The page of `kind` among the rows of `table`, a table or a join, that meet `conditions`.
 
     The columns `selected` fill the fields of `kind`, in their order. `count` returns the number of rows; without it,
-    the rows are counted.
+    the rows are counted. `parameters` are those of the table, the columns and the conditions.
     """
     statement: AnySelect = select(*selected, *sorting.columns).select_from(table).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:
-        return db.execute(section.of(statement)).all()
+        return db.execute(section.of(statement), parameters).all()
 
-    return page_of(kind, page, sorting, read, count or (lambda: count_rows(db, table, conditions)))
+    return page_of(kind, page, sorting, read, count or (lambda: count_rows(db, table, conditions, parameters)))
 
 
 def page_of(

@@ -81,7 +81,8 @@ def _find_page_of_member(
     order_columns = {name: _COUPON.c[column.name] for name, column in COUPONS.order_columns.items()}
     sorting = sorting_of(page.order, order_columns, _COUPON.c.coupon_id)
     columns = [_COUPON.c[column.name] for column in COUPONS.columns]
-    return paged_columns(db, Coupon, columns, member_coupons.join(_COUPON, true()), conditions, page, sorting)
+    joined, parameters = member_coupons.join(_COUPON, true()), {"organization_id": member.organization_id}
+    return paged_columns(db, Coupon, columns, joined, conditions, page, sorting, parameters=parameters)
 
 
 def _conditions(filters: CouponFilter, coupons: Any, expiry: Any, at: datetime) -> list[Any]:

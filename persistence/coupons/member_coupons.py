@@ -18,6 +18,7 @@ from persistence.filters import (
     has_any,
     is_null_or_at_or_after,
     is_null_or_at_or_before,
+    is_related,
     is_same,
     is_true_if_asked,
     looked_up,
@@ -28,7 +29,7 @@ from persistence.tables.coupons import coupon_books, coupons
 from persistence.tables.coupons import coupon_lots as lots
 from persistence.tables.coupons import member_coupons as table
 
-_SAME_COUPON = is_same(lots, table, "member_id", "coupon_id")
+_SAME_COUPON = is_related(lots, table, "member_id", "coupon_id")
 _COUPON, _BOOK = looked_up(coupons, (table, "coupon_id")), looked_up(coupon_books, (table, "coupon_book_id"))
 _JOINED = table.join(_COUPON, true()).join(_BOOK, true())
 _BOOK_COLUMNS = [_BOOK.c[name] for name in fields_of(CouponBook)]
@@ -85,7 +86,7 @@ def find_page(
     With a program, the page has only coupons of books of this program or of no program.
     """
     page = Page.of(query)
-    usable = usable_lots(table.c.organization_id, now).where(_SAME_COUPON).exists()
+    usable = usable_lots(member.organization_id, now).where(_SAME_COUPON).exists()
     filters = {**_FILTERS, "notUsedOnly": is_true_if_asked(usable)}
     conditions = [*_of_member(member), *conditions_of(filters, query)]
     if loyalty_program_id is not None:
@@ -108,11 +109,12 @@ def find_page(
         table.c.updated_at,
     )
     statement = select(*columns, *_BOOK_COLUMNS).select_from(_JOINED).where(*_of_member(member), is_on_page)
-    rows = db.execute(statement.order_by(*order)).all()
+    parameters = {"organization_id": member.organization_id}
+    rows = db.execute(statement.order_by(*order), parameters).all()
     if len(rows) < page.limit and (rows or page.page == 0):
         total = page.page * page.limit + len(rows)
     else:
-        total = db.execute(select(func.count()).select_from(_JOINED).where(*conditions)).scalar_one()
+        total = db.execute(select(func.count()).select_from(_JOINED).where(*conditions), parameters).scalar_one()
     count = len(columns)
     entries = [MemberCouponEntry(*(*row[:count], CouponBook(*row[count:]))) for row in rows]
     return Paged(total, page.page, page.limit, entries)
@@ -146,7 +148,7 @@ def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
     ).label(name)
 
 
-def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
+def usable_lots(organization_id: int, at: datetime) -> Select[Any]:
     """The ids of the organization's lots with an amount that can be used at `at`, to be looked up in a condition.
 
     OFFSET 0 keeps the planner from comparing all lots of the organization with each row (see `looked_up`).
@@ -173,7 +175,7 @@ def totals(
     statement = (
         select(func.coalesce(used_amount, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
     )
-    row = db.execute(statement).one()
+    row = db.execute(statement, {"organization_id": member.organization_id}).one()
     return row[0], row[1]
 
 

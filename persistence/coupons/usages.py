@@ -105,7 +105,8 @@ def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: dat
     conditions = [table.c.member_id == member.member_id]
     if query.get("unusedOnly"):
         own_lot = coupon_lots.c.coupon_lot_id == table.c.coupon_usage_id
-        conditions += [table.c.amount_assigned > 0, usable_lots(table.c.organization_id, now).where(own_lot).exists()]
+        usable = usable_lots(member.organization_id, now)
+        conditions += [table.c.amount_assigned > 0, usable.where(own_lot).exists()]
     return USAGES.find_page(db, member.organization_id, filters, *conditions)
 
 
