@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ARRAY, Column, Connection, Select, bindparam, cast, func, literal_column, select
+from sqlalchemy import ARRAY, Column, Connection, Select, bindparam, cast, func, select, text
 
 from domain.ledger.availability import ORDER
 from domain.ledger.views import WalletView
@@ -44,26 +44,29 @@ class FoundMember(NamedTuple):
     awaited_types: Collection[str] = ()
 
 
-def _tiers_held_by(alias: str, further_columns: str) -> str:
-    """The column with the tiers of a member as JSON; `alias` is the alias of the table of members in the query."""
+def _tiers_held_by(alias: str, organization_id: str, further_columns: str) -> str:
+    """The column with the tiers of a member as JSON.
+
+    `alias` is the alias of the table of members in the query, `organization_id` the placeholder of the organization.
+    """
     return f"""(
     SELECT json_agg(json_build_array(
                         t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT}{further_columns})
                     ORDER BY t.loyalty_program_id)
     FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-    WHERE t.organization_id = {alias}.organization_id AND t.member_id = {alias}.member_id
+    WHERE t.organization_id = {organization_id} AND t.member_id = {alias}.member_id
 )"""
 
 
 # A column of a query on `members m`; `_held_tiers` reads its value.
-_HELD_TIERS = _tiers_held_by("m", f", {FLOOR_COLUMNS}")
+_HELD_TIERS = _tiers_held_by("m", "%s", f", {FLOOR_COLUMNS}")
 # A column of a query on `members`; `_tiers_of` reads its value.
-_TIERS = _tiers_held_by("members", f", t.created_at, {FLOOR_COLUMNS}")
+_TIERS = _tiers_held_by("members", ":organization_id", f", t.created_at, {FLOOR_COLUMNS}")
 
 _MEMBERS = select(*_COLUMNS).where(members.c.organization_id == bindparam("organization_id"))
 # A row for each balance of the member; one row without a balance if the member has none.
 _HOLDERS = (
-    select(*_COLUMNS, literal_column(_TIERS), ledger_accounts.c.ledger_account_id.is_not(None), *VIEW_COLUMNS)
+    select(*_COLUMNS, text(_TIERS), ledger_accounts.c.ledger_account_id.is_not(None), *VIEW_COLUMNS)
     .select_from(members.outerjoin(HOLDINGS, is_same(wallets, members, "wallet_id") & IS_RELEVANT))
     .where(members.c.organization_id == bindparam("organization_id"))
 )
@@ -74,7 +77,7 @@ _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in _COLUMNS)
 _AWAITING = "t.status = 0 AND t.transaction_type = 1 AND t.available_at IS NULL AND t.available_on IS NOT NULL"
 _AWAITED_TYPES = f"""ARRAY(
     SELECT DISTINCT jsonb_array_elements_text(t.available_on -> 'eventTypes') FROM ledger_transactions t
-    WHERE t.organization_id = m.organization_id AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
+    WHERE t.organization_id = %s AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
 )"""
 
 _NOTHING_AWAITED = "ARRAY[]::text[]"
@@ -207,8 +210,7 @@ def find_members(
     condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids or ())
     if lock:
         defer(db, _wallet_lock_statement(condition), (organization_id, *values))
-    statement = _select_of_members(condition, _NOTHING_AWAITED if order_ids is None else _AWAITED_TYPES)
-    return _members_of_rows(query(db, statement, (organization_id, *values)))
+    return _read_members(db, organization_id, condition, values, with_awaited_events=order_ids is not None)
 
 
 def _condition(
@@ -240,9 +242,15 @@ def find_members_of_wallets(
 
     `with_awaited_events` also reads the types of events for which points of the members wait.
     """
-    statement = _select_of_members(_BY_WALLETS, _AWAITED_TYPES if with_awaited_events else _NOTHING_AWAITED)
-    return _members_of_rows(query(db, statement, (organization_id, list(wallet_ids))))
+    return _read_members(db, organization_id, _BY_WALLETS, [list(wallet_ids)], with_awaited_events)
 
 
-def _members_of_rows(rows: Sequence[Any]) -> list[FoundMember]:
+def _read_members(
+    db: Connection, organization_id: int, condition: str, values: Sequence[Any], with_awaited_events: bool
+) -> list[FoundMember]:
+    """Read the members that match a condition with the values of its parameters."""
+    statement = _select_of_members(condition, _AWAITED_TYPES if with_awaited_events else _NOTHING_AWAITED)
+    # One for the tiers, one for the awaited types, and one for the members.
+    organization_ids = [organization_id] * (3 if with_awaited_events else 2)
+    rows = query(db, statement, (*organization_ids, *values))
     return [FoundMember(Member(*row[:-3]), _held_tiers(row[-2]), row[-3], row[-1]) for row in rows]

@@ -99,7 +99,7 @@ SELECT {_MEMBER_FIELDS}, tier.loyalty_program_id, tier.loyalty_tier_id,
 FROM member
 LEFT JOIN tier USING (organization_id, member_id)
 LEFT JOIN loyalty_tiers level
-    ON level.organization_id = tier.organization_id AND level.loyalty_tier_id = tier.loyalty_tier_id
+    ON level.organization_id = %(organization_id)s AND level.loyalty_tier_id = tier.loyalty_tier_id
 ORDER BY member.member_id
 """)
 
