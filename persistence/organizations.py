@@ -11,7 +11,7 @@ from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, delete, f
 from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
 from persistence.connections import Prepared, query
-from persistence.filters import is_same
+from persistence.filters import ORGANIZATION, is_same
 from persistence.permission_groups import groups_administer, roles_of_groups
 from persistence.records import Addresses
 from persistence.rows import add, change, columns_of, compile_statement
@@ -35,9 +35,9 @@ _RIGHTS = (
     func.coalesce(users.c.active, False),
     func.coalesce(users.c.active & organization_users.c.active, False),
     func.coalesce(users.c.is_system_admin, False),
-    func.coalesce(organization_users.c.is_admin, False) | groups_administer(organization_users),
+    func.coalesce(organization_users.c.is_admin, False) | groups_administer(organization_users, ORGANIZATION),
     organization_users.c.roles,
-    roles_of_groups(organization_users),
+    roles_of_groups(organization_users, ORGANIZATION),
     func.coalesce(users.c.token_generation, 0),
     users.c.user_id,
 )

@@ -42,28 +42,34 @@ def _is_of_group(of_table: Table, group: PermissionGroup) -> tuple[Any, ...]:
     )
 
 
-def _select_from_groups(members: Table, *columns: Any) -> Any:
-    """Select columns of the permission groups of the user in each row of `members`, a table of memberships."""
+def _select_from_groups(members: Table, organization_id: Any, *columns: Any) -> Any:
+    """Select columns of the permission groups of the user in each row of `members`, a table of memberships.
+
+    `organization_id` is None if the memberships are of several organizations.
+    """
+    organization_id = members.c.organization_id if organization_id is None else organization_id
     return (
         select(*columns)
         .select_from(links.join(table, is_same(table, links, "permission_group_id")))
-        .where(is_same(links, members, "user_id"))
+        .where(links.c.organization_id == organization_id, links.c.user_id == members.c.user_id)
         .correlate(members)
     )
 
 
-def groups_administer(members: Table) -> Any:
+def groups_administer(members: Table, organization_id: Any) -> Any:
     """The condition that the user of a membership is in a group of administrators, for a query on memberships."""
-    return _select_from_groups(members, links.c.user_id).where(table.c.is_admin).exists()
+    return _select_from_groups(members, organization_id, links.c.user_id).where(table.c.is_admin).exists()
 
 
-def roles_of_groups(members: Table) -> Any:
+def roles_of_groups(members: Table, organization_id: Any) -> Any:
     """The roles of all groups of the user of a membership, for a query on memberships."""
-    roles = _select_from_groups(members, func.unnest(table.c.roles)).distinct()
+    roles = _select_from_groups(members, organization_id, func.unnest(table.c.roles)).distinct()
     return func.array(roles.scalar_subquery(), type_=ARRAY(Text))
 
 
-def keys_of_groups(members: Table) -> Any:
+def keys_of_groups(members: Table, organization_id: Any) -> Any:
     """The ordered keys of the groups of the user of a membership, for a query on memberships."""
-    keys = _select_from_groups(members, table.c.permission_group_key).order_by(table.c.permission_group_key)
+    keys = _select_from_groups(members, organization_id, table.c.permission_group_key).order_by(
+        table.c.permission_group_key
+    )
     return func.array(keys.scalar_subquery(), type_=ARRAY(Text))

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.users import Membership, User, UserExists
 from persistence.connections import defer
-from persistence.filters import conditions_of, contains, equals, has_row, is_false_unless_asked, is_true
+from persistence.filters import ORGANIZATION, conditions_of, contains, equals, has_row, is_false_unless_asked, is_true
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.permission_groups import groups_administer, keys_of_groups, roles_of_groups
 from persistence.rows import add_all, as_json, fields_of
@@ -34,16 +34,23 @@ ORDER_COLUMNS = {
 _USER_COLUMNS = tuple(
     _ACTIVE if name == "active" else users.c[name] for name in fields_of(User) if name != "membership"
 )
-_MEMBERSHIP_COLUMNS = (
-    memberships.c.organization_id,
-    memberships.c.user_id,
-    memberships.c.active,
-    memberships.c.is_admin,
-    memberships.c.roles,
-    keys_of_groups(memberships),
-    groups_administer(memberships),
-    roles_of_groups(memberships),
-)
+
+
+def _membership_columns(organization_id: Any) -> tuple[Any, ...]:
+    """The columns of memberships of an organization; of memberships of several organizations if it is None."""
+    return (
+        memberships.c.organization_id,
+        memberships.c.user_id,
+        memberships.c.active,
+        memberships.c.is_admin,
+        memberships.c.roles,
+        keys_of_groups(memberships, organization_id),
+        groups_administer(memberships, organization_id),
+        roles_of_groups(memberships, organization_id),
+    )
+
+
+_COLUMNS = (*_USER_COLUMNS, *_membership_columns(ORGANIZATION))
 _JOINED = users.join(memberships, memberships.c.user_id == users.c.user_id)
 
 # A second row of the same membership would fail.
@@ -105,26 +112,28 @@ def _membership(row: Any) -> Membership:
     return Membership(*values)
 
 
-def _find(db: Connection, *conditions: Any) -> list[User]:
-    statement = select(*_USER_COLUMNS, *_MEMBERSHIP_COLUMNS).select_from(_JOINED).where(*conditions)
-    return [_user(row) for row in db.execute(statement.order_by(users.c.user_id))]
+def _find(db: Connection, organization_id: int, *conditions: Any) -> list[User]:
+    """The organization's users who meet conditions, the oldest first."""
+    statement = select(*_COLUMNS).select_from(_JOINED).where(memberships.c.organization_id == ORGANIZATION, *conditions)
+    rows = db.execute(statement.order_by(users.c.user_id), {"organization_id": organization_id})
+    return [_user(row) for row in rows]
 
 
 def find(db: Connection, organization_id: int, user_id: int) -> User | None:
     """The user with this id who belongs to the organization, active or not; None if there is no such user."""
-    matching = _find(db, memberships.c.organization_id == organization_id, users.c.user_id == user_id)
+    matching = _find(db, organization_id, users.c.user_id == user_id)
     return matching[0] if matching else None
 
 
 def find_api_users(db: Connection, organization_id: int) -> list[User]:
     """The organization's API users, active or not, the oldest first."""
-    return _find(db, memberships.c.organization_id == organization_id, users.c.is_api_user)
+    return _find(db, organization_id, users.c.is_api_user)
 
 
 def find_by_emails(db: Connection, organization_id: int, emails: Collection[str]) -> dict[str, User]:
     """The organization's users with these addresses, by lower-case address; for each address the oldest user."""
     lowered = [email.lower() for email in emails]
-    matching = _find(db, memberships.c.organization_id == organization_id, func.lower(users.c.email).in_(lowered))
+    matching = _find(db, organization_id, func.lower(users.c.email).in_(lowered))
     # Reversed, so that the oldest user, who has the lowest id, replaces the others.
     return {user.email.lower(): user for user in reversed(matching) if user.email is not None}
 
@@ -134,13 +143,15 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
     conditions = [memberships.c.organization_id == organization_id, *conditions_of(_FILTERS, query)]
     page = Page.of(query)
     sorting = sorting_of(page.order, ORDER_COLUMNS, users.c.user_id)
-    selected = (*_USER_COLUMNS, *_MEMBERSHIP_COLUMNS)
-    return paged_columns(db, lambda *row: _user(row), selected, _JOINED, conditions, page, sorting)
+    parameters = {"organization_id": organization_id}
+    return paged_columns(
+        db, lambda *row: _user(row), _COLUMNS, _JOINED, conditions, page, sorting, parameters=parameters
+    )
 
 
 def find_memberships(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:
     """All memberships of each user, by user id, ordered by organization; only for system administrators."""
-    statement = select(*_MEMBERSHIP_COLUMNS).where(memberships.c.user_id.in_(list(user_ids)))
+    statement = select(*_membership_columns(None)).where(memberships.c.user_id.in_(list(user_ids)))
     by_user: dict[int, list[Membership]] = {user_id: [] for user_id in user_ids}
     for row in db.execute(statement.order_by(memberships.c.organization_id)):
         membership = _membership(row)
@@ -185,6 +196,7 @@ def administrators(db: Connection, organization_ids: Collection[int]) -> set[tup
 
     They are administrators inline or by a group.
     """
+    only_id = next(iter(organization_ids)) if len(organization_ids) == 1 else None
     statement = (
         select(memberships.c.organization_id, memberships.c.user_id)
         .select_from(_JOINED)
@@ -192,7 +204,7 @@ def administrators(db: Connection, organization_ids: Collection[int]) -> set[tup
             memberships.c.organization_id.in_(list(organization_ids)),
             _ACTIVE,
             ~users.c.pending_provisioning,
-            memberships.c.is_admin | groups_administer(memberships),
+            memberships.c.is_admin | groups_administer(memberships, only_id),
         )
     )
     return {(row[0], row[1]) for row in db.execute(statement)}
