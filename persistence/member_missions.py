@@ -111,8 +111,8 @@ def _achieved_this_period(member: Member, now: datetime, timezones: Sequence[str
     return (
         select(func.coalesce(func.sum(trackings.c.achieved), 0))
         .where(
-            is_same(trackings, missions, "mission_id"),
-            trackings.c.member_id == member.member_id,
+            is_same(trackings, member, "member_id"),
+            trackings.c.mission_id == missions.c.mission_id,
             trackings.c.happened_at >= begins,
             trackings.c.happened_at < ends,
             trackings.c.achieved > 0,

@@ -19,7 +19,7 @@ from persistence.tables.coupons import coupon_books as table
 _AMOUNTS = """
 SELECT h.coupon_book_id, sum(h.amount_assigned), sum(h.amount_used),
     (SELECT sum(l.amount - l.amount_used) FROM coupon_lots l
-    WHERE l.organization_id = h.organization_id AND l.member_id = h.member_id AND l.coupon_book_id = h.coupon_book_id
+    WHERE l.organization_id = %s AND l.member_id = h.member_id AND l.coupon_book_id = h.coupon_book_id
         AND l.amount > l.amount_used AND (l.expired_at IS NULL OR l.expired_at > %s))
 FROM member_coupons h
 WHERE h.organization_id = %s AND h.member_id = %s AND h.coupon_book_id = ANY(%s)
@@ -91,7 +91,7 @@ def _is_for(column: Any, keys: Collection[str]) -> Any:
 
 def find_amounts(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
     """The member's amounts of the books, by book id; one statement."""
-    values = (at, member.organization_id, member.member_id, list(book_ids))
+    values = (member.organization_id, at, member.organization_id, member.member_id, list(book_ids))
     return {
         book_id: Amounts(assigned, used_amount, unused or Decimal(0))
         for book_id, assigned, used_amount, unused in db.exec_driver_sql(_AMOUNTS, values)
