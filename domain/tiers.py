@@ -199,12 +199,17 @@ class TierHold:
 
 @dataclass(frozen=True, slots=True)
 class TierMove:
-    """A member's change of tier in a program, from the tier with the id `before` to `tier`; None is no tier."""
+    """A member's change of tier in a program, from `previous` to `tier`; None is no tier."""
 
     member_id: int
     schedule: TierSchedule
-    before: int | None
+    previous: HeldTier | None
     tier: HeldTier | None
+
+    @property
+    def before(self) -> int | None:
+        """The id of the previous tier."""
+        return None if self.previous is None else self.previous.loyalty_tier_id
 
     @property
     def after(self) -> int | None:
@@ -272,12 +277,11 @@ class TierAssignments:
                 continue
             if tier is not None and tier.is_fixed_at(self.at):
                 continue
-            before = None if tier is None else tier.loyalty_tier_id
             new_tier = schedule.place_of(points, self.at, None if tier is None else tier.floor)
             if has_lapsed or tier != new_tier:
                 self.put(member_program, new_tier)
-            move = TierMove(member_id, schedule, before, new_tier)
-            if before != move.after:
+            move = TierMove(member_id, schedule, tier, new_tier)
+            if move.before != move.after:
                 moves.append(move)
         return moves
 
@@ -336,6 +340,7 @@ def tier_status(
     """The tier status of a member who has this tier, None for none; `tiers` are the organization's, by id."""
     counted_points = schedule.counted_points(points, at)
     required_points = _required_points(schedule, member_tier)
+    reached_points = counted_points if required_points is None else max(required_points, counted_points)
     to_keep, projected = None, None
     held_tier = None if member_tier is None else member_tier.held_tier
     hold = None if held_tier is None else held_tier.hold(at)
@@ -353,12 +358,7 @@ def tier_status(
         since=None if member_tier is None else member_tier.created_at,
         expires_at=None if held_tier is None else held_tier.expires_at,
         points=counted_points,
-        next_tier=_next_tier(
-            schedule,
-            tiers,
-            counted_points,
-            counted_points if required_points is None else max(required_points, counted_points),
-        ),
+        next_tier=_next_tier(schedule, tiers, counted_points, reached_points),
         points_to_keep=to_keep,
         projected_tier=projected,
     )

@@ -150,6 +150,29 @@ def test_an_expired_tier_has_its_own_reason_when_a_request_moves_points_of_anoth
     assert reasons(shop, member, SET)[-1] == "The tier had expired."
 
 
+@pytest.mark.parametrize("hold", ["fixed", "floor"])
+def test_a_tier_that_was_set_has_expired_even_if_points_expire_with_it(shop, points, make_due, hold):
+    tiers, member = TierSchedule.new(shop, Gold=100), shop.member()
+    shop.give(member, 10)
+    tiers.set(member, "Gold", expiresAt="2026-04-01T09:00:00Z", tierHold=hold)
+    make_due()
+    evaluate_tiers(shop)
+    assert shop.balance(member) == 0
+    assert tiers.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Basic")]
+    assert reasons(shop, member, SET)[-1] == "The tier had expired."
+
+
+def test_a_tier_by_earned_points_does_not_change_because_points_expired(shop, points, make_due):
+    policy = {"basis": "earned", "period": "rolling", "months": 1}
+    tiers, member = TierSchedule.new(shop, policy, Gold=10), shop.member()
+    shop.give(member, 10)
+    make_due()
+    evaluate_tiers(shop)
+    assert shop.balance(member) == 0
+    assert tiers.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Basic")]
+    assert reasons(shop, member, SET)[-1] == "The tier had expired."
+
+
 def test_a_tier_that_depends_on_changed_settings_was_evaluated_again(shop, points):
     member = shop.member()
     shop.give(member, 20)

@@ -22,8 +22,8 @@ from domain.event_types import (
 from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored, position_of
 from domain.ledger.session import LedgerSession
 from domain.members import Member
-from domain.tier_policies import TierPoints
-from domain.tiers import HeldTier, TierSchedule
+from domain.tier_policies import BALANCE, TierPoints
+from domain.tiers import HeldTier, TierMove, TierSchedule
 from handlers.messages.derived_events import (
     SettledMint,
     available_payload,
@@ -239,16 +239,9 @@ class LedgerEvents:
         keys = unit.configuration.tier_keys
         events = []
         for move in moves:
-            schedule = move.schedule
-            if schedule.ledger_account_id in caused_accounts:
-                reason = None
-            elif move.before is not None and schedule.step_of(move.before) is None:
-                reason = _TIER_DEACTIVATED
-            elif schedule.ledger_account_id not in ledger_account_ids:
-                reason = _TIER_EXPIRED
-            else:
-                reason = _reason_of_tier(due, wallet_id, schedule.ledger_account_id)
-            event = tier_event(member_id, schedule, keys, move.before, move.tier)
+            is_caused = move.schedule.ledger_account_id in caused_accounts
+            reason = None if is_caused else _reason_of_move(move, due, wallet_id, unit.now)
+            event = tier_event(member_id, move.schedule, keys, move.before, move.tier)
             events.append(replace(event, reason=reason))
         return events
 
@@ -295,20 +288,26 @@ def settled_wait(step: Step) -> Stored | None:
     return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.is_timed else None
 
 
-def _reason_of_tier(due: Iterable[Step], wallet_id: int, ledger_account_id: int | None) -> str:
-    """The reason of a change of the tier by the points of a wallet in an account, which only the time has changed.
+def _reason_of_move(move: TierMove, due: Iterable[Step], wallet_id: int, at: datetime) -> str:
+    """The reason of a change of tier that neither an event nor a request has caused.
 
-    `due` are the steps that happened by time.
+    `due` are the steps that happened by time. A tier that was set regardless of points has ended by itself.
     """
+    previous, schedule = move.previous, move.schedule
+    if previous is not None and schedule.step_of(previous.loyalty_tier_id) is None:
+        return _TIER_DEACTIVATED
+    has_lapsed = previous is not None and previous.has_lapsed(at)
+    if has_lapsed and previous is not None and previous.is_manual:
+        return _TIER_EXPIRED
     reasons = {
         _REASONS[POINTS_AVAILABLE if isinstance(step, Capture) else POINTS_EXPIRED]
         for step in due
         # The other steps that are due end holds and cancel points that wait, which do not count for tiers.
-        if (isinstance(step, Capture) or step.is_expiry)
-        and step.account.ledger_account_id == ledger_account_id
+        if (isinstance(step, Capture) or (step.is_expiry and schedule.policy.basis == BALANCE))
+        and step.account.ledger_account_id == schedule.ledger_account_id
         and any(entry.wallet_id == wallet_id for entry in step.entries)
     }
-    return " ".join(sorted(reasons)) or _TIER_EVALUATED
+    return " ".join(sorted(reasons)) or (_TIER_EXPIRED if has_lapsed else _TIER_EVALUATED)
 
 
 def _changed_accounts(steps: Iterable[Step]) -> dict[int, set[int]]:
