@@ -413,6 +413,12 @@ class TestChangesOfThePolicy:
         self.set_months(changed_program, 12)
         assert changed_program.balance == 0
 
+    def test_a_movement_of_points_posts_the_expiry_by_the_changed_policy(self, changed_program):
+        changed_program.points.mint(changed_program.wallet, 10)
+        self.set_months(changed_program, 12)
+        assert changed_program.history() == [("mint", 500, None), ("burn", 500, "Expired"), ("mint", 10, None)]
+        assert changed_program.lots == {"2027-03-10T11:00:00Z": 10}
+
     def test_an_unchanged_policy_dates_no_expiry(self, clock):
         program = Program(clock, expirationPolicies=by_inactivity(period=12, rounding="none"))
         program.buy(500)
