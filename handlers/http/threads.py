@@ -74,8 +74,8 @@ class FairThreads:
         self._is_closing = False
         self._waiting: OrderedDict[Hashable, deque[_Work]] = OrderedDict()
         self._running: Counter[Hashable] = Counter()
-        # When each organization called last, the latest at the end.
-        self._called: OrderedDict[Hashable, float] = OrderedDict()
+        # The time of the last call of each organization, the latest at the end.
+        self._last_calls: OrderedDict[Hashable, float] = OrderedDict()
 
     def of(self, organization: Hashable) -> Share:
         """The executor of an organization's work; None is work before the organization is found."""
@@ -91,12 +91,13 @@ class FairThreads:
         with self._lock:
             if self._is_closing:
                 raise RuntimeError("the threads are ending")
-            # One thread has no shares, and its keys may be as many as the clients who ask for tokens.
+            # One thread cannot be shared. Then the last calls are not needed, and clients who ask for tokens, of whom
+            # there may be any number, would fill the memory.
             if organization is not None and self._count > 1:
-                self._called[organization] = self._clock()
-                self._called.move_to_end(organization)
+                self._last_calls[organization] = self._clock()
+                self._last_calls.move_to_end(organization)
             self._waiting.setdefault(organization, deque()).append(work)
-            self._begin()
+            self._start_waiting_work()
         return work.future
 
     def close(self) -> None:
@@ -107,14 +108,14 @@ class FairThreads:
             self._is_closing = False
         self._threads.close()
 
-    def _begin(self) -> None:
+    def _start_waiting_work(self) -> None:
         """Give free threads to the organizations that wait, in turns."""
         while self._waiting and self._running.total() < self._count:
-            share = self._share()
-            below_share = [waiting for waiting in self._waiting if self._running[waiting] < share]
-            if not below_share:
+            maximum = self._max_of_each()
+            below_maximum = [waiting for waiting in self._waiting if self._running[waiting] < maximum]
+            if not below_maximum:
                 return
-            organization = below_share[0]
+            organization = below_maximum[0]
             works = self._waiting[organization]
             work = works.popleft()
             if works:
@@ -124,12 +125,12 @@ class FairThreads:
             self._running[organization] += 1
             self._threads().submit(self._run, organization, work)
 
-    def _share(self) -> int:
-        """The threads that one organization has at most."""
+    def _max_of_each(self) -> int:
+        """The maximum number of threads of one organization: all, or half of them if several have called recently."""
         since = self._clock() - RECENT_SECONDS
-        while len(self._called) > 1 and next(iter(self._called.values())) < since:
-            self._called.popitem(last=False)
-        return self._count if len(self._called) < 2 else max(1, self._count // 2)
+        while len(self._last_calls) > 1 and next(iter(self._last_calls.values())) < since:
+            self._last_calls.popitem(last=False)
+        return self._count if len(self._last_calls) < 2 else max(1, self._count // 2)
 
     def _run(self, organization: Hashable, work: _Work) -> None:
         """Do the work in a thread, set its result or exception, and begin the next work that waits."""
@@ -146,7 +147,7 @@ class FairThreads:
                 self._running[organization] -= 1
                 if not self._running[organization]:
                     del self._running[organization]
-                self._begin()
+                self._start_waiting_work()
                 self._lock.notify_all()
 
 
@@ -183,36 +184,36 @@ Later = Callable[[float, Callable[[], None]], Any]
 
 
 class _Kind(Generic[WaitingCalls]):
-    """The batches of one kind: how many are under way, since when the last one, and the calls that wait."""
+    """The batches of one kind: how many are running, when the last one began, and the calls that wait."""
 
     def __init__(self) -> None:
-        self.under_way = 0
-        self.began = 0.0
+        self.running_batches = 0
+        self.last_began_at = 0.0
         self.waiting: deque[WaitingCalls] = deque()
 
-    def begin(self, most: int) -> list[WaitingCalls]:
-        """Take the next batch."""
-        self.began = time.monotonic()
-        return [self.waiting.popleft() for _ in range(min(len(self.waiting), most))]
+    def take_batch(self, max_calls: int) -> list[WaitingCalls]:
+        """Take the next batch from the calls that wait; it begins now."""
+        self.last_began_at = time.monotonic()
+        return [self.waiting.popleft() for _ in range(min(len(self.waiting), max_calls))]
 
 
 class CallBatches(Generic[WaitingCalls]):
-    """The batches of calls, by kind; `run` runs a batch of at most `most` calls and returns the outcome of each call.
+    """The batches of calls, by kind; `run` runs a batch of at most `max_calls` and returns the outcome of each.
 
     An outcome is a result, an error, or NotBatchable: that call is run again, in a batch of its own. Calls that have
     waited `PATIENCE_SECONDS` for a batch overtake it.
     """
 
-    def __init__(self, run: Callable[[Sequence[WaitingCalls]], Sequence[Any]], most: int) -> None:
+    def __init__(self, run: Callable[[Sequence[WaitingCalls]], Sequence[Any]], max_calls: int) -> None:
         self._run_calls = run
-        self._most = most
+        self._max_calls = max_calls
         self._lock = threading.Lock()
-        # Kinds of which a batch is under way.
+        # The kinds that have running batches or waiting calls.
         self._kinds: dict[Hashable, _Kind[WaitingCalls]] = {}
 
     def submit_alone(self, call: WaitingCalls, pool: Executor) -> None:
         """Have a call run in one of the threads of `pool`, in a batch of its own."""
-        pool.submit(self._begin, [call], pool)
+        pool.submit(self._run_uncancelled, [call], pool)
 
     def submit(self, kind: Hashable, call: WaitingCalls, pool: Share, later: Later) -> None:
         """Have a call run in one of the threads of `pool`, in the next batch of its kind."""
@@ -225,34 +226,37 @@ class CallBatches(Generic[WaitingCalls]):
             later(0.0, lambda: self._begin_or_wait(kind, pool, later))
 
     def _begin_or_wait(self, kind: Hashable, pool: Share, later: Later) -> None:
-        """Begin the next batch of a kind if none is under way, or if the last one takes too long."""
+        """Begin the next batch of a kind if none is running, or if the last one takes too long; else look again later."""
         with self._lock:
             state = self._kinds.get(kind)
             if state is None or not state.waiting:
                 return
-            patience = state.began + PATIENCE_SECONDS - time.monotonic() if state.under_way else 0.0
-            batch = state.begin(self._most) if patience <= 0 else []
-            state.under_way += bool(batch)
+            patience = state.last_began_at + PATIENCE_SECONDS - time.monotonic() if state.running_batches else 0.0
+            batch = state.take_batch(self._max_calls) if patience <= 0 else []
+            state.running_batches += bool(batch)
         if batch:
-            pool.submit(self._begin_and_go_on, kind, batch, pool)
+            pool.submit(self._run_batches, kind, batch, pool)
         else:
             later(patience, lambda: self._begin_or_wait(kind, pool, later))
 
-    def _begin_and_go_on(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Share) -> None:
-        """Run a batch, then the calls that came meanwhile, on the same thread unless other work waits for it."""
+    def _run_batches(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Share) -> None:
+        """Run a batch, and then the calls of its kind that came meanwhile.
+
+        They run on the same thread, unless other work waits for a thread.
+        """
         while batch:
-            self._begin(batch, pool)
+            self._run_uncancelled(batch, pool)
             with self._lock:
                 state = self._kinds[kind]
-                batch = state.begin(self._most) if state.waiting else []
-                state.under_way -= not batch
-                if not state.under_way:
+                batch = state.take_batch(self._max_calls) if state.waiting else []
+                state.running_batches -= not batch
+                if not state.running_batches:
                     del self._kinds[kind]
             if batch and pool.is_wanted():
-                _submit_or_run(pool, partial(self._begin_and_go_on, kind, batch, pool))
+                _submit_or_run(pool, partial(self._run_batches, kind, batch, pool))
                 return
 
-    def _begin(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
+    def _run_uncancelled(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
         """Run the calls of a batch that were not cancelled while they waited."""
         running_calls = [call for call in batch if call.future.set_running_or_notify_cancel()]
         if running_calls:
