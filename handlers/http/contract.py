@@ -84,34 +84,37 @@ class ResponseContract:
         elif operation_id is None:
             return []
         responses = self._responses[operation_id]
-        declared = responses.get(str(status), responses.get("default"))
-        if declared is None:
+        validators = responses.get(str(status), responses.get("default"))
+        if validators is None:
             return [] if status in _UNDECLARED else [f"the status {status} is not documented"]
         if method == "HEAD":
             return []
-        if not declared:
+        if not validators:
             return [f"{status} has a body, none is documented"] if body else []
-        if media_type not in declared:
+        if media_type not in validators:
             return [f"the media type {media_type or '(none)'} is not documented for {status}"]
-        validator = declared[media_type]
+        validator = validators[media_type]
         if validator is None:
             return []
         value = json_text.decode_stored(body) if media_type.endswith(("/json", "+json")) else body.decode()
-        return [f"{json_text.pointer_to(place) or '/'}: {detail}" for place, detail in validator.faults(value)]
+        return [f"{json_text.pointer_to(path) or '/'}: {detail}" for path, detail in validator.faults(value)]
 
     def _has_own_form(self, operation_id: str | None, status: int, media_type: str) -> bool:
-        """True if the document gives an error a form of its own, prescribed by another standard or a partner."""
-        declared = self._responses.get(operation_id or "", {}).get(str(status))
-        if declared is None:
+        """True if the document declares another body than a problem for an error: another media type, or none.
+
+        Such forms are prescribed by another standard, or by a partner.
+        """
+        validators = self._responses.get(operation_id or "", {}).get(str(status))
+        if validators is None:
             return False
-        return not declared or (media_type != MEDIA_TYPE and media_type in declared)
+        return not validators or (media_type != MEDIA_TYPE and media_type in validators)
 
 
 def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
-    """The validators of the bodies of an operation's responses."""
+    """The validators of the bodies of an operation's responses, by status and media type."""
     compiled: dict[str, Mapping[str, Validator | None]] = {}
-    for status, declared in responses.items():
-        content = schemas.resolve(declared).get("content", {})
+    for status, response in responses.items():
+        content = schemas.resolve(response).get("content", {})
         compiled[str(status)] = {
             media_type.lower(): schemas.validator(body["schema"]) if "schema" in body else None
             for media_type, body in content.items()
