@@ -40,7 +40,7 @@ class HostFunction:
         except EvaluationError:
             raise
         except Exception as error:
-            raise EvaluationError("function", f"{self.name}() failed: {type(error).__name__}") from error
+            raise EvaluationError("function", f"{self.name}() has no result for these arguments") from error
         if not accepts(self.result, result):
             raise EvaluationError("function", f"{self.name}() returned {name_of(result)}, not {self.result}")
         return result
