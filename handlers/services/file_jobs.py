@@ -13,4 +13,4 @@ def refuse_without_role(call: Call, job: str, kind: str, roles: Mapping[str, str
     """
     role = roles[kind]
     if call.caller is None or not call.caller.holds(role):
-        raise Forbidden(f"An {job} of {kind} also needs the role {role}.")
+        raise Forbidden(f"An {job} of {kind} also needs the role {role}, which you do not hold.")

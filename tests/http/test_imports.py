@@ -184,7 +184,7 @@ def test_failed_rows_can_only_be_read_with_the_role_for_their_kind(imports):
     surface, token_of = imports.organization.administration, imports.organization.token_of
     for roles in (["imports:read"], ["imports:write", "ledgers:read"]):
         problem = surface.with_token(token_of(*roles)).get(path, expect=403)
-        assert problem["detail"] == "An import of members also needs the role members:read."
+        assert problem["detail"] == "An import of members also needs the role members:read, which you do not hold."
     for roles in (["imports:read", "members:read"], ["imports:read", "members:write"]):
         [row] = surface.with_token(token_of(*roles)).get(path)["results"]
         assert "ana@" in row["row"]
