@@ -234,9 +234,9 @@ class _Query:
         column, id_ = RECORD_COLUMNS[key.field], documents.c.content_document_id
         plain = select(id_).where(*self._scope(), *self._matching(id_))
         if key.field not in NULLABLE:
-            return [plain.order_by(in_direction(column, key), *self._order_of_equals(id_))]
+            return [plain.order_by(order_element(column, key), *self._order_of_equals(id_))]
         return [
-            plain.where(column.is_not(None)).order_by(in_direction(column, key), *self._order_of_equals(id_)),
+            plain.where(column.is_not(None)).order_by(order_element(column, key), *self._order_of_equals(id_)),
             plain.where(column.is_(None)).order_by(*self._order_of_equals(id_)),
         ]
 
@@ -252,7 +252,7 @@ class _Query:
         )
         if self._further_keys_need_documents():
             statement = statement.join(documents, is_same(documents, values, "content_document_id"))
-        return statement.order_by(in_direction(column, key), *self._order_of_equals(id_))
+        return statement.order_by(order_element(column, key), *self._order_of_equals(id_))
 
     def _without_value(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
         """The ids of documents that have no value by which the key sorts."""
@@ -318,8 +318,8 @@ def sort_expressions(key: SortKey, table: Any = values) -> list[Any]:
     return [texts] if key.type else [table.c.number_value, texts]
 
 
-def in_direction(column: Any, key: SortKey) -> Any:
-    """The column in the direction of a key."""
+def order_element(column: Any, key: SortKey) -> Any:
+    """The column as an element of an ORDER BY: descending if the sort key is, else ascending."""
     return column.desc() if key.descending else column.asc()
 
 
@@ -336,7 +336,7 @@ def order_by(
         columns = (
             [RECORD_COLUMNS[key.field]] if key.of_record else _values_of(key, id_, organization_id, series_of_field)
         )
-        order += [in_direction(column, key).nulls_last() for column in columns]
+        order += [order_element(column, key).nulls_last() for column in columns]
     return order
 
 
