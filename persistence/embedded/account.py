@@ -29,8 +29,12 @@ class Account:
         return subprocess.run(["test", test, path], cwd="/", **self.process_options()).returncode == 0
 
 
-def for_cluster(data: Path) -> Account | None:
-    """The account that runs the cluster in `data`, which is its owner if it exists; None if the caller runs it."""
+def account_of_cluster(data: Path) -> Account | None:
+    """The account that runs the cluster in the folder `data`; None if the caller runs it, which must not be root.
+
+    For root, it is the owner of the folder, or for a new folder the first of the `_UNPRIVILEGED` accounts that exists.
+    Raises EmbeddedError if there is no such account, or if the folder belongs to another user than the caller.
+    """
     if os.geteuid() != 0:
         if data.exists() and data.stat().st_uid != os.geteuid():
             raise EmbeddedError(f"{data} belongs to another user; use a LOYALTY_HOME of your own")

@@ -160,7 +160,7 @@ def _find_or_place(directory: Path) -> Cluster:
     """
     pointer = directory / "location"
     base = Path(pointer.read_text()) if pointer.exists() else directory
-    account = accounts.for_cluster(base / "data")
+    account = accounts.account_of_cluster(base / "data")
     if account is None or account.can("-x", base):
         return Cluster(base, account)
     if base != directory or (base / "data").exists():

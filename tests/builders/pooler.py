@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg2
 from sqlalchemy import make_url
 
-from persistence.embedded.account import for_cluster
+from persistence.embedded.account import account_of_cluster
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "pgbouncer" / "pgbouncer.ini"
 
@@ -54,7 +54,7 @@ def pooled(url: str, directory: Path, connections: int = 10) -> Iterator[str]:
     (folder / "users").write_text("")
     (folder / "pgbouncer.ini").write_text("\n".join([*lines, ""]))
     # PgBouncer refuses to run as root. The account for a folder that does not exist yet is the default one.
-    account = for_cluster(folder / "of-nobody-yet")
+    account = account_of_cluster(folder / "of-nobody-yet")
     account_options = {} if account is None else account.process_options()
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([program, folder / "pgbouncer.ini"], stdout=log, stderr=log, **account_options)
