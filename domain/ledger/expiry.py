@@ -36,8 +36,11 @@ class ExpiryCalendar:
         later = add_months(moment, months, self.zone)
         return later if rounding == NO_ROUNDING else self._end_of_unit(later, MONTHS_OF_UNIT[rounding])
 
-    def end_of_expired(self, moment: datetime, rounding: str) -> datetime:
-        """The latest moment such that every unrounded expiry before it, once rounded, is at or before `moment`."""
+    def start_of_unit(self, moment: datetime, rounding: str) -> datetime:
+        """The start of the unit `rounding` that contains `moment`; `moment` itself without rounding.
+
+        Unrounded expiries before this start are in earlier units, so once rounded, they are at or before `moment`.
+        """
         if rounding == NO_ROUNDING:
             return moment
         first, months_before = self._place_in_unit(moment, MONTHS_OF_UNIT[rounding])
@@ -118,7 +121,7 @@ class IdlePolicy:
         """
         if self.since is not None and moment < self.since:
             return _FIRST_MOMENT, _FIRST_MOMENT
-        limit = self.calendar.end_of_expired(moment, self.rounding)
+        limit = self.calendar.start_of_unit(moment, self.rounding)
         if self.rounding != NO_ROUNDING:
             limit -= _INSTANT
         begin = limit - self.months * _AVERAGE_MONTH

@@ -112,12 +112,12 @@ def test_rounding_adds_more_than_nothing_and_at_most_one_unit(moment, months, ro
 )
 def test_only_points_that_ended_before_the_current_unit_have_expired(rounding, start_month, moment, unit_start):
     calendar = ExpiryCalendar(MADRID, start_month)
-    end_of_expired = calendar.end_of_expired(local(moment), rounding)
-    assert end_of_expired == local(unit_start)
+    start = calendar.start_of_unit(local(moment), rounding)
+    assert start == local(unit_start)
     if rounding != "none":
-        last_expired = end_of_expired - timedelta(microseconds=1)
+        last_expired = start - timedelta(microseconds=1)
         assert calendar.expiry(last_expired, 0, rounding) <= local(moment)
-        assert calendar.expiry(end_of_expired, 0, rounding) > local(moment)
+        assert calendar.expiry(start, 0, rounding) > local(moment)
 
 
 def test_a_moment_beyond_the_calendar_is_its_last_moment():
