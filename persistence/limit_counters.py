@@ -122,7 +122,7 @@ def lock(
         key = CounterKey(*row[:_WIDTH])
         amount, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
         ceiling = ceilings[key]
-        if own_parts or (part and (quota is None or ceiling is None or until != ceiling.next(alerts))):
+        if own_parts or (part and (quota is None or ceiling is None or until != ceiling.next_amount(alerts))):
             raise StartOver(f"The counter {key} was split by another transaction.")
         locked[key] = LockedCounter({part: amount}, parts, part, quota, until, tuple(alerts), waits)
     return locked

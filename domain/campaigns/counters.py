@@ -77,13 +77,13 @@ class Ceiling:
     limit: Decimal
     alerts: Mapping[str, Decimal] = field(default_factory=dict)
 
-    def next(self, reported: Iterable[str]) -> Decimal:
-        """The smallest of the amounts, ignoring alerts whose names are `reported`."""
-        reported_names = frozenset(reported)
+    def next_amount(self, reported_alerts: Iterable[str]) -> Decimal:
+        """The smallest of the amounts, without the amounts of the alerts that have been reported."""
+        reported_names = frozenset(reported_alerts)
         return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_names)])
 
-    def join(self, other: Ceiling) -> Ceiling:
-        """The ceiling of a counter that the rules of both ceilings read."""
+    def combine(self, other: Ceiling) -> Ceiling:
+        """The ceiling of a counter that two limit rules share: the lower limit, and the alerts of both."""
         return Ceiling(min(self.limit, other.limit), {**self.alerts, **other.alerts})
 
 
@@ -240,7 +240,7 @@ def _merge_and_split(
     used_amount, next_threshold, parts, quota = counter.total + amount, None, 0, ZERO
     if ceiling is not None and (counter.parts or counter.waits >= _WAITS_BEFORE_SPLIT):
         # The next alert or the limit: the parts together may count only up to this amount.
-        next_threshold = ceiling.next(counter.alerts)
+        next_threshold = ceiling.next_amount(counter.alerts)
         free_amount = next_threshold - used_amount - RESERVE * ceiling.limit
         if free_amount > 0 and largest > 0:
             parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest)))

@@ -93,7 +93,7 @@ def _add_ceilings(
             key = counter_of(rule, campaign.campaign.campaign_id, ALL_MEMBERS, at, campaign.zone, code)
             ceiling = rule.ceiling(rule.limit_at(code))
             other_ceiling = ceilings.get(key)
-            ceilings[key] = ceiling if other_ceiling is None else ceiling.join(other_ceiling)
+            ceilings[key] = ceiling if other_ceiling is None else ceiling.combine(other_ceiling)
 
 
 def _period_starts_of_members(campaign: CompiledCampaign, occasions: Collection[_Occasion]) -> set[date]:

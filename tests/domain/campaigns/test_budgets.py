@@ -278,10 +278,10 @@ def test_a_counter_has_to_be_exact_at_its_alerts_and_its_limit():
     without_alert, with_alert = (
         limited_campaign(limit=rule(1000, alertShares=shares)).limits[0].ceiling(Decimal(1000)) for shares in ([], [80])
     )
-    assert (without_alert.next(()), with_alert.next(())) == (1000, 800)
+    assert (without_alert.next_amount(()), with_alert.next_amount(())) == (1000, 800)
     # After the alert has been reported, only the limit counts.
     [alert] = with_alert.alerts
-    assert with_alert.next([alert]) == 1000
+    assert with_alert.next_amount([alert]) == 1000
 
 
 def test_an_action_that_is_beaten_in_its_stacking_group_reports_no_alert():
