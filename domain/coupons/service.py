@@ -69,7 +69,7 @@ class CouponService:
         self._refuse_assignment(member, book, attempt)
         savepoint, key = self._state.savepoint(), self._new_key()
         try:
-            coupon = self._state.to_assign(member.member_id, book, self._current(command.coupon), command.amount)
+            coupon = self._state.coupon_to_assign(member.member_id, book, self._current(command.coupon), command.amount)
             price = (book.assignment_required_points or ZERO) * command.amount
             transaction_id = self._charge.pay(member.wallet_id, book, price, details, key)
         except Refusal:
@@ -137,7 +137,7 @@ class CouponService:
             coupon = self._state.coupons[lot.coupon_id]
         elif command.auto_assign:
             self._refuse_assignment(member, book, Attempt(ASSIGN))
-            coupon = self._state.to_assign(member.member_id, book, self._current(command.coupon), ONE)
+            coupon = self._state.coupon_to_assign(member.member_id, book, self._current(command.coupon), ONE)
         else:
             raise self._nothing_to_use(member, book, use)
         lock = CouponLock(

@@ -48,10 +48,10 @@ class UsageTotals:
 
 
 class CodeSupply(LotSource, Protocol):
-    """A source of further lots, and of codes: locked free ones of a list, or new ones for a generated book."""
+    """A source of further lots, and of codes: locked free codes of a list, or new codes for a generated book."""
 
-    def more(self, book: CouponBook) -> list[Coupon]:
-        """Further codes, about the number that the work may soon need; none if there are no more."""
+    def supply_codes(self, book: CouponBook) -> list[Coupon]:
+        """Lock or create further codes, about as many as the work may soon need; return none if there are no more."""
 
 
 class CouponChanges(NamedTuple):
@@ -198,15 +198,18 @@ class CouponState(UndoableState):
                 return next_lot
             self.put_lots(self._reading.read_more(member_id, lot_range, count))
 
-    def by_code(self, book: CouponBook, code: str) -> Coupon:
+    def coupon_by_code(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code; raises UnknownCoupon."""
         coupon_id = self._ids_by_code.get((book.coupon_book_id, code))
         if coupon_id is None:
             raise UnknownCoupon(f"The coupon book {book.name} has no code {code}.")
         return self.coupons[coupon_id]
 
-    def to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
-        """The coupon to assign: `coupon`, or else the next one. Raises OutOfStock, CodeHeld or CouponLocked."""
+    def coupon_to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
+        """The coupon to assign to the member: `coupon`, or if it is None, the next free code or the shared coupon.
+
+        Raises OutOfStock, CodeHeld or CouponLocked.
+        """
         if coupon is not None:
             if book.type in PERSONAL:
                 self._refuse_held(member_id, coupon)
@@ -243,11 +246,11 @@ class CouponState(UndoableState):
         while True:
             position = self._next_free_position.get(book.coupon_book_id, 0)
             if position == len(free_ids):
-                more = self._supply.more(book)
-                if not more:
+                further_codes = self._supply.supply_codes(book)
+                if not further_codes:
                     raise OutOfStock(f"All codes of the coupon book {book.name} are assigned or locked.")
-                self.put_coupons(more, new=book.type == GENERATED)
-                free_ids.extend(coupon.coupon_id for coupon in more)
+                self.put_coupons(further_codes, new=book.type == GENERATED)
+                free_ids.extend(coupon.coupon_id for coupon in further_codes)
                 continue
             self.put(self._next_free_position, book.coupon_book_id, position + 1)
             coupon = self.coupons[free_ids[position]]

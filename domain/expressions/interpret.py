@@ -216,4 +216,6 @@ def _raise_evaluation_error(error: Exception, node: Node) -> NoReturn:
         raise EvaluationError("overflow", "the number is too large or too long", node.start, node.end) from error
     if isinstance(error, RecursionError | MemoryError):
         raise EvaluationError("too-large", "a value is too large or nested too deep", node.start, node.end) from error
-    raise EvaluationError("type", "this part cannot be computed from values of these types", node.start, node.end) from error
+    raise EvaluationError(
+        "type", "this part cannot be computed from values of these types", node.start, node.end
+    ) from error

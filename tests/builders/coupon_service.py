@@ -76,7 +76,7 @@ class Shop:
     def lots(self, among, after, limit):
         return []
 
-    def more(self, book):
+    def supply_codes(self, book):
         codes, self.codes = self.codes[:2], self.codes[2:]
         return codes
 

@@ -104,7 +104,12 @@ def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
 
 def test_the_strictest_of_two_rules_decides_and_both_report():
     ceiling = Ceiling(Decimal(10), {"a": Decimal(5)}).combine(Ceiling(Decimal(8), {"b": Decimal(4)}))
-    assert (ceiling.limit, ceiling.next_amount(()), ceiling.next_amount(("b",)), ceiling.next_amount(("a", "b"))) == (8, 4, 5, 8)
+    assert (ceiling.limit, ceiling.next_amount(()), ceiling.next_amount(("b",)), ceiling.next_amount(("a", "b"))) == (
+        8,
+        4,
+        5,
+        8,
+    )
 
 
 def test_an_alert_is_reported_once():

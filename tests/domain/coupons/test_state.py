@@ -28,7 +28,7 @@ class Nothing:
     def lots(self, among, after, limit):
         return []
 
-    def more(self, book):
+    def supply_codes(self, book):
         return []
 
 
@@ -86,23 +86,23 @@ def test_only_a_loaded_book_has_a_shared_coupon():
 
 def test_a_code_is_found_in_its_book():
     coupon_state = state(coupon())
-    assert coupon_state.by_code(coupon_state.books[12], "A").coupon_id == 1
+    assert coupon_state.coupon_by_code(coupon_state.books[12], "A").coupon_id == 1
     with pytest.raises(UnknownCoupon, match=r"The coupon book Free coffee has no code B\."):
-        coupon_state.by_code(coupon_state.books[12], "B")
+        coupon_state.coupon_by_code(coupon_state.books[12], "B")
 
 
 def test_the_shared_coupon_is_assigned_if_there_is_one():
     coupon_state = state(coupon(), type="single")
-    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
+    assert coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
     empty = state(type="single")
     with pytest.raises(OutOfStock, match=r"The coupon book Free coffee has no code yet\."):
-        empty.to_assign(ANA, empty.books[12], None, ONE)
+        empty.coupon_to_assign(ANA, empty.books[12], None, ONE)
 
 
 def test_a_list_without_free_codes_is_out_of_stock():
     coupon_state = state(type="list")
     with pytest.raises(OutOfStock, match=r"All codes of the coupon book Free coffee are assigned or locked\."):
-        coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE)
+        coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE)
 
 
 def state_with_supply(*codes, lots=(), **settings):
@@ -112,7 +112,7 @@ def state_with_supply(*codes, lots=(), **settings):
         def lots(self, among, after, limit):
             return [lot for lot in lots if after.get(lot.member_id) is None and lot.member_id in after]
 
-        def more(self, book):
+        def supply_codes(self, book):
             return [code for code in codes if code.coupon_id not in coupon_state.coupons]
 
     coupon_state = CouponState(NOW, Stored())
@@ -123,7 +123,7 @@ def state_with_supply(*codes, lots=(), **settings):
 @pytest.mark.parametrize(("kind", "new"), [("generated", {1, 2}), ("list", set())])
 def test_only_codes_of_a_generated_book_are_new_when_they_are_fetched(kind, new):
     coupon_state = state_with_supply(coupon(), coupon(2, "B"), type=kind)
-    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).code == "A"
+    assert coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE).code == "A"
     assert (coupon_state.new_coupon_ids, coupon_state.original_coupons.keys()) == (new, {1, 2} - new)
 
 
@@ -136,12 +136,12 @@ def test_a_free_code_that_is_assigned_used_or_locked_is_skipped():
         coupon(4),
         type="list",
     )
-    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 4
+    assert coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 4
 
 
 def test_a_code_that_was_locked_until_now_is_free():
     coupon_state = state_with_supply(coupon(locked_until=NOW), type="list")
-    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
+    assert coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
 
 
 def lot(number, expires_in=None, **values):
@@ -181,25 +181,25 @@ def test_a_code_is_assigned_up_to_its_maximum():
     assigned_coupon = coupon(total_assigned=Decimal(3))
     coupon_state = state(assigned_coupon, type="single", max_assigned_per_coupon=5)
     book = coupon_state.books[12]
-    assert coupon_state.to_assign(ANA, book, None, Decimal(2)) == assigned_coupon
+    assert coupon_state.coupon_to_assign(ANA, book, None, Decimal(2)) == assigned_coupon
     with pytest.raises(OutOfStock, match=r"A code may be assigned 5 times, and this one has been assigned 3 times\."):
-        coupon_state.to_assign(ANA, book, None, Decimal(3))
+        coupon_state.coupon_to_assign(ANA, book, None, Decimal(3))
     # A codeless book has no code, so the limit of a code does not apply.
     codeless = state(coupon(code=None, total_assigned=Decimal(9)), type="codeless", max_assigned_per_coupon=5)
-    assert codeless.to_assign(ANA, codeless.books[12], None, ONE).coupon_id == 1
+    assert codeless.coupon_to_assign(ANA, codeless.books[12], None, ONE).coupon_id == 1
 
 
 def test_a_code_of_a_list_belongs_to_one_member():
     coupon_state = state(coupon(), type="list")
     book = coupon_state.books[12]
     assign(coupon_state, ANA, coupon(), ONE)
-    assert coupon_state.to_assign(ANA, book, coupon_state.coupons[1], ONE).coupon_id == 1
+    assert coupon_state.coupon_to_assign(ANA, book, coupon_state.coupons[1], ONE).coupon_id == 1
     with pytest.raises(CodeHeld, match=r"The code A was given to another member\."):
-        coupon_state.to_assign(BEN, book, coupon_state.coupons[1], ONE)
+        coupon_state.coupon_to_assign(BEN, book, coupon_state.coupons[1], ONE)
     with pytest.raises(CodeHeld):
-        coupon_state.to_assign(BEN, book, coupon(total_usages=ONE), ONE)
+        coupon_state.coupon_to_assign(BEN, book, coupon(total_usages=ONE), ONE)
     single = state(coupon(total_assigned=ONE), type="single")
-    assert single.to_assign(BEN, single.books[12], single.coupons[1], ONE).coupon_id == 1
+    assert single.coupon_to_assign(BEN, single.books[12], single.coupons[1], ONE).coupon_id == 1
 
 
 def test_a_movement_adds_to_the_member_the_coupon_and_the_book():

@@ -44,7 +44,7 @@ class CouponLoader:
         ]
         self._locked_book_ids: set[int] = set()
         self._book_ids_by_key: dict[str, int] = {}
-        # By book: the number of codes that `more` provides next.
+        # By book: the number of codes that `supply_codes` returns next.
         self._expected_codes: dict[int, int] = {}
 
     def expect_usages(
@@ -163,8 +163,11 @@ class CouponLoader:
             assignments = USAGES.find_all(self._db, self._organization_id, coupon_usage_id=owing_ids)
             self.state.usages.update({usage.coupon_usage_id: usage for usage in assignments})
 
-    def more(self, book: CouponBook) -> list[Coupon]:
-        """Further codes to be assigned, up to twice as many as the last time: free codes of a list, or new codes."""
+    def supply_codes(self, book: CouponBook) -> list[Coupon]:
+        """Lock free codes of a list, or create codes of a generated book; return them.
+
+        The first call of a book returns as many codes as are expected, each further call up to twice as many.
+        """
         count = min(self._expected_codes.get(book.coupon_book_id, 1), _MAX_CODES_AT_ONCE)
         self._expected_codes[book.coupon_book_id] = 2 * count
         if book.type == LIST:

@@ -152,7 +152,7 @@ class CouponWork:
 
     def coupon(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code, if it is loaded; raises UnknownCoupon."""
-        return self.loader.state.by_code(book, code)
+        return self.loader.state.coupon_by_code(book, code)
 
     def facts(self, member: Member, books: Sequence[CouponBook]) -> list[MemberFacts]:
         """The facts of a member that decide about loaded books, except how many unused coupons the member has."""
