@@ -89,7 +89,9 @@ def checked_book_values(
     _complete_tiers(call, changed_values, are_both_sent=changes.fields.keys() >= {"tier_keys", "tiers"})
     references.refuse_unknown_audiences(call, changed_values.get("audience_keys", ()))
     if changed_values.get("required_points_config") is not None:
-        changed_values["required_points_config"] = _with_ledger_key(call, changed_values["required_points_config"])
+        changed_values["required_points_config"] = _complete_points_config(
+            call, changed_values["required_points_config"]
+        )
     _refuse_fractions_of_points(call, values | changed_values)
     if changed_values.get("code_pattern") is not None:
         changed_values["code_pattern"] = pattern_of(changed_values["code_pattern"]).as_document()
@@ -147,8 +149,8 @@ def _refuse_fractions_of_points(call: Call, values: Mapping[str, Any]) -> None:
             raise InvalidRequest([fault for fault in faults if fault])
 
 
-def _with_ledger_key(call: Call, config: dict[str, str]) -> dict[str, str]:
-    """The keys of the account of the book's points and of its ledger, the default one.
+def _complete_points_config(call: Call, config: dict[str, str]) -> dict[str, str]:
+    """Complete the account of the points that a use costs by the key of its ledger, which has to be the default ledger.
 
     Raises UnknownLedger or UnknownLedgerAccount.
     """
