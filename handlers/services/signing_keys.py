@@ -29,18 +29,18 @@ def find_or_add_signing_key(db: Connection, now: datetime) -> SigningKey:
     if not keys:
         organizations.wait_for_signing_key_turn(db)
         keys = organizations.find_signing_keys(db)
-    return keys[0] if keys else _add(db, now)
+    return keys[0] if keys else _create_key(db, now)
 
 
 def add_key(db: Connection, now: datetime) -> SigningKey:
     """Add a key that verifies and does not sign yet; the first one signs at once."""
     organizations.wait_for_signing_key_turn(db)
-    return _add(db, NOT_YET if organizations.find_signing_keys(db) else now)
+    return _create_key(db, NOT_YET if organizations.find_signing_keys(db) else now)
 
 
 def let_sign(db: Connection, key_id: str, now: datetime) -> None:
     """Let a key sign everything from now on; raises KeyRefused for an unknown key."""
-    newest = _find_with_newest_first(db, [key_id])[0]
+    newest = _lock_keys(db, [key_id])[0]
     # The clock of this machine may be behind the one that dated the newest key.
     if newest.key_id != key_id:
         organizations.date_signing_key(db, key_id, max(now, newest.created_at + timedelta(microseconds=1)))
@@ -51,7 +51,7 @@ def remove_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
 
     Raises KeyRefused for an unknown key, and for the key that signs.
     """
-    newest = _find_with_newest_first(db, key_ids)[0]
+    newest = _lock_keys(db, key_ids)[0]
     if newest.key_id in key_ids:
         raise KeyRefused(f"the key {newest.key_id} signs: let another key sign first, or remove all keys")
     return organizations.remove_signing_keys(db, key_ids)
@@ -59,20 +59,24 @@ def remove_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
 
 def remove_all_keys(db: Connection) -> list[str]:
     """Remove all keys, and return their ids; the next token gets a new one."""
-    return organizations.remove_signing_keys(db, [key.key_id for key in _find_with_newest_first(db, ())])
+    return organizations.remove_signing_keys(db, [key.key_id for key in _lock_keys(db, ())])
 
 
-def _find_with_newest_first(db: Connection, key_ids: Collection[str]) -> list[SigningKey]:
-    """All keys, locked for a change; raises KeyRefused if one of the ids has no key."""
+def _lock_keys(db: Connection, required_ids: Collection[str]) -> list[SigningKey]:
+    """Lock the keys for a change; return all of them, the newest first.
+
+    Raises KeyRefused if there is no key with one of the `required_ids`.
+    """
     organizations.wait_for_signing_key_turn(db)
     keys = organizations.find_signing_keys(db)
-    for key_id in key_ids:
+    for key_id in required_ids:
         if all(key.key_id != key_id for key in keys):
             raise KeyRefused(f"there is no key {key_id}; `loyalty keys list` lists the keys")
     return keys
 
 
-def _add(db: Connection, date: datetime) -> SigningKey:
+def _create_key(db: Connection, date: datetime) -> SigningKey:
+    """Store a new random key with this date; return it."""
     pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
