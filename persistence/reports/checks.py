@@ -6,7 +6,7 @@ Each is one statement, so that it sees one state of records, changes and totals 
 from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from persistence.record_checks.forms import OF
 from persistence.reports.records import MINTS, RECORDS
-from persistence.reports.totals import levels_of, totals_of, wallet_totals_of
+from persistence.reports.totals import buckets_of, totals_of, wallet_totals_of
 
 _RECORDED = "\nUNION ALL\n".join(
     f"SELECT organization_id, '{kind}' AS kind, at, subject, label, CAST(NULL AS text[]) AS tags, wallet_id, a, b, c, d"
@@ -80,7 +80,7 @@ def _differing_from_parts(
         SELECT organization_id, level, bucket, {key_columns}, {columns} FROM {table} k
         WHERE {OF.format("k")} AND level <> {QUARTER_HOUR} AND {only}
         UNION ALL SELECT k.organization_id, l.level, l.bucket, {of_parts}, {parts} FROM {table} k
-        CROSS JOIN {levels_of(levels, "k.bucket")} WHERE {OF.format("k")} AND k.level = {QUARTER_HOUR} AND {only}
+        CROSS JOIN {buckets_of(levels, "k.bucket")} WHERE {OF.format("k")} AND k.level = {QUARTER_HOUR} AND {only}
         GROUP BY 1, 2, 3, {of_parts}
     """
     return _nonzero_sums_query(f"level, bucket, {key_columns}", figures, f"{words}: differs from its parts", summands)

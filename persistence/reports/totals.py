@@ -20,8 +20,8 @@ def bucket_of(level: int, at: str = "at") -> str:
     return f"date_trunc('{name}', {at}, 'UTC')"
 
 
-def levels_of(levels: tuple[int, ...], at: str = "at") -> str:
-    """The SQL of l(level, bucket): a row for each level, with the beginning of the bucket that contains `at`."""
+def buckets_of(levels: tuple[int, ...], at: str = "at") -> str:
+    """The SQL of a table `l`, whose rows are the levels, each with its `bucket` that contains the moment `at`."""
     rows = ", ".join(f"({level}, {bucket_of(level, at)})" for level in levels)
     return f"LATERAL (VALUES {rows}) AS l(level, bucket)"
 
@@ -47,7 +47,7 @@ FROM (
     UNION ALL
     SELECT organization_id, 'coupon-books', at, subject, label, tags, a, b, c, d FROM {source} WHERE kind = 'coupons'
 ) c
-CROSS JOIN {levels_of(tuple(sorted({*levels, MONTH})), "c.at")}
+CROSS JOIN {buckets_of(tuple(sorted({*levels, MONTH})), "c.at")}
 CROSS JOIN LATERAL unnest({LABELS.format("c.label", "c.tags")}) AS tag(label)
 WHERE CASE WHEN c.kind = 'missions' THEN l.level = {MONTH} ELSE l.level IN ({", ".join(map(str, levels))}) END
 GROUP BY 1, 2, 3, 4, 5, 6
@@ -60,7 +60,7 @@ def wallet_totals_of(source: str, levels: tuple[int, ...] = _WALLET_LEVELS) -> s
 SELECT c.organization_id, l.level, tag.label, l.bucket, c.wallet_id, c.subject AS ledger_account_id, sum(c.a) AS minted,
     CAST(sum(c.b) AS bigint) AS mints
 FROM {source} c
-CROSS JOIN {levels_of(levels, "c.at")}
+CROSS JOIN {buckets_of(levels, "c.at")}
 CROSS JOIN LATERAL unnest({LABELS.format("c.label", "c.tags")}) AS tag(label)
 WHERE c.kind = 'mints'
 GROUP BY 1, 2, 3, 4, 5, 6
