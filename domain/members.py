@@ -72,7 +72,7 @@ def member_exists(loyalty_member_id: str | None) -> MemberExists:
     return MemberExists(f"A member with the loyaltyMemberId {loyalty_member_id} already exists.")
 
 
-def public_id_taken(public_loyalty_member_id: str | None) -> MemberExists:
+def public_id_exists(public_loyalty_member_id: str | None) -> MemberExists:
     """The refusal of a `publicLoyaltyMemberId` that another member has."""
     return MemberExists(f"A member with the publicLoyaltyMemberId {public_loyalty_member_id} already exists.")
 
@@ -108,10 +108,10 @@ def refuse_erased(member: Member) -> None:
 def refuse_inactive(member: Member) -> None:
     """Raise MemberInactive for a member that is not active."""
     if not member.active:
-        raise inactive(member)
+        raise inactive_member(member)
 
 
-def inactive(member: Member) -> MemberInactive:
+def inactive_member(member: Member) -> MemberInactive:
     """The refusal of an operation that needs an active member."""
     return MemberInactive(f"The member {member.loyalty_member_id} is not active.")
 

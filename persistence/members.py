@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, or_, select
 
-from domain.members import Member, MemberProperties, member_exists, public_id_taken
+from domain.members import Member, MemberProperties, member_exists, public_id_exists
 from domain.tiers import HeldTier
 from persistence.connections import Prepared, query
 from persistence.filters import equals, is_at_or_after, is_before, is_same
@@ -178,7 +178,7 @@ def store_member(db: Connection, member: Member, values: Mapping[str, Any], now:
     """Store new values of a member; raises MemberExists for an id that another member has."""
     refusals = {
         "uq_members_organization_id_loyalty_member_id": member_exists(values.get("loyalty_member_id")),
-        "uq_members_organization_id_public_loyalty_member_id": public_id_taken(values.get("public_loyalty_member_id")),
+        "uq_members_organization_id_public_loyalty_member_id": public_id_exists(values.get("public_loyalty_member_id")),
     }
     return MEMBERS.store(db, member, values, now, refusals)
 

@@ -19,7 +19,7 @@ from domain.members import (
     member_exists,
     merge_fields,
     merge_profile,
-    public_id_taken,
+    public_id_exists,
     refuse_erased,
     refuse_inactive,
 )
@@ -134,7 +134,7 @@ def test_an_operation_for_active_members_is_refused_for_an_inactive_member():
 
 def test_the_refusal_of_an_id_that_another_member_has_names_the_id():
     assert str(member_exists("ana")) == "A member with the loyaltyMemberId ana already exists."
-    assert str(public_id_taken("A-1")) == "A member with the publicLoyaltyMemberId A-1 already exists."
+    assert str(public_id_exists("A-1")) == "A member with the publicLoyaltyMemberId A-1 already exists."
 
 
 @pytest.mark.parametrize(

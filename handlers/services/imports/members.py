@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.imports.cells import CUSTOM
 from domain.imports.records import PLACES, UPSERT
-from domain.members import Member, differences, member_exists, public_id_taken
+from domain.members import Member, differences, member_exists, public_id_exists
 from domain.problems import InvalidRequest
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
@@ -142,7 +142,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
         previous_public_id = None if before is None else before.public_loyalty_member_id
         if public_id is not None and public_id != previous_public_id:
             if public_id in taken_public_ids:
-                step.fail(member_row.row, public_id_taken(public_id).detail, "publicLoyaltyMemberId")
+                step.fail(member_row.row, public_id_exists(public_id).detail, "publicLoyaltyMemberId")
                 continue
             # The following rows must not use the same id.
             taken_public_ids.add(public_id)

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from domain.ledger.availability import Availability, TermsOfAvailability
 from domain.ledger.records import MINT, LedgerAccount
-from domain.members import Member, inactive, refuse_erased
+from domain.members import Member, inactive_member, refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call, NotBatchable
 from handlers.services.ledger.movements import Movement
@@ -99,7 +99,7 @@ def _movement(request: PointsRequest, member: Member, find_account: Callable[...
         qualifying_amount=move.qualifying_amount,
         counts_as_activity=move.counts_as_activity,
         availability=Availability.named_by(move),
-        refusal_if_new=None if member.active else inactive(member),
+        refusal_if_new=None if member.active else inactive_member(member),
     )
 
 

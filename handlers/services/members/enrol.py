@@ -18,7 +18,7 @@ from domain.members import (
     member_exists,
     merge_fields,
     merge_profile,
-    public_id_taken,
+    public_id_exists,
 )
 from domain.organizations import Organization
 from domain.problems import Refusal
@@ -106,7 +106,7 @@ def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -
         if properties.loyalty_member_id in existing_ids:
             refusals.append(member_exists(properties.loyalty_member_id))
         elif properties.public_loyalty_member_id in existing_public_ids:
-            refusals.append(public_id_taken(properties.public_loyalty_member_id))
+            refusals.append(public_id_exists(properties.public_loyalty_member_id))
         else:
             refusals.append(None)
             existing_ids.add(properties.loyalty_member_id)
