@@ -265,7 +265,7 @@ METHODS: dict[str, tuple[Overload, ...]] = {
     "contains": (Overload((STRING, STRING), BOOL, texts.contains, metered=True),),
     "startsWith": (Overload((STRING, STRING), BOOL, texts.starts_with, metered=True),),
     "endsWith": (Overload((STRING, STRING), BOOL, texts.ends_with, metered=True),),
-    "matches": (Overload((STRING, STRING), BOOL, texts.matches, metered=True, validators={1: texts.pattern}),),
+    "matches": (Overload((STRING, STRING), BOOL, texts.matches, metered=True, validators={1: texts.compile_pattern}),),
     "lowerAscii": (Overload((STRING,), STRING, texts.lower_ascii, linear=True),),
     "upperAscii": (Overload((STRING,), STRING, texts.upper_ascii, linear=True),),
     "trim": (Overload((STRING,), STRING, str.strip, linear=True),),

@@ -22,8 +22,8 @@ _COMPARISONS_PER_UNIT = 64
 
 
 @lru_cache(maxsize=256)
-def pattern(text: str) -> tuple[Callable[[str], Any], int]:
-    """The search function of a regular expression in RE2 syntax, and the number of its instructions.
+def compile_pattern(text: str) -> tuple[Callable[[str], Any], int]:
+    """Compile a regular expression in RE2 syntax to its search function; return it and its number of instructions.
 
     At worst, the time of a search is proportional to this number times the length of the text. Repetitions multiply
     the instructions.
@@ -52,7 +52,7 @@ def matches(budget: Budget, text: str, regular_expression: str) -> bool:
     """True if the pattern is found anywhere in the text; costs the pattern's instructions times the text's length."""
     # A pattern that is not cached is compiled: charge for this before, and check the clock after.
     budget.charge(_SEARCH_COST + len(regular_expression))
-    search, size = pattern(regular_expression)
+    search, size = compile_pattern(regular_expression)
     length = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     work = size * length
     if work > MAX_MATCHING:

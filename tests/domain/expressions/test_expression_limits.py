@@ -234,7 +234,7 @@ def test_positions_in_a_text_are_from_0_to_its_length():
 
 def test_a_pattern_costs_what_it_compiles_and_what_it_searches():
     short, long = (cost(texts.matches, text, "b") for text in ("a" * 800, "a" * 1_600))
-    size = texts.pattern("b")[1]
+    size = texts.compile_pattern("b")[1]
     assert (short, long) == (33 + 800 * size // 8, 33 + 1_600 * size // 8)
     # The cost is by bytes, and é has two.
     assert cost(texts.matches, "é" * 800, "b") == long
@@ -243,13 +243,13 @@ def test_a_pattern_costs_what_it_compiles_and_what_it_searches():
 def test_a_pattern_that_is_too_large_is_not_called_invalid_syntax():
     for text in (r"\p{L}{1000}", "a{1000}" * 5):
         with pytest.raises(EvaluationError, match="the pattern is too large"):
-            texts.pattern(text)
+            texts.compile_pattern(text)
     for text in ("(", "a**", "[z-a]"):
         with pytest.raises(EvaluationError, match="not a regular expression in RE2 syntax"):
-            texts.pattern(text)
+            texts.compile_pattern(text)
     with pytest.raises(EvaluationError, match="longer than 1000 characters"):
-        texts.pattern("a" * 1_001)
-    texts.pattern("a" * 1_000)
+        texts.compile_pattern("a" * 1_001)
+    texts.compile_pattern("a" * 1_000)
 
 
 @pytest.mark.parametrize(
