@@ -63,8 +63,8 @@ class TierTracking:
             return tier.floor == TierFloor(self.loyalty_tier_id, self.expires_at)
         return tier == HeldTier(self.loyalty_tier_id, True, self.expires_at)
 
-    def after(self, previous: HeldTier | None) -> TierTracking:
-        """The same tracking, set after the stored tier `previous`."""
+    def with_previous(self, previous: HeldTier | None) -> TierTracking:
+        """The same tracking with `previous` as the tier that it replaced, which its reversal restores."""
         floor = None if previous is None else previous.floor
         return replace(
             self,
@@ -117,7 +117,7 @@ class TierLog:
         if is_current:
             tier_assignments.put(tracking.member_program, tracking.previous)
         elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):
-            self._store(later[-1].after(tracking.previous))
+            self._store(later[-1].with_previous(tracking.previous))
         self._store(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
         return is_current
 

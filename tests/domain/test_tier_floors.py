@@ -139,7 +139,7 @@ def test_the_tier_is_the_higher_of_the_floor_and_the_tier_by_points(policy, earn
 def tracking(number, tier_id, kind, previous=None):
     blank = TierTracking(1, number, MEMBER, PROGRAM, tier_id, tier_id, None, f"key-{number}", b"", None, None, (),
                          number, None, False, None, None, NOON, kind)  # fmt: skip
-    return blank.after(previous)
+    return blank.with_previous(previous)
 
 
 def test_the_reversal_of_a_floor_restores_the_hold_before_it():

@@ -309,7 +309,7 @@ def tracking(number: int, tier_id: int | None, event_id: int | None, previous: H
         reversal_loyalty_event_id=None,
         created_at=NOON,
     )
-    return blank.after(previous)
+    return blank.with_previous(previous)
 
 
 def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():

@@ -115,7 +115,7 @@ class TierWork:
         if not tier.active:
             raise TierInactive(f"The tier {tier.name} is not active.")
         before = self.hold(event.member_id, tier, TierHold(tier.loyalty_tier_id, expires_at, params["tierHold"]))
-        self._log.add(self._tracking(event, tier, params).after(before))
+        self._log.add(self._tracking(event, tier, params).with_previous(before))
 
     def _put(
         self,
