@@ -216,7 +216,7 @@ class BadgeBalances:
             )
         if tracking.reversal_badge_tracking_id is not None:
             raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} has already been reverted.")
-        repayments = self._repayments_by(tracking)
+        repayments = self._repayments_of_revert(tracking)
         amount = -tracking.amount_assigned - sum(repayments.values())
         self._check_change(tracking.member_id, badge, amount)
         reversal = self._revert(tracking, amount, repayments, loyalty_event_id)
@@ -228,7 +228,7 @@ class BadgeBalances:
         """Revert a tracking of an event as far as possible: take at most the balance, or give up to the maximum."""
         tracking = self._trackings[badge_tracking_id]
         balance, remaining = self.balance(tracking.member_id, badge.badge_id), self.remaining(tracking.member_id, badge)
-        repayments = self._repayments_by(tracking)
+        repayments = self._repayments_of_revert(tracking)
         target = -tracking.amount_assigned - sum(repayments.values())
         amount = max(target, -balance) if target < 0 else min(target, remaining)
         return self._revert(tracking, amount, repayments, loyalty_event_id, missing_amount=amount - target)
@@ -301,13 +301,16 @@ class BadgeBalances:
                 f"The member holds {balance} of the badge {badge.name}; {-amount} cannot be taken away."
             )
 
-    def _repayments_by(self, tracking: BadgeTracking) -> dict[int, int]:
-        """The missing amounts of later reversals that a revert of the tracking repays, by the ids of the reversals."""
+    def _repayments_of_revert(self, tracking: BadgeTracking) -> dict[int, int]:
+        """How much of its missing amount each later reversal gets if `tracking` is reverted, by the reversal's id.
+
+        The revert changes the balance by `amount`. It repays missing amounts of the same sign, the oldest first.
+        """
         amount, repayments = -tracking.amount_assigned, {}
         for later_id in sorted(self._trackings):
             later = self._trackings[later_id]
-            is_same_place = (later.member_id, later.badge_id) == (tracking.member_id, tracking.badge_id)
-            if is_same_place and later_id > tracking.badge_tracking_id and later.missing * amount > 0:
+            is_same_balance = (later.member_id, later.badge_id) == (tracking.member_id, tracking.badge_id)
+            if is_same_balance and later_id > tracking.badge_tracking_id and later.missing * amount > 0:
                 repayment = min(later.missing, amount, key=abs)
                 repayments[later_id] = repayment
                 amount -= repayment
