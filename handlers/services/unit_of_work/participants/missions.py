@@ -167,7 +167,7 @@ class MissionWork:
             missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
 
     def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> bool:
-        """True if the event counts for a mission; False if its conditions cost too much, which is a new error."""
+        """Return whether the event counts for a mission; if its conditions cost too much, record an error: False."""
         try:
             return compiled.counts(event, budget)
         except EvaluationError as error:
@@ -175,7 +175,10 @@ class MissionWork:
             return False
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
-        """The amount that the event counts for a mission; 0 if it cannot be computed, which is a new error."""
+        """Compute the amount that the event counts for a mission: 1 if the mission has no expression for it.
+
+        If it cannot be computed, record an error and return 0.
+        """
         span, message = None, compiled.fault
         budget.zone = zone_named(compiled.mission.timezone)
         if compiled.count is not None:
@@ -301,7 +304,7 @@ class MissionWork:
     def _pay_coupon(
         self, compiled: CompiledMission, coupon_book_key: str, times: int, context: _RewardContext
     ) -> Reward:
-        """Assign as much of `times` coupons as the coupon book allows to be assigned at once."""
+        """Assign `times` coupons, or if the book refuses this, the largest number that it allows; return the reward."""
         cause, coupons = context.cause, self._unit.coupons
         assign = partial(
             coupons.assign_reward,
