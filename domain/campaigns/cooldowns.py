@@ -51,7 +51,7 @@ class Applications:
 
 
 def span_around(moments: Iterable[datetime], cooldowns: Iterable[Duration]) -> tuple[datetime, datetime]:
-    """The first and the last moment that may be within one of the cooldowns before or after one of the moments."""
+    """The range of dates that contains every event within the longest of the cooldowns before or after a moment."""
     dates, longest = list(moments), max(cooldown.longest for cooldown in cooldowns)
     try:
         first = min(dates) - longest

@@ -81,7 +81,7 @@ def validated_program(
 
 
 def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]:
-    """The faults of terms of availability that contradict each other, or that no points have."""
+    """The faults of the terms of availability: contradictions, or any terms if the program pays no points."""
     terms = Availability.named_by(body)
     if terms is None:
         return []

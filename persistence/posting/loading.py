@@ -297,11 +297,12 @@ class _IdleBalances:
 def _settle_due(
     db: Connection, organization_id: int, session: LedgerSession, wallets: list[int], idle: _IdleBalances
 ) -> None:
-    """End the holds of the wallets whose time is over, and make mints available, in the order of these moments."""
+    """End holds whose time is over, and make mints available whose wait is over, in the order in which they became due."""
     values = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
     ids = [row[0] for row in query(db, _DUE, values)]
-    due = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
-    for transaction in sorted(due, key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id)):
+    due_transactions = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
+    due_transactions.sort(key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id))
+    for transaction in due_transactions:
         account = session.accounts.get(transaction.ledger_account_id)
         if account is None:
             # The session is not about this account.
