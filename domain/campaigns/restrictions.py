@@ -49,16 +49,20 @@ def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinf
 
 
 def _campaign_restrictions(campaign: Campaign, event_types: frozenset[str]) -> Iterator[Restriction]:
+    """The restrictions to active campaigns, and to the event types of the campaign, if it names any."""
     if not campaign.active:
         yield Restriction(
-            "CAMPAIGN_INACTIVE", lambda event: True, lambda event: False, lambda fact: "the campaign is not active"
+            "CAMPAIGN_INACTIVE",
+            forbids=lambda event: True,
+            fact_of=lambda event: False,
+            label=lambda fact: "the campaign is not active",
         )
     if event_types:
         yield Restriction(
             "EVENT_TYPE",
-            lambda event: event.event_type not in event_types,
-            lambda event: event.event_type,
-            lambda fact: f"the campaign does not apply to events of type {fact}",
+            forbids=lambda event: event.event_type not in event_types,
+            fact_of=lambda event: event.event_type,
+            label=lambda fact: f"the campaign does not apply to events of type {fact}",
         )
 
 
@@ -69,31 +73,31 @@ def _time_restrictions(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction
     if begin is not None:
         yield Restriction(
             "OUTSIDE_WINDOW",
-            lambda event: event.at < begin,
-            lambda event: event.at,
-            lambda fact: f"the campaign begins at {begin.isoformat()}, the event is dated {fact.isoformat()}",
+            forbids=lambda event: event.at < begin,
+            fact_of=lambda event: event.at,
+            label=lambda fact: f"the campaign begins at {begin.isoformat()}, the event is dated {fact.isoformat()}",
         )
     if end is not None:
         yield Restriction(
             "OUTSIDE_WINDOW",
-            lambda event: event.at > end,
-            lambda event: event.at,
-            lambda fact: f"the campaign ended at {end.isoformat()}, the event is dated {fact.isoformat()}",
+            forbids=lambda event: event.at > end,
+            fact_of=lambda event: event.at,
+            label=lambda fact: f"the campaign ended at {end.isoformat()}, the event is dated {fact.isoformat()}",
         )
     if days:
         yield Restriction(
             "DAY_OF_WEEK",
-            lambda event: day_of_week(event.at, event.location_zone or zone) not in days,
-            lambda event: day_of_week(event.at, event.location_zone or zone),
-            lambda fact: f"the campaign does not run on day {fact} of the week",
+            forbids=lambda event: day_of_week(event.at, event.location_zone or zone) not in days,
+            fact_of=lambda event: day_of_week(event.at, event.location_zone or zone),
+            label=lambda fact: f"the campaign does not run on day {fact} of the week",
         )
     if schedule is not None:
         hours = hours_of(schedule)
         yield Restriction(
             "OUTSIDE_HOURS",
-            lambda event: not hours.is_open(event.at, event.location_zone or zone),
-            lambda event: local_clock(event.at, event.location_zone or zone),
-            lambda fact: (
+            forbids=lambda event: not hours.is_open(event.at, event.location_zone or zone),
+            fact_of=lambda event: local_clock(event.at, event.location_zone or zone),
+            label=lambda fact: (
                 f"the campaign does not run at {fact['localTime']} on day {fact['day']} of the week"
                 f" (time zone {fact['timezone']})"
             ),
@@ -108,18 +112,18 @@ def _member_restrictions(campaign: Campaign) -> Iterator[Restriction]:
     if locations:
         yield Restriction(
             "LOCATION",
-            lambda event: event.location_code not in locations,
-            lambda event: event.location_code,
-            lambda fact: (
+            forbids=lambda event: event.location_code not in locations,
+            fact_of=lambda event: event.location_code,
+            label=lambda fact: (
                 "the event has no location" if fact is None else f"the campaign does not run at location {fact}"
             ),
         )
     if currency is not None:
         yield Restriction(
             "CURRENCY",
-            lambda event: event.currency != currency,
-            lambda event: event.currency,
-            lambda fact: (
+            forbids=lambda event: event.currency != currency,
+            fact_of=lambda event: event.currency,
+            label=lambda fact: (
                 "the event has no currency"
                 if fact is None
                 else f"the campaign is for {currency}, the event is in {fact}"
@@ -128,21 +132,21 @@ def _member_restrictions(campaign: Campaign) -> Iterator[Restriction]:
     if tiers:
         yield Restriction(
             "TIER",
-            lambda event: tiers.isdisjoint(event.tier_keys),
-            lambda event: sorted(event.tier_keys),
-            lambda fact: "the member is in none of the campaign's tiers",
+            forbids=lambda event: tiers.isdisjoint(event.tier_keys),
+            fact_of=lambda event: sorted(event.tier_keys),
+            label=lambda fact: "the member is in none of the campaign's tiers",
         )
     if audiences:
         yield Restriction(
             "AUDIENCE",
-            lambda event: audiences.isdisjoint(event.audience_keys),
-            lambda event: sorted(event.audience_keys),
-            lambda fact: "the member is in none of the campaign's audiences",
+            forbids=lambda event: audiences.isdisjoint(event.audience_keys),
+            fact_of=lambda event: sorted(event.audience_keys),
+            label=lambda fact: "the member is in none of the campaign's audiences",
         )
     if min_spend is not None:
         yield Restriction(
             "MIN_SPEND",
-            lambda event: event.spend is None or event.spend < min_spend,
-            lambda event: event.spend,
-            lambda fact: "the event has no spend" if fact is None else f"the spend {fact} is below {min_spend}",
+            forbids=lambda event: event.spend is None or event.spend < min_spend,
+            fact_of=lambda event: event.spend,
+            label=lambda fact: "the event has no spend" if fact is None else f"the spend {fact} is below {min_spend}",
         )
