@@ -81,25 +81,29 @@ class Returns(MissingAmounts):
     ) -> None:
         """Expire or claw back points that the reversal of a debit has just returned to a wallet.
 
-        `amount` was returned, to lots by `uses`; `available_before` is what the wallet could spend until then. Points
-        of lots that have expired meanwhile expire at once, at the moment `returned_at` (default now), not when the lots
-        expired. The missing amounts of reverted mints are clawed back from the rest.
+        The wallet could spend `available_before`, until `step` returned `amount` to it. Of this amount, `uses` is what
+        went back to lots, and the part that repaid debt cannot be spent.
+
+        First, points whose lots have expired meanwhile expire again, at the moment `returned_at` (default now), or when
+        their lot expired if that was later. Then, missing amounts of reverted mints are clawed back from the rest.
         """
-        wallet_id, repaid = transaction.from_wallet_id, amount - self._available_of(transaction) + available_before
+        wallet_id = transaction.from_wallet_id
         if wallet_id is None:
             return
-        expired: dict[datetime, list[LotUse]] = {}
+        repaid_debt = amount - (self._available_of(transaction) - available_before)
+        expired_uses: dict[datetime, list[LotUse]] = {}
         for use in uses:
             end = self._end_of(account, wallet_id, use)
             if end is not None and end <= self.at:
-                expired.setdefault(max(end, returned_at or self.at), []).append(use)
-        for moment, lots_of_moment in sorted(expired.items()):
+                expired_uses.setdefault(max(end, returned_at or self.at), []).append(use)
+        for moment, uses_of_moment in sorted(expired_uses.items()):
             key = f"expiry-after-{cause}-{moment.timestamp():.6f}"
-            self.expire(account, wallet_id, tuple(lots_of_moment), moment, key, step)
-        arrived = self._available_of(transaction) - available_before
-        expired_amounts = {use.ledger_lot_id: use.amount for moment in expired.values() for use in moment}
-        lots = (use for use in uses if use.ledger_lot_id not in expired_amounts)
-        self._take_missing(account, transaction, Returned(arrived, repaid, expired_amounts), lots, step)
+            self.expire(account, wallet_id, tuple(uses_of_moment), moment, key, step)
+        spendable = self._available_of(transaction) - available_before
+        expired_amounts = {use.ledger_lot_id: use.amount for group in expired_uses.values() for use in group}
+        remaining_uses = (use for use in uses if use.ledger_lot_id not in expired_amounts)
+        returned = Returned(spendable, repaid_debt, expired_amounts)
+        self._take_missing(account, transaction, returned, remaining_uses, step)
 
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
         """True if points of the lot have expired by now."""
@@ -189,6 +193,7 @@ def _is_revert(step: Step) -> bool:
 
 
 def _total(uses: Iterable[LotUse]) -> Decimal:
+    """The sum of the amounts of uses."""
     return sum((use.amount for use in uses), ZERO)
 
 
