@@ -29,11 +29,11 @@ class CoffeeShop:
 
     def fill(self) -> list[tuple[str, str]]:
         """Create all records; return descriptions of them, each with the operation or command that shows it."""
-        self._program()
-        self._rewards()
-        self._campaigns()
-        self._trigger()
-        self._members()
+        self._configure_program()
+        self._create_rewards()
+        self._create_campaigns()
+        self._create_inactive_trigger()
+        self._create_members_with_history()
         self._add_dead_letter()
         return [
             ("a program with the tiers Member, Silver and Gold", "listTiers"),
@@ -54,7 +54,8 @@ class CoffeeShop:
             ("chloe, to whom points were given and taken by hand", "loyalty member chloe"),
         ]
 
-    def _program(self) -> None:
+    def _configure_program(self) -> None:
+        """Configure points and tiers of the default program; create an event type, a matcher and an audience."""
         organization = self._admin("getOrganization")["organization"]
         self._program_id = organization["defaultLoyaltyProgramId"]
         program = self._admin("getLoyaltyProgram", loyaltyProgramId=self._program_id)["loyaltyProgram"]
@@ -75,7 +76,8 @@ class CoffeeShop:
         audience = {"active": True, "name": "Coffee lovers", "matcherType": "attribute-matcher", "matcher": regulars}
         self._lovers = self._admin("createAudience", audience)["audience"]
 
-    def _rewards(self) -> None:
+    def _create_rewards(self) -> None:
+        """Create a badge, two coupon books, a mission, a referral program, and the menu with its documents."""
         integration = self._calls.integration
         badge = {"name": "Early bird", "description": "Coffee before nine", "maxAmount": 100, "active": True}
         self._badge = integration("createBadge", badge)["badge"]
@@ -124,44 +126,51 @@ class CoffeeShop:
             ]
             integration("batchUpsertDocuments", {"documents": documents}, collectionKeyOrSlug="menu")
 
-    def _campaigns(self) -> None:
-        def campaign(code: str, name: str, effect: dict[str, Any], rule: str | None = None, **more: Any) -> None:
+    def _create_campaigns(self) -> None:
+        """Create the campaigns, each with one running action."""
+
+        def create_campaign(code: str, name: str, effect: dict[str, Any], rule: str | None = None, **more: Any) -> None:
             record = self._admin("createCampaign", {"code": code, "name": name, **more})["campaign"]
             rules = {} if rule is None else {"rules": {"expression": rule}}
             action = {"name": name, "effects": {"items": [effect]}, "status": "running", "priority": 1, **rules}
             self._admin("createAction", action, campaignId=record["campaignId"])
 
-        def mint(amount: dict[str, Any]) -> dict[str, Any]:
+        def mint_effect(amount: dict[str, Any]) -> dict[str, Any]:
             return {"effectId": "mint-points", "params": [{"id": "amount", **amount}]}
 
         badge = {"effectId": "assign-badge", "params": [{"id": "badgeKey", "value": self._badge["badgeKey"]}]}
         book = {"id": "couponBookKey", "value": self._welcome["couponBookKey"]}
-        campaign("points", "A bean for each unit spent", mint({"expression": "floor(order.total)"}), eventType=_ORDER)
-        campaign(
+        create_campaign(
+            "points", "A bean for each unit spent", mint_effect({"expression": "floor(order.total)"}), eventType=_ORDER
+        )
+        create_campaign(
             "coffee-lovers",
             "Double beans for coffee lovers",
-            mint({"expression": "floor(order.total)"}),
+            mint_effect({"expression": "floor(order.total)"}),
             eventType=_ORDER,
             audienceKeys=[self._lovers["audienceKey"]],
             limitRules=[{"scope": "member", "type": "points", "period": "monthly", "limit": 100}],
             allowPartialApplicationOnLimit=True,
         )
-        campaign("early-bird", "A badge before nine", badge, "event.externalEventDate.getHours() < 9", eventType=_ORDER)
-        campaign(
+        create_campaign(
+            "early-bird", "A badge before nine", badge, "event.externalEventDate.getHours() < 9", eventType=_ORDER
+        )
+        create_campaign(
             "welcome",
             "A coupon for new members",
             {"effectId": "assign-coupon", "params": [book]},
             eventType="member-created",
         )
-        campaign("app", "Five beans for opening the app", mint({"value": 5}), eventType="app-opened")
+        create_campaign("app", "Five beans for opening the app", mint_effect({"value": 5}), eventType="app-opened")
 
-    def _trigger(self) -> None:
+    def _create_inactive_trigger(self) -> None:
         """Create a trigger that sends no messages until it is switched on."""
         settings = {"url": "https://receiver.example/loyalty", "eventTypes": [_ORDER]}
         body = {"triggerKey": "mailer", "type": "WebHook", "name": "Mailer", "active": False, "settings": settings}
         self._admin("createTrigger", body)
 
-    def _members(self) -> None:
+    def _create_members_with_history(self) -> None:
+        """Create ana, ben and chloe, and the orders, payments, gifts and uses that `fill` describes."""
         integration = self._calls.integration
         for name, last_name, kind in _PEOPLE:
             profile = {"name": name.capitalize(), "lastName": last_name, "email": f"{name}@example.com"}
