@@ -226,7 +226,7 @@ class CallBatches(Generic[WaitingCalls]):
             later(0.0, lambda: self._begin_or_wait(kind, pool, later))
 
     def _begin_or_wait(self, kind: Hashable, pool: Share, later: Later) -> None:
-        """Begin the next batch of a kind if none is running, or if the last one takes too long; else look again later."""
+        """Begin the next batch of a kind if none is running, or if the last one takes too long; else wait."""
         with self._lock:
             state = self._kinds.get(kind)
             if state is None or not state.waiting:

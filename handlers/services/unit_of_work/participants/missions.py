@@ -167,7 +167,7 @@ class MissionWork:
             missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
 
     def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> bool:
-        """True if the event counts for a mission; if its conditions cost too much, records an error and returns False."""
+        """True if the event counts for a mission; False, with a recorded error, if its conditions cost too much."""
         try:
             return compiled.counts(event, budget)
         except EvaluationError as error:
