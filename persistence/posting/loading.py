@@ -297,7 +297,7 @@ class _IdleBalances:
 def _settle_due(
     db: Connection, organization_id: int, session: LedgerSession, wallets: list[int], idle: _IdleBalances
 ) -> None:
-    """End the holds and waits of mints whose time is over, in the order in which it ended."""
+    """End due holds, and make due mints available, in the order of the moments at which they became due."""
     values = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
     ids = [row[0] for row in query(db, _DUE, values)]
     due_transactions = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
