@@ -71,7 +71,7 @@ def check(node: Node, environment: Environment, expected_type: Type | None = Non
     """
     checker = _Checker(environment)
     try:
-        node_type = checker.type(node, dict(environment.variables))
+        node_type = checker.find_type(node, dict(environment.variables))
         is_expected = expected_type is None or fits(node_type, expected_type)
         # Messages need the name of the type, which recurses as well.
         str(node_type)
@@ -86,6 +86,7 @@ def check(node: Node, environment: Environment, expected_type: Type | None = Non
 
 
 def _with_article(kind: Type) -> str:
+    """The type as a noun in a message: "an int", "true or false" for a bool."""
     if kind == BOOL:
         return "true or false"
     if kind == NULL:
@@ -120,9 +121,11 @@ class _Checker:
         return DYN
 
     def warn(self, node: Node, message: str, code: str) -> None:
+        """Add a warning at the node."""
         self.warnings.append(Fault(message, node.start, node.end, code))
 
-    def type(self, node: Node, scope: Mapping[str, Type]) -> Type:
+    def find_type(self, node: Node, scope: Mapping[str, Type]) -> Type:
+        """Find the type of a node, and record it."""
         match node:
             case Constant():
                 node_type = _CONSTANTS[node.type]
@@ -144,6 +147,7 @@ class _Checker:
         return node_type
 
     def identifier(self, node: Identifier, scope: Mapping[str, Type]) -> Type:
+        """The type of a variable or of the name of a type; a fault for any other name."""
         if node.name in scope:
             return scope[node.name]
         if node.name in TYPE_NAMES:
@@ -153,7 +157,8 @@ class _Checker:
         )
 
     def select(self, node: Select, scope: Mapping[str, Type]) -> Type:
-        target = self.type(node.target, scope)
+        """The type of the field `target.field`; a fault if the type of the target has no such field."""
+        target = self.find_type(node.target, scope)
         if isinstance(target, ObjectOf):
             if node.field in target.fields:
                 return target.fields[node.field].type
@@ -167,7 +172,7 @@ class _Checker:
         """The common type of all nodes, or dyn with a warning; `what` is the warning's word for the nodes."""
         common_type: Type | None = None
         for node in nodes:
-            node_type = self.type(node, scope)
+            node_type = self.find_type(node, scope)
             joined = node_type if common_type is None else join(common_type, node_type)
             if joined is None:
                 self.warn(node, f"{what} of different types: {common_type} and {node_type}", "mixed-types")
@@ -175,6 +180,7 @@ class _Checker:
         return DYN if common_type is None else common_type
 
     def map(self, node: MapLiteral, scope: Mapping[str, Type]) -> Type:
+        """The type of a map literal; a fault if a key is no string, int or bool."""
         key = self.common([key for key, _ in node.entries], scope, "map keys")
         for part, _ in node.entries:
             if self.types[id(part)] not in (STRING, INT, BOOL, DYN):
@@ -184,7 +190,8 @@ class _Checker:
         return MapOf(self.common([value for _, value in node.entries], scope, "map values"), key)
 
     def macro(self, node: Macro, scope: Mapping[str, Type]) -> Type:
-        target = self.type(node.target, scope)
+        """The type of the result of all, exists, exists_one, filter or map, whose body can use the variable."""
+        target = self.find_type(node.target, scope)
         element: Type = DYN
         if isinstance(target, ListOf | MapOf):
             element = target.element if isinstance(target, ListOf) else target.key
@@ -194,51 +201,55 @@ class _Checker:
             self.warn(node, f"'{node.variable}' hides another variable of this name", "shadowed-variable")
         inner = {**scope, node.variable: DYN if element == NULL else element}
         if node.condition is not None:
-            self.condition(node.condition, inner)
+            self.check_condition(node.condition, inner)
         if node.function == "map":
-            return ListOf(self.type(node.body, inner))
-        self.condition(node.body, inner)
+            return ListOf(self.find_type(node.body, inner))
+        self.check_condition(node.body, inner)
         return ListOf(element) if node.function == "filter" else BOOL
 
-    def condition(self, node: Node, scope: Mapping[str, Type]) -> None:
-        node_type = self.type(node, scope)
+    def check_condition(self, node: Node, scope: Mapping[str, Type]) -> None:
+        """Add a fault unless the node is true or false."""
+        node_type = self.find_type(node, scope)
         if node_type not in (BOOL, DYN):
             self.add_fault(node, f"a condition must be true or false, this is {_with_article(node_type)}")
 
     def call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
+        """The type of the result of an operator, function, method or host function."""
         name, args = node.function, node.args
         if node.target is not None:
             return self.type_of_call(node, METHODS.get(name), scope)
         if name in CHAINS or name == "!":
             for argument in args:
-                self.condition(argument, scope)
+                self.check_condition(argument, scope)
             return BOOL
         special = {"?:": self.conditional, "[]": self.index, "in": self.membership}.get(name)
         if special:
             return special(node, scope)
         if name in ("==", "!="):
-            left, right = (self.type(argument, scope) for argument in args)
+            left, right = (self.find_type(argument, scope) for argument in args)
             if not comparable(left, right):
                 self.add_fault(node, f"{_with_article(left)} never equals {_with_article(right)}")
             return BOOL
         if name == "has":
-            self.type(args[0], scope)
+            self.find_type(args[0], scope)
             return BOOL
         if name in self.environment.functions:
             return self.host_call(node, scope)
         return self.type_of_call(node, OPERATORS.get(name) or FUNCTIONS.get(name), scope)
 
     def conditional(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
+        """The common type of both results of `condition ? a : b`; a fault if they have none."""
         condition, yes, no = node.args
-        self.condition(condition, scope)
-        left, right = self.type(yes, scope), self.type(no, scope)
+        self.check_condition(condition, scope)
+        left, right = self.find_type(yes, scope), self.find_type(no, scope)
         joined = join(left, right)
         if joined is None:
             return self.add_fault(node, f"the two results of ?: have different types: {left} and {right}")
         return joined
 
     def index(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
-        target, index = (self.type(argument, scope) for argument in node.args)
+        """The type of `list[index]` or `map[key]`."""
+        target, index = (self.find_type(argument, scope) for argument in node.args)
         if isinstance(target, ListOf):
             if index not in (INT, DYN):
                 self.add_fault(node.args[1], f"the index of a list is an int, not {_with_article(index)}")
@@ -252,7 +263,8 @@ class _Checker:
         return self.add_fault(node, f"an index needs a list or a map, not {_with_article(target)}")
 
     def membership(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
-        needle, values = (self.type(argument, scope) for argument in node.args)
+        """The type of `needle in values`, which is bool; a fault if the types do not fit."""
+        needle, values = (self.find_type(argument, scope) for argument in node.args)
         if isinstance(values, ListOf | MapOf):
             element = values.element if isinstance(values, ListOf) else values.key
             if not comparable(needle, element):
@@ -262,8 +274,9 @@ class _Checker:
         return BOOL
 
     def host_call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
+        """The result type of a host function; a fault if the arguments do not fit its parameters."""
         function = self.environment.functions[node.function]
-        argument_types = [self.type(argument, scope) for argument in node.args]
+        argument_types = [self.find_type(argument, scope) for argument in node.args]
         parameters = function.parameters
         if len(argument_types) != len(parameters) or not all(map(fits, argument_types, parameters)):
             self.add_misuse_fault(node, tuple(argument_types), [parameters])
@@ -276,7 +289,7 @@ class _Checker:
 
         If the type of an argument is only known at run time (dyn), no overload is recorded: the values decide then.
         """
-        argument_types = tuple(self.type(part, scope) for part in parts(node))
+        argument_types = tuple(self.find_type(part, scope) for part in parts(node))
         if overloads is None:
             return self.unknown_function(node)
         candidates = [overload for overload in overloads if overload.takes(argument_types)]
@@ -300,6 +313,7 @@ class _Checker:
             self.warn(node, "dividing integers drops the fraction; make one a decimal, as in 2.0", "integer-division")
 
     def validate(self, part: Constant, validate: Any) -> None:
+        """Add a fault if `validate` refuses the value of a constant argument."""
         try:
             validate(part.value)
         except EvaluationError as error:
