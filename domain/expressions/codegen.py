@@ -98,22 +98,25 @@ class _Generator:
         # The names of the constants, by the `id` of their value.
         self.names: dict[int, str] = {}
 
-    def constant(self, value: Any) -> ast.expr:
-        """The code for a value that Python code cannot contain: a name in the function's globals."""
+    def add_constant(self, value: Any) -> ast.expr:
+        """Add a value that Python code cannot contain to the function's globals; return the code of its name."""
         name = self.names.setdefault(id(value), f"k{len(self.constants)}")
         self.constants[name] = value
         return _name(name)
 
     def call_of(self, function: Callable[..., Any], *arguments: ast.expr) -> ast.expr:
-        return ast.Call(self.constant(function), list(arguments), [])
+        """The code that calls the function."""
+        return ast.Call(self.add_constant(function), list(arguments), [])
 
     def call_with_budget(self, function: Callable[..., Any], *arguments: ast.expr) -> ast.expr:
+        """The code that calls the function with the budget as its first argument."""
         return self.call_of(function, _name("budget"), *arguments)
 
     def expression(self, node: Node, scope: frozenset[str]) -> ast.expr:
+        """The code of a node."""
         match node:
             case Constant(type="decimal", value=value):
-                return self.constant(value)
+                return self.add_constant(value)
             case Constant(value=value):
                 return ast.Constant(value)  # type: ignore[arg-type]
             case Identifier(name=name):
@@ -131,11 +134,12 @@ class _Generator:
         raise TypeError(f"{node!r} is not a node of an expression")
 
     def variable(self, name: str, scope: frozenset[str]) -> ast.expr:
+        """The code of a variable of a macro or of the context, or of the name of a type."""
         if name in scope:
             return _name(_local(name))
         if name in self.environment.variables:
             return _subscript(_name("context"), name)
-        return self.constant(TYPE_NAMES[name])
+        return self.add_constant(TYPE_NAMES[name])
 
     def condition(self, node: Node, scope: frozenset[str]) -> ast.expr:
         """The expression as a condition, which raises unless it is true or false: null must not count as false."""
@@ -173,6 +177,7 @@ class _Generator:
         return self.call_of(function, conditions_of_items)
 
     def call(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
+        """The code of an operator, function, method or host function."""
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
@@ -216,6 +221,7 @@ class _Generator:
         return self.call_with_budget(same if node.function == "==" else different, *codes)
 
     def is_plain(self, node: Node) -> bool:
+        """True if values of the node's type have no parts, and the type is known for certain."""
         return is_plain(self.analysis.type_of(node))
 
     def containment(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
@@ -226,7 +232,7 @@ class _Generator:
         if self.is_plain(needle):
             constants = self.constant_items(values)
             if constants is not None:
-                return ast.Compare(code, [ast.In()], [self.constant(constants)])
+                return ast.Compare(code, [ast.In()], [self.add_constant(constants)])
             if isinstance(kind, ListOf) and is_plain(kind.element):
                 if not isinstance(needle, Constant):
                     return self.call_with_budget(in_list, code, self.expression(values, scope))
@@ -283,7 +289,7 @@ class _Generator:
     def conversion_of_constant(self, overload: Overload, argument: Constant, codes: list[ast.expr]) -> ast.expr:
         """The code of a conversion of a constant: the value, computed now, or a call if that fails."""
         try:
-            return self.constant(overload.call(argument.value))
+            return self.add_constant(overload.call(argument.value))
         except Exception:
             # A failure must occur at run time: an `||` may absorb it.
             return self.call_of(overload.call, *codes)

@@ -78,6 +78,7 @@ class Interpreter:
             _raise_evaluation_error(error, node)
 
     def _select(self, node: Select, scope: Scope) -> Any:
+        """The value of a field."""
         return field_of(self.value(node.target, scope), node.field)
 
     def _list(self, node: ListLiteral, scope: Scope) -> Any:
@@ -87,6 +88,7 @@ class Interpreter:
         return make_map(*(self.value(part, scope) for part in parts(node)))
 
     def _variable(self, node: Identifier, scope: Scope) -> Any:
+        """The value of a variable of a macro or of the context; a name of a type is its own value."""
         name = node.name
         if name in scope:
             return scope[name]
@@ -98,6 +100,7 @@ class Interpreter:
         return TYPE_NAMES[name]
 
     def _condition(self, node: Node, scope: Scope) -> bool:
+        """The value of a part, which has to be true or false."""
         return self.bool_of(self.value(node, scope), node)
 
     def bool_of(self, value: Any, node: Node) -> bool:
@@ -109,6 +112,7 @@ class Interpreter:
             raise
 
     def _call(self, node: FunctionCall, scope: Scope) -> Any:
+        """The value of an operator, function, method or host function."""
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
@@ -185,6 +189,7 @@ class Interpreter:
         return not stop
 
     def _element_condition(self, part: Node, scope: Scope, variable: str) -> bool:
+        """The value of a condition of a macro for one element; see `element`."""
         return self.bool_of(self.element(part, scope, variable), part)
 
     def element(self, part: Node, scope: Scope, variable: str) -> Any:

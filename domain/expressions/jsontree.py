@@ -50,6 +50,8 @@ def to_tree(node: Node, annotate: Analysis | bool = False) -> dict[str, Any]:
 
 
 class _Writer:
+    """Writes nodes as JSON; `annotate` is that of `to_tree`."""
+
     def __init__(self, annotate: Analysis | bool) -> None:
         self.annotate = annotate
 
@@ -100,6 +102,7 @@ def _field_of(value: Any, written_parts: Iterator[dict[str, Any]]) -> Any:
 
 
 def _constant(node: Constant) -> dict[str, Any]:
+    """The JSON of a literal, with its text if the text is not the usual spelling of the value."""
     value = node.value
     if isinstance(value, Decimal):
         value = spell(value)
@@ -141,6 +144,7 @@ class _Reader:
         self.node_count = 0
 
     def read(self, value: object, path: str, depth: int) -> Node:
+        """Read a node of any kind; refuses unknown kinds and fields."""
         self.node_count += 1
         if depth > MAX_DEPTH or self.node_count > MAX_NODES:
             _refuse(f"the tree is nested more than {MAX_DEPTH} deep or has more than {MAX_NODES} nodes", "limit")
@@ -160,21 +164,25 @@ class _Reader:
         return _set_parens(node, self.count(value.get("parens", 0), f"{path}/parens"))
 
     def count(self, value: object, path: str) -> int:
+        """Read the number of pairs of parentheses."""
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TEXT:
             _refuse(f"{path} is not a whole number from 0 to {MAX_TEXT}")
         return value
 
     def text(self, value: object, path: str, depth: int = 0) -> str:
+        """Read a text."""
         if not isinstance(value, str) or len(value) > MAX_TEXT:
             _refuse(f"{path} is not a text of at most {MAX_TEXT} characters")
         return value
 
     def nodes(self, value: object, path: str, depth: int) -> tuple[Node, ...]:
+        """Read a list of nodes."""
         if not isinstance(value, list):
             _refuse(f"{path} is not a list")
         return tuple(self.read(item, f"{path}/{i}", depth) for i, item in enumerate(value))
 
     def entries(self, value: object, path: str, depth: int) -> tuple[tuple[Node, Node], ...]:
+        """Read the entries of a map, each an object with `key` and `value`."""
         if not isinstance(value, list):
             _refuse(f"{path} is not a list")
         entries = []
@@ -186,6 +194,7 @@ class _Reader:
         return tuple(entries)
 
     def constant(self, fields: dict[Any, Any], path: str) -> Node:
+        """Read a literal by its `type`."""
         kind = self.text(fields.pop("type", None), f"{path}/type")
         read_value = _VALUES.get(kind, _refuse_type)
         value = read_value(fields.pop("value", None), path)
@@ -193,6 +202,7 @@ class _Reader:
         return Constant(type=kind, value=value, text=text)
 
     def node(self, kind: str, fields: dict[Any, Any], path: str, depth: int) -> Node:
+        """Read a node of this kind by the readers of its fields, which are removed from `fields`."""
         node_class, readers = _NODES[kind]
         values = {
             name: read(self, fields.pop(name, None), f"{path}/{name}", depth + 1)
@@ -231,6 +241,7 @@ _OPTIONAL = frozenset({("call", "target"), ("macro", "condition")})
 
 
 def _allows_operands(operator: str, count: int) -> bool:
+    """True if the operator takes this number of operands."""
     if operator in ("&&", "||"):
         return count >= 2
     return count in {"-": (1, 2), "!": (1,), "?:": (3,)}.get(operator, (2,))
@@ -250,6 +261,7 @@ def _refuse_type(value: object, path: str) -> NoReturn:
 
 
 def _int(value: object, path: str) -> int:
+    """Read a whole number of 64 bits: a number of JSON, or a text of digits."""
     if isinstance(value, str) and len(value) <= 20 and value.lstrip("-").isascii() and value.lstrip("-").isdigit():
         try:
             return int(value)
@@ -261,6 +273,7 @@ def _int(value: object, path: str) -> int:
 
 
 def _decimal(value: object, path: str) -> Decimal:
+    """Read a decimal, which is written as a text."""
     if isinstance(value, str) and is_decimal_text(value):
         try:
             value = Decimal(value)

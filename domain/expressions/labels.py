@@ -136,6 +136,7 @@ class _Labeller:
         self.analysis = analysis
 
     def text(self, node: Node, scope: Scope) -> str:
+        """The phrase of a node."""
         match node:
             case Constant(type="null"):
                 return "nothing"
@@ -206,15 +207,17 @@ class _Labeller:
                 for i, part in enumerate(parts(node))
             ]
         # People would misread "a or b and c": chains inside chains are always in parentheses.
-        chained, is_arithmetic = node.function in CHAINS, node.function in _ARITHMETIC
+        is_chain, is_arithmetic = node.function in CHAINS, node.function in _ARITHMETIC
         result = []
-        for part, least in slots(node):
-            enclosed = is_operator(part) and (precedence_of(part) < least or (chained and _is_chain(part)))
+        for part, required_precedence in slots(node):
+            needs_parentheses = precedence_of(part) < required_precedence or (is_chain and _is_chain(part))
+            enclosed = is_operator(part) and needs_parentheses
             text = self.text(part, scope)
             result.append(f"({text})" if enclosed or (is_arithmetic and self.is_open(part)) else text)
         return result
 
     def call(self, node: FunctionCall, scope: Scope) -> str:
+        """The phrase of an operator or a function."""
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
@@ -263,6 +266,7 @@ class _Labeller:
         return f"{name}({arguments})" if node.target is None else f"{{0}}.{name}({arguments})"
 
     def equality(self, node: FunctionCall, scope: Scope) -> str:
+        """The phrase of `==` or `!=`; a comparison with null is "is set" or "is not set"."""
         left, right = node.args
         for side, other in ((left, right), (right, left)):
             if isinstance(side, Constant) and side.value is None:
@@ -279,6 +283,7 @@ class _Labeller:
         return f"{values} {'contains' if positive else 'does not contain'} {needle}"
 
     def negation(self, node: Node, scope: Scope) -> str:
+        """The phrase of `!` before the node: words such as "none of", or else "not"."""
         if isinstance(node, Macro) and node.function == "exists":
             return self.text_of_quantifier(node, scope, "none of {0} has ({1})")
         if isinstance(node, FunctionCall):
@@ -291,6 +296,7 @@ class _Labeller:
         return f"not {self.operand(node, scope)}"
 
     def element(self, node: FunctionCall, scope: Scope) -> str:
+        """The phrase of a subscript: the place in a list, or the key of a map."""
         values, index = node.args
         if self.is_element(node) and isinstance(index, Constant) and not isinstance(index.value, str):
             return f"element {index.value} of {self.operand(values, scope)}, counted from 0"
@@ -300,6 +306,7 @@ class _Labeller:
         return f"{text} [{self.text(index, scope)}]"
 
     def macro(self, node: Macro, scope: Scope) -> str:
+        """The phrase of a macro."""
         if node.function != "map":
             return self.text_of_quantifier(node, scope, _QUANTIFIED[node.function])
         inner = self.inside(node, scope)
@@ -309,6 +316,7 @@ class _Labeller:
         return f"{self.operand(node.body, inner)} of each of {values}"
 
     def text_of_quantifier(self, node: Macro, scope: Scope, template: str) -> str:
+        """The template, filled with the target and the body of the macro."""
         return template.format(self.operand(node.target, scope), self.text(node.body, self.inside(node, scope)))
 
     def inside(self, node: Macro, scope: Scope) -> Scope:

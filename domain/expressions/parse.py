@@ -92,6 +92,7 @@ def _node(kind: type[Node], children: list[Any], **fields: Any) -> Node:
 
 
 def _constant(token: Token, kind: str, value: object) -> Node:
+    """The node of a literal, whose value was read from the token."""
     return Constant(start=token.start_pos, end=token.end_pos, type=kind, value=value, text=str(token))  # type: ignore[arg-type]
 
 
@@ -102,6 +103,7 @@ class _Builder(Transformer[Token, Node]):
     """
 
     def conditional(self, children: list[Any]) -> Node:
+        """The node of `condition ? a : b`."""
         return _node(FunctionCall, children, function="?:", args=tuple(children[0:5:2]))
 
     def chain(self, children: list[Any]) -> Node:
@@ -109,9 +111,11 @@ class _Builder(Transformer[Token, Node]):
         return _node(FunctionCall, children, function=str(children[1]), args=tuple(children[::2]))
 
     def binary(self, children: list[Any]) -> Node:
+        """The node of an operator between two operands."""
         return _node(FunctionCall, children, function=str(children[1]), args=(children[0], children[2]))
 
     def unary(self, children: list[Any]) -> Node:
+        """The node of `!` or `-` before an operand; a minus before a number gives a negative literal."""
         sign, operand = children
         # The minus before a number is part of the literal.
         if sign == "-" and isinstance(operand, Constant) and not operand.parens and operand.text[0] in ".0123456789":
@@ -121,12 +125,15 @@ class _Builder(Transformer[Token, Node]):
         return _node(FunctionCall, children, function=str(sign), args=(operand,))
 
     def select(self, children: list[Any]) -> Node:
+        """The node of `target.field`."""
         return _node(Select, children, target=children[0], field=str(children[2]).strip("`"))
 
     def index(self, children: list[Any]) -> Node:
+        """The node of `target[index]`."""
         return _node(FunctionCall, children, function="[]", args=(children[0], children[2]))
 
     def method(self, children: list[Any]) -> Node:
+        """The node of `target.name(...)`: a macro or the call of a method."""
         target, _, name, *rest = children
         args = _arguments(rest)
         if name in MACROS:
@@ -134,6 +141,7 @@ class _Builder(Transformer[Token, Node]):
         return _node(FunctionCall, children, function=str(name), args=args, target=target)
 
     def function(self, children: list[Any]) -> Node:
+        """The node of `name(...)`; refuses reserved words, and `has` without a field."""
         name, *rest = children
         args = _arguments(rest)
         if name in RESERVED:
@@ -143,12 +151,14 @@ class _Builder(Transformer[Token, Node]):
         return _node(FunctionCall, children, function=str(name), args=args)
 
     def identifier(self, children: list[Any]) -> Node:
+        """The node of a name; refuses reserved words."""
         name = children[0]
         if name in RESERVED:
             _refuse(f"'{name}' is a reserved word", name.start_pos, name.end_pos)
         return _node(Identifier, children, name=str(name))
 
     def parenthesized(self, children: list[Any]) -> Node:
+        """The node in the parentheses, with one more pair of them."""
         inner: Node = children[1]
         return replace(inner, parens=inner.parens + 1, start=children[0].start_pos, end=children[2].end_pos)
 
@@ -160,12 +170,14 @@ class _Builder(Transformer[Token, Node]):
         return _node(MapLiteral, children, entries=tuple(entries))
 
     def arguments(self, children: list[Any]) -> Any:
+        """The nodes of a list, without the commas."""
         return children[::2]
 
     items = arguments
     entries = arguments
 
     def entry(self, children: list[Any]) -> Any:
+        """The key and the value of an entry of a map."""
         return children[0], children[2]
 
     def integer(self, children: list[Any]) -> Node:
@@ -180,9 +192,11 @@ class _Builder(Transformer[Token, Node]):
         return _constant(children[0], "string", read_string(children[0], children[0].start_pos))
 
     def word(self, children: list[Any]) -> Node:
+        """The node of `true`, `false` or `null`."""
         return _constant(children[0], *_WORDS[str(children[0])])
 
     def unsupported(self, children: list[Any]) -> Node:
+        """Refuse a literal that CEL has and this language has not."""
         token = children[0]
         what = "bytes" if token.type == "BYTES" else "unsigned integers"
         _refuse(f"{what} are not part of this language", _start(token), _end(token), "unsupported")
@@ -200,6 +214,7 @@ def _arguments(rest: list[Any]) -> tuple[Node, ...]:
 
 
 def _macro(children: list[Any], target: Node, name: Token, args: tuple[Node, ...]) -> Node:
+    """The node of a macro such as `items.filter(i, i.total > 5)`; refuses arguments of another form."""
     if len(args) not in ((2, 3) if name == "map" else (2,)):
         _refuse(f"{name}() takes a variable and an expression", _start(name), _end(children[-1]))
     variable = args[0]
@@ -219,6 +234,7 @@ def _macro(children: list[Any], target: Node, name: Token, args: tuple[Node, ...
 
 @cache
 def _parser() -> Lark:
+    """The parser of the grammar, which calls `_Builder` for each rule."""
     return Lark.open(
         "grammar.lark",
         rel_to=__file__,
