@@ -102,8 +102,8 @@ class Returns(MissingAmounts):
         spendable = self._available_of(transaction) - available_before
         expired_amounts = {use.ledger_lot_id: use.amount for group in expired_uses.values() for use in group}
         remaining_uses = (use for use in uses if use.ledger_lot_id not in expired_amounts)
-        returned = Returned(spendable, repaid_debt, expired_amounts)
-        self._take_missing(account, transaction, returned, remaining_uses, step)
+        returned_points = Returned(spendable, repaid_debt, expired_amounts)
+        self._take_missing(account, transaction, returned_points, remaining_uses, step)
 
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
         """True if points of the lot have expired by now."""
