@@ -139,6 +139,7 @@ def _constant_faults(
 
 
 def _availability_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The faults of the parameters of a mint that say when its points are available."""
     terms = Availability.of(values)
     yield from terms.faults()
     expires_at = values.get("expirationDate")
@@ -147,6 +148,7 @@ def _availability_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]
 
 
 def _discount_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The faults of the value and the maximum of a discount."""
     value, max_amount = values["value"], values.get("maxAmount")
     if max_amount is not None and max_amount <= 0:
         yield "maxAmount", f"maxAmount of {DISCOUNT} is {max_amount}, not more than 0"

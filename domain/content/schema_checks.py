@@ -65,6 +65,7 @@ def _own_faults(place: str, schema: Any, schemas: Schemas) -> Iterator[FieldFaul
 
 
 def _number_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
+    """The faults of numbers with too many digits, anywhere in the schema."""
     todo: list[tuple[str, Any]] = [("", schema)]
     while todo:
         place, value = todo.pop()
@@ -78,6 +79,7 @@ def _number_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
 
 
 def _pattern_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
+    """The faults of regular expressions that are too long, individually or together."""
     characters = 0
     for place, pattern in patterns_of(schema):
         characters += len(pattern)

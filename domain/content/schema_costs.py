@@ -181,6 +181,7 @@ class _Parts(NamedTuple):
 
     @classmethod
     def of(cls, place: str, schemas: Schemas, pattern_size: PatternSize) -> _Parts:
+        """The parts of the cost of the schema at a place."""
         own_cost = _own_cost(schemas[place], pattern_size)
         return cls(
             own_cost,

@@ -179,6 +179,7 @@ def _clock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> tuple[date
 
 
 def _other_day(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    """The detail of the refusal on a day of the week that the book does not name; None if it is allowed."""
     if not book.days_of_week:
         return None
     today = day_of_week(*_clock(book, facts, attempt))
@@ -227,6 +228,7 @@ def _order_total(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str 
 
 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    """The detail of the refusal if fewer coupons are left than requested; None if enough are left."""
     stock = facts.stock_left
     # Assigning any amount of a code of a list uses up the code.
     requested_amount = ONE if book.type == LIST else attempt.amount
@@ -264,6 +266,7 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
 
 
 def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    """The detail of the refusal of a discount above the maximum of one use; None if the use is allowed."""
     maximum, discount = book.max_discount_per_use, attempt.amount_discounted
     if maximum is None or discount is None or discount <= maximum:
         return None
@@ -271,6 +274,7 @@ def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -
 
 
 def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+    """The detail of the refusal if the member has too few points; None if the points suffice."""
     price = points_needed(book, attempt.purpose)
     if price <= facts.points:
         return None
@@ -285,6 +289,7 @@ def points_needed(book: CouponBook, purpose: frozenset[str]) -> Decimal:
 
 
 def _plain(number: Decimal) -> str:
+    """The number without an exponent."""
     return f"{number:f}"
 
 

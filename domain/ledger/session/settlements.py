@@ -262,6 +262,7 @@ class LedgerSession(ConfirmationSession):
         return replace(posting, fiat_value=fiat)
 
     def _revert_transfer(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
+        """Give what is not reverted yet of a transfer back to its sender; the receiver must be able to spend it."""
         sender, receiver, amount = (
             transaction.debited_wallet_id,
             transaction.credited_wallet_id,
