@@ -107,6 +107,7 @@ def serving_engine(settings: Settings) -> Engine:
 
 
 def _engine(settings: Settings, url: str, threads: int, application_name: str) -> Engine:
+    """An engine with the timeouts of the settings."""
     return create_engine(
         url,
         threads=threads,

@@ -117,6 +117,7 @@ def _respond_refusal(request: ConnexionRequest, refusal: Refusal, headers: Mappi
 
 
 async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionResponse:
+    """Respond to a refusal, with the headers that its kind needs."""
     headers: dict[str, str] = {}
     if refusal.test_clock is not None:
         headers[TEST_CLOCK_HEADER] = instant_text(refusal.test_clock)
@@ -148,16 +149,19 @@ def _challenge_of(exchange: Exchange) -> str:
 
 
 async def _on_credentials(request: ConnexionRequest, problem: CredentialsProblem) -> ConnexionResponse:
+    """Respond to credentials that are not valid, or that do not suffice."""
     return _respond_refusal(request, problem.refusal, {"WWW-Authenticate": problem.challenge})
 
 
 async def _on_missing_credentials(request: ConnexionRequest, _: OAuthProblem) -> ConnexionResponse:
     # RFC 6750, 3.1: without credentials the challenge has no error code.
+    """Respond to a request without credentials."""
     refusal = Unauthorized("The request has no credentials of a kind that this operation takes.")
     return _respond_refusal(request, refusal, {"WWW-Authenticate": f'Bearer realm="{REALM}"'})
 
 
 async def _on_http_problem(request: ConnexionRequest, problem: HttpProblem) -> ConnexionResponse:
+    """Respond to a problem that has its own status and headers."""
     body = problem_body(problem.status, problem.detail, exchange_of(request.scope).request_id)
     return _respond(request, problem.status, body, problem.headers)
 
@@ -171,6 +175,7 @@ async def _on_http_exception(request: ConnexionRequest, error: HTTPException) ->
 
 
 async def _on_database_unavailable(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
+    """Log that the database is unavailable; respond with a 503."""
     exchange = exchange_of(request.scope)
     cause = type(getattr(error, "orig", None) or error).__name__
     _log.warning("the database is unavailable: %s", cause, extra=_log_fields(exchange))
@@ -190,6 +195,7 @@ async def _on_database_error(request: ConnexionRequest, error: DBAPIError) -> Co
 
 
 async def _on_failure(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
+    """Log an unexpected error; respond with a 500."""
     exchange = exchange_of(request.scope)
     _log.error("a request failed", exc_info=error, extra=_log_fields(exchange))
     body = problem_body(500, "Something went wrong. The request id leads to the log entry.", exchange.request_id)

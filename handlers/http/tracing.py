@@ -43,6 +43,7 @@ def _parent(headers: dict[str, str]) -> Any:
 
 
 def _attributes(method: str, exchange: Exchange) -> dict[str, Any]:
+    """The attributes of the span of a request, without unknown ones."""
     attributes = {
         "http.request.method": method,
         "http.response.status_code": exchange.status,

@@ -69,6 +69,7 @@ def _run_batches(
 
 
 def _expire_batches(engine: Engine, organization_id: int) -> Iterator[Expired]:
+    """Expire the points of an organization batch by batch, in the order of wallets."""
     last_wallet_id = 0
 
     def expire(db: Connection, organization: Organization, now: datetime, limit: int) -> Expired | None:
@@ -90,6 +91,7 @@ def expire_points(engine: Engine, organization_id: int) -> ExpiredPoints:
 
 
 def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = False) -> Iterator[tuple[int, int]]:
+    """Evaluate the tiers of an organization batch by batch; yield the numbers of members and of moves."""
     last_wallet_id = 0
 
     def evaluate(db: Connection, organization: Organization, now: datetime, limit: int) -> Evaluated | None:
@@ -161,6 +163,7 @@ def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _remove_deliveries(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Remove old deliveries of each organization; return their number."""
     days = run.settings.deliveries_kept_days
     if not days:
         return {"deliveries": 0}
@@ -199,6 +202,8 @@ def _finish_erasings(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _seal_batches(engine: Engine, organization_id: int) -> Iterator[int]:
+    """Seal the audit log of an organization; yield the number of entries in each seal."""
+
     def next_seal(db: Connection) -> int:
         return audit_log.seal(db, organization_id, datetime.now(UTC), ENTRIES_IN_A_SEAL)
 

@@ -204,6 +204,7 @@ def _outcome_json(outcome: ConfigurationOutcome) -> dict[str, Any]:
 
 
 def _print_outcome(outcome: ConfigurationOutcome, creation_word: str, update_word: str) -> None:
+    """Print each change with its fields, then the warnings and the totals."""
     for change in outcome.changes:
         sign, colour = _SIGNS[change.action]
         click.echo(click.style(f"{sign} {change.ref}", fg=colour))

@@ -165,6 +165,7 @@ def named_organization(db: Connection, name: str) -> int:
 
 
 def _find_named_organization(db: Connection, name: str) -> Organization:
+    """Find an organization by its name or id; refuse a name of none or several."""
     from persistence.organizations import find_all
 
     matching = [

@@ -133,6 +133,7 @@ def _examine_connection(engine: Engine, *, is_replica: bool) -> Finding:
 
 
 def _examine_schema(engine: Engine) -> Iterator[Finding]:
+    """Check that the database is migrated; count its organizations."""
     from sqlalchemy import text
 
     fault = _schema_fault(engine, remedy=": run `loyalty migrate`")

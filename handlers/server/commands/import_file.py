@@ -112,6 +112,7 @@ def import_file(
 
 
 def _column_names(path: Path) -> Any:
+    """The columns by the fields of the import, read from a file of YAML."""
     import yaml
 
     try:
@@ -199,6 +200,7 @@ class _Run(OrganizationCalls):
         return list(self.call("getImportErrors", query={"limit": limit}, importId=self._import_id)["results"])
 
     def _write_errors(self, path: Path) -> None:
+        """Write all failed rows to a file of CSV."""
         from handlers.schemas.imports import ImportErrors, import_errors_csv
         from persistence import imports, transactions
         from persistence.imports import IMPORTS
@@ -225,6 +227,7 @@ class _Run(OrganizationCalls):
 
 
 def _print_result(result: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Path | None) -> None:
+    """Print the totals of an import, and the first failed rows."""
     if result["error"]:
         click.echo(f"{bad(result['status'])}: {result['error']}")
     verb = "would be done" if result["dryRun"] else "done"

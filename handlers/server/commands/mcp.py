@@ -91,6 +91,7 @@ def mcp_server(api: ApiClient, offered_tools: Sequence[AssistantTool], organizat
 def _call(
     api: ApiClient, by_name: dict[str, AssistantTool], organization_id: int, name: str, arguments: dict[str, Any]
 ) -> str:
+    """Call the API for a tool; return the response as JSON."""
     if name not in by_name:
         raise ValueError(f"There is no tool {name}.")
     tool = by_name[name]

@@ -122,6 +122,7 @@ def _issue_token(engine: Engine, settings: Settings, organization_id: int, roles
 
 
 def _purchase(total: str) -> dict[str, Any]:
+    """The payload of an order with this total."""
     try:
         amount = Decimal(total)
     except InvalidOperation:

@@ -158,6 +158,7 @@ def _read(name: str, text: str) -> RecordFile:
 
 
 def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[str]:
+    """The faults of a file that has not the entries `record` and `fields`, or other entries."""
     entries = content if isinstance(content, dict) else ()
     faults = [f"{name}, line 1: the entry `{entry}` is missing" for entry in _ENTRIES if entry not in entries]
     faults += [
