@@ -57,6 +57,7 @@ def _balances_of(record: Mapping[str, Any]) -> dict[str, Decimal]:
 
 
 def _action_record(action: ActionGrants) -> dict[str, Any]:
+    """The grants of an action as JSON."""
     return {
         "rules": action.rules,
         "effects": action.effects,
@@ -68,6 +69,7 @@ def _action_record(action: ActionGrants) -> dict[str, Any]:
 
 
 def _action_of(record: Mapping[str, Any]) -> ActionGrants:
+    """The grants of an action from their JSON, the reverse of `_action_record`."""
     return ActionGrants(
         rules=record["rules"],
         effects=record["effects"],

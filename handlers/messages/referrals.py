@@ -14,6 +14,7 @@ def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> l
 
 
 def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
+    """The outcome of the use of a referral code, as JSON."""
     response: dict[str, Any] = {
         "code": outcome.code,
         "referralProgramId": outcome.referral_program_id,

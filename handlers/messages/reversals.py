@@ -32,6 +32,7 @@ def reverted_event(reversal: RevertedEvent) -> dict[str, Any]:
 
 
 def _transaction(reversal: RevertedTransaction) -> dict[str, Any]:
+    """A transaction that a reversal has reverted, as JSON."""
     transaction = reversal.stored
     return {
         "ledgerTransactionId": transaction.ledger_transaction_id,

@@ -160,6 +160,7 @@ def batch_assignment_response(outcomes: Sequence[AssignmentOutcome]) -> dict[str
 
 
 def _batch_result(outcome: AssignmentOutcome) -> dict[str, Any]:
+    """The result for one member of an assignment to many."""
     result: dict[str, Any] = {
         "memberId": outcome.member_id,
         "systemUniqueKey": outcome.system_unique_key,

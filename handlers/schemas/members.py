@@ -70,6 +70,7 @@ def enrolments(outcomes: Sequence[Enrolment]) -> dict[str, Any]:
 
 
 def _outcome(enrolment: Enrolment) -> dict[str, Any]:
+    """The result of one enrolment of a batch."""
     response = {
         "loyaltyMemberId": enrolment.loyalty_member_id,
         "status": "created" if enrolment.refusal is None else "failed",

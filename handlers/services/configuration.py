@@ -299,6 +299,7 @@ class _Accounts:
 
 
 def _load_accounts(db: Connection, organization: Organization, programs: Collection[LoyaltyProgram]) -> _Accounts:
+    """Load the accounts of the default ledger, and find the main account of each program."""
     organization_id, ledger_id = organization.organization_id, organization.default_ledger_id
     accounts = [] if ledger_id is None else ACCOUNTS.find_all(db, organization_id, ledger_id=ledger_id)
     by_id = {account.ledger_account_id: account for account in accounts}

@@ -75,6 +75,7 @@ class Drain:
         failed_before: list[QueuedEvent] = []
 
         def evaluate_batch(db: Connection) -> None:
+            """Claim members, and evaluate their next events; the lists around this function get what it has claimed."""
             organization = self._find_organization(db, organization_id)
             members.clear()
             if organization is None:

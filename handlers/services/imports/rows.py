@@ -200,6 +200,7 @@ class RowReader:
             return _faulty_row(raw, original, fault, name)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
+        """The row of a line of JSON; with a fault if the line is no valid row."""
         job, text = self._job, None
         row: Mapping[str, Any] = {}
         try:

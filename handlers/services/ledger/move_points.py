@@ -104,6 +104,7 @@ def _movement(request: PointsRequest, member: Member, find_account: Callable[...
 
 
 def _moved_points(unit: UnitOfWork, movement: Movement, transaction_id: int) -> MovedPoints:
+    """The posted movement, for the response."""
     account = unit.ledger.accounts[movement.ledger_account_id or 0]
     return MovedPoints(
         ledger_transaction_id=transaction_id,

@@ -262,6 +262,7 @@ def _audit(call: Call, payment: PointsPayment, before: PointsPaymentView | None,
 
 
 def _facts(view: PointsPaymentView) -> dict[str, object]:
+    """The fields of a payment that an audit entry compares."""
     return {
         "status": view.status,
         "points": view.points,

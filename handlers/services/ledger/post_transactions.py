@@ -205,6 +205,7 @@ class MovementBatch:
                 self._outcomes[position] = SetFailed("Another item of the set was refused.")
 
     def _post_one(self, movement: Movement, digest: bytes) -> Posting:
+        """Post one movement; raises the refusal of a movement that is not possible."""
         session, ledger_ids = self._unit.ledger, self._unit.ledger_ids
         details = Details(
             system_unique_key=movement.system_unique_key or "",
@@ -243,6 +244,7 @@ class MovementBatch:
             )
         if source is not None and target is None:
             return session.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
+        # `_refuse_contradictions` refuses movements without wallets, so both are set.
         return session.transfer(account, source or 0, target or 0, amount, details, movement.manual)
 
     def _revert(self, movement: Movement, details: Details) -> Posting:

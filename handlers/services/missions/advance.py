@@ -80,6 +80,7 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
             results.add(tracking.system_unique_key or "", tracking.request_digest, tracking.answer or {})
 
     def advance(call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork) -> Mapping[str, Any]:
+        """Advance the mission, or return the stored result of a request with the same key."""
         key = cause.system_unique_key or ""
         stored_result = results.find(key, cause.request_digest)
         if stored_result is not None:

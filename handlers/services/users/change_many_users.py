@@ -138,6 +138,7 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
         memberships: dict[int, Membership] = {}
 
         def reassign(email: str) -> None:
+            """Replace the permissions of the user with this address."""
             user = _user_of(users_by_email, email)
             require_rank(caller_grant, user.grant)
             membership = user.membership
@@ -176,6 +177,7 @@ def remove_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
         user_ids: list[int] = []
 
         def remove(email: str) -> None:
+            """Note that the user with this address is to be removed."""
             user = _user_of(users_by_email, email)
             require_rank(caller_grant, user.grant)
             guard.change(user, administers=False)
