@@ -39,8 +39,6 @@ def _host(value: str) -> str:
 
 
 def _whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
-    """A parser of whole numbers from `minimum` to `maximum`."""
-
     def parse(value: str) -> int:
         try:
             number = int(value) if value.isascii() else None

@@ -206,10 +206,7 @@ class CouponState(UndoableState):
         return self.coupons[coupon_id]
 
     def coupon_to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
-        """The coupon to assign to the member: `coupon`, or if it is None, the next free code or the shared coupon.
-
-        Raises OutOfStock, CodeHeld or CouponLocked.
-        """
+        """The `coupon`, or else the next free code or the shared one; raises OutOfStock, CodeHeld or CouponLocked."""
         if coupon is not None:
             if book.type in PERSONAL:
                 self._refuse_held(member_id, coupon)

@@ -244,7 +244,6 @@ class MovementBatch:
             )
         if source is not None and target is None:
             return session.burn(account, source, amount, details, movement.allow_overdraft, movement.manual)
-        # `_refuse_contradictions` refuses movements without wallets, so both are set.
         return session.transfer(account, source or 0, target or 0, amount, details, movement.manual)
 
     def _revert(self, movement: Movement, details: Details) -> Posting:

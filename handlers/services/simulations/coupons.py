@@ -220,7 +220,7 @@ def _presented_coupon(run: DryRun, code: str, coupon: Coupon, deadline: Deadline
 
 
 def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal) -> Redemption:
-    """What the member needs for redeeming the offer, and what it would give."""
+    """The offer with its cost, its discount, and the reasons why the member cannot redeem it."""
     cost, book = offer.cost, offer.book
     # The remaining value of a value coupon that the member already has is not loaded: report no discount.
     remaining_value_unknown = book.is_value_coupon and offer.facts.unused > 0
