@@ -223,14 +223,13 @@ class MovementBatch:
         account = session.accounts.get(movement.ledger_account_id or 0)
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
             raise UnknownLedgerAccount(unknown_account(movement.ledger_id, movement.ledger_account_id))
-        source, target = movement.from_wallet_id, movement.to_wallet_id
+        source, target, amount = movement.from_wallet_id, movement.to_wallet_id, movement.amount or Decimal(0)
         _refuse_contradictions(movement, self._unit.now)
         if movement.availability is not None:
             references.refuse_unknown_event_types(self._unit.configuration, movement.availability)
         for wallet_id in (source, target):
             if wallet_id is not None and ledger_ids.get(wallet_id) != account.ledger_id:
                 raise UnknownWallet(f"The ledger has no wallet {wallet_id}.")
-        amount = movement.amount or Decimal(0)
         if source is None and target is not None:
             return session.mint(
                 account,
