@@ -139,7 +139,7 @@ def _constant_faults(
 
 
 def _availability_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The faults of the parameters of a mint that say when its points are available."""
+    """The faults of the parameters that determine when minted points are available."""
     terms = Availability.of(values)
     yield from terms.faults()
     expires_at = values.get("expirationDate")

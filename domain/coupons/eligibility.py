@@ -126,7 +126,7 @@ def exclusions_from_list(
     purpose = USE if facts.unused >= ONE else ASSIGN_AND_USE
     attempt = Attempt(purpose, order_total=order_total, deadline=deadline)
     reasons = list(exclusions(book, facts, attempt, {OutOfStock, *unchecked}))
-    shortage = _stock(book, facts, attempt)
+    shortage = _out_of_stock(book, facts, attempt)
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
 
 
@@ -143,14 +143,14 @@ def is_usable(
 
 
 _Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
-"""A rule returns the text of the refusal of an attempt; None if it allows the attempt."""
+"""A rule is named after its refusal. It returns the text of the refusal, None if it allows the attempt."""
 
 
-def _inactive(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _member_inactive(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     return None if facts.is_active else "The member is not active."
 
 
-def _archived(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _book_archived(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     return f"The coupon book {book.name} is archived." if book.publishing_status == ARCHIVED else None
 
 
@@ -178,7 +178,7 @@ def _clock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> tuple[date
     return at, zone or zone_of(book, facts.zone)
 
 
-def _other_day(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _not_today(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The detail of the refusal on a day of the week that the book does not name; None if it is allowed."""
     if not book.days_of_week:
         return None
@@ -189,7 +189,7 @@ def _other_day(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | 
     return f"The coupon book is for the days {days} of the week, and this is day {today}."
 
 
-def _other_hour(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _closed_now(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The reason why a book is closed at the time of an attempt; None if it is open."""
     if book.day_of_week_schedule is None:
         return None
@@ -203,31 +203,31 @@ def _other_hour(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str |
     )
 
 
-def _tier(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _tier_not_eligible(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     if not book.tier_keys or any(key in facts.tier_keys for key in book.tier_keys):
         return None
     return "The member is in none of the coupon book's tiers."
 
 
-def _audience(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _audience_not_eligible(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     if not book.audience_keys or any(key in facts.audience_keys for key in book.audience_keys):
         return None
     return "The member is in none of the coupon book's audiences."
 
 
-def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _condition_not_met(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     is_met = holds(book.condition, facts.context, attempt.deadline)
     return None if is_met else "The condition of the coupon book does not hold."
 
 
-def _order_total(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _order_total_too_low(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     minimum, total = book.min_order_total, attempt.order_total
     if minimum is None or total is None or total >= minimum:
         return None
     return f"The coupon book needs an order of at least {_plain(minimum)}, and this one has a total of {_plain(total)}."
 
 
-def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _out_of_stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The detail of the refusal if fewer coupons are left than requested; None if enough are left."""
     stock = facts.stock_left
     # Assigning any amount of a code of a list uses up the code.
@@ -238,21 +238,21 @@ def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None
     return f"{requested} requested, {_plain(max(stock, ZERO))} are left."
 
 
-def _quota(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _quota_reached(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     maximum = book.max_assigned_per_member
     if maximum is None or facts.assigned + attempt.amount <= maximum:
         return None
     return f"A member may have {maximum} of the coupon book, and this one has had {_plain(facts.assigned)}."
 
 
-def _usage_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _usage_limit_reached(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     maximum = book.max_usages_per_period
     if maximum is None or facts.used_in_period + ONE <= maximum:
         return None
     return f"The coupon book may be used {maximum} times {book.usage_period_type}."
 
 
-def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _discount_limit_reached(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The reason why a discount would exceed the maximum of the period; None if it would not."""
     maximum = book.max_discount_per_period
     if maximum is None:
@@ -273,7 +273,7 @@ def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -
     return f"One use may give a discount of at most {_plain(maximum)}, not {_plain(discount)}."
 
 
-def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _too_few_points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The detail of the refusal if the member has too few points; None if the points suffice."""
     price = points_needed(book, attempt.purpose)
     if price <= facts.points:
@@ -294,23 +294,23 @@ def _plain(number: Decimal) -> str:
 
 
 _RULES: tuple[tuple[frozenset[str], type[Conflict], _Rule], ...] = (
-    (ASSIGN_AND_USE, MemberInactive, _inactive),
-    (ASSIGN_AND_USE, BookArchived, _archived),
+    (ASSIGN_AND_USE, MemberInactive, _member_inactive),
+    (ASSIGN_AND_USE, BookArchived, _book_archived),
     (ASSIGN_AND_USE, BookNotPublished, _not_published),
     (ASSIGN_AND_USE, BookNotYetValid, _not_yet_valid),
     (ASSIGN_AND_USE, BookExpired, _no_longer_valid),
-    (ASSIGN_AND_USE, BookNotToday, _other_day),
-    (ASSIGN_AND_USE, BookClosed, _other_hour),
-    (ASSIGN_AND_USE, TierNotEligible, _tier),
-    (ASSIGN_AND_USE, AudienceNotEligible, _audience),
-    (ASSIGN_AND_USE, ConditionNotMet, _condition),
-    (ASSIGN_AND_USE, OrderTotalTooLow, _order_total),
-    (ASSIGN, OutOfStock, _stock),
-    (ASSIGN, QuotaReached, _quota),
-    (USE, UsageLimitReached, _usage_limit),
+    (ASSIGN_AND_USE, BookNotToday, _not_today),
+    (ASSIGN_AND_USE, BookClosed, _closed_now),
+    (ASSIGN_AND_USE, TierNotEligible, _tier_not_eligible),
+    (ASSIGN_AND_USE, AudienceNotEligible, _audience_not_eligible),
+    (ASSIGN_AND_USE, ConditionNotMet, _condition_not_met),
+    (ASSIGN_AND_USE, OrderTotalTooLow, _order_total_too_low),
+    (ASSIGN, OutOfStock, _out_of_stock),
+    (ASSIGN, QuotaReached, _quota_reached),
+    (USE, UsageLimitReached, _usage_limit_reached),
     (USE, DiscountTooHigh, _discount_too_high),
-    (USE, DiscountLimitReached, _discount_limit),
-    (ASSIGN_AND_USE, InsufficientBalance, _points),
+    (USE, DiscountLimitReached, _discount_limit_reached),
+    (ASSIGN_AND_USE, InsufficientBalance, _too_few_points),
 )
 """The audience is checked before the stock, so that refusals reveal the stock only to members of the audience."""
 
