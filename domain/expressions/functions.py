@@ -100,11 +100,13 @@ def _joined_type(types: tuple[Type, ...]) -> Type:
 
 
 def _concatenate(budget: Budget, left: list[Any], right: list[Any]) -> list[Any]:
+    """The elements of both lists; raises EvaluationError if they are too many."""
     budget.charge(len(left) + len(right))
     return limited_list(left + right)
 
 
 def _sum(values: list[Any]) -> Any:
+    """The sum of numbers, an int if all of them are ints; 0 for an empty list."""
     total: Any = 0
     add = numbers.DECIMALS.add
     for value in values:
@@ -135,6 +137,7 @@ def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _to_text(value: Any) -> str:
+    """The text of a value; raises EvaluationError for null."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(_require_value(value))
@@ -158,6 +161,8 @@ def _require_value(value: Any) -> Any:
 
 
 def _comparison(call: Callable[..., bool]) -> tuple[Overload, ...]:
+    """The overloads of a comparison such as `<`; comparing texts is charged by their length."""
+
     def of_texts(budget: Budget, left: str, right: str) -> bool:
         budget.charge(min(len(left), len(right)) >> 4)
         return call(left, right)
@@ -167,6 +172,7 @@ def _comparison(call: Callable[..., bool]) -> tuple[Overload, ...]:
 
 
 def _arithmetic(on_ints: Callable[..., int], on_decimals: Callable[..., Any]) -> tuple[Overload, ...]:
+    """The overloads of an operator such as `+` on two numbers."""
     return (
         Overload((INT, INT), INT, on_ints),
         Overload((DECIMAL, DECIMAL), DECIMAL, on_decimals),

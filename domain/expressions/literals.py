@@ -73,6 +73,7 @@ def read_string(spelling: str, start: int) -> str:
 
 
 def _unescape(body: str, start: int) -> str:
+    """Replace the escapes in the body of a string literal that begins at `start`."""
     if "\\" not in body:
         return body
     parts, position = [], 0

@@ -33,6 +33,7 @@ _MAX_DURATION = timedelta(seconds=9_223_372_036)
 
 
 def _invalid(message: str) -> EvaluationError:
+    """The error for a text that is no time, duration or zone."""
     return EvaluationError("invalid", message)
 
 
@@ -67,6 +68,7 @@ def timestamp_to_text(value: datetime) -> str:
 
 
 def _fraction(microseconds: int) -> str:
+    """The fraction of a second as the end of a text; empty if it is zero."""
     return f".{microseconds:06d}".rstrip("0") if microseconds else ""
 
 
@@ -131,6 +133,7 @@ def zone(name: str) -> tzinfo:
 
 
 def _offset(sign: str, hours: str, minutes: str) -> timedelta:
+    """The offset of a text such as `-03:00`."""
     if int(hours) > 23 or int(minutes) > 59:
         raise _invalid("no such offset from UTC")
     offset = timedelta(hours=int(hours), minutes=int(minutes))
@@ -183,6 +186,7 @@ def _whole_units(value: timedelta, unit: timedelta) -> int:
 
 
 def _milliseconds(value: timedelta) -> int:
+    """The milliseconds of a duration without its whole seconds, with its sign."""
     whole = _whole_units(value, timedelta(milliseconds=1))
     return whole % 1000 if whole >= 0 else -(-whole % 1000)
 
