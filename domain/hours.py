@@ -94,6 +94,7 @@ def _window_faults(windows: list[Mapping[str, Any]]) -> Iterator[FieldFault]:
 
 
 def _pointer(position: int) -> str:
+    """The pointer to the window at a position of the schedule."""
     return f"/{FIELD}/schedule/{position}"
 
 
@@ -109,5 +110,6 @@ def _window(window: Mapping[str, Any]) -> Window:
 
 
 def _minute(text: str) -> int:
+    """The minute of the day of a text such as `09:30`."""
     hours, minutes = text.split(":")
     return int(hours) * 60 + int(minutes)

@@ -140,6 +140,7 @@ def _describe_value(field: _Field, operator_name: str) -> str:
 
 
 def _accepts(field: _Field, operator_name: str, value: Any) -> bool:
+    """True if conditions on the field may compare it with the value by this operator."""
     if operator_name in _COMPARISONS:
         return is_number(value)
     return is_text(value) if operator_name == "startsWith" else field.accepts(value)

@@ -377,7 +377,7 @@ def _changed_records(store: dict[Key, Record], keys: Mapping[int, Collection[Any
 
 
 def _with_changed_sums(record: Any, assigned: Decimal, used_amount: Decimal, changes: Mapping[str, Any]) -> Any:
-    """A book or coupon with changed sums."""
+    """The book or coupon after these changes of its sums, with further `changes` of fields."""
     assigned, used_amount = record.total_assigned + assigned, record.total_usages + used_amount
     return replace(record, total_assigned=assigned, total_usages=used_amount, **changes)
 

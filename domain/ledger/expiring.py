@@ -54,9 +54,11 @@ def expiring_points(amounts: Mapping[datetime, Decimal], now: datetime, zone: tz
 
 
 def _months(now: datetime, zone: tzinfo) -> list[str]:
+    """This month and the next ones, as texts such as `2026-05`."""
     this_month = local_time(now, zone).replace(day=1)
     return [_month(months_later(this_month, number).date()) for number in range(MONTHS)]
 
 
 def _month(day: date) -> str:
+    """The month of a day, as a text such as `2026-05`."""
     return f"{day.year:04}-{day.month:02}"

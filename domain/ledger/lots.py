@@ -262,6 +262,7 @@ class Allocator:
             self._add_lot(ledger_transaction_id, lot)
 
     def _settle(self, move: SettleLots) -> None:
+        """Apply a capture: return released amounts to their lots; give the receiver its part of the kept amounts."""
         for use in move.released:
             self._change_remaining(use.ledger_lot_id, use.amount)
         self._lower_uses(move.ledger_transaction_id, move.released, move.kept)
@@ -297,6 +298,7 @@ class Allocator:
         self._store(replace(before, remaining=before.remaining + change, expired=before.expired + expired))
 
     def _store(self, lot: Lot) -> None:
+        """Keep a new or changed lot for the later moves, and for writing it."""
         self._lots[lot.ledger_lot_id] = lot
         rows = self.allocation.new if lot.ledger_lot_id in self.allocation.new else self.allocation.changed
         rows[lot.ledger_lot_id] = lot
@@ -310,6 +312,7 @@ class Allocator:
             )
 
     def _add_use(self, ledger_transaction_id: int, use: LotUse) -> None:
+        """Add to the amount that the transaction has taken from a lot."""
         key = (ledger_transaction_id, use.ledger_lot_id)
         self.allocation.uses[key] = self.allocation.uses.get(key, ZERO) + use.amount
 

@@ -195,6 +195,7 @@ class MissionProgressState:
 
 
 def _period(member_id: int, mission: Mission, kind: str, at: datetime) -> Period:
+    """The key of a count of achievements: member, mission and the first day of the period."""
     return member_id, mission.mission_id, period_start(kind, at, zone_named(mission.timezone))
 
 
