@@ -63,6 +63,7 @@ class _Rows:
 
 
 def _page(table: Table, id_name: str, external_id: str = "NULL", owner: str = "member_id = :m") -> str:
+    """SQL that finds the next rows of a member, in the order of ids."""
     return f"""
     SELECT {id_name}, {external_id} FROM {table.name}
     WHERE organization_id = :o AND {owner} AND {id_name} > :up_to ORDER BY {id_name} LIMIT :limit
@@ -70,6 +71,7 @@ def _page(table: Table, id_name: str, external_id: str = "NULL", owner: str = "m
 
 
 def _empty(table: Table, id_name: str, **values: str) -> str:
+    """SQL that empties the personal fields of rows."""
     return f"""
     UPDATE {table.name} t SET {emptying_assignments(table, "t", **values)}
     WHERE t.organization_id = :o AND t.{id_name} = ANY(:ids)

@@ -205,6 +205,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _integer(column_type: Any, value: Any) -> int:
+    """The value; raises ValueError unless it is a whole number that the column can have."""
     bits = 15 if isinstance(column_type, SmallInteger) else 63 if isinstance(column_type, BigInteger) else 31
     if type(value) is int and -(2**bits) <= value < 2**bits:
         return value
@@ -212,6 +213,7 @@ def _integer(column_type: Any, value: Any) -> int:
 
 
 def _boolean(column_type: Any, value: Any) -> bool:
+    """The value; raises ValueError unless it is true or false."""
     if isinstance(value, bool):
         return value
     raise ValueError

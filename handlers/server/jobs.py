@@ -219,6 +219,7 @@ def seal_audit_log(engine: Engine, organization_id: int) -> int:
 
 
 def _seal(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Seal the audit log of each organization; return the number of sealed entries."""
     sealed = yield from run.do_for(lambda organization_id: _seal_batches(run.engine, organization_id))
     return {"entries": sum(sealed)}
 

@@ -67,6 +67,7 @@ def _moment_text(moment: datetime | None) -> str | None:
 
 
 def _value_at(body: Any, place: tuple[str, ...]) -> Any:
+    """The value below these nested names; None if there is none."""
     for name in place:
         body = None if body is None else body.get(name)
     return body
@@ -160,6 +161,7 @@ _BALANCE_COLUMNS = (
 
 
 def _columns(kind: str) -> Sequence[str]:
+    """The columns of an export of this kind."""
     if kind in QUERIES:
         return QUERIES[kind].columns
     return tuple(FIELDS[MEMBERS]) if kind == MEMBERS else _BALANCE_COLUMNS

@@ -237,4 +237,5 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
 
 
 def _exclusions(reasons: Iterable[Refusal]) -> list[Exclusion]:
+    """The refusals in the form of the response."""
     return [Exclusion(reason.slug, reason.detail) for reason in reasons]
