@@ -9,11 +9,12 @@ from decimal import Decimal
 import pytest
 
 from domain.ledger.lots import LotUse, RestoreLots
-from domain.ledger.postings import Details, Fiat, Holding, Stored
+from domain.ledger.postings import Details, Fiat, Holding
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED
 from domain.ledger.refusals import AlreadyReverted, NotPending
 from domain.ledger.session import LedgerSession
 from tests.builders.campaigns import NOON, account
+from tests.builders.ledger_sessions import stored_transaction
 
 WALLET = 7
 POINTS = account(1, point_tracking_enabled=True)
@@ -25,24 +26,8 @@ DAY = timedelta(days=1)
 
 def hold(amount=40, uses=(), held_until=NOON, **more):
     """A stored burn of `amount` that is pending until `held_until`, or without an end; it took from the lots `uses`."""
-    return Stored(
-        ledger_transaction_id=11,
-        ledger_account_id=1,
-        transaction_type=BURN,
-        status=PENDING,
-        amount=Decimal(amount),
-        from_wallet_id=WALLET,
-        to_wallet_id=None,
-        is_expiry=False,
-        fiat_value=None,
-        reversal_ledger_transaction_id=None,
-        external_event_date=None,
-        pending_expires_at=None,
-        entry_count=1,
-        uses=tuple(uses),
-        held_until=held_until,
-        **more,
-    )
+    plain = {"from_wallet_id": WALLET, "entry_count": 1, "uses": tuple(uses), "held_until": held_until}
+    return stored_transaction(BURN, PENDING, amount=amount, number=11, **plain | more)
 
 
 def session(at, ledger_account=POINTS, current=100, pending=40):

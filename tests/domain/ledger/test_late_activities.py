@@ -8,10 +8,11 @@ from decimal import Decimal
 import pytest
 
 from domain.ledger.lots import LotUse, RestoreLots
-from domain.ledger.postings import Details, Holding, Stored
-from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED
+from domain.ledger.postings import Details, Holding
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED
 from domain.ledger.session import LedgerSession
 from tests.builders.campaigns import NOON, account
+from tests.builders.ledger_sessions import stored_transaction
 
 ANA, BEN = 1, 2
 DAY, INSTANT = timedelta(days=1), timedelta(microseconds=1)
@@ -34,9 +35,7 @@ POINTS = points()
 def expiry(*uses, number=8, amount=10, moment=EXPIRED_AT, **values):
     """The stored burn of the 10 points of a lot that had expired."""
     plain = {"uses": uses or (LotUse(1, Decimal(amount)),), "external_event_date": moment, "is_expiry": True}
-    burn = Stored(number, 1, BURN, SETTLED, Decimal(amount), ANA, None, True, None, None, None, None, 2)
-    fields = {name: getattr(burn, name) for name in Stored.__slots__}
-    return Stored(**fields | plain | values)
+    return stored_transaction(BURN, amount=amount, number=number, **{"from_wallet_id": ANA} | plain | values)
 
 
 def session(*expiries, of=POINTS, at=NOON, supply=None, **amounts):
@@ -164,7 +163,7 @@ def test_restored_points_repay_debt_first():
 
 
 def test_the_shortfall_of_a_reverted_mint_is_taken_from_restored_points():
-    mint = Stored(5, 1, MINT, REVERTED, Decimal(30), None, ANA, False, None, None, None, None, 2, missing=Decimal(7))
+    mint = stored_transaction(MINT, REVERTED, amount=30, number=5, to_wallet_id=ANA, missing=Decimal(7))
     ledger = session(expiry(mints_to_repay=(mint,)))
     visit(ledger)
     restore_step, clawback_step = ledger.steps

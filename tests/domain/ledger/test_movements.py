@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -10,7 +9,7 @@ import pytest
 
 from domain.ledger.extensions import Extension
 from domain.ledger.lots import LotUse, MoveLots, NewLot, TakeLots
-from domain.ledger.postings import Details, Holding, Stored
+from domain.ledger.postings import Details, Holding
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     BalanceLimitReached,
@@ -22,6 +21,7 @@ from domain.ledger.refusals import (
 from domain.ledger.session import LedgerSession, overdraft_of
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import NOON, account
+from tests.builders.ledger_sessions import stored_transaction
 
 ANA, BEN = 1, 2
 KEY = Details("key")
@@ -335,8 +335,8 @@ def test_an_idle_period_begins_when_points_arrive_by_a_transfer():
 def pending(transaction_type, **values):
     """A stored transaction of 10 that is pending since now."""
     sender, receiver = {MINT: (None, ANA), BURN: (ANA, None), TRANSFER: (ANA, BEN)}[transaction_type]
-    plain = Stored(8, 1, transaction_type, PENDING, Decimal(10), sender, receiver, False, None, None, None, None, 2)
-    return replace(plain, **values)
+    wallets = {"from_wallet_id": sender, "to_wallet_id": receiver}
+    return stored_transaction(transaction_type, PENDING, **wallets | values)
 
 
 @pytest.mark.parametrize(

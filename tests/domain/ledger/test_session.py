@@ -26,6 +26,7 @@ from domain.ledger.refusals import (
 from domain.ledger.session import LedgerSession, check_amount, round_down, share_of
 from domain.problems import InvalidRequest, Refusal
 from tests.builders.campaigns import NOON, account
+from tests.builders.ledger_sessions import stored_transaction
 from tests.machines.effects import Effects
 
 WALLETS = (1, 2, 3)
@@ -515,15 +516,16 @@ def test_an_expiry_is_no_transaction_that_postpones_the_end_of_an_idle_balance()
     assert ledger.changed_holdings() == [((1, 1), replace(holding, current=Decimal(0)))]
 
 
-@pytest.mark.parametrize(("expires", "balance"), [(-1, 0), (0, 0), (1, 5)])
-def test_points_that_expired_before_their_revert_are_burned_at_once(expires, balance):
+@pytest.mark.parametrize(("days_until_expiry", "balance"), [(-1, 0), (0, 0), (1, 5)])
+def test_points_that_expired_before_their_revert_are_burned_at_once(days_until_expiry, balance):
     ledger_account = account(point_tracking_enabled=True)
-    use = LotUse(1, Decimal(5), NOON + timedelta(days=expires))
-    stored_burn = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, None, 2, uses=(use,))
+    use = LotUse(1, Decimal(5), NOON + timedelta(days=days_until_expiry))
+    stored_burn = stored_transaction(BURN, amount=5, from_wallet_id=1, uses=(use,))
     ledger = session(ledger_account)
     ledger.revert(stored_burn, ledger_account, details())
     assert ledger.holding(1, 1).current == balance
-    assert [step.is_expiry for step in ledger.steps] == [False] + [True] * (not balance)
+    # The revert, and then the expiry of what it returned.
+    assert [step.is_expiry for step in ledger.steps] == ([False] if balance else [False, True])
     with pytest.raises(AlreadyReverted):
         ledger.revert(stored_burn, ledger_account, details())
 
@@ -534,7 +536,7 @@ def test_fiat_values_of_many_digits_are_counted_exactly():
     burn_step = ledger.burn(points, 1, Decimal(5), details("a", fiat=Fiat(value)))
     ledger.burn(points, 1, Decimal(5), details("b", fiat=Fiat(Decimal(1))))
     assert ledger.holding(1, 1).fiat == Decimal("13073453037178.8703333333333333")
-    stored_burn = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, burn_step.fiat_value, None, None, None, 2)
+    stored_burn = stored_transaction(BURN, amount=5, from_wallet_id=1, fiat_value=burn_step.fiat_value)
     ledger.revert(stored_burn, points, details("c"))
     assert ledger.holding(1, 1).fiat == 1
 

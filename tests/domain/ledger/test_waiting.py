@@ -9,11 +9,12 @@ import pytest
 
 from domain.ledger.availability import Availability, ExpiresBeforeAvailable
 from domain.ledger.lots import NewLot
-from domain.ledger.postings import Capture, Details, Holding, Stored
+from domain.ledger.postings import Capture, Details, Holding
 from domain.ledger.records import MINT, PENDING, SETTLED
 from domain.ledger.refusals import NotPending
 from domain.ledger.session import LedgerSession
 from tests.builders.campaigns import NOON, account
+from tests.builders.ledger_sessions import stored_transaction
 
 ANA, BEN = 1, 2
 POINTS = account(1, point_tracking_enabled=True, expires_in_months=1)
@@ -49,9 +50,8 @@ def mint(ledger, points=POINTS, amount=100, expires_at=None, order=None, **terms
 
 def waiting(**values):
     """A stored mint of 100 that is available on the next day and expires at `EXPIRY`."""
-    plain = Stored(STORED_ID, 1, MINT, PENDING, Decimal(100), None, ANA, False, None, None, NOON, None, 2)
-    fields = {name: getattr(plain, name) for name in Stored.__slots__}
-    return Stored(**fields | {"available_at": NOON + DAY, "policy_expires_at": EXPIRY} | values)
+    plain = {"to_wallet_id": ANA, "external_event_date": NOON, "available_at": NOON + DAY, "policy_expires_at": EXPIRY}
+    return stored_transaction(MINT, **{"status": PENDING, "amount": 100, "number": STORED_ID} | plain | values)
 
 
 def awaiting(order=None, after=None, **values):
