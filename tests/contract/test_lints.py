@@ -14,7 +14,7 @@ from tests.contract.documents import Document, Documented, callbacks, operations
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 @pytest.mark.parametrize("lint", lints.ALL, ids=lambda lint: lint.__name__)
-def test_documents_keep_the_rule(lint: lints.Lint, surface: str) -> None:
+def test_the_document_has_no_fault_of_the_lint(lint: lints.Lint, surface: str) -> None:
     assert lint(openapi.bundle(surface)) == []
 
 

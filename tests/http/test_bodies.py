@@ -242,7 +242,7 @@ def settings_with(max_body_bytes: int):
         (b" \n[true, null]\t ", [True, None]),
     ],
 )
-def test_a_value_arrives_exactly(server, no_warnings, raw, value):
+def test_the_handler_gets_the_value_of_the_body_in_its_type(server, no_warnings, raw, value):
     client, recorder = server
     assert client("POST", "/v2/any", body=raw).status == 200
     assert recorder.last.body == value

@@ -107,7 +107,7 @@ def _in_threads(rates: Rates, rate: Rate) -> int:
     return len(grants)
 
 
-def test_headers_follow_the_draft(clock):
+def test_rate_headers_contain_quota_window_remaining_calls_and_wait(clock):
     rates, rate = Rates(clock), Rate.parse("10/minute")
     assert rate_headers({}) == []
     headers = dict(rate_headers({"token": rates.take("a", rate), "address": rates.take("b", Rate(count=2, seconds=1))}))

@@ -36,7 +36,7 @@ def find(organization):
         )
 
 
-def test_few_rows_are_counted(find, monkeypatch):
+def test_up_to_the_maximum_of_counted_rows_the_total_is_exact(find, monkeypatch):
     for maximum in (COUNT, COUNT + 1):
         monkeypatch.setattr(counts, "MAX_COUNTED", maximum)
         assert find(0).total_count == COUNT

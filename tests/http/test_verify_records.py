@@ -331,7 +331,7 @@ def test_rewards_of_missions_that_were_cut_or_reduced_are_no_faults(api):
 
 
 @pytest.mark.parametrize(("fault", "message"), FAULTS)
-def test_a_fault_is_found_and_named(shop, fault, message):
+def test_verify_reports_a_broken_record_of_the_organization(shop, fault, message):
     row, faults = verify_after(shop, fault)
     assert row is not None
     expected_text, organization = message.format(*row), f"organization {shop.organization.id}, "

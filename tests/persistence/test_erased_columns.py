@@ -131,7 +131,7 @@ def is_erased(column: Column[object]) -> bool:
     return not ERASED.isdisjoint({(column.table.name, column.name), (column.table.name, "*")})
 
 
-def test_the_tables_about_members_are_found():
+def test_the_checked_tables_include_the_tables_about_members():
     assert {"members", "events", "order_items", "ledger_transactions", "referral_codes", "audit_log"} <= TABLES.keys()
 
 
@@ -192,7 +192,7 @@ def test_every_listed_column_exists_and_is_not_erased():
     assert (unknown, erased) == ([], [])
 
 
-def test_a_forgotten_column_is_found():
+def test_a_personal_column_that_erasing_keeps_is_found():
     column = Column("shoe_size", Text)
     Table("members", MetaData(), column)
     assert not is_erased(column)

@@ -51,7 +51,7 @@ def test_the_examples_about_one_member_work_after_the_sample(server):
     assert f"{server.url}/playground#" in output(server, f"{opens_playground} --no-browser")
 
 
-def test_the_examples_about_time_work(server):
+def test_the_examples_about_time_move_and_remove_the_clock(server):
     *_, clock_text, removal_text = (
         output(server, command) for command in examples("docs/command-line.md", "Time", r"^loyalty (.*)$")
     )

@@ -252,7 +252,7 @@ def test_the_socket_of_a_home_with_a_long_path_is_below_tmp(new_home):
     shutil.rmtree(socket_directory)
 
 
-def test_a_home_with_spaces_and_quotes_works(new_home):
+def test_a_database_runs_in_a_home_with_spaces_and_quotes(new_home):
     odd = new_home / "it's a home, 100 % é"
     with embedded.server(odd, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1

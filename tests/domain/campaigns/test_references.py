@@ -42,18 +42,19 @@ def test_a_rule_may_use_the_key_of_an_existing_matcher():
     assert faults({}, mint(1)) == []
 
 
-def test_an_unknown_key_has_its_place_in_the_rule():
+def test_an_unknown_matcher_key_is_reported_at_its_place_in_the_rule():
     start = RULE.index('"hot"')
     assert faults({"expression": RULE}) == [("/rules/expression", "unknown-matcher", start, start + len('"hot"'))]
     [(pointer, *_)] = faults({"node": to_tree(parse(RULE))})
     assert pointer == "/rules/node"
 
 
-def test_an_unknown_key_has_its_place_in_an_effect():
+def test_an_unknown_matcher_key_is_reported_at_the_parameter_of_the_effect():
     counting = mint(("=", 'order.items.filter(i, !matches(i, "cold") && matches(i, "hot")).size()'), description="x")
     assert [fault[:2] for fault in faults({}, mint(1), counting, matcher_keys=["hot"])] == [
         ("/effects/items/1/params/0/expression", "unknown-matcher")
     ]
+    # Without matchers, the rule has one unknown key, and the effect has two.
     assert len(faults({"expression": RULE}, counting)) == 3
 
 

@@ -52,7 +52,7 @@ def test_the_first_and_the_last_moment_of_the_calendar_have_an_hour_of_the_week(
         assert 0 <= hour_of_week(at, ZoneInfo(zone)) < 168
 
 
-def test_faults_of_schedules_are_named():
+def test_an_unknown_time_zone_and_a_reversed_window_are_reported():
     schedule = {"timezone": "Mars/Base", "schedule": [{"day": 1, "fromHour": 9, "toHour": 8}]}
     pointers = [fault.pointer for fault in schedule_faults(schedule, frozenset({"UTC"}))]
     assert pointers == ["/dayOfWeekSchedule/timezone", "/dayOfWeekSchedule/schedule/0/fromHour"]

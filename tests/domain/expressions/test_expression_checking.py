@@ -134,7 +134,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ),
     ],
 )
-def test_every_fault_has_its_place_and_message(text, expected_faults):
+def test_the_check_reports_every_fault_with_place_and_message(text, expected_faults):
     assert faults(text) == expected_faults
 
 

@@ -96,7 +96,7 @@ def test_literals_are_constants(text, value):
         ("é", 0, 1, "unexpected character 'é'"),
     ],
 )
-def test_faults_have_their_place(text, start, end, message):
+def test_a_syntax_fault_has_a_place_and_a_message(text, start, end, message):
     error = fault(text)
     assert (error.start, error.end, error.message) == (start, end, message)
 

@@ -7,7 +7,7 @@ import pytest
 from domain.ledger.refusals import unknown_account, unknown_ledger
 
 
-def test_an_unknown_ledger_is_named():
+def test_the_refusal_of_an_unknown_ledger_contains_its_id():
     assert unknown_ledger(None) == "The organization has no default ledger."
     assert unknown_ledger(0) == "There is no ledger 0."
     assert unknown_ledger(7) == "There is no ledger 7."

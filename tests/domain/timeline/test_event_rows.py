@@ -134,7 +134,7 @@ def test_a_second_sentence_reports_the_result_of_the_event(changes, sentence):
         ("returned", "The order order-17 was returned."),
     ],
 )
-def test_the_cancellation_of_an_event_of_an_order_is_named(status, sentence):
+def test_the_sentence_about_a_cancellation_reports_the_reversal(status, sentence):
     changes = {"order_total": None, "reverted_loyalty_event_id": 6, "evaluation_status": 0}
     sentences = text(EVENT, event_type=f"member-purchase-order-{status}", **changes)
     assert sentences == f"{sentence} It reversed an earlier event."

@@ -151,7 +151,7 @@ def test_points_have_a_sentence(changes, source, sentence):
     assert replace(RECEIVED, **changes).row(source).text == sentence
 
 
-def test_points_have_their_ids():
+def test_a_row_of_points_has_the_ids_of_its_event_and_its_transaction():
     row = replace(RECEIVED, description="Double", reversal_ledger_transaction_id=5).row(SPRING, "shop")
     assert (row.kind, row.by, row.loyalty_event_id, row.is_reversed) == ("points", "shop", 7, False)
     assert row.details == {
