@@ -107,7 +107,9 @@ def test_the_status_depends_on_the_hold_and_the_time(state, after, status):
 
 
 def test_a_captured_payment_has_the_captured_amount_and_its_refunds():
-    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=6, returned_points=200, fiat_returned=2), NOW)
+    # Of 1000 points worth 10, 600 worth 6 were captured, of which 200 worth 2 were refunded.
+    captured_hold = hold(SETTLED, is_captured=True, amount=600, fiat=6, returned_points=200, fiat_returned=2)
+    view = view_of(payment(), "key", captured_hold, NOW)
     assert (view.points, view.value, view.refunded_points, view.refunded_value) == (600, 6, 200, 2)
     assert view.rest == (400, 4)
     assert view_of(payment(), "key", hold(PENDING, amount=600), NOW).points == 1000
