@@ -146,30 +146,32 @@ def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
     pick = random.Random(plan.events)
     with ExitStack() as stack:
         world = World(home, plan.options, stack)
-        names = world.set_up(plan.members)
-        poison = set(pick.sample(range(plan.events), plan.poisoned))
-        events = [new_event(pick.choice(names), pick, number in poison) for number in range(plan.events)]
+        member_names = world.set_up(plan.members)
+        poisoned_numbers = set(pick.sample(range(plan.events), plan.poisoned))
+        events = [
+            new_event(pick.choice(member_names), pick, number in poisoned_numbers) for number in range(plan.events)
+        ]
         started = time.monotonic()
         clients = send_and_kill(world, plan, events, pick)
-        lasted = time.monotonic() - started
-        dead = world.api.call("GET", f"/organizations/1/events/dead-letters?limit={plan.poisoned}")
-        letters = [result["event"] for result in dead["results"]]
-        assert {letter["systemUniqueKey"] for letter in letters} == {
-            events[number]["systemUniqueKey"] for number in poison
+        seconds_to_send = time.monotonic() - started
+        dead_letter_page = world.api.call("GET", f"/organizations/1/events/dead-letters?limit={plan.poisoned}")
+        dead_letters = [result["event"] for result in dead_letter_page["results"]]
+        assert {letter["systemUniqueKey"] for letter in dead_letters} == {
+            events[number]["systemUniqueKey"] for number in poisoned_numbers
         }
-        assert dead["totalCount"] == plan.poisoned
+        assert dead_letter_page["totalCount"] == plan.poisoned
         world.write(CURE)
-        for letter in letters:
+        for letter in dead_letters:
             world.api.call("POST", f"/organizations/1/events/{letter['loyaltyEventKey']}/requeue")
             wait_until(lambda: not fetch_value(world.engine, HAS_QUEUED_EVENTS))
         world.drain()
         assert world.workers.stop() == [0, 0, 0]
         # The requeued dead letters were evaluated after all other events of their members.
         by_key = {event["systemUniqueKey"]: event for event in events}
-        last = [by_key[letter["systemUniqueKey"]] for letter in letters]
-        check(world, [event for number, event in enumerate(events) if number not in poison] + last)
-        summary = check_messages(world, {letter["loyaltyEventKey"] for letter in letters})
-        print(f"{plan.events} events in {lasted:.0f} s, evaluated after {world.evaluated_at - started:.0f} s")
+        last = [by_key[letter["systemUniqueKey"]] for letter in dead_letters]
+        check(world, [event for number, event in enumerate(events) if number not in poisoned_numbers] + last)
+        summary = check_messages(world, {letter["loyaltyEventKey"] for letter in dead_letters})
+        print(f"{plan.events} events in {seconds_to_send:.0f} s, evaluated after {world.evaluated_at - started:.0f} s")
         print(f"killed: {dict(world.killed)}, of them with events in the queue: {dict(world.killed_in_time)}")
         print(f"sent twice: {sum(client.repeats for client in clients)}, calls unanswered: {world.api.unanswered}")
         print(summary)
