@@ -58,7 +58,7 @@ class PointEffects:
         self.discarded = ZERO
 
     def savepoint(self) -> tuple[int, Decimal]:
-        """A point that `rollback_to` can return to, if the ledger session is rolled back as well."""
+        """A savepoint for `rollback_to`; the ledger session needs a savepoint of its own."""
         return self.transaction_count, self.discarded
 
     def rollback_to(self, savepoint: tuple[int, Decimal]) -> None:

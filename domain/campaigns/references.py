@@ -65,8 +65,8 @@ def named_keys(
 ) -> list[NamedKey]:
     """The keys of `balances.x`, `badges["x"]`, `"x" in tiers`, `audiences.exists(a, a == "x")` and the like.
 
-    `hidden` are the variables of the enclosing macros, which hide variables of the same name. `key_variables` maps
-    the macro variables that iterate over keys, such as `a` above, to the variable that has the keys.
+    `hidden` are the variables of the enclosing macros, which hide variables of the same name. `key_variables` has the
+    macro variables that take keys as values, such as `a` above, each with the variable whose keys it takes.
     """
     key_variables = key_variables or {}
     keys = list(_own_keys(node, hidden, key_variables))

@@ -82,8 +82,7 @@ class CouponLot:
         """The lot after the reversal of a use of `amount`.
 
         For a value coupon, `discounted` goes back to the value, and determines how many coupons become unused. If the
-        assignment was reversed before, the part of it that is still owed is removed from the lot now, as far as this
-        reversal makes it unused.
+        assignment was reversed before, a part of it may still be owed: it is taken from the coupons that become unused.
         """
         remaining = None
         if self.value is not None and self.remaining_value is not None and discounted is not None:

@@ -141,11 +141,11 @@ class IdlePolicy:
         has_points: bool,
         arrived_at: datetime | None = None,
     ) -> datetime | None:
-        """The begin of the idle period after a movement that is no activity, which does not prolong it; None if none.
+        """The begin of the idle period after a movement that is no activity; None if no period has begun.
 
-        If no activity is recorded, it is the last transaction, since the movement becomes the last transaction, but
-        only if the balance `has_points` that could expire. If points arrive at `arrived_at`, it is this moment if the
-        balance had expired by then, or if no period has begun.
+        Such a movement does not prolong a period. If no activity is recorded, the period began with the last
+        transaction before the movement, but only if the balance `has_points` that could expire. If points arrive at
+        `arrived_at`, a period begins then if the balance had expired by then, or if no other period has begun.
         """
         if not self.activities:
             return last_activity_date

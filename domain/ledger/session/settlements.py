@@ -147,10 +147,10 @@ class LedgerSession(ConfirmationSession):
         details: Details,
         unearned: Decimal | None = None,
     ) -> Posting | None:
-        """Revert a mint in part, so that `amount` of it is reverted in total, or as much as is available.
+        """Revert a mint in part, up to `amount` in total; less if less is available.
 
-        The reserved amount of a pending mint is lowered. The missing amount of a settled mint is recorded. `unearned`
-        of its qualifying points no longer count, by default `amount`: both differ if a part has expired, or if not the
+        Lowers the reserved amount of a pending mint; records the missing amount of a settled mint. `unearned` of its
+        qualifying points no longer count, by default `amount`: both differ if a part has expired, or if not the whole
         amount qualifies. Returns None if nothing can be taken or recorded, or the transaction is not a mint. Raises
         AccountInactive.
         """
