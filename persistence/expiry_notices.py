@@ -130,7 +130,10 @@ def find_amounts(
     now: datetime,
     known_at: datetime,
 ) -> list[tuple[int, datetime, Any]]:
-    """The amounts that expire after `now`, of lots that existed at `known_at`, each as (wallet, expiry, amount)."""
+    """The amounts that expire after `now`, each as (wallet, expiry, amount).
+
+    They are of the lots that existed at `known_at`.
+    """
     policy = account.idle_policy(organization.zone)
     ends: dict[int, datetime | None] = dict.fromkeys(wallet_ids)
     if policy is not None:

@@ -78,7 +78,10 @@ def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | N
 
 
 def record_begin(db: Connection, job: ImportJob, rows: int) -> None:
-    """Record that a worker begins a step of this number of rows, so that the next worker can see that it crashed."""
+    """Record that a worker begins a step of this number of rows.
+
+    If the worker crashes, the next one finds the record.
+    """
     defer(db, _RECORD_BEGIN, (rows, job.organization_id, job.import_id))
 
 

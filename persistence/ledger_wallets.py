@@ -87,7 +87,7 @@ GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3, 5
 def find_earnings(
     db: Connection, organization_id: int, wallet_ids: Collection[int], since: Mapping[int, datetime]
 ) -> dict[Pair, tuple[Earning, ...]]:
-    """The earnings of wallets since the moment that `since` has for each account, by wallet and account.
+    """The earnings of wallets by wallet and account; `since` has for each account the moment from which they are read.
 
     Reverted mints are left out. Earlier earnings are included if points that waited need them.
     """

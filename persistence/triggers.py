@@ -227,7 +227,7 @@ class ClaimLimits:
     def of_organization(self, of_others: int) -> int:
         """The maximum of an organization while `of_others` are being sent for other organizations.
 
-        As much as it uses remains free for others, so that there is always a place for an organization that has none.
+        It is half of the places that the others leave free, so that an organization without deliveries finds a place.
         """
         return max(1, (self.total - of_others) // 2)
 

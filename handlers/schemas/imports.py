@@ -56,7 +56,7 @@ def _text_of(row: FailedRow) -> str:
 
 
 def import_errors_csv(errors: ImportErrors) -> str:
-    """The rows that failed as a CSV file that can be corrected and sent again."""
+    """The failed rows as a CSV file, each with its fault; clients can correct the file and send it again."""
     # None for a file that is not CSV.
     header = errors.job.header
     lines = [csv_line([*ERROR_COLUMNS, *(("row",) if header is None else header)])]

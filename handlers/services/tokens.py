@@ -190,7 +190,7 @@ class Authenticator:
 
 
 def _refuse_without_key(token: str, header: Mapping[str, Any], audience: str, issuer: str) -> None:
-    """Refuse a token that no key can make valid, so that it gets this response even if no keys can be fetched."""
+    """Refuse a token that is not valid whatever its key, before any key is fetched."""
     if header.get("alg") not in _EXTERNAL_ALGORITHMS:
         raise jwt.InvalidAlgorithmError("The algorithm of the token is not accepted.")
     _decode(token, audience, issuer, _WITHOUT_SIGNATURE)

@@ -84,8 +84,8 @@ class Returns(MissingAmounts):
         The wallet could spend `available_before`, until `step` returned `amount` to it. Of this amount, `uses` is what
         went back to lots, and the part that repaid debt cannot be spent.
 
-        First, points of lots that have expired meanwhile expire again: at `returned_at` (default now), or at the expiry of
-        the lot if that is later. Then, missing amounts of reverted mints are clawed back from the rest.
+        First, points of lots that have expired meanwhile expire again: at `returned_at` (default now), or at the end of
+        their lot if that is later. Then, missing amounts of reverted mints are clawed back from the rest.
         """
         wallet_id = transaction.from_wallet_id
         if wallet_id is None:

@@ -130,7 +130,7 @@ def member_content(
 
 
 def _client_has(if_none_match: str, entity_tag: str) -> bool:
-    """True if the header `If-None-Match` names the entity tag, which shows that the client has the response."""
+    """True if `If-None-Match` names the entity tag: then the client already has the response."""
     entity_tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return "*" in entity_tags or entity_tag in entity_tags
 

@@ -242,7 +242,7 @@ def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:
 
 
 def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:
-    """True if an event failed because its order did not exist or had another status, which may have changed since."""
+    """True if the event failed because of an order: it did not exist, or its status did not allow the event."""
     return "error" in result and result["error"]["type"] in _TOO_EARLY
 
 

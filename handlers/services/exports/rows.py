@@ -150,7 +150,7 @@ def csv_header(kind: str) -> str:
 
 
 def csv_row(kind: str, row: ExportedRow) -> str:
-    """A row as a line of CSV, whose cells spreadsheets do not read as formulas."""
+    """A row as a line of CSV; cells that spreadsheets would take for formulas are escaped."""
     return csv_line(escape_formula(_cell(row.values.get(name))) for name in _columns(kind))
 
 

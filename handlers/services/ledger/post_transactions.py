@@ -48,7 +48,7 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     `calls` has the call of each movement; several movements of one call are a batch or a set. The calls are of one
     organization and moment. All movements of a set are posted or none. Returns an outcome for each movement; if
     `atomic`, all are posted or none, and the first refusal is raised. A movement is NotBatchable if an earlier call
-    here has its key, since that call may be refused.
+    here has the same key, because the earlier call may be refused.
     """
     if not movements:
         return []

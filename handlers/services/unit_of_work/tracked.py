@@ -95,7 +95,10 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
 def tracked_event_of(
     position: int, event: LoyaltyEvent, incoming: IncomingEvent, by_id: Mapping[Any, Member]
 ) -> TrackedEvent:
-    """A stored event with its members, to be evaluated as of its date, or without one as of when it was tracked."""
+    """A stored event with its members, ready for evaluation.
+
+    It is evaluated as of its own date, or if it has none, as of the moment when it was tracked.
+    """
     return TrackedEvent(
         position=position,
         event=incoming,
