@@ -67,7 +67,7 @@ def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
     if first is None or first > last:
         return Cover(begin, end, (), (Piece(begin, end),) if begin < end else ())
     pieces = tuple(Piece(a, b) for a, b in ((begin, first), (last, end)) if a < b)
-    return Cover(begin, end, _cheapest(first, last, tuple(levels.items())).spans, pieces)
+    return Cover(begin, end, _cheapest_cover(first, last, tuple(levels.items())).spans, pieces)
 
 
 def floor(at: datetime, level: int) -> datetime:
@@ -109,7 +109,7 @@ class _Choice(NamedTuple):
 
 
 @lru_cache(maxsize=1000)
-def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], ...]) -> _Choice:
+def _cheapest_cover(begin: datetime, end: datetime, levels: tuple[tuple[int, float], ...]) -> _Choice:
     """The cheapest cover of a range of whole quarters of an hour."""
     if begin >= end:
         return _Choice()
@@ -117,22 +117,25 @@ def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], .
     if not finer:
         return _Choice(_buckets(begin, end, level) * weight, (Span(level, begin, end),))
     # Either no buckets of this level, or buckets between `begin` and `end`, each of them rounded down or up.
-    best = _cheapest(begin, end, finer)
+    best = _cheapest_cover(begin, end, finer)
     ends = ((floor(begin, level), ceiling(begin, level)), (floor(end, level), ceiling(end, level)))
     for first, last in product(*ends):
         if first is not None and last is not None and first < last:
-            before, after = _edge(first, begin, finer), _edge(last, end, finer).negate_spans()
+            before, after = _spans_between(first, begin, finer), _spans_between(last, end, finer).negate_spans()
             rows = _buckets(first, last, level) * weight + before.rows + after.rows
             if rows < best.rows:
                 best = _Choice(rows, (Span(level, first, last), *before.spans, *after.spans))
     return best
 
 
-def _edge(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) -> _Choice:
-    """The spans that turn buckets from `bucket` on into a range from `at` on: added before, or else subtracted."""
+def _spans_between(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) -> _Choice:
+    """The spans between `at`, where a range begins, and the begin of its first bucket.
+
+    They are added to the buckets if the range begins earlier, and subtracted if it begins in the bucket.
+    """
     if at <= bucket:
-        return _cheapest(at, bucket, finer)
-    return _cheapest(bucket, at, finer).negate_spans()
+        return _cheapest_cover(at, bucket, finer)
+    return _cheapest_cover(bucket, at, finer).negate_spans()
 
 
 def _buckets(begin: datetime, end: datetime, level: int) -> int:
