@@ -324,16 +324,16 @@ class EvaluationPlan:
     @classmethod
     def of(cls, campaigns: Iterable[CompiledCampaign]) -> EvaluationPlan:
         """The plan of these campaigns."""
-        listed = tuple(campaigns)
+        all_campaigns = tuple(campaigns)
         by_turn: dict[tuple[bool, Stacking | int], list[CampaignAction]] = {}
-        actions = [(campaign, action) for campaign in listed for action in campaign.actions]
+        actions = [(campaign, action) for campaign in all_campaigns for action in campaign.actions]
         for campaign, action in sorted(actions, key=_order_of_evaluation):
             stacking, is_exclusive = action.stacking, campaign.campaign.exclusive
             # An action that shares no turn gets its own, by its id.
             group = stacking if stacking is not None and stacking.shares_turn else action.action.action_id
             by_turn.setdefault((not is_exclusive, group), []).append((campaign, action))
         turns = sorted(by_turn.items(), key=lambda turn: turn[0][0])
-        return cls(listed, tuple(Turn(tuple(members), _contest_of(group)) for (_, group), members in turns))
+        return cls(all_campaigns, tuple(Turn(tuple(members), _contest_of(group)) for (_, group), members in turns))
 
 
 class EvaluationPlans:
@@ -346,7 +346,7 @@ class EvaluationPlans:
         self.have_limits = self.have_cooldowns or any(campaign.limits for campaign in self.campaigns)
         self._by_type: dict[str, EvaluationPlan] = {}
 
-    def of(self, event_type: str) -> EvaluationPlan:
+    def plan_of(self, event_type: str) -> EvaluationPlan:
         """The plan of the campaigns that consider events of this type."""
         plan = self._by_type.get(event_type)
         if plan is None:
@@ -354,9 +354,9 @@ class EvaluationPlans:
             self._by_type[event_type] = plan
         return plan
 
-    def among(self, keys: Collection[str]) -> EvaluationPlans:
-        """The plans of the campaigns with these keys."""
-        requested_keys = set(keys)
+    def restrict_to(self, campaign_keys: Collection[str]) -> EvaluationPlans:
+        """The plans with only the campaigns that have these keys."""
+        requested_keys = set(campaign_keys)
         return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in requested_keys)
 
 

@@ -192,7 +192,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if event_type in configuration.activity_types:
         unit.ledger.record_event(tracked.member.wallet_id, event_type, tracked.at)
     # A dry run explains every campaign, even an inactive one.
-    plan = unit.complete_plan if unit.is_dry_run else unit.plans.of(event_type)
+    plan = unit.complete_plan if unit.is_dry_run else unit.plans.plan_of(event_type)
     is_rewarded = unit.mode in (FULL, DRY_RUN)
     moves_missions = is_rewarded and event_type in configuration.missions_by_type
     is_referral = is_rewarded and event_type in configuration.referral_programs.types

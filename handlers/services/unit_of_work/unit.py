@@ -95,7 +95,7 @@ class UnitOfWork(LockedMembers):
         self.tracing = tracing
         configuration = self.configuration = configuration_of(self.db, self.organization)
         self.campaign_keys = None if campaign_keys is None else sorted(set(campaign_keys))
-        self.plans = configuration.plans if campaign_keys is None else configuration.plans.among(campaign_keys)
+        self.plans = configuration.plans if campaign_keys is None else configuration.plans.restrict_to(campaign_keys)
         self.possible_derived_types = configuration.possible_derived_types | frozenset(reported_types)
         self.is_open = False
         self.orders: OrderWork | None = None
@@ -121,7 +121,7 @@ class UnitOfWork(LockedMembers):
             return True
         if event_type in self.awaited_types:
             return True
-        if self.plans.of(event_type).campaigns:
+        if self.plans.plan_of(event_type).campaigns:
             return True
         return may_refer(self.configuration, event, self.referral_codes)
 

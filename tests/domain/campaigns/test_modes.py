@@ -66,14 +66,14 @@ def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
     other = campaign(action(2, mint(1)), campaign_id=2, event_type="benefit-used")
     always = campaign(action(3, mint(1), priority=1), campaign_id=3)
     plans = EvaluationPlans([first, other, always])
-    plan = plans.of(EVENT_TYPE)
+    plan = plans.plan_of(EVENT_TYPE)
     assert plan.campaigns == (first, always)
     assert [[compiled_action.action.action_id for _, compiled_action in turn.actions] for turn in plan.turns] == [
         [3],
         [1],
     ]
-    assert plans.of(EVENT_TYPE) is plan
-    assert plans.of("unheard-of").campaigns == (always,)
+    assert plans.plan_of(EVENT_TYPE) is plan
+    assert plans.plan_of("unheard-of").campaigns == (always,)
 
 
 def test_plans_report_limits_and_cooldowns_and_a_cooldown_counts_as_a_limit():
@@ -88,7 +88,7 @@ def test_plans_report_limits_and_cooldowns_and_a_cooldown_counts_as_a_limit():
 
 def test_plans_can_be_narrowed_to_some_campaigns():
     first, second, third = (campaign(campaign_id=number) for number in (1, 2, 3))
-    assert EvaluationPlans([first, second, third]).among(["campaign-3", "campaign-1"]).campaigns == (first, third)
+    assert EvaluationPlans([first, second, third]).restrict_to(["campaign-3", "campaign-1"]).campaigns == (first, third)
 
 
 def test_an_action_with_unchanged_rules_and_effects_is_not_recompiled():
