@@ -113,15 +113,15 @@ class _Splitter:
     def next(self) -> RawRow | None:
         """The next row, or the empty lines before it that are in memory; None at the end of the file."""
         if empty := _EMPTY_LINES.match(self._buffer, self._start):
-            return self._row_until(self._start, empty.end(), empty[0].count(b"\n"))
+            return self._take_row(self._start, empty.end(), empty[0].count(b"\n"))
         scan, is_quoted, lines = self._start, False, 0
         while True:
             end = self._buffer.find(b"\n", scan)
             if end < 0:
                 if len(self._buffer) - self._start > MAX_ROW_BYTES:
-                    return self._overlong_row(self._has_quotes and lines > 0)
+                    return self._take_overlong_row(self._has_quotes and lines > 0)
                 if self._is_complete:
-                    return self._last(scan, is_quoted, lines)
+                    return self._take_last_row(scan, is_quoted, lines)
                 scan -= self._start
                 self._read()
                 continue
@@ -130,48 +130,48 @@ class _Splitter:
             lines += 1
             scan = end + 1
             if end - self._start > MAX_ROW_BYTES:
-                return self._overlong_row(lines > 1)
+                return self._take_overlong_row(lines > 1)
             if not is_quoted:
-                return self._row_until(end, scan, lines)
+                return self._take_row(end, scan, lines)
 
-    def _row_until(self, end: int, following: int, lines: int, fault: str | None = None) -> RawRow:
-        """The row until `end`; the next one begins at `following`, `lines` lines further."""
+    def _take_row(self, end: int, following: int, lines: int, fault: str | None = None) -> RawRow:
+        """Take the row that ends before `end`; the next one begins at `following`, `lines` lines further."""
         content = self._buffer[self._start : end]
         self._offset += following - self._start
         self._start = following
         line, self._line = self._line, self._line + lines
         return RawRow(line, content.removesuffix(b"\r"), self._offset, self._line, fault)
 
-    def _last(self, scan: int, is_quoted: bool, lines: int) -> RawRow | None:
-        """The last row of a file that does not end with a line break; quotes are counted from `scan` on."""
+    def _take_last_row(self, scan: int, is_quoted: bool, lines: int) -> RawRow | None:
+        """Take the last row of a file that does not end with a line break; quotes are counted from `scan` on."""
         size = len(self._buffer)
         if self._start == size:
             return None
         if self._has_quotes and is_quoted ^ (self._buffer.count(b'"', scan) % 2 == 1):
-            return self._row_of_unclosed_quote()
-        return self._row_until(size, size, lines + 1)
+            return self._take_row_of_unclosed_quote()
+        return self._take_row(size, size, lines + 1)
 
-    def _overlong_row(self, has_several_lines: bool) -> RawRow:
-        """A row that is too long: a quote that is not closed, or one endless line."""
+    def _take_overlong_row(self, has_several_lines: bool) -> RawRow:
+        """Take a row that is too long: a quote that is not closed, or one endless line."""
         if has_several_lines:
-            return self._row_of_unclosed_quote()
-        return self._endless()
+            return self._take_row_of_unclosed_quote()
+        return self._skip_endless_line()
 
-    def _row_of_unclosed_quote(self) -> RawRow:
-        """The line in which a quote begins that does not end; the next row begins in the line after it."""
+    def _take_row_of_unclosed_quote(self) -> RawRow:
+        """Take the line in which a quote begins that does not end; the next row begins in the line after it."""
         end = self._buffer.find(b"\n", self._start)
         end, following = (len(self._buffer), len(self._buffer)) if end < 0 else (end, end + 1)
-        return self._row_until(end, following, 1, "The quote that opens in this row is not closed.")
+        return self._take_row(end, following, 1, "The quote that opens in this row is not closed.")
 
-    def _endless(self) -> RawRow:
-        """A line that is too long, skipped in bounded memory."""
+    def _skip_endless_line(self) -> RawRow:
+        """Skip a line that is too long, in bounded memory; return its beginning as a row with a fault."""
         excerpt = self._buffer[self._start : self._start + KEPT_OF_LONG_ROW]
         while (end := self._buffer.find(b"\n", self._start)) < 0 and not self._is_complete:
             self._offset += len(self._buffer) - self._start
             self._start = len(self._buffer)
             self._read()
         following = len(self._buffer) if end < 0 else end + 1
-        row = self._row_until(following, following, 1, f"The row is longer than {MAX_ROW_BYTES} bytes.")
+        row = self._take_row(following, following, 1, f"The row is longer than {MAX_ROW_BYTES} bytes.")
         return RawRow(row.line, excerpt, row.next_byte, row.next_line, row.fault)
 
     def _read(self) -> None:
