@@ -156,7 +156,7 @@ class LotSource(Protocol):
     def member_ids(self) -> Collection[int]:
         """The members of the unit of work."""
 
-    def lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> Sequence[CouponLot]:
+    def find_lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> Sequence[CouponLot]:
         """Up to `limit` lots of each member, in the order of use; `after` is the member's last lot read so far."""
 
 
@@ -188,7 +188,7 @@ class LotReading:
         places = {(lot_range, holder_id) for holder_id in (member_id, *self._source.member_ids)} - self._complete
         limit = max(count, self._limits.get(lot_range, _FIRST))
         self._limits[lot_range] = _FACTOR * limit
-        lots = self._source.lots(lot_range, {place[1]: self._last.get(place) for place in places}, limit)
+        lots = self._source.find_lots(lot_range, {place[1]: self._last.get(place) for place in places}, limit)
         read: dict[int, list[CouponLot]] = {}
         for lot in lots:
             read.setdefault(lot.member_id, []).append(lot)

@@ -73,7 +73,7 @@ class Shop:
     # What the state asks its supply: no lots are stored, and there are always further codes until all are used up.
     member_ids = ()
 
-    def lots(self, among, after, limit):
+    def find_lots(self, among, after, limit):
         return []
 
     def supply_codes(self, book):

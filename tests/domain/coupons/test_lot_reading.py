@@ -40,7 +40,7 @@ class Store:
         self.stored = sorted(lots, key=order_of_use)
         self.member_ids, self.limits = member_ids, []
 
-    def lots(self, among, after, limit):
+    def find_lots(self, among, after, limit):
         self.limits.append((sorted(after), limit))
         rows = []
         for member, last in after.items():

@@ -25,7 +25,7 @@ class Nothing:
 
     member_ids = ()
 
-    def lots(self, among, after, limit):
+    def find_lots(self, among, after, limit):
         return []
 
     def supply_codes(self, book):
@@ -109,7 +109,7 @@ def state_with_supply(*codes, lots=(), **settings):
     """A state whose supply has these codes, and these lots of members."""
 
     class Stored(Nothing):
-        def lots(self, among, after, limit):
+        def find_lots(self, among, after, limit):
             return [lot for lot in lots if after.get(lot.member_id) is None and lot.member_id in after]
 
         def supply_codes(self, book):

@@ -175,7 +175,7 @@ class CouponLoader:
             return holdings.claim_free(self._db, book, count, loaded_ids, self.state.at, lock=not self._is_dry_run)
         return self._create_coupons(book, count)
 
-    def lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
+    def find_lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
         """Up to `limit` further lots of each member, in the order of use; `after` has each member's last lot so far.
 
         Of personal codes that are not loaded yet, also loads the coupons with all their lots.
