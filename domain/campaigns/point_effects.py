@@ -93,7 +93,7 @@ class PointEffects:
             account,
             wallet_id,
             granted_amount,
-            self._next_details(campaign, params),
+            self._take_details(campaign, params),
             params["expirationDate"],
             manual=self._pending,
             qualifying=qualifying,
@@ -150,7 +150,7 @@ class PointEffects:
         amount = round_down(account, params["amount"])
         if not amount:
             return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
-        details, savepoint = self._next_details(campaign, params), self._session.savepoint()
+        details, savepoint = self._take_details(campaign, params), self._session.savepoint()
         try:
             self._session.burn(account, wallet_id, amount, details, manual=self._pending)
         except Refusal:
@@ -170,7 +170,7 @@ class PointEffects:
             return Done(SKIPPED, NothingToDo("There is nothing to extend."))
         if self._pending:
             return Done(AUTHORIZED, None)
-        self._session.extend(account, wallet_id, extension, self._next_details(campaign, params))
+        self._session.extend(account, wallet_id, extension, self._take_details(campaign, params))
         return Done(EXECUTED, None)
 
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
@@ -215,8 +215,8 @@ class PointEffects:
             )
         return account
 
-    def _next_details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
-        """The details of the next transaction; takes the next number for its key."""
+    def _take_details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
+        """Take the next number of a transaction of the event; return the transaction's details, with it in the key."""
         self.transaction_count += 1
         # A sponsor must not see the member's event details; erasing the member would not remove them there.
         is_own = params["recipient"] != SPONSOR
