@@ -81,8 +81,8 @@ class Prepared(str):
         # The texts for PREPARE, by the kinds of values for all placeholders.
         self._texts: dict[tuple[int, ...], str] = {}
 
-    def form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The text for PREPARE and the values for EXECUTE; None if the statement is not to be prepared."""
+    def prepared_form(self, parameters: Any) -> tuple[str, list[Any]] | None:
+        """The text for PREPARE and the values for EXECUTE; None if these values need an unprepared statement."""
         longest = 1
         for name, word in self._placeholders:
             value = parameters[name]
@@ -148,7 +148,7 @@ class PreparedStatements:
 
     def prepare_execution(self, statement: Prepared, parameters: Any) -> tuple[str, Any]:
         """Return the text and values to send for a statement; queue its PREPARE, and DISCARD PLANS if plans are old."""
-        form = statement.form(parameters)
+        form = statement.prepared_form(parameters)
         if form is None:
             return statement, parameters
         text, values = form
