@@ -85,7 +85,7 @@ class Records(Generic[Kind]):
         """Find records as `find_all` does, and lock them FOR KEY SHARE: only deleting or erasing them has to wait."""
         return [self._kind(*row) for row in self._rows(_RECORDS_FOR_KEY_SHARE, db, organization_id, values)]
 
-    def by(self, name: str) -> Callable[[Connection, int, Any], Kind | None]:
+    def finder_by(self, name: str) -> Callable[[Connection, int, Any], Kind | None]:
         """A function that finds the record with a value of this column, like `find_by`."""
         return lambda db, organization_id, value: self.find_by(db, organization_id, **{name: value})
 
