@@ -83,7 +83,7 @@ class PathAddress:
         return NotFound(f"There is no {noun} with the {name} {str(value)[:MAX_NAME_LENGTH]}.")
 
 
-def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> PathAddress:
+def _address_by_function(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> PathAddress:
     """An address whose records are found individually, by `find(db, organization_id, value)`."""
 
     def find_each(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
@@ -92,8 +92,10 @@ def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None
     return PathAddress(argument, find_each, inside)
 
 
-def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, str] | None = None) -> PathAddress:
-    """An address that is the value of a column: one statement finds any number of records."""
+def _address_by_column(
+    argument: str, records: Records[Any], column: str, inside: tuple[str, str] | None = None
+) -> PathAddress:
+    """An address that is the value of a column; one statement finds the records of all values."""
 
     def find(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
         organization_id = call.organization.organization_id
@@ -108,7 +110,7 @@ def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, 
     return PathAddress(argument, find, inside, is_batched=True)
 
 
-def _itself(argument: str, read: Callable[[Any], Any] = lambda value: value) -> PathAddress:
+def _address_without_lookup(argument: str, read: Callable[[Any], Any] = lambda value: value) -> PathAddress:
     """An address that is not looked up here: the handler gets its value, after `read`."""
     return PathAddress(argument, lambda call, values, parents: {value: read(value) for value in values})
 
@@ -116,8 +118,8 @@ def _itself(argument: str, read: Callable[[Any], Any] = lambda value: value) -> 
 _ID = re.compile("[1-9][0-9]{0,17}")
 
 
-def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
-    """Find by an identifier: up to 18 digits without a leading zero are an id, any other text is a name.
+def _finder_by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that finds a record by an identifier: up to 18 digits without a leading zero are an id, others a name.
 
     Only the form decides, never the existing records, so that an identifier always means the same record. It is
     for records whose names cannot look like an id.
@@ -161,61 +163,65 @@ _IN_LEDGER = ("ledger", "ledger_id")
 
 # By path parameter.
 ADDRESSES: Mapping[str, PathAddress] = {
-    "loyaltyMemberId": _many("member", MEMBERS, "loyalty_member_id"),
-    "memberId": _many("member", MEMBERS, "member_id"),
-    "memberIdentifier": _one("member", _identified_member),
-    "badgeKey": _many("badge", BADGES, "badge_key"),
-    "badgeIdentifier": _one("badge", _by_id_or(BADGES.find, BADGES.finder_by("badge_key"))),
-    "badgeTrackingKey": _one("badge_tracking", TRACKINGS.finder_by("badge_tracking_key"), _IN_MEMBER),
-    "badgeTrackingIdentifier": _one(
-        "badge_tracking", _by_id_or(TRACKINGS.find, TRACKINGS.finder_by("badge_tracking_key")), _IN_MEMBER
+    "loyaltyMemberId": _address_by_column("member", MEMBERS, "loyalty_member_id"),
+    "memberId": _address_by_column("member", MEMBERS, "member_id"),
+    "memberIdentifier": _address_by_function("member", _identified_member),
+    "badgeKey": _address_by_column("badge", BADGES, "badge_key"),
+    "badgeIdentifier": _address_by_function("badge", _finder_by_id_or(BADGES.find, BADGES.finder_by("badge_key"))),
+    "badgeTrackingKey": _address_by_function("badge_tracking", TRACKINGS.finder_by("badge_tracking_key"), _IN_MEMBER),
+    "badgeTrackingIdentifier": _address_by_function(
+        "badge_tracking", _finder_by_id_or(TRACKINGS.find, TRACKINGS.finder_by("badge_tracking_key")), _IN_MEMBER
     ),
-    "loyaltyProgramId": _one("program", PROGRAMS.find),
-    "loyaltyProgramKey": _one("program", PROGRAMS.finder_by("loyalty_program_key")),
-    "loyaltyTierId": _one("tier", TIERS.find, ("program", "loyalty_program_id")),
-    "ledgerId": _many("ledger", LEDGERS, "ledger_id"),
-    "ledgerAccountId": _many("account", ACCOUNTS, "ledger_account_id", _IN_LEDGER),
-    "ledgerTransactionId": _one("transaction", TRANSACTIONS.find, ("account", "ledger_account_id")),
-    "walletId": _many("wallet", WALLETS, "wallet_id", _IN_LEDGER),
-    "pointsPaymentKey": _many("points_payment", PAYMENTS, "points_payment_key"),
-    "couponLockKey": _one("coupon_lock", LOCKS.finder_by("coupon_lock_key")),
-    "offlineAllowanceKey": _many("offline_allowance", ALLOWANCES, "offline_allowance_key"),
-    "campaignId": _one("campaign", CAMPAIGNS.find),
-    "actionId": _one("action", ACTIONS.find, ("campaign", "campaign_id")),
-    "stackingGroupId": _one("stacking_group", STACKING_GROUPS.find),
-    "matcherId": _one("matcher", MATCHERS.find),
-    "matcherKey": _one("matcher", MATCHERS.finder_by("matcher_key")),
-    "audienceId": _one("audience", AUDIENCES.find),
-    "triggerId": _one("trigger", TRIGGERS.find),
-    "triggerDeliveryId": _one("delivery", DELIVERIES.find, ("trigger", "trigger_id")),
-    "missionId": _many("mission", MISSIONS, "mission_id"),
-    "couponBookKey": _many("book", BOOKS, "coupon_book_key"),
-    "couponBookId": _one("book", BOOKS.find),
-    "couponId": _one("coupon", COUPONS.find, ("book", "coupon_book_id")),
+    "loyaltyProgramId": _address_by_function("program", PROGRAMS.find),
+    "loyaltyProgramKey": _address_by_function("program", PROGRAMS.finder_by("loyalty_program_key")),
+    "loyaltyTierId": _address_by_function("tier", TIERS.find, ("program", "loyalty_program_id")),
+    "ledgerId": _address_by_column("ledger", LEDGERS, "ledger_id"),
+    "ledgerAccountId": _address_by_column("account", ACCOUNTS, "ledger_account_id", _IN_LEDGER),
+    "ledgerTransactionId": _address_by_function("transaction", TRANSACTIONS.find, ("account", "ledger_account_id")),
+    "walletId": _address_by_column("wallet", WALLETS, "wallet_id", _IN_LEDGER),
+    "pointsPaymentKey": _address_by_column("points_payment", PAYMENTS, "points_payment_key"),
+    "couponLockKey": _address_by_function("coupon_lock", LOCKS.finder_by("coupon_lock_key")),
+    "offlineAllowanceKey": _address_by_column("offline_allowance", ALLOWANCES, "offline_allowance_key"),
+    "campaignId": _address_by_function("campaign", CAMPAIGNS.find),
+    "actionId": _address_by_function("action", ACTIONS.find, ("campaign", "campaign_id")),
+    "stackingGroupId": _address_by_function("stacking_group", STACKING_GROUPS.find),
+    "matcherId": _address_by_function("matcher", MATCHERS.find),
+    "matcherKey": _address_by_function("matcher", MATCHERS.finder_by("matcher_key")),
+    "audienceId": _address_by_function("audience", AUDIENCES.find),
+    "triggerId": _address_by_function("trigger", TRIGGERS.find),
+    "triggerDeliveryId": _address_by_function("delivery", DELIVERIES.find, ("trigger", "trigger_id")),
+    "missionId": _address_by_column("mission", MISSIONS, "mission_id"),
+    "couponBookKey": _address_by_column("book", BOOKS, "coupon_book_key"),
+    "couponBookId": _address_by_function("book", BOOKS.find),
+    "couponId": _address_by_function("coupon", COUPONS.find, ("book", "coupon_book_id")),
     "couponCode": PathAddress(
         "coupon",
         lambda call, values, parents: {code: codes.find_by_code(call.db, parents["book"], code) for code in values},
     ),
-    "couponUsageKey": _many("coupon_usage", USAGES, "coupon_usage_key", _IN_MEMBER),
-    "couponUsageId": _one("coupon_usage", USAGES.find),
-    "referralProgramId": _one("referral_program", REFERRAL_PROGRAMS.find),
-    "referralCodeId": _one("referral_code", REFERRAL_CODES.find, ("referral_program", "referral_program_id")),
-    "portalId": _one("portal", PORTALS.find),
-    "partnerApiKeyId": _one("partner_api_key", PARTNER_API_KEYS.find),
-    "collectionKeyOrSlug": _one("collection", collections.find),
+    "couponUsageKey": _address_by_column("coupon_usage", USAGES, "coupon_usage_key", _IN_MEMBER),
+    "couponUsageId": _address_by_function("coupon_usage", USAGES.find),
+    "referralProgramId": _address_by_function("referral_program", REFERRAL_PROGRAMS.find),
+    "referralCodeId": _address_by_function(
+        "referral_code", REFERRAL_CODES.find, ("referral_program", "referral_program_id")
+    ),
+    "portalId": _address_by_function("portal", PORTALS.find),
+    "partnerApiKeyId": _address_by_function("partner_api_key", PARTNER_API_KEYS.find),
+    "collectionKeyOrSlug": _address_by_function("collection", collections.find),
     # The document with a slug depends on the locale, which the path or the query names later.
-    "documentKeyOrSlug": _itself("document", DocumentAddress),
-    "locale": _itself("locale", lambda name: DEFAULT_LOCALE if name == DEFAULT_LOCALE_IN_PATHS else name),
-    "apiCode": _one("event_type", EVENT_TYPES.find),
-    "orderId": _one("order", ORDERS.find, _IN_MEMBER),
-    "loyaltyEventKey": _one("event", EVENTS.finder_by("loyalty_event_key")),
-    "userId": _one("user", users.find),
-    "permissionGroupKey": _one("permission_group", PERMISSION_GROUPS.finder_by("permission_group_key")),
-    "importId": _one("import_job", IMPORTS.find),
-    "exportId": _one("export_job", EXPORTS.find),
-    "partNumber": _itself("part_number"),
+    "documentKeyOrSlug": _address_without_lookup("document", DocumentAddress),
+    "locale": _address_without_lookup(
+        "locale", lambda name: DEFAULT_LOCALE if name == DEFAULT_LOCALE_IN_PATHS else name
+    ),
+    "apiCode": _address_by_function("event_type", EVENT_TYPES.find),
+    "orderId": _address_by_function("order", ORDERS.find, _IN_MEMBER),
+    "loyaltyEventKey": _address_by_function("event", EVENTS.finder_by("loyalty_event_key")),
+    "userId": _address_by_function("user", users.find),
+    "permissionGroupKey": _address_by_function("permission_group", PERMISSION_GROUPS.finder_by("permission_group_key")),
+    "importId": _address_by_function("import_job", IMPORTS.find),
+    "exportId": _address_by_function("export_job", EXPORTS.find),
+    "partNumber": _address_without_lookup("part_number"),
     # The catalogue of effects is the product's own: the handler looks the id up in it.
-    "effectId": _itself("effect_id"),
+    "effectId": _address_without_lookup("effect_id"),
 }
 
 
