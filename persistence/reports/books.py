@@ -47,7 +47,7 @@ def find_top(
     order = f"{_USED} DESC, {_ASSIGNED} DESC" if by_usage else f"{_ASSIGNED} DESC, {_USED} DESC"
     rows = query.execute(
         db,
-        f"SELECT {_COLUMNS} FROM ({by_subject(query, begin, end)}) AS f {_BOOK_OF}"
+        f"SELECT {_COLUMNS} FROM ({select_by_subject(query, begin, end)}) AS f {_BOOK_OF}"
         f" WHERE {_ASSIGNED} <> 0 OR {_USED} <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.bind(limit)}",
     )
     return [BookFigures(*row) for row in rows]
@@ -62,7 +62,7 @@ def find_by_tag(
     rows = query.execute(
         db,
         f"SELECT {_COLUMNS} FROM coupon_books b"
-        f" LEFT JOIN ({by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
+        f" LEFT JOIN ({select_by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
         f" WHERE b.organization_id = :organization_id{with_tag}"
         f" ORDER BY coalesce({_USED}, 0) DESC, coalesce({_ASSIGNED}, 0) DESC, b.coupon_book_id LIMIT {MAX_BOOKS}",
     )
@@ -83,6 +83,6 @@ def find_discounts(
         db,
         f"SELECT coalesce(sum({_ASSIGNED} * coalesce(b.discount_amount, 0)), 0),"
         f" coalesce(sum({_DISCOUNTED} + {_USED_WITHOUT_DISCOUNT} * coalesce(b.discount_amount, 0)), 0)"
-        f" FROM ({by_subject(query, begin, end)}) AS f {_BOOK_OF} WHERE true{of_type}",
+        f" FROM ({select_by_subject(query, begin, end)}) AS f {_BOOK_OF} WHERE true{of_type}",
     )
     return Discounts(*row)

@@ -72,7 +72,7 @@ class FigureQuery:
         """Bind a moment as `bind` does; return its SQL expression."""
         return f"CAST({self.bind(at)} AS timestamptz)"
 
-    def of_subject(self, column: str = "subject") -> str:
+    def condition_on_subject(self, column: str = "subject") -> str:
         """The condition on the subject, as the end of a WHERE clause; empty if the figures are of all subjects."""
         return "" if self._subject is None else f" AND {column} = :subject"
 
@@ -81,7 +81,7 @@ class FigureQuery:
         return (
             f"SELECT {columns} FROM report_totals WHERE organization_id = :organization_id AND kind = :kind"
             f" AND level = {span.level} AND label = :label AND bucket >= {self.bind_moment(span.begin)}"
-            f" AND bucket < {self.bind_moment(span.end)}{self.of_subject()}"
+            f" AND bucket < {self.bind_moment(span.end)}{self.condition_on_subject()}"
         )
 
     def select_changes(self, begin: datetime, end: datetime, columns: str) -> str:
@@ -91,7 +91,7 @@ class FigureQuery:
             label = " AND :label = ANY(tags)" if self._label else ""
         return (
             f"SELECT {columns} FROM report_changes WHERE organization_id = :organization_id AND kind = :record_kind"
-            f" AND at >= {self.bind_moment(begin)} AND at < {self.bind_moment(end)}{label}{self.of_subject()}"
+            f" AND at >= {self.bind_moment(begin)} AND at < {self.bind_moment(end)}{label}{self.condition_on_subject()}"
         )
 
     def select_records(self, pieces: Sequence[Piece], columns: str) -> str:
@@ -103,18 +103,18 @@ class FigureQuery:
             f"SELECT {columns} FROM unnest(CAST({begins} AS timestamptz[]), CAST({ends} AS timestamptz[]))"
             f" AS piece(begin, until) CROSS JOIN LATERAL (SELECT * FROM ({RECORDS[self.record_kind]}) every_record"
             f" WHERE organization_id = :organization_id AND at >= piece.begin AND at < piece.until"
-            f" AND label = :label{self.of_subject()} OFFSET 0) AS records"
+            f" AND label = :label{self.condition_on_subject()} OFFSET 0) AS records"
         )
 
-    def without(self, pieces: Sequence[Piece]) -> str:
-        """The condition that excludes changes in the quarters of an hour of these pieces, whose records are read."""
+    def condition_without(self, pieces: Sequence[Piece]) -> str:
+        """The condition that excludes the quarters of an hour of these pieces: their records are read instead."""
         if not pieces:
             return ""
         begins = self.bind([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
         return f" AND {bucket_of(QUARTER_HOUR)} <> ALL(CAST({begins} AS timestamptz[]))"
 
 
-def by_subject(query: FigureQuery, begin: datetime, end: datetime) -> str:
+def select_by_subject(query: FigureQuery, begin: datetime, end: datetime) -> str:
     """The SQL of the figures of a range by subject, with the columns subject, a, b, c and d."""
     coverage = cover(begin, end, TOTALS)
     columns = "subject, {0}a AS a, {0}b AS b, {0}c AS c, {0}d AS d"
@@ -138,7 +138,9 @@ def find_sum(
 ) -> Figures:
     """The figures of a range, of one `subject` (a coupon book or a ledger account) or, if it is None, of all."""
     query = FigureQuery(organization_id, kind, label, subject)
-    [row] = query.execute(db, f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found")
+    [row] = query.execute(
+        db, f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({select_by_subject(query, begin, end)}) AS found"
+    )
     return Figures(*(figure or _ZERO for figure in row))
 
 
@@ -167,7 +169,7 @@ def find_series(
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
     columns = f"width_bucket({{0}}, CAST({query.bind(bounds)} AS timestamptz[])) AS day, a, b, c, d"
-    parts = [query.select_changes(begin, end, columns.format("at")) + query.without(pieces)]
+    parts = [query.select_changes(begin, end, columns.format("at")) + query.condition_without(pieces)]
     if first is not None and first < last:
         without_pieces = ""
         if pieces:
@@ -184,7 +186,7 @@ def find_series(
 
 def uncovered_parts(query: FigureQuery, coverage: Cover, columns: str) -> list[str]:
     """The SELECTs of what totals do not cover in a range: changes, and records at the ends of the range."""
-    parts = [query.select_changes(coverage.begin, coverage.end, columns) + query.without(coverage.pieces)]
+    parts = [query.select_changes(coverage.begin, coverage.end, columns) + query.condition_without(coverage.pieces)]
     if coverage.pieces:
         parts.append(query.select_records(coverage.pieces, columns))
     return parts

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from domain.reports import WALLET_TOTALS, cover
-from persistence.reports.figures import FigureQuery, by_subject, uncovered_parts
+from persistence.reports.figures import FigureQuery, select_by_subject, uncovered_parts
 from persistence.reports.records import MINTS
 
 
@@ -60,7 +60,7 @@ def find_received(
     """The amount minted in an account less reversals, and the number of wallets that anything was minted to."""
     query, wallet_mints = _wallet_mints(organization_id, begin, end, None, ledger_account_id)
     # The sum is read from the totals of the account; the totals of wallets are only used to count wallets.
-    minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
+    minted = f"SELECT coalesce(sum(a), 0) FROM ({select_by_subject(query, begin, end)}) account"
     receivers = f"SELECT wallet_id FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
     [row] = query.execute(db, f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)")
     return Received(*row)
@@ -82,7 +82,7 @@ def _wallet_mints(
             f"SELECT wallet_id, {sign}minted AS minted, {sign}mints AS mints FROM report_wallet_totals"
             f" WHERE organization_id = :organization_id AND level = {span.level} AND label = :label"
             f" AND bucket >= {query.bind_moment(span.begin)} AND bucket < {query.bind_moment(span.end)}"
-            f"{query.of_subject('ledger_account_id')}"
+            f"{query.condition_on_subject('ledger_account_id')}"
         )
     parts += uncovered_parts(query, coverage, "wallet_id, a AS minted, CAST(b AS bigint) AS mints")
     return query, " UNION ALL ".join(parts)
