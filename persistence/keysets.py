@@ -92,8 +92,8 @@ class Section:
     limit: int
     offset: int | None = None
 
-    def of(self, statement: AnySelect) -> AnySelect:
-        """The statement for these rows, from a statement for all rows of the list."""
+    def restrict(self, statement: AnySelect) -> AnySelect:
+        """The statement for all rows of the list, restricted to the rows of this section, in its order."""
         return statement.where(*self.conditions).order_by(*self.ordering).limit(self.limit).offset(self.offset)
 
 
@@ -134,7 +134,7 @@ class Sorting:
         """The position after the row with these values of `columns`; for the other arguments see `Position`."""
         return Position(self.listing, order, page, total_count, [_json_value(value) for value in row], rows_before)
 
-    def after(self, position: Position, limit: int) -> Iterator[Section]:
+    def sections_after(self, position: Position, limit: int) -> Iterator[Section]:
         """The sections that contain the rows after a position, in order.
 
         Raises InvalidRequest for a position of another list, and for values that the columns cannot have.
@@ -147,10 +147,10 @@ class Sorting:
             ]
         except (ValueError, ArithmeticError) as error:
             raise foreign_cursor() from error
-        for conditions in self._after(values):
+        for conditions in self._conditions_after(values):
             yield Section(conditions, self._directed_columns(), limit)
 
-    def _after(self, values: Sequence[Any]) -> list[list[Any]]:
+    def _conditions_after(self, values: Sequence[Any]) -> list[list[Any]]:
         """The conditions of each section of the rows after the row with these values of `columns`."""
         keys = self.columns if self.within is None else self.columns[:-1]
         if self.by is None:

@@ -103,7 +103,7 @@ def paged_columns(
     statement: AnySelect = select(*selected, *sorting.columns).select_from(table).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:
-        return db.execute(section.of(statement), parameters).all()
+        return db.execute(section.restrict(statement), parameters).all()
 
     return page_of(kind, page, sorting, read, count or (lambda: count_rows(db, table, conditions, parameters)))
 
@@ -127,7 +127,7 @@ def page_of(
     if page.after is None:
         rows_read += read(Section((), sorting.ordering, limit, page.page * page.limit))
     else:
-        for section in sorting.after(page.after, limit):
+        for section in sorting.sections_after(page.after, limit):
             if len(rows_read) < limit:
                 rows_read += read(section)
     rows, has_next = rows_read[: page.limit], len(rows_read) > page.limit

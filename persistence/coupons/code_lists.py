@@ -53,7 +53,7 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: CouponF
 
     def read(section: Section) -> Sequence[AnyRow]:
         # The page is found by an index-only scan; then only its coupons are read.
-        on_page = section.of(ids).correlate(None).scalar_subquery()
+        on_page = section.restrict(ids).correlate(None).scalar_subquery()
         statement = (
             select(*COUPONS.columns, *sorting.columns)
             .where(table.c.organization_id == organization_id, table.c.coupon_id == any_(func.array(on_page)))

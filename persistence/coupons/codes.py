@@ -75,6 +75,6 @@ def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Cou
             latest_position = book.coupon_count - page.page * page.limit
             on_page = table.c.position.between(latest_position - section.limit + 1, latest_position)
             section = Section([on_page], section.ordering, section.limit)
-        return db.execute(section.of(statement)).all()
+        return db.execute(section.restrict(statement)).all()
 
     return page_of(Coupon, page, sorting, read, lambda: RowCount(book.coupon_count))

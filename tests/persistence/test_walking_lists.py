@@ -399,7 +399,7 @@ def test_a_cursor_preserves_values_exactly(data):
     cursor = sorting.position([value, 7], "code,asc", 3, 1000).cursor
     position = Position.from_cursor(cursor)
     assert (position.order, position.page, position.total_count) == ("code,asc", 3, 1000)
-    [section, *_] = sorting.after(position, 5)
+    [section, *_] = sorting.sections_after(position, 5)
     params = [*section.conditions[-1].compile().params.values()]
     assert params == ([7] if value is None else [value, 7])
     if isinstance(value, Decimal):
@@ -434,14 +434,14 @@ HOSTILE: dict[str, list[Any]] = {
 def test_a_value_that_a_column_cannot_have_is_refused(name, value):
     sorting = SORTINGS[name]
     with pytest.raises(InvalidRequest):
-        list(sorting.after(Position(sorting.listing, name, 1, 1, [value, 7]), 5))
+        list(sorting.sections_after(Position(sorting.listing, name, 1, 1, [value, 7]), 5))
 
 
 @pytest.mark.parametrize("last", [[], [7], [AT.isoformat(), None], [AT.isoformat(), 7, 7], [[7], 7]])
 def test_a_cursor_whose_values_do_not_match_the_columns_is_refused(last):
     sorting = SORTINGS["createdAt"]
     with pytest.raises(InvalidRequest):
-        list(sorting.after(Position(sorting.listing, "createdAt,asc", 1, 1, last), 5))
+        list(sorting.sections_after(Position(sorting.listing, "createdAt,asc", 1, 1, last), 5))
 
 
 def test_the_cursor_of_one_list_is_refused_by_another(filled):
