@@ -35,7 +35,7 @@ def migrate(engine: Engine) -> list[str]:
         lock_schema(connection)
         revisions = _pending(connection)
         if revisions:
-            command.upgrade(config(connection), "head")
+            command.upgrade(alembic_config(connection), "head")
             note = f"{revisions[-1]}{_USABLE}{usable_since()}"
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
             _keep_organizations_out_of_statistics(connection)
@@ -175,7 +175,7 @@ def _accepts_this_version(connection: Connection, stored_revision: str) -> bool:
     return revision == stored_revision and since in _revisions()
 
 
-def config(connection: Connection) -> Config:
+def alembic_config(connection: Connection) -> Config:
     """The configuration of Alembic for one open connection, without a configuration file."""
     from alembic.config import Config
 

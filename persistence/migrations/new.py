@@ -24,7 +24,7 @@ def write(message: str, home: Path) -> None:
         engine = create_engine(url, threads=1)
         schema.migrate(engine)
         with engine.connect() as connection:
-            config = schema.config(connection)
+            config = schema.alembic_config(connection)
             head = ScriptDirectory.from_config(config).get_current_head()
             number = int(head) + 1 if head else _FIRST
             command.revision(config, message=message, autogenerate=True, rev_id=f"{number:04d}")

@@ -176,7 +176,7 @@ _RELEASED_BEFORE = (
 @pytest.mark.slow
 def test_a_migration_moves_released_points_to_the_day_of_their_release_in_reports(empty_database):
     with empty_database.begin() as db:
-        command.upgrade(schema.config(db), "1031")
+        command.upgrade(schema.alembic_config(db), "1031")
         for statement in _RELEASED_BEFORE:
             db.exec_driver_sql(statement)
     schema.migrate(empty_database)
