@@ -81,7 +81,7 @@ class FairThreads:
         """The executor of an organization's work; None is work before the organization is found."""
         return Share(self, organization)
 
-    def are_wanted(self) -> bool:
+    def has_waiting_work(self) -> bool:
         """True if work waits for a thread."""
         return bool(self._waiting)
 
@@ -162,9 +162,9 @@ class Share(Executor):
         """Have work done for the organization by one of the threads."""
         return self._fair_threads.submit(self._organization, partial(do, *args, **kwargs))
 
-    def is_wanted(self) -> bool:
+    def has_waiting_work(self) -> bool:
         """True if work waits for a thread, of this organization or another."""
-        return self._fair_threads.are_wanted()
+        return self._fair_threads.has_waiting_work()
 
 
 Result = TypeVar("Result")
@@ -252,7 +252,7 @@ class CallBatches(Generic[WaitingCalls]):
                 state.running_batches -= not batch
                 if not state.running_batches:
                     del self._kinds[kind]
-            if batch and pool.is_wanted():
+            if batch and pool.has_waiting_work():
                 _submit_or_run(pool, partial(self._run_batches, kind, batch, pool))
                 return
 
