@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from persistence.reports.figures import COUPON_BOOKS, FigureQuery, by_subject
+from persistence.reports.figures import COUPON_BOOKS, FigureQuery, select_by_subject
 
 MAX_BOOKS = 1_000
 
