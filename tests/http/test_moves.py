@@ -67,7 +67,7 @@ def remaining_points(shop):
 
 
 @pytest.fixture
-def test_organizations(api):
+def new_test_organization(api):
     """A function that creates a test organization, which the sample can fill."""
 
     def make():
@@ -81,8 +81,12 @@ def test_organizations(api):
 
 
 @pytest.mark.slow
-def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, test_organizations, tmp_path):
-    source, target, local = test_organizations(), test_organizations(), LocalApi(api.settings, api.engine, "operator")
+def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, new_test_organization, tmp_path):
+    source, target, local = (
+        new_test_organization(),
+        new_test_organization(),
+        LocalApi(api.settings, api.engine, "operator"),
+    )
 
     def within(organization, work):
         """Do work in the organization, in one database transaction."""
