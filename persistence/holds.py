@@ -7,7 +7,6 @@ from typing import TypeVar
 from sqlalchemy import Connection, exists, func, select
 
 from domain.ledger.records import PENDING, SETTLED, HoldState, LedgerAccount
-from persistence.filters import is_same
 from persistence.records import Records
 from persistence.tables.ledger import ledger_transactions
 
@@ -31,7 +30,7 @@ def find_hold_states(
             func.max(_p.c.created_at).label("at"),
         )
         .where(
-            _p.c.organization_id == _t.c.organization_id,
+            _p.c.organization_id == organization_id,
             _p.c.reverted_ledger_transaction_id == _t.c.ledger_transaction_id,
             _p.c.status == SETTLED,
             *is_early_enough,
@@ -71,18 +70,23 @@ def find_holding_records(
     columns = records.table.c
     on_account = [] if ledger_account_id is None else [columns.ledger_account_id == ledger_account_id]
     of_members = columns.member_id.in_(member_ids)
-    return records.find_where(db, organization_id, of_members, *_holds_points(records, now), *on_account)
+    return records.find_where(
+        db, organization_id, of_members, *_holds_points(organization_id, records, now), *on_account
+    )
 
 
 def has_holding_records(db: Connection, records: Records[Kind], account: LedgerAccount, now: datetime) -> bool:
     """True if one of the records holds points on the account at `now`."""
     on_account = records.table.c.ledger_account_id == account.ledger_account_id
-    return bool(records.find_where(db, account.organization_id, on_account, *_holds_points(records, now), limit=1))
+    holds_points = _holds_points(account.organization_id, records, now)
+    return bool(records.find_where(db, account.organization_id, on_account, *holds_points, limit=1))
 
 
-def _holds_points(records: Records[Kind], now: datetime) -> tuple[object, ...]:
+def _holds_points(organization_id: int, records: Records[Kind], now: datetime) -> tuple[object, ...]:
     """The conditions that a record holds points: its time is not over, and its transaction is still pending."""
     pending = select(_t.c.ledger_transaction_id).where(
-        is_same(_t, records.table, "ledger_transaction_id"), _t.c.status == PENDING
+        _t.c.organization_id == organization_id,
+        _t.c.ledger_transaction_id == records.table.c.ledger_transaction_id,
+        _t.c.status == PENDING,
     )
     return records.table.c.held_until > now, exists(pending)

@@ -136,7 +136,7 @@ def has_pending(db: Connection, account: LedgerAccount) -> bool:
     to_capture = (
         select(literal(1))
         .where(
-            is_same(ledger_transactions, ledger_balances, "ledger_account_id"),
+            is_same(ledger_transactions, account, "ledger_account_id"),
             transactions.to_wallet_id == balances.wallet_id,
             transactions.status == PENDING,
             transactions.available_at.is_(None),

@@ -71,14 +71,15 @@ _EARNINGS = """
 SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
     sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)),
     CASE WHEN t.available_at IS NOT NULL THEN t.captured_at END
-FROM unnest(%s::bigint[]) AS w(wallet_id)
-CROSS JOIN jsonb_to_recordset(%s::jsonb) AS x(ledger_account_id bigint, since timestamptz)
-JOIN ledger_transactions t ON t.organization_id = %s AND t.to_wallet_id = w.wallet_id
+FROM unnest(%(wallet_ids)s::bigint[]) AS w(wallet_id)
+CROSS JOIN jsonb_to_recordset(%(rows)s::jsonb) AS x(ledger_account_id bigint, since timestamptz)
+JOIN ledger_transactions t ON t.organization_id = %(organization_id)s AND t.to_wallet_id = w.wallet_id
     AND t.ledger_account_id = x.ledger_account_id AND t.transaction_type = 1 AND t.status = 1
     AND coalesce(t.external_event_date, t.captured_at, t.created_at) >= x.since - CASE WHEN EXISTS (
-        SELECT FROM ledger_transactions l WHERE l.organization_id = t.organization_id AND l.to_wallet_id = w.wallet_id
-            AND l.ledger_account_id = x.ledger_account_id AND l.available_at IS NOT NULL
-            AND (l.captured_at >= x.since OR l.status = 0) AND l.external_event_date < x.since
+        SELECT FROM ledger_transactions l WHERE l.organization_id = %(organization_id)s
+            AND l.to_wallet_id = w.wallet_id AND l.ledger_account_id = x.ledger_account_id
+            AND l.available_at IS NOT NULL AND (l.captured_at >= x.since OR l.status = 0)
+            AND l.external_event_date < x.since
         ) THEN interval '3 years' ELSE interval '0' END
 GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3, 5
 """
@@ -93,9 +94,8 @@ def find_earnings(
     """
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
     earnings: dict[Pair, list[Earning]] = {}
-    for wallet_id, account_id, moment, amount, released_at in query(
-        db, _EARNINGS, (list(wallet_ids), as_json(rows), organization_id)
-    ):
+    parameters = {"organization_id": organization_id, "wallet_ids": list(wallet_ids), "rows": as_json(rows)}
+    for wallet_id, account_id, moment, amount, released_at in query(db, _EARNINGS, parameters):
         earnings.setdefault((wallet_id, account_id), []).append(Earning(moment, amount, released_at))
     return {pair: tuple(earnings_of_pair) for pair, earnings_of_pair in earnings.items()}
 

@@ -122,7 +122,7 @@ SELECT t.ledger_transaction_id FROM ledger_transactions t
 WHERE t.organization_id = %s AND t.from_wallet_id = ANY(%s) AND t.is_expiry AND t.external_event_date > %s
     AND t.ledger_account_id = ANY(%s) AND t.status = 1
     AND (t.part_of_ledger_transaction_id IS NULL OR EXISTS (
-        SELECT FROM ledger_transactions r WHERE r.organization_id = t.organization_id
+        SELECT FROM ledger_transactions r WHERE r.organization_id = %s
             AND r.ledger_transaction_id = t.part_of_ledger_transaction_id AND r.transaction_type = 3
     ))
 """
@@ -234,7 +234,7 @@ def _expect_late_activity(
     if days:
         # The statement finds expiries later than `earliest`. An expiry that is exactly `late_activity_days` old counts.
         earliest = max(since, session.at - timedelta(days=max(days.values()), microseconds=1))
-        rows = query(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days)))
+        rows = query(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days), organization_id))
         session.expect_late_activity(find_stored(db, organization_id, [row[0] for row in rows]).values())
 
 

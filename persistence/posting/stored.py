@@ -15,8 +15,8 @@ _STORED_COLUMNS = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
     t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
     t.pending_expires_at,
-    (SELECT count(*) FROM ledger_entries e
-     WHERE e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
+    (SELECT count(*) FROM ledger_entries e WHERE e.organization_id = %(organization_id)s
+     AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
     parts.reverted_amount, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
     t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
     coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until,
@@ -27,23 +27,23 @@ CROSS JOIN LATERAL (
     SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS reverted_amount,
         coalesce(sum(p.amount) FILTER (WHERE p.status = 2), 0) AS released,
         coalesce(sum(p.fiat_value) FILTER (WHERE p.status = 1), 0) AS fiat_returned
-    FROM ledger_transactions p WHERE p.organization_id = t.organization_id
+    FROM ledger_transactions p WHERE p.organization_id = %(organization_id)s
         AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
 ) parts
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(l.expired), 0) AS expired, array_agg(l.ledger_lot_id) AS lots
-    FROM ledger_lots l WHERE l.organization_id = t.organization_id
+    FROM ledger_lots l WHERE l.organization_id = %(organization_id)s
         AND l.ledger_transaction_id = t.ledger_transaction_id AND t.transaction_type <> 3
 ) made
 """
 
 _STORED = f"""{_STORED_COLUMNS}
-WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
+WHERE t.organization_id = %(organization_id)s AND t.ledger_transaction_id = ANY(%(ids)s)
 """
 
 # The reversal of a debit returns points to a wallet; missing amounts of the wallet's mints are taken from these points.
 _MINTS_TO_REPAY = f"""{_STORED_COLUMNS}
-WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
+WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.missing > 0
 """
 
 _USES = """
@@ -83,17 +83,17 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     """
     if not transaction_ids:
         return {}
-    values = (organization_id, list(transaction_ids))
+    ids = list(transaction_ids)
     uses: dict[int, list[LotUse]] = {}
-    for transaction_id, *use in query(db, _USES, values):
+    for transaction_id, *use in query(db, _USES, (organization_id, ids)):
         uses.setdefault(transaction_id, []).append(LotUse(*use))
-    rows = db.exec_driver_sql(_STORED, values).mappings()
+    rows = db.exec_driver_sql(_STORED, {"organization_id": organization_id, "ids": ids}).mappings()
     transactions = [_stored_transaction(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
     debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
     mints: list[Stored] = []
     if debited:
-        mint_rows = db.exec_driver_sql(_MINTS_TO_REPAY, (organization_id, list(debited))).mappings()
-        mints = [_stored_transaction(row) for row in mint_rows]
+        values = {"organization_id": organization_id, "wallet_ids": list(debited)}
+        mints = [_stored_transaction(row) for row in db.exec_driver_sql(_MINTS_TO_REPAY, values).mappings()]
     return {
         transaction.ledger_transaction_id: replace(transaction, mints_to_repay=_mints_to_repay(transaction, mints))
         for transaction in transactions
