@@ -53,7 +53,7 @@ SELECT DISTINCT wallet_id FROM referrers WHERE distance > 0
 
 _CODES = f"""
 SELECT {_CODE_COLUMNS}, (SELECT coalesce(sum(o.total_usages), 0)::bigint FROM referral_codes o
-    WHERE o.organization_id = c.organization_id AND o.referral_program_id = c.referral_program_id
+    WHERE o.organization_id = %s AND o.referral_program_id = c.referral_program_id
       AND o.member_id = c.member_id)
 FROM referral_codes c WHERE c.organization_id = %s AND c.referral_code_id = ANY(%s::bigint[])
 """
@@ -129,7 +129,7 @@ def load_state(
     if not code_ids:
         return ReferralUsageState({}, {}, {})
     codes, uses_of_referrers = {}, {}
-    for row in query(db, _CODES, (organization_id, list(code_ids))):
+    for row in query(db, _CODES, (organization_id, organization_id, list(code_ids))):
         code = ReferralCode(*row[:-1])
         codes[code.referral_code_id] = code
         uses_of_referrers[code.referral_program_id, code.member_id] = row[-1]

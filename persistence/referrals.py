@@ -48,13 +48,13 @@ _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
 
 _TOTALS = """
 SELECT p.referral_program_id,
-    (SELECT count(DISTINCT l.referred_member_id) FROM referral_logs l WHERE l.organization_id = p.organization_id
+    (SELECT count(DISTINCT l.referred_member_id) FROM referral_logs l WHERE l.organization_id = %(organization)s
         AND l.referral_program_id = p.referral_program_id AND l.reversal_loyalty_event_id IS NULL),
     c.codes, c.usages
 FROM referral_programs p, LATERAL (
     SELECT count(*) AS codes, coalesce(sum(c.total_usages), 0)::bigint AS usages FROM referral_codes c
-    WHERE c.organization_id = p.organization_id AND c.referral_program_id = p.referral_program_id) c
-WHERE p.organization_id = %s AND p.referral_program_id = ANY(%s::bigint[])
+    WHERE c.organization_id = %(organization)s AND c.referral_program_id = p.referral_program_id) c
+WHERE p.organization_id = %(organization)s AND p.referral_program_id = ANY(%(programs)s::bigint[])
 """
 
 # Serializes requests that create codes, so that no two codes differ only in the case of their letters.
@@ -105,7 +105,7 @@ JOIN members m ON m.organization_id = %(organization)s AND m.member_id = s.membe
 
 def find_totals(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
     """The totals of these programs, by program id; one statement for all."""
-    rows = db.exec_driver_sql(_TOTALS, (organization_id, list(program_ids)))
+    rows = db.exec_driver_sql(_TOTALS, {"organization": organization_id, "programs": list(program_ids)})
     return {row[0]: ProgramTotals(*row[1:]) for row in rows}
 
 
