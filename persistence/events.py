@@ -28,7 +28,7 @@ _FIELDS = fields_of(LoyaltyEvent)
 _EARLIER_EVENTS = Prepared("""
 SELECT e.system_unique_key,
     CASE WHEN EXISTS (
-        SELECT FROM unfinished_erasings u WHERE u.organization_id = e.organization_id AND u.member_id = e.member_id
+        SELECT FROM unfinished_erasings u WHERE u.organization_id = %s AND u.member_id = e.member_id
     ) THEN CAST('' AS bytea) ELSE e.request_digest END,
     e.result, e.loyalty_event_id, e.created_at
 FROM events e WHERE e.organization_id = %s AND e.system_unique_key = ANY(%s)
@@ -133,7 +133,7 @@ def find_existing_and_reserve_ids(
 
 def find_earlier_events(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, EarlierEvent]:
     """The events that were tracked with these keys, by key."""
-    rows = query(db, _EARLIER_EVENTS, (organization_id, list(keys)))
+    rows = query(db, _EARLIER_EVENTS, (organization_id, organization_id, list(keys)))
     return {key: EarlierEvent(bytes(digest), *event) for key, digest, *event in rows}
 
 

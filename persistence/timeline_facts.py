@@ -58,7 +58,7 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             t.request_digest IS NOT NULL, t.system_unique_key, t.description,
             t.from_wallet_id = :w, t.reverted_ledger_transaction_id, t.reversal_ledger_transaction_id,
             t.loyalty_event_id, t.is_timed, EXISTS (
-                SELECT FROM ledger_transactions r WHERE r.organization_id = t.organization_id
+                SELECT FROM ledger_transactions r WHERE r.organization_id = :o
                     AND r.ledger_transaction_id = t.reverted_ledger_transaction_id AND r.reserved_amount IS NOT NULL
                     AND (r.captured_at IS NULL OR r.captured_at > t.created_at)
             )
@@ -70,7 +70,7 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             SELECT sum(n.amount) AS moved,
                 (array_agg(n.updated_balance ORDER BY n.entry_index DESC) FILTER (WHERE NOT n.is_overdraft))[1]
                     AS balance
-            FROM ledger_entries n WHERE n.organization_id = t.organization_id
+            FROM ledger_entries n WHERE n.organization_id = :o
                 AND n.ledger_transaction_id = t.ledger_transaction_id AND n.wallet_id = :w
                 -- The release of a mint that waited has a row of its own.
                 AND (n.entry_index = 0 OR NOT t.is_timed)
@@ -131,7 +131,7 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             CAST(e.payload ->> 'loyaltyProgramId' AS bigint), p.name, o.name, o.loyalty_tier_id, n.name,
             n.loyalty_tier_id, coalesce(CAST(e.payload ->> 'isManual' AS boolean), false), e.payload ->> 'expiresAt',
             e.reason, e.cause_loyalty_event_id, c.event_type, (
-                SELECT min(a.actor) FROM audit_log a WHERE a.organization_id = e.organization_id
+                SELECT min(a.actor) FROM audit_log a WHERE a.organization_id = :o
                     AND a.request_id = e.e2e_tracking_id AND a.entity_type = 'member-tier'
                     AND e.cause_loyalty_event_id IS NULL
             )
