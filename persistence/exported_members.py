@@ -35,7 +35,7 @@ LEFT JOIN LATERAL (
     ) h
     JOIN loyalty_tiers l ON l.organization_id = t.organization_id AND l.loyalty_tier_id = h.loyalty_tier_id
     JOIN organizations o ON o.organization_id = t.organization_id
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id AND l.active
+    WHERE t.organization_id = %(organization_id)s AND t.member_id = m.member_id AND l.active
         AND (t.is_manual OR t.floor_tier_id IS NOT NULL) AND (h.expires_at IS NULL OR h.expires_at > %(now)s)
     ORDER BY t.loyalty_program_id = o.default_loyalty_program_id DESC, t.loyalty_program_id LIMIT 1
 ) held ON true
@@ -85,7 +85,7 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT b.current_balance + greatest(coalesce(sum(t.amount), 0) - b.current_overdraft_balance, 0) AS amount
         FROM ledger_transactions t
-        WHERE t.organization_id = b.organization_id AND t.to_wallet_id = b.wallet_id
+        WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = b.wallet_id
             AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.transaction_type = 1
             AND t.available_at <= %(now)s
     ) free
@@ -109,7 +109,8 @@ FROM (
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, ends_at, earned_at, t.available_at
 ) held
 JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-WHERE true{filter_conditions({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
+WHERE a.organization_id = %(organization_id)s
+    {filter_conditions({LEDGER_ACCOUNT_ID: f"a.ledger_account_id = %({LEDGER_ACCOUNT_ID})s"})}
 ORDER BY wallet_id, ledger_account_id, held.available_at NULLS FIRST, held.earned_at NULLS FIRST,
     held.expires_at NULLS LAST, held.row
 """

@@ -150,7 +150,7 @@ _BOOK = {"couponBook": "b.called"}
 # The key by which the first badges were imported from another organization, else a new one; see `export_keys`.
 _BADGE_KEY = f"""coalesce((
     SELECT t.system_unique_key FROM badge_trackings t
-    WHERE t.organization_id = h.organization_id AND t.member_id = h.member_id AND t.badge_id = h.badge_id
+    WHERE t.organization_id = %(organization_id)s AND t.member_id = h.member_id AND t.badge_id = h.badge_id
         AND substring(t.system_unique_key FROM '{BADGE_PATTERN}') NOT IN (
             SELECT badge_key::text FROM badges WHERE organization_id = %(organization_id)s
         )
@@ -159,7 +159,7 @@ _BADGE_KEY = f"""coalesce((
 
 # The code or the name of a mission, which other organizations understand too, or its key if another mission has them.
 _OTHER_MISSION = """EXISTS (
-    SELECT FROM missions o WHERE o.organization_id = b.organization_id AND o.mission_id <> b.mission_id
+    SELECT FROM missions o WHERE o.organization_id = %(organization_id)s AND o.mission_id <> b.mission_id
         AND (o.code = {0} OR o.name = {0})
 )"""
 _MISSION = f"""CASE WHEN b.code IS NOT NULL AND NOT {_OTHER_MISSION.format("b.code")} THEN b.code
