@@ -19,11 +19,14 @@ _COLUMNS = ", ".join(fields_of(ExpiryExtension))
 # advanced is left out. The row is locked by a separate statement, which a cluster can send to one node.
 _RUNNING = """
 SELECT organization_id, min(expiry_extension_id) FROM expiry_extensions e
-WHERE status = 'running' AND (organization_id = %(organization_id)s
-    OR %(organization_id)s::bigint IS NULL AND NOT EXISTS (SELECT FROM organizations o
-        WHERE o.organization_id = e.organization_id AND o.clock_target IS NOT NULL))
+WHERE status = 'running' AND {condition}
 GROUP BY organization_id ORDER BY random() LIMIT 1
 """
+_RUNNING_IN_ONE = _RUNNING.format(condition="organization_id = %s")
+_RUNNING_IN_ANY = _RUNNING.format(
+    condition="""NOT EXISTS (
+    SELECT FROM organizations o WHERE o.organization_id = e.organization_id AND o.clock_target IS NOT NULL)"""
+)
 _CLAIM = f"""
 SELECT {_COLUMNS} FROM expiry_extensions
 WHERE organization_id = %s AND expiry_extension_id = %s AND status = 'running' FOR UPDATE SKIP LOCKED
@@ -46,7 +49,8 @@ def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryE
 
     Returns None if no extension is running, or if another worker has locked it.
     """
-    for key in query(db, _RUNNING, {"organization_id": organization_id}):
+    keys = query(db, _RUNNING_IN_ANY, ()) if organization_id is None else query(db, _RUNNING_IN_ONE, (organization_id,))
+    for key in keys:
         for row in query(db, _CLAIM, tuple(key)):
             return ExpiryExtension(*row)
     return None

@@ -21,10 +21,12 @@ POLICIES = "p(ledger_account_id bigint, counts_activities boolean, since timesta
 
 # A balance b has points that an extension of their expiry does not keep until after a moment.
 HAS_UNKEPT = """EXISTS (
-        SELECT FROM ledger_lots l WHERE l.organization_id = b.organization_id AND l.wallet_id = b.wallet_id
+        SELECT FROM ledger_lots l WHERE l.organization_id = {0} AND l.wallet_id = b.wallet_id
             AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0
-            AND (l.kept_until IS NULL OR l.kept_until <= {0})
+            AND (l.kept_until IS NULL OR l.kept_until <= {1})
     )"""
+
+_HAS_UNKEPT_NOW = HAS_UNKEPT.format("%(organization_id)s", "%(now)s")
 
 # Balances whose idle period began between the bounds of their policy, and may have ended.
 _NEXT_UNCERTAIN = f"""
@@ -32,7 +34,7 @@ SELECT b.wallet_id, b.ledger_account_id, {IDLE_SINCE} FROM ledger_balances b
 JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES} USING (ledger_account_id)
 WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
     AND b.current_balance > b.pending_debit_balance
-    AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until AND {HAS_UNKEPT.format("%(now)s")}
+    AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until AND {_HAS_UNKEPT_NOW}
 ORDER BY b.wallet_id, b.ledger_account_id LIMIT %(limit)s
 """
 

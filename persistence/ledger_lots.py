@@ -119,7 +119,7 @@ SELECT wallet_id FROM (
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
      JOIN jsonb_to_recordset(%s::jsonb) AS {POLICIES} USING (ledger_account_id)
      WHERE b.organization_id = %s AND b.wallet_id > %s AND b.current_balance > b.pending_debit_balance
-        AND {IDLE_SINCE} <= p.since AND {HAS_UNKEPT.format("%s")}
+        AND {IDLE_SINCE} <= p.since AND {HAS_UNKEPT.format("%s", "%s")}
      ORDER BY b.wallet_id LIMIT %s)
 ) due ORDER BY wallet_id LIMIT %s
 """
@@ -259,7 +259,7 @@ def find_next_wallets_due(
     """
     due = (organization_id, after, now, limit)
     rows = policy_rows(policies, now, now)
-    idle = (as_json(rows), organization_id, after, now, limit)
+    idle = (as_json(rows), organization_id, after, organization_id, now, limit)
     wallets = {row[0] for row in db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))}
     # Months differ in length: idle periods that began between the two bounds may have ended or not.
     uncertain_policies = [row for row in rows if row["since"] < row["until"]]

@@ -102,7 +102,7 @@ _TRACKINGS_SINCE = """
 SELECT {columns} FROM member_tier_trackings t
 WHERE t.organization_id = %s AND t.reversal_loyalty_event_id IS NULL AND EXISTS (
     SELECT FROM member_tier_trackings e
-    WHERE e.organization_id = t.organization_id AND e.loyalty_event_id = ANY(%s::bigint[])
+    WHERE e.organization_id = %s AND e.loyalty_event_id = ANY(%s::bigint[])
         AND e.member_id = t.member_id AND e.loyalty_program_id = t.loyalty_program_id
         AND e.member_tier_tracking_id <= t.member_tier_tracking_id)
 """
@@ -123,7 +123,7 @@ SELECT m.wallet_id FROM members m
 WHERE m.organization_id = %s AND m.wallet_id > %s AND EXISTS (
     SELECT FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
     JOIN loyalty_programs p ON p.organization_id = t.organization_id AND p.loyalty_program_id = t.loyalty_program_id
-    WHERE t.organization_id = m.organization_id AND t.member_id = m.member_id
+    WHERE t.organization_id = %s AND t.member_id = m.member_id
         AND (t.expires_at <= %s OR p.active AND NOT l.active))
 ORDER BY m.wallet_id LIMIT %s
 """
@@ -196,7 +196,7 @@ def find_periods(db: Connection, organization_id: int, member_ids: Collection[in
 def find_trackings_since(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[TierTracking]:
     """The unreversed trackings of the events, and all later unreversed ones of the same members and programs."""
     columns = ", ".join(f"t.{name}" for name in fields_of(TierTracking))
-    rows = query(db, _TRACKINGS_SINCE.format(columns=columns), (organization_id, list(event_ids)))
+    rows = query(db, _TRACKINGS_SINCE.format(columns=columns), (organization_id, organization_id, list(event_ids)))
     return [TierTracking(*row) for row in rows]
 
 
@@ -215,7 +215,7 @@ def find_next_wallets_with_lapsed_tier(
     db: Connection, organization_id: int, after: int, at: datetime, limit: int
 ) -> list[int]:
     """The next wallets, by id, of members with a tier that has expired by `at`, or that is not active any more."""
-    return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
+    return list(db.exec_driver_sql(_LAPSED, (organization_id, after, organization_id, at, limit)).scalars())
 
 
 def find_first_lapse(db: Connection, organization_id: int, after: datetime, until: datetime) -> datetime | None:
