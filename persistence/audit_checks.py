@@ -32,7 +32,7 @@ FROM audit_log a LEFT JOIN (SELECT DISTINCT organization_id, audit_log_id FROM (
     USING (organization_id, audit_log_id)
 WHERE {OF.format("a")} AND a.salt IS NULL AND emptied.audit_log_id IS NULL AND NOT EXISTS (
     SELECT FROM audit_log e JOIN organizations o USING (organization_id)
-    WHERE e.organization_id = a.organization_id AND e.operation_id = 'resetOrganization'
+    WHERE {OF.format("e")} AND e.operation_id = 'resetOrganization'
         AND e.audit_log_id > a.audit_log_id AND o.environment = 'test'
 )
 """
@@ -47,7 +47,7 @@ _REMOVED_ENTRY = f"""
 SELECT organization_id, format('audit log entry %s: is missing, seal %s holds it', audit_log_id, seal_number)
 FROM ({_SEALED}) sealed
 WHERE NOT EXISTS (SELECT FROM audit_log a
-    WHERE a.organization_id = sealed.organization_id AND a.audit_log_id = sealed.audit_log_id)
+    WHERE {OF.format("a")} AND a.audit_log_id = sealed.audit_log_id)
 """
 
 # Every entry is in exactly one place: in a seal, or among the entries that wait for a seal.
@@ -69,7 +69,7 @@ SELECT s.organization_id, format('audit log seal %s: its hash is not that of its
 FROM audit_log_seals s LEFT JOIN (
     SELECT sealed.organization_id, sealed.seal_number,
         string_agg(int8send(a.audit_log_id) || a.digest, '' ORDER BY a.audit_log_id) AS digests
-    FROM ({_SEALED}) sealed JOIN audit_log a USING (organization_id, audit_log_id)
+    FROM ({_SEALED}) sealed JOIN audit_log a USING (organization_id, audit_log_id) WHERE {OF.format("a")}
     GROUP BY sealed.organization_id, sealed.seal_number
 ) entries USING (organization_id, seal_number)
 WHERE {OF.format("s")}

@@ -344,7 +344,7 @@ FROM (
     FROM ledger_transactions t
     WHERE {OF.format("t")} AND t.qualifying_amount <> trunc(t.qualifying_amount)
 ) amounts JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-WHERE amounts.amount <> round(amounts.amount, a.decimals)
+WHERE {OF.format("a")} AND amounts.amount <> round(amounts.amount, a.decimals)
 """
 
 CHECKS: tuple[str, ...] = (

@@ -35,7 +35,7 @@ WHERE {OF.format("t")} AND t.to_wallet_id IS NOT NULL AND made.amount > t.amount
     FROM ledger_lots l JOIN ledger_lot_uses u USING (organization_id, ledger_lot_id)
     JOIN ledger_transactions r ON r.organization_id = u.organization_id
         AND r.ledger_transaction_id = u.ledger_transaction_id
-    WHERE l.organization_id = t.organization_id AND l.ledger_transaction_id = t.ledger_transaction_id
+    WHERE {OF.format("l")} AND l.ledger_transaction_id = t.ledger_transaction_id
         AND r.transaction_type = 3
 )) > t.amount
 """
@@ -50,7 +50,7 @@ FROM (
     FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
     WHERE {OF.format("l")} AND t.transaction_type = 0 AND l.kept_until IS NULL AND NOT EXISTS (
         SELECT FROM ledger_lot_uses u JOIN ledger_lots k USING (organization_id, ledger_lot_id)
-        WHERE u.organization_id = l.organization_id AND u.ledger_transaction_id = l.ledger_transaction_id
+        WHERE {OF.format("u")} AND u.ledger_transaction_id = l.ledger_transaction_id
             AND k.kept_until IS NOT NULL
     ) GROUP BY 1, 2, 3
 ) made LEFT JOIN (
@@ -96,7 +96,7 @@ SELECT organization_id, format('transaction %s: took %s from wallet %s, but %s f
 FROM (
     SELECT t.organization_id, t.ledger_transaction_id, t.ledger_account_id, t.from_wallet_id AS wallet_id,
         CASE t.status WHEN 0 THEN t.amount ELSE -sum(e.amount) - coalesce((
-            SELECT sum(r.amount) FROM ledger_transactions r WHERE r.organization_id = t.organization_id
+            SELECT sum(r.amount) FROM ledger_transactions r WHERE {OF.format("r")}
                 AND r.reverted_ledger_transaction_id = t.ledger_transaction_id AND r.is_partial
         ), 0) END AS amount
     FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)

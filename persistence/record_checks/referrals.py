@@ -32,7 +32,7 @@ FROM (
     SELECT organization_id, referral_program_id, {keys}, count(*) AS number, max(created_at) AS last_at
     FROM ({_UNREVERSED}) l GROUP BY organization_id, referral_program_id, {keys}
 ) u JOIN referral_programs p USING (organization_id, referral_program_id)
-WHERE u.number > {limit} AND u.last_at > p.updated_at + {SINCE}
+WHERE {OF.format("p")} AND u.number > {limit} AND u.last_at > p.updated_at + {SINCE}
 """
 
 

@@ -38,7 +38,8 @@ _WRONG_TIER = f"""
 SELECT reached.organization_id, format('member %s: has tier %s of program %s, by %s points it is %s',
     reached.member_id, coalesce(CAST(h.loyalty_tier_id AS text), 'none'), reached.loyalty_program_id,
     trim_scale(reached.amount), coalesce(CAST(reached.loyalty_tier_id AS text), 'none'))
-FROM ({_REACHED}) reached LEFT JOIN member_tiers h USING (organization_id, member_id, loyalty_program_id)
+FROM ({_REACHED}) reached LEFT JOIN member_tiers h ON {OF.format("h")} AND h.member_id = reached.member_id
+    AND h.loyalty_program_id = reached.loyalty_program_id
 WHERE NOT coalesce(h.is_manual, false) AND h.loyalty_tier_id IS DISTINCT FROM reached.loyalty_tier_id
     AND (h.loyalty_tier_id IS NOT NULL OR reached.amount > 0)
 """
