@@ -25,6 +25,7 @@ ACROSS = {
     r"SELECT organizations\.organization_id FROM organizations WHERE .*clock_target": "workers find advances under way",
     r"SELECT o\.organization_id FROM organizations o CROSS JOIN LATERAL": "workers find where there is something to do",
     r"SELECT organization_id, array_agg\(trigger_id\) FROM": "workers find the triggers whose deliveries are due",
+    r"SELECT organization_id, min\(expiry_extension_id\) FROM": "workers find extensions to go on with",
     r"SELECT organization_id, import_id FROM imports": "workers find imports to go on with",
     r"SELECT organization_id, export_id FROM exports": "workers find exports to write",
     r"SELECT organization_id, array_agg\(export_id\) FROM": "a job finds the exports that were kept long enough",
@@ -32,15 +33,45 @@ ACROSS = {
 
 _TABLES = "|".join(sorted(table.name for table in metadata.sorted_tables if is_distributed(table)))
 _USED = re.compile(rf"\b(?:FROM|JOIN|UPDATE|INTO|USING)\s+(?:ONLY\s+)?(?:{_TABLES})\b", re.IGNORECASE)
-_CONFINED = re.compile(r"organization_id\"?\s*=\s*(?:CAST\()?(?:%|\d|:|'|\$)", re.IGNORECASE)
-_ADDED = re.compile(rf"INSERT\s+INTO\s+(?:{_TABLES})\b[^()]*\([^()]*\borganization_id\b", re.IGNORECASE)
+_CONFINED = re.compile(r"organization_id\"?\s*=\s*(?:CAST\[)?(?:%|\d|:|'|\$)", re.IGNORECASE)
+_ADDED = re.compile(rf"INSERT\s+INTO\s+(?:{_TABLES})\b[^\[\]]*\[[^\[\]]*\borganization_id\b", re.IGNORECASE)
 _TEXT = re.compile(r"(?:'[^']*')+")
+_PARENTHESES = re.compile(r"\(([^()]*)\)")
+_QUERY = re.compile(r"\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+_BEFORE_DERIVED_TABLE = re.compile(r"\b(?:FROM|JOIN)\s*$", re.IGNORECASE)
+_ANY_TABLE = "organizations"
+_SET_OPERATION = re.compile(r"\b(?:UNION|INTERSECT|EXCEPT)\b", re.IGNORECASE)
 _TESTS = str(Path(__file__).parents[1])
 
 
 def is_across(statement: str) -> bool:
-    """True if a statement, without its string literals, uses tables of organizations and names no organization."""
-    return bool(_USED.search(statement)) and not (_CONFINED.search(statement) or _ADDED.search(statement))
+    """True if a query of a statement, without its string literals, uses tables of organizations and names none.
+
+    The queries of a statement are itself, its sub-selects, and the operands of UNION and the like. A correlated
+    sub-select names an organization, too: if it only had that of a row of the outer query, Citus would send the
+    statement to all shards.
+    """
+    while match := _PARENTHESES.search(statement):
+        before, inner, after = statement[: match.start()], match[1], statement[match.end() :]
+        # Square brackets replace the parentheses of expressions.
+        replacement = f"[{inner}]"
+        if _QUERY.match(inner):
+            replacement = ""
+            if _is_query_across(inner):
+                # A derived table gets the conditions of the query that it is in, so this is what has to name one.
+                if not _BEFORE_DERIVED_TABLE.search(before):
+                    return True
+                replacement = _ANY_TABLE
+        statement = f"{before}{replacement}{after}"
+    return _is_query_across(statement)
+
+
+def _is_query_across(query: str) -> bool:
+    """True if an operand of a query, without its sub-selects, uses tables of organizations and names none."""
+    return any(
+        _USED.search(operand) and not (_CONFINED.search(operand) or _ADDED.search(operand))
+        for operand in _SET_OPERATION.split(query)
+    )
 
 
 @contextmanager

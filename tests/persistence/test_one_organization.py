@@ -29,6 +29,43 @@ def test_a_statement_about_records_without_an_organization_is_across_organizatio
     assert one_organization.is_across(statement) == is_across
 
 
+@pytest.mark.parametrize(
+    ("sub_select", "is_across"),
+    [
+        ("SELECT 1 FROM events e WHERE e.organization_id = m.organization_id AND (e.member_id = m.member_id)", True),
+        ("SELECT 1 FROM events e WHERE e.organization_id = %s AND (e.member_id = m.member_id)", False),
+        ("SELECT 1 FROM events e WHERE (e.organization_id = %s AND e.member_id = m.member_id)", False),
+        ("SELECT 1 FROM events WHERE organization_id = %s UNION ALL SELECT 1 FROM badges", True),
+        ("SELECT 1 WHERE EXISTS (SELECT FROM events e WHERE e.organization_id = m.organization_id)", True),
+        ("SELECT count(*) FROM unnest(m.codes) AS events", False),
+    ],
+)
+def test_a_sub_select_names_the_organization_by_a_value(sub_select, is_across):
+    condition = "m.organization_id = %s"
+    assert one_organization.is_across(f"SELECT ({sub_select}) FROM members m WHERE {condition}") == is_across
+    assert (
+        one_organization.is_across(f"SELECT 1 FROM members m WHERE {condition} AND EXISTS ({sub_select})") == is_across
+    )
+    lateral = f"CROSS JOIN LATERAL ({sub_select}) x"
+    assert one_organization.is_across(f"SELECT 1 FROM members m {lateral} WHERE {condition}") == is_across
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_across"),
+    [
+        ("SELECT 1 FROM (SELECT * FROM events) e WHERE e.organization_id = %s", False),
+        ("SELECT 1 FROM (SELECT * FROM events) e", True),
+        ("SELECT 1 FROM (SELECT * FROM events WHERE organization_id = %s) e", False),
+        (
+            "SELECT 1 FROM (SELECT * FROM events WHERE organization_id = %s) e JOIN badges b USING (organization_id)",
+            True,
+        ),
+    ],
+)
+def test_a_derived_table_gets_the_organization_of_its_query(statement, is_across):
+    assert one_organization.is_across(statement) == is_across
+
+
 def test_statements_of_the_product_across_organizations_are_reported(monkeypatch):
     messages = []
     # Instead of the connection, and of the watch over this run.
