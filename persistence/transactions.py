@@ -21,7 +21,8 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from domain.retries import StartOver
-from persistence.connections import PipeliningConnection, TransactionDeadlineExceeded, defer, is_stale_plan
+from persistence.connections import PipeliningConnection, TransactionDeadlineExceeded, defer
+from persistence.prepared_statements import is_stale_plan
 
 Result = TypeVar("Result")
 

@@ -333,7 +333,7 @@ class TestPrepared:
         def read(_: Engine) -> None:
             read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
 
-        monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 1e9)
+        monkeypatch.setattr("persistence.prepared_statements.PLANS_KEPT_SECONDS", 1e9)
         # The first read may still discard plans by the usual interval.
         read(engine)
         messages.clear()
@@ -348,7 +348,7 @@ class TestPrepared:
 
     def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, monkeypatch):
         # Each statement discards plans, but PostgreSQL refuses a VACUUM that is sent together with another statement.
-        monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 0.0)
+        monkeypatch.setattr("persistence.prepared_statements.PLANS_KEPT_SECONDS", 0.0)
         read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         read_autocommit(engine, lambda db: db.execute(text("VACUUM seen")))
 
