@@ -97,8 +97,8 @@ class LedgerEvents:
         self._reported_steps = 0
         self._reported_postings = 0
 
-    def begin(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
-        """Return the events of the points and tiers that were due when the unit was opened.
+    def take_due(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
+        """Return the events of what was due when the unit was opened, such as expiries; move the tiers of the members.
 
         Tiers that depend on `settled_accounts` are evaluated even if nothing has expired in these accounts.
         """

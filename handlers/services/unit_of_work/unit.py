@@ -156,7 +156,7 @@ class UnitOfWork(LockedMembers):
         self.event_types: frozenset[str] | None = frozenset([event.event.event_type for event in tracked])
         since = min([event.at for event in tracked])
         self._open(tracked, spare_ids=4 * len(tracked), transaction_ids=transaction_ids, since=since)
-        return self.ledger_events.begin()
+        return self.ledger_events.take_due()
 
     def open_for_request(
         self,
@@ -186,7 +186,7 @@ class UnitOfWork(LockedMembers):
         self._open((), spare_ids=0, account_ids=accounts, transaction_ids=transaction_ids, since=since)
         if account_ids is not None and settled_accounts is None:
             return []
-        return self.ledger_events.begin(settled_accounts or ())
+        return self.ledger_events.take_due(settled_accounts or ())
 
     def _open(
         self,
