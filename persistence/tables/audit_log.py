@@ -10,10 +10,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSON
 from persistence.tables.base import (
     belongs_to_organization,
     execute_on,
+    foreign_key,
     index,
     instant,
     personal,
-    refers_to,
     tenant_table,
 )
 from persistence.tables.shards import on_shards_too
@@ -55,7 +55,7 @@ unsealed_audit_log = tenant_table(
     "unsealed_audit_log",
     ("audit_log_id",),
     Column("audit_log_id", BigInteger, nullable=False),
-    refers_to("audit_log", "audit_log_id"),
+    foreign_key("audit_log", "audit_log_id"),
 )
 
 # The seals of an organization, numbered from 1. A hash is over the previous hash and the digests of the seal's entries.

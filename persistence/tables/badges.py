@@ -5,11 +5,11 @@ from sqlalchemy import CheckConstraint
 from domain.badges import Badge, BadgeTracking
 from persistence.tables.base import (
     belongs_to_organization,
+    foreign_key,
     index,
     instant,
     integers,
     record_table,
-    refers_to,
     tenant_table,
     unique,
 )
@@ -29,8 +29,8 @@ member_badges = tenant_table(
     *integers("member_id", "badge_id", "assigned_balance"),
     instant("updated_at", nullable=False),
     CheckConstraint("assigned_balance >= 0", "assigned_balance"),
-    refers_to("members", "member_id"),
-    refers_to("badges", "badge_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("badges", "badge_id"),
 )
 
 badge_trackings = record_table(
@@ -44,10 +44,10 @@ badge_trackings = record_table(
     index("ix_badge_trackings_timeline", "member_id", "badge_tracking_id"),
     index("ix_badge_trackings_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
     index("ix_badge_trackings_missing", "member_id", where="missing <> 0"),
-    refers_to("members", "member_id"),
-    refers_to("badges", "badge_id"),
-    refers_to("badge_trackings", "reverted_badge_tracking_id", target=("badge_tracking_id",)),
-    refers_to("badge_trackings", "reversal_badge_tracking_id", target=("badge_tracking_id",)),
+    foreign_key("members", "member_id"),
+    foreign_key("badges", "badge_id"),
+    foreign_key("badge_trackings", "reverted_badge_tracking_id", target=("badge_tracking_id",)),
+    foreign_key("badge_trackings", "reversal_badge_tracking_id", target=("badge_tracking_id",)),
     defaults={"missing": "0"},
     without=("badge_key",),
 )

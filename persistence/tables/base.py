@@ -186,7 +186,7 @@ def belongs_to_organization() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(["organization_id"], ["organizations.organization_id"])
 
 
-def refers_to(table: str, *columns: str, target: tuple[str, ...] | None = None) -> ForeignKeyConstraint:
+def foreign_key(table: str, *columns: str, target: tuple[str, ...] | None = None) -> ForeignKeyConstraint:
     """A foreign key inside the organization; `target` has the columns of the other table if their names differ."""
     return ForeignKeyConstraint(
         ["organization_id", *columns],

@@ -9,10 +9,10 @@ from domain.matchers import Matcher
 from persistence.tables.base import (
     belongs_to_organization,
     exact,
+    foreign_key,
     instant,
     integers,
     record_table,
-    refers_to,
     tenant_table,
     unique,
 )
@@ -24,7 +24,7 @@ campaigns = record_table(
     unique("campaign_key"),
     unique("code"),
     belongs_to_organization(),
-    refers_to("loyalty_programs", "loyalty_program_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
     types={"days_of_week": ARRAY(SmallInteger)},
     defaults={
         "campaign_version_id": "1",
@@ -47,7 +47,7 @@ campaign_actions = record_table(
     "campaign_actions",
     Action,
     "action_id",
-    refers_to("campaigns", "campaign_id"),
+    foreign_key("campaigns", "campaign_id"),
     types={"action_index": Integer, "rules": JSON, "effects": JSON, "priority": Integer},
     defaults={"abort_evaluation_if_false": "false", "abort_evaluation_on_error": "false"},
 )
@@ -112,6 +112,6 @@ audience_members = tenant_table(
     ("member_id", "audience_id"),
     *integers("member_id", "audience_id"),
     instant("created_at", nullable=False),
-    refers_to("members", "member_id"),
-    refers_to("audiences", "audience_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("audiences", "audience_id"),
 )

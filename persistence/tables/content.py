@@ -26,10 +26,10 @@ from persistence.tables.base import (
     belongs_to_organization,
     exact,
     execute_on,
+    foreign_key,
     index,
     instant,
     record_table,
-    refers_to,
     tenant_table,
     unique,
 )
@@ -60,7 +60,7 @@ content_documents = record_table(
     Column("search", TSVECTOR, nullable=False, server_default=text("''")),
     instant("deleted_at"),
     CheckConstraint("status IN ('draft', 'published')", "status"),
-    refers_to("content_collections", "content_collection_id"),
+    foreign_key("content_collections", "content_collection_id"),
     Index(
         "uq_content_documents_version",
         "organization_id",

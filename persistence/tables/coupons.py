@@ -6,7 +6,7 @@ from domain.coupons.books import Coupon, CouponBook
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot
 from domain.coupons.usages import CouponUsage, MemberCoupon
-from persistence.tables.base import belongs_to_organization, execute_on, index, record_table, refers_to, unique
+from persistence.tables.base import belongs_to_organization, execute_on, foreign_key, index, record_table, unique
 
 coupon_books = record_table(
     "coupon_books",
@@ -40,7 +40,7 @@ coupon_books = record_table(
         postgresql_ops={"name": "gin_trgm_ops", "description": "gin_trgm_ops", "external_id": "gin_trgm_ops"},
     ),
     belongs_to_organization(),
-    refers_to("loyalty_programs", "loyalty_program_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
     types={"days_of_week": ARRAY(SmallInteger)},
     defaults={
         "days_of_week": "'{}'",
@@ -68,7 +68,7 @@ coupons = record_table(
     index("ix_coupons_expired_at", "expired_at", where="expired_at IS NOT NULL"),
     # The unassigned codes of a book.
     index("ix_coupons_unassigned", "coupon_book_id", "position", where="total_assigned = 0"),
-    refers_to("coupon_books", "coupon_book_id"),
+    foreign_key("coupon_books", "coupon_book_id"),
     defaults={"total_assigned": "0", "total_usages": "0"},
     postgresql_with={"fillfactor": "80"},
 )
@@ -81,8 +81,8 @@ member_coupons = record_table(
     "member_coupon_id",
     unique("member_id", "coupon_id"),
     index("ix_member_coupons_book", "member_id", "coupon_book_id"),
-    refers_to("members", "member_id"),
-    refers_to("coupons", "coupon_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("coupons", "coupon_id"),
     postgresql_with={"fillfactor": "80"},
 )
 
@@ -98,8 +98,8 @@ coupon_usages = record_table(
     index("ix_coupon_usages_book", "member_id", "coupon_book_id", "created_at"),
     index("ix_coupon_usages_created_at", "created_at"),
     index("ix_coupon_usages_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
-    refers_to("members", "member_id"),
-    refers_to("coupons", "coupon_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("coupons", "coupon_id"),
     without=("code", "coupon_book_key"),
 )
 
@@ -112,8 +112,8 @@ coupon_locks = record_table(
     index("ix_coupon_locks_member", "member_id", "coupon_lock_id"),
     # The locks of a book that were not ended; `expires_at` excludes locks that have expired.
     index("ix_coupon_locks_book", "coupon_book_id", "expires_at", where="ended_at IS NULL"),
-    refers_to("members", "member_id"),
-    refers_to("coupons", "coupon_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("coupons", "coupon_id"),
 )
 
 # One lot for each assignment that gave something, with the id of the assignment: the amounts unreversed and used.
@@ -140,7 +140,7 @@ coupon_lots = record_table(
         "coupon_lot_id",
         where="amount > amount_used",
     ),
-    refers_to("coupon_usages", "coupon_lot_id", target=("coupon_usage_id",)),
+    foreign_key("coupon_usages", "coupon_lot_id", target=("coupon_usage_id",)),
     defaults={"amount_owed": "0"},
     postgresql_with={"fillfactor": "80"},
 )

@@ -8,11 +8,11 @@ from domain.events import LoyaltyEvent
 from domain.orders import Order, OrderItem
 from persistence.tables.base import (
     belongs_to_organization,
+    foreign_key,
     index,
     instant,
     integers,
     record_table,
-    refers_to,
     tenant_table,
     unique,
 )
@@ -53,7 +53,7 @@ events = record_table(
         text("coalesce(external_event_date, created_at)"),
         where="cooldown_campaign_ids IS NOT NULL",
     ),
-    refers_to("members", "member_id"),
+    foreign_key("members", "member_id"),
     types={
         "payload": JSON,
         "evaluation_status": SmallInteger,
@@ -71,7 +71,7 @@ purchase_orders = record_table(
     unique("external_id"),
     index("ix_purchase_orders_member", "member_id", "order_id"),
     index("ix_purchase_orders_referral_code", "referral_code", where="referral_code IS NOT NULL"),
-    refers_to("members", "member_id"),
+    foreign_key("members", "member_id"),
     types={"event_ids": ARRAY(BigInteger)},
     defaults={"returned_total": "0"},
 )
@@ -81,7 +81,7 @@ order_items = record_table(
     OrderItem,
     "order_item_id",
     index("ix_order_items_order", "order_id"),
-    refers_to("purchase_orders", "order_id"),
+    foreign_key("purchase_orders", "order_id"),
     defaults={"returned_quantity": "0", "returned_total": "0"},
 )
 
@@ -100,5 +100,5 @@ queued_events = tenant_table(
     # The only index of waiting events: by the statistics of an empty queue, the planner could choose a worse one.
     index("ix_queued_events_line", "member_id", "place", where="dead_at IS NULL"),
     index("ix_queued_events_dead", "loyalty_event_id", where="dead_at IS NOT NULL"),
-    refers_to("events", "loyalty_event_id"),
+    foreign_key("events", "loyalty_event_id"),
 )

@@ -8,10 +8,10 @@ from domain.imports.records import ImportJob, ImportPart
 from persistence.tables.base import (
     belongs_to_organization,
     execute_on,
+    foreign_key,
     index,
     integers,
     record_table,
-    refers_to,
     tenant_table,
 )
 
@@ -41,7 +41,7 @@ import_parts = record_table(
     "import_parts",
     ImportPart,
     ("import_id", "part_number"),
-    refers_to("imports", "import_id"),
+    foreign_key("imports", "import_id"),
     types={"part_number": Integer},
 )
 
@@ -53,7 +53,7 @@ import_blocks = tenant_table(
     Column("part_number", Integer, nullable=False),
     Column("block_number", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),
-    refers_to("import_parts", "import_id", "part_number"),
+    foreign_key("import_parts", "import_id", "part_number"),
 )
 execute_on("after_create", import_blocks, "ALTER TABLE import_blocks ALTER COLUMN content SET STORAGE EXTERNAL")
 
@@ -69,7 +69,7 @@ failed_import_rows = tenant_table(
     # The member whom the row is about, so that erasing the member erases the row.
     Column("loyalty_member_id", Text),
     index("ix_failed_import_rows_member", "loyalty_member_id", where="loyalty_member_id IS NOT NULL"),
-    refers_to("imports", "import_id"),
+    foreign_key("imports", "import_id"),
 )
 
 exports = record_table(
@@ -91,5 +91,5 @@ export_parts = tenant_table(
     Column("part_number", Integer, nullable=False),
     # Lines of JSON, which the database compresses.
     Column("content", Text, nullable=False),
-    refers_to("exports", "export_id"),
+    foreign_key("exports", "export_id"),
 )

@@ -22,12 +22,12 @@ from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
     exact,
+    foreign_key,
     index,
     instant,
     integers,
     personal,
     record_table,
-    refers_to,
     tenant_table,
     unique,
 )
@@ -48,7 +48,7 @@ ledger_accounts = record_table(
     index("uq_ledger_accounts_alias", "ledger_id", "alias", unique=True),
     index("uq_ledger_accounts_default", "ledger_id", unique=True, where="is_default_account"),
     CheckConstraint("decimals BETWEEN 0 AND 6", "decimals"),
-    refers_to("ledgers", "ledger_id"),
+    foreign_key("ledgers", "ledger_id"),
     types={
         "decimals": SmallInteger,
         "expires_in_months": Integer,
@@ -77,14 +77,14 @@ ledger_account_supplies = tenant_table(
     Column("shard", SmallInteger, nullable=False),
     exact("minted", nullable=False),
     exact("burned", nullable=False),
-    refers_to("ledger_accounts", "ledger_account_id"),
+    foreign_key("ledger_accounts", "ledger_account_id"),
 )
 
 wallets = record_table(
     "wallets",
     Wallet,
     "wallet_id",
-    refers_to("ledgers", "ledger_id"),
+    foreign_key("ledgers", "ledger_id"),
 )
 
 ledger_balances = record_table(
@@ -99,8 +99,8 @@ ledger_balances = record_table(
     CheckConstraint("pending_debit_balance BETWEEN 0 AND current_balance", "pending_debit_balance"),
     CheckConstraint("pending_credit_balance >= 0", "pending_credit_balance"),
     CheckConstraint("current_overdraft_balance >= 0", "current_overdraft_balance"),
-    refers_to("wallets", "wallet_id"),
-    refers_to("ledger_accounts", "ledger_account_id"),
+    foreign_key("wallets", "wallet_id"),
+    foreign_key("ledger_accounts", "ledger_account_id"),
     defaults={
         "current_balance": "0",
         "pending_credit_balance": "0",
@@ -221,7 +221,7 @@ ledger_transactions = tenant_table(
     CheckConstraint("transaction_type BETWEEN 0 AND 3", "transaction_type"),
     CheckConstraint("status BETWEEN 0 AND 2", "status"),
     CheckConstraint("amount >= 0", "amount"),
-    refers_to("ledger_accounts", "ledger_account_id"),
+    foreign_key("ledger_accounts", "ledger_account_id"),
 )
 
 # An entry without a wallet is of the account's issuance. Entries are never changed; those of a transaction sum to zero.
@@ -242,7 +242,7 @@ ledger_entries = tenant_table(
         "ledger_account_id",
         where="wallet_id IS NOT NULL",
     ),
-    refers_to("ledger_transactions", "ledger_transaction_id"),
+    foreign_key("ledger_transactions", "ledger_transaction_id"),
 )
 
 ledger_lots = tenant_table(
@@ -273,8 +273,8 @@ ledger_lots = tenant_table(
     ),
     index("ix_ledger_lots_transaction", "ledger_transaction_id"),
     CheckConstraint("remaining BETWEEN 0 AND amount", "remaining"),
-    refers_to("ledger_transactions", "ledger_transaction_id"),
-    refers_to("wallets", "wallet_id"),
+    foreign_key("ledger_transactions", "ledger_transaction_id"),
+    foreign_key("wallets", "wallet_id"),
 )
 
 expiry_extensions = record_table(
@@ -283,7 +283,7 @@ expiry_extensions = record_table(
     "expiry_extension_id",
     unique("system_unique_key"),
     index("ix_expiry_extensions_running", "expiry_extension_id", where="status = 'running'"),
-    refers_to("ledger_accounts", "ledger_account_id"),
+    foreign_key("ledger_accounts", "ledger_account_id"),
 )
 
 # The progress of the notices of expiring points, see `persistence.expiry_notices`.
@@ -294,7 +294,7 @@ expiry_notices = tenant_table(
     instant("done_until", nullable=False),
     instant("moment"),
     Column("after_wallet_id", BigInteger, nullable=False),
-    refers_to("ledger_accounts", "ledger_account_id"),
+    foreign_key("ledger_accounts", "ledger_account_id"),
 )
 
 ledger_lot_uses = tenant_table(
@@ -303,6 +303,6 @@ ledger_lot_uses = tenant_table(
     *integers("ledger_transaction_id", "ledger_lot_id"),
     exact("amount", nullable=False),
     CheckConstraint("amount > 0", "amount"),
-    refers_to("ledger_transactions", "ledger_transaction_id"),
-    refers_to("ledger_lots", "ledger_lot_id"),
+    foreign_key("ledger_transactions", "ledger_transaction_id"),
+    foreign_key("ledger_lots", "ledger_lot_id"),
 )

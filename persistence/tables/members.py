@@ -9,10 +9,10 @@ from domain.tier_log import TierTracking
 from domain.tiers import MemberTier
 from persistence.tables.base import (
     belongs_to_organization,
+    foreign_key,
     index,
     integers,
     record_table,
-    refers_to,
     tenant_table,
     unique,
 )
@@ -49,7 +49,7 @@ members = record_table(
     index("ix_members_referral_code", "referral_code", "member_id", where="referral_code IS NOT NULL"),
     Index("ix_members_search_text", "search_text", postgresql_using="gin"),
     belongs_to_organization(),
-    refers_to("wallets", "wallet_id"),
+    foreign_key("wallets", "wallet_id"),
     defaults={"active": "true"},
 )
 
@@ -59,9 +59,9 @@ member_tiers = record_table(
     ("member_id", "loyalty_program_id"),
     index("ix_member_tiers_tier", "loyalty_program_id", "loyalty_tier_id"),
     index("ix_member_tiers_expires_at", "expires_at", where="expires_at IS NOT NULL"),
-    refers_to("members", "member_id"),
-    refers_to("loyalty_programs", "loyalty_program_id"),
-    refers_to("loyalty_tiers", "loyalty_tier_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
+    foreign_key("loyalty_tiers", "loyalty_tier_id"),
     defaults={"is_manual": "false"},
 )
 
@@ -71,8 +71,8 @@ past_member_tiers = record_table(
     PastMemberTier,
     "past_member_tier_id",
     index("ix_past_member_tiers_member", "member_id"),
-    refers_to("members", "member_id"),
-    refers_to("loyalty_programs", "loyalty_program_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
 )
 
 # Every request or effect that sets a member's tier, or returns the member to the tier of the points (without a
@@ -84,8 +84,8 @@ member_tier_trackings = record_table(
     unique("system_unique_key"),
     index("ix_member_tier_trackings_member", "member_id", "loyalty_program_id"),
     index("ix_member_tier_trackings_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
-    refers_to("members", "member_id"),
-    refers_to("loyalty_programs", "loyalty_program_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
     defaults={"previous_is_manual": "false"},
 )
 
@@ -95,5 +95,5 @@ unfinished_erasings = tenant_table(
     "unfinished_erasings",
     ("member_id",),
     *integers("member_id", "kind", "up_to"),
-    refers_to("members", "member_id"),
+    foreign_key("members", "member_id"),
 )

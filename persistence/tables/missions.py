@@ -6,11 +6,11 @@ from sqlalchemy.dialects.postgresql import JSON
 from domain.missions.records import Mission, MissionTracking
 from persistence.tables.base import (
     belongs_to_organization,
+    foreign_key,
     index,
     instant,
     integers,
     record_table,
-    refers_to,
     tenant_table,
     unique,
 )
@@ -22,12 +22,12 @@ missions = record_table(
     unique("mission_key"),
     unique("code"),
     belongs_to_organization(),
-    refers_to("campaigns", "campaign_id"),
-    refers_to("loyalty_programs", "loyalty_program_id"),
-    refers_to("audiences", "audience_id"),
-    refers_to("matchers", "matcher_id"),
-    refers_to("ledgers", "ledger_id"),
-    refers_to("ledger_accounts", "ledger_account_id"),
+    foreign_key("campaigns", "campaign_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
+    foreign_key("audiences", "audience_id"),
+    foreign_key("matchers", "matcher_id"),
+    foreign_key("ledgers", "ledger_id"),
+    foreign_key("ledger_accounts", "ledger_account_id"),
     defaults={"available_rounding": "'none'"},
 )
 
@@ -41,8 +41,8 @@ member_missions = tenant_table(
     instant("last_achieved_at"),
     instant("updated_at", nullable=False),
     index("ix_member_missions_mission", "mission_id"),
-    refers_to("members", "member_id"),
-    refers_to("missions", "mission_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("missions", "mission_id"),
     postgresql_with={"fillfactor": "70"},
 )
 
@@ -64,8 +64,8 @@ mission_trackings = record_table(
     # The trackings that requests caused, not events.
     index("ix_mission_trackings_request", "member_id", where="loyalty_event_id IS NULL"),
     index("ix_mission_trackings_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
-    refers_to("members", "member_id"),
-    refers_to("missions", "mission_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("missions", "mission_id"),
     types={"answer": JSON(none_as_null=True)},
     defaults={"is_imported": "false"},
 )

@@ -1,7 +1,7 @@
 """Offline allowances of members, in addition to the transactions that hold their points."""
 
 from domain.offline_allowances import OfflineAllowance
-from persistence.tables.base import index, record_table, refers_to, unique
+from persistence.tables.base import foreign_key, index, record_table, unique
 
 offline_allowances = record_table(
     "offline_allowances",
@@ -11,6 +11,6 @@ offline_allowances = record_table(
     unique("ledger_transaction_id"),
     unique("redemption_key"),
     index("ix_offline_allowances_member", "member_id", "ledger_account_id"),
-    refers_to("members", "member_id"),
-    refers_to("ledger_transactions", "ledger_transaction_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("ledger_transactions", "ledger_transaction_id"),
 )

@@ -25,12 +25,12 @@ from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
     execute_on,
+    foreign_key,
     index,
     instant,
     integers,
     metadata,
     record_table,
-    refers_to,
     tenant_table,
     texts,
     unique,
@@ -113,8 +113,8 @@ user_permission_groups = tenant_table(
     "user_permission_groups",
     ("user_id", "permission_group_id"),
     *integers("user_id", "permission_group_id"),
-    refers_to("organization_users", "user_id"),
-    refers_to("permission_groups", "permission_group_id"),
+    foreign_key("organization_users", "user_id"),
+    foreign_key("permission_groups", "permission_group_id"),
     index(None, "permission_group_id"),
 )
 
@@ -133,7 +133,7 @@ portals = record_table(
     "portal_id",
     unique("public_id"),
     belongs_to_organization(),
-    refers_to("loyalty_programs", "loyalty_program_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
 )
 
 # A key is 256 random bits, so a fast hash is enough.
@@ -157,8 +157,8 @@ partner_payments = tenant_table(
     instant("created_at", nullable=False),
     unique("payment_id"),
     index("ix_partner_payments_member_id", "member_id"),
-    refers_to("partner_api_keys", "partner_api_key_id"),
-    refers_to("members", "member_id"),
+    foreign_key("partner_api_keys", "partner_api_key_id"),
+    foreign_key("members", "member_id"),
 )
 
 loyalty_programs = record_table(
@@ -167,7 +167,7 @@ loyalty_programs = record_table(
     "loyalty_program_id",
     unique("loyalty_program_key"),
     belongs_to_organization(),
-    refers_to("ledgers", "ledger_id"),
+    foreign_key("ledgers", "ledger_id"),
     types={"tier_policy": JSONB},
 )
 
@@ -177,6 +177,6 @@ loyalty_tiers = record_table(
     "loyalty_tier_id",
     unique("loyalty_tier_key"),
     index(None, "loyalty_program_id"),
-    refers_to("loyalty_programs", "loyalty_program_id"),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
     types={"tier_order": Integer},
 )

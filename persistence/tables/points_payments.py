@@ -1,7 +1,7 @@
 """Payments of members with points, in addition to the transactions that hold the points."""
 
 from domain.points_payments import PointsPayment
-from persistence.tables.base import index, record_table, refers_to, unique
+from persistence.tables.base import foreign_key, index, record_table, unique
 
 points_payments = record_table(
     "points_payments",
@@ -10,6 +10,6 @@ points_payments = record_table(
     unique("points_payment_key"),
     unique("ledger_transaction_id"),
     index("ix_points_payments_member", "member_id", "ledger_account_id"),
-    refers_to("members", "member_id"),
-    refers_to("ledger_transactions", "ledger_transaction_id"),
+    foreign_key("members", "member_id"),
+    foreign_key("ledger_transactions", "ledger_transaction_id"),
 )

@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, Column, text
 
 from domain.referrals import ReferralCode, ReferralLog, ReferralProgram
-from persistence.tables.base import belongs_to_organization, index, record_table, refers_to, unique
+from persistence.tables.base import belongs_to_organization, foreign_key, index, record_table, unique
 
 referral_programs = record_table(
     "referral_programs",
@@ -12,13 +12,13 @@ referral_programs = record_table(
     unique("referral_program_key"),
     unique("code"),
     belongs_to_organization(),
-    refers_to("loyalty_programs", "loyalty_program_id"),
-    refers_to("campaigns", "campaign_id"),
-    refers_to("audiences", "audience_id"),
-    refers_to("ledgers", "referrer_ledger_id", target=("ledger_id",)),
-    refers_to("ledgers", "referred_ledger_id", target=("ledger_id",)),
-    refers_to("ledger_accounts", "referrer_ledger_account_id", target=("ledger_account_id",)),
-    refers_to("ledger_accounts", "referred_ledger_account_id", target=("ledger_account_id",)),
+    foreign_key("loyalty_programs", "loyalty_program_id"),
+    foreign_key("campaigns", "campaign_id"),
+    foreign_key("audiences", "audience_id"),
+    foreign_key("ledgers", "referrer_ledger_id", target=("ledger_id",)),
+    foreign_key("ledgers", "referred_ledger_id", target=("ledger_id",)),
+    foreign_key("ledger_accounts", "referrer_ledger_account_id", target=("ledger_account_id",)),
+    foreign_key("ledger_accounts", "referred_ledger_account_id", target=("ledger_account_id",)),
     defaults={"available_rounding": "'none'"},
 )
 
@@ -30,8 +30,8 @@ referral_codes = record_table(
     unique("code"),
     index("ix_referral_codes_folded", text("lower(code)")),
     index("ix_referral_codes_member", "referral_program_id", "member_id"),
-    refers_to("referral_programs", "referral_program_id"),
-    refers_to("members", "member_id"),
+    foreign_key("referral_programs", "referral_program_id"),
+    foreign_key("members", "member_id"),
     defaults={"total_usages": "0"},
 )
 
@@ -47,8 +47,8 @@ referral_logs = record_table(
     index("ix_referral_logs_made", "referrer_member_id", "referral_log_id"),
     index("ix_referral_logs_used", "referred_member_id", "referral_log_id"),
     index("ix_referral_logs_event", "loyalty_event_id"),
-    refers_to("referral_codes", "referral_code_id"),
-    refers_to("referral_programs", "referral_program_id"),
-    refers_to("members", "referrer_member_id", target=("member_id",)),
-    refers_to("members", "referred_member_id", target=("member_id",)),
+    foreign_key("referral_codes", "referral_code_id"),
+    foreign_key("referral_programs", "referral_program_id"),
+    foreign_key("members", "referrer_member_id", target=("member_id",)),
+    foreign_key("members", "referred_member_id", target=("member_id",)),
 )

@@ -5,7 +5,7 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB
 from sqlalchemy.types import BigInteger
 
 from domain.triggers import Trigger, TriggerDelivery
-from persistence.tables.base import belongs_to_organization, index, instant, metadata, record_table, refers_to, unique
+from persistence.tables.base import belongs_to_organization, foreign_key, index, instant, metadata, record_table, unique
 
 triggers = record_table(
     "triggers",
@@ -24,7 +24,7 @@ trigger_deliveries = record_table(
     index("ix_trigger_deliveries_trigger", "trigger_id", "trigger_delivery_id"),
     index("ix_trigger_deliveries_due", "trigger_id", "next_attempt_at", where="status = 'pending'"),
     index("ix_trigger_deliveries_member", "member_id", "trigger_delivery_id", where="member_id IS NOT NULL"),
-    refers_to("triggers", "trigger_id"),
+    foreign_key("triggers", "trigger_id"),
     types={"payload": JSON, "attempts": SmallInteger, "last_status_code": Integer},
     defaults={"trigger_delivery_key": "gen_random_uuid()", "attempts": "0", "next_attempt_at": "now()"},
 )
