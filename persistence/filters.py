@@ -32,9 +32,10 @@ def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
 
 
 def is_related(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
-    """The condition like `is_same` for a sub-select, of which `other` is not a table; needs the `ORGANIZATION`.
+    """The condition of `is_same` for a sub-select about a row of the table `other` of the surrounding statement.
 
-    Citus does not see that the row of `other` has the organization of the statement, and would send it to all shards.
+    It compares the organization with the parameter `ORGANIZATION`: Citus would not see that the row of `other` has the
+    organization of the statement, and would send the sub-select to all shards.
     """
     return and_(table.c.organization_id == ORGANIZATION, *(table.c[name] == other.c[name] for name in names))
 

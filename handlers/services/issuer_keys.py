@@ -60,9 +60,9 @@ class IssuerKeys:
         raise Unavailable("The keys of the issuer of the access token cannot be fetched now. Try again.", seconds)
 
     def _refresh(self, wait_seconds: float) -> bool:
-        """Fetch the keys, unless a thread has tried so within `RETRY_SECONDS`; a failure leaves the former keys.
+        """Fetch the keys, unless the last attempt was within `RETRY_SECONDS`; after a failure the old keys remain.
 
-        False if the last attempt has failed, or another thread still fetches the keys.
+        Returns False if the last attempt has failed, or another thread still fetches the keys after `wait_seconds`.
         """
         if not self._fetching.acquire(timeout=wait_seconds):
             return False

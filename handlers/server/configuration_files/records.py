@@ -80,6 +80,7 @@ class ConfigurationRecords:
         self._store(kind, StoredRecord(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]}))
 
     def _store(self, kind: Kind, stored_record: StoredRecord) -> None:
+        """Keep the record, to be found by its name, its id and its key."""
         self.by_ref[stored_record.ref] = stored_record
         self._by_id[kind.name, stored_record.record[kind.identity]] = stored_record.ref
         if kind.key is not None:

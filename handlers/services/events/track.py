@@ -242,7 +242,7 @@ def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: Or
 
 
 def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
-    """The orders of events that are already stored; reserves ids for new orders, which queueing has not done."""
+    """The orders of stored events, ready for the evaluation; reserves the ids of new orders."""
     external_ids = _external_ids(accepted)
     items = _count_items([event.order for event in accepted if event.order is not None])
     reserved_ids = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
