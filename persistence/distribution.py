@@ -101,7 +101,10 @@ def _references_to_every_node(table: Table) -> list[ForeignKeyConstraint]:
 
 
 def _distribute(db: Connection, table: Table, shards: int) -> None:
-    """Divide a table into `shards` shards; the shards of other tables are on the nodes of those of `organizations`."""
+    """Divide a table into shards: `organizations` into this number of `shards`.
+
+    The shards of any other table are on the nodes of the shards of `organizations`.
+    """
     parameters = {"name": table.name, "shards": shards, "organizations": organizations.name}
     if table is organizations:
         statement = "SELECT create_distributed_table(:name, 'organization_id', shard_count => :shards)"
