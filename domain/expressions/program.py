@@ -84,7 +84,7 @@ class Program:
         except EvaluationError as error:
             raise EvaluationError(error.code, error.message, node.start, node.end) from None
         except RecursionError:
-            raise EvaluationError("too-large", "a value nested too deep", node.start, node.end) from None
+            raise EvaluationError("too-large", "the value is nested too deep", node.start, node.end) from None
 
 
 def compile_expression(node: Node, environment: Environment, expected_type: Type | None = None) -> Program:

@@ -82,13 +82,13 @@ def aware(value: datetime) -> datetime:
 def duration_from_text(text: str) -> timedelta:
     """The duration of a text like `1h30m`, `90s` or `1.5s`; whole microseconds only."""
     if len(text) > 100:
-        raise _invalid('a duration is written like "36h", "1h30m" or "90s"')
+        raise _invalid('the text is not a duration such as "36h", "1h30m" or "90s"')
     body = text[1:] if text[:1] in ("-", "+") else text
     if body == "0":
         return timedelta(0)
     parts = _DURATION.findall(body)
     if not parts or "".join(number + unit for number, unit in parts) != body:
-        raise _invalid('a duration is written like "36h", "1h30m" or "90s"')
+        raise _invalid('the text is not a duration such as "36h", "1h30m" or "90s"')
     total = Decimal(0)
     for number, unit in parts:
         total += Decimal(number) * _MICROSECONDS[unit]
@@ -129,13 +129,13 @@ def zone(name: str) -> tzinfo:
     # Checked against the known names first: searching for a file that does not exist is slow.
     if name in ZONE_NAMES:
         return ZoneInfo(name)
-    raise _invalid("no such time zone")
+    raise _invalid('the text is not a time zone such as "Europe/Madrid" or "-03:00"')
 
 
 def _offset(sign: str, hours: str, minutes: str) -> timedelta:
     """The offset of a text such as `-03:00`."""
     if int(hours) > 23 or int(minutes) > 59:
-        raise _invalid("no such offset from UTC")
+        raise _invalid('the text is not an offset from UTC such as "-03:00"')
     offset = timedelta(hours=int(hours), minutes=int(minutes))
     return -offset if sign == "-" else offset
 

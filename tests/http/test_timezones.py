@@ -91,7 +91,9 @@ def test_a_rule_cannot_name_a_file_of_the_time_zone_database(shop, zone):
     campaign = shop.administration.post("/campaigns", {"code": "c", "name": "c"})["campaign"]
     action = running(mint(1), rule=f"event.externalEventDate.getHours('{zone}') == 23")
     problem = shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", action, expect=400)
-    assert problem["detail"] == "rules.expression is not a valid expression: no such time zone."
+    assert problem["detail"] == (
+        'rules.expression is not a valid expression: the text is not a time zone such as "Europe/Madrid" or "-03:00".'
+    )
 
 
 def test_weekends_are_those_of_the_organization_or_the_campaign(shop, member):
