@@ -34,7 +34,7 @@ class _Moment(click.ParamType[datetime]):
         try:
             return value if isinstance(value, datetime) else instant_of(value)
         except ValueError:
-            self.fail("a moment is written like 2026-03-01T09:00:00Z", param, ctx)
+            self.fail(f"{value} is not a moment such as 2026-03-01T09:00:00Z", param, ctx)
 
 
 @click.group()
