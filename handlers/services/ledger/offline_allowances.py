@@ -101,7 +101,9 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     if find_holding_records(
         call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id
     ):
-        raise OfflineAllowanceLimit(f"The member has an open offline allowance on the account {account.name}.")
+        raise OfflineAllowanceLimit(
+            f"The member has an open offline allowance on the account {account.name}. Redeem it, or wait until it ends."
+        )
     details = Details(request.system_unique_key, digest, description=_HOLD)
     transaction_id = hold_points(unit, member, account, request.amount, details, held_until)
     allowance = ALLOWANCES.add(
