@@ -11,7 +11,7 @@ from domain.ledger.records import PENDING, Ledger, LedgerAccount, LedgerAccountI
 from domain.problems import NameTaken
 from persistence import organizations
 from persistence.filters import has_row, is_same
-from persistence.ledger_transactions import add_zero
+from persistence.ledger_transactions import add_mint_of_zero
 from persistence.records import Records
 from persistence.tables.ledger import (
     ledger_account_supplies,
@@ -161,7 +161,7 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
     if has_pending(db, account):
         raise LedgerAccountInUse("pointTrackingEnabled cannot change while transactions of the account are pending.")
     balances = ledger_balances.c
-    transaction_id = add_zero(
+    transaction_id = add_mint_of_zero(
         db, account, system_unique_key=key, description="Point tracking begins", created_at=now, updated_at=now
     )
     lots_of_balances = select(

@@ -153,7 +153,7 @@ def find_rows_as_created(
     return by_transaction
 
 
-def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
+def add_mint_of_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
     """Insert a mint of zero, which records a change of the account; returns its id."""
     statement = insert(_t).values(
         organization_id=account.organization_id,

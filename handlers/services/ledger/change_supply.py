@@ -46,7 +46,7 @@ def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, change: Su
         after={"maxSupply": change.max_supply, "description": change.description, "systemUniqueKey": key},
     )
     ledgers.store_account(call.db, ledger, account, {"max_supply": change.max_supply}, call.now)
-    return ledger_transactions.add_zero(
+    return ledger_transactions.add_mint_of_zero(
         call.db,
         account,
         system_unique_key=key,
