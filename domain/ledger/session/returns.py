@@ -161,7 +161,7 @@ class Returns(MissingAmounts):
                 self._revert_expiry(account, wallet_id, expiry)
 
     def _revert_expiry(self, account: LedgerAccount, wallet_id: int, expiry: Stored) -> None:
-        """Revert the expiry of an idle balance; points whose lots have expired by now in any case expire again."""
+        """Revert the expiry of an idle balance; points expire again if their own lots have expired by now."""
         if account.is_revolving:
             try:
                 self._refuse_over_supply(account, expiry.amount)

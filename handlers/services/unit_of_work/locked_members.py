@@ -95,7 +95,7 @@ class LockedMembers:
         self._add(matches)
 
     def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:
-        """Lock wallets to move points of these accounts, and the wallets of referrers whom that may reward.
+        """Lock wallets to move points of these accounts, and the wallets of referrers whom the movements may reward.
 
         The members who own the wallets are loaded only if movements of the accounts may concern them.
         """
