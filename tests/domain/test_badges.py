@@ -28,7 +28,21 @@ ANA, BEN = 7, 8
 
 
 def badge(max_amount=3, active=True, badge_id=1):
-    return Badge(1, badge_id, f"key-{badge_id}", "Early bird", None, None, max_amount, active, (), {}, None, NOW, NOW)
+    return Badge(
+        organization_id=1,
+        badge_id=badge_id,
+        badge_key=f"key-{badge_id}",
+        name="Early bird",
+        description=None,
+        picture_url=None,
+        max_amount=max_amount,
+        active=active,
+        tags=(),
+        custom_attributes={},
+        external_key=None,
+        created_at=NOW,
+        updated_at=NOW,
+    )
 
 
 def namer():
@@ -48,7 +62,16 @@ def balances(**balances):
 
 def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None):
     """A request to assign or to unassign a badge, by default badge 1; with the external id "receipt-1"."""
-    return BadgeGrant(member_id, of or badge(), amount, key, digest, {"till": 4}, "receipt-1", event_id)
+    return BadgeGrant(
+        member_id=member_id,
+        badge=of or badge(),
+        amount=amount,
+        system_unique_key=key,
+        request_digest=digest,
+        custom_attributes={"till": 4},
+        external_id="receipt-1",
+        loyalty_event_id=event_id,
+    )
 
 
 def test_the_tracking_of_an_assignment_contains_what_the_request_sent():

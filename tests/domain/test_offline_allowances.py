@@ -46,7 +46,16 @@ def ends(amount=40, valid_for=None, now=NOON, **policy):
     ],
 )
 def test_the_hold_and_the_time_decide_the_status(status, is_captured, end, now, allowance_status):
-    hold = HoldState(status, is_captured, NOON + end * MOMENT, Decimal(40), None, Decimal(0), Decimal(0), None)
+    hold = HoldState(
+        status=status,
+        is_captured=is_captured,
+        ended_at=NOON + end * MOMENT,
+        amount=Decimal(40),
+        fiat_value=None,
+        returned=Decimal(0),
+        fiat_returned=Decimal(0),
+        returned_at=None,
+    )
     assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == allowance_status
 
 

@@ -191,7 +191,19 @@ def test_a_payment_whose_last_points_are_refunded_by_their_value_is_refunded_in_
 
 def test_a_captured_payment_without_a_value_is_worth_nothing():
     view = view_of(
-        payment(), "key", HoldState(SETTLED, True, NOW, Decimal(600), None, Decimal(0), Decimal(0), None), NOW
+        payment(),
+        "key",
+        HoldState(
+            status=SETTLED,
+            is_captured=True,
+            ended_at=NOW,
+            amount=Decimal(600),
+            fiat_value=None,
+            returned=Decimal(0),
+            fiat_returned=Decimal(0),
+            returned_at=None,
+        ),
+        NOW,
     )
     assert (view.points, view.value) == (600, 0)
 

@@ -89,7 +89,16 @@ ANA = Member(
 
 
 def code(code_id, text, member_id=7, usages=0, program_id=2):
-    return ReferralCode(1, code_id, program_id, member_id, text, usages, NOON, NOON)
+    return ReferralCode(
+        organization_id=1,
+        referral_code_id=code_id,
+        referral_program_id=program_id,
+        member_id=member_id,
+        code=text,
+        total_usages=usages,
+        created_at=NOON,
+        updated_at=NOON,
+    )
 
 
 def use(of, referred, points=5):
@@ -98,7 +107,20 @@ def use(of, referred, points=5):
 
 
 def log(of, referred):
-    return ReferralLog(1, 1, of.referral_code_id, 2, of.member_id, referred, 1, "key", {}, Decimal(5), NOON, NOON)
+    return ReferralLog(
+        organization_id=1,
+        referral_log_id=1,
+        referral_code_id=of.referral_code_id,
+        referral_program_id=2,
+        referrer_member_id=of.member_id,
+        referred_member_id=referred,
+        loyalty_event_id=1,
+        system_unique_key="key",
+        custom_attributes={},
+        referrer_points=Decimal(5),
+        created_at=NOON,
+        updated_at=NOON,
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +254,16 @@ def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_cod
 
 def test_a_code_that_did_not_count_is_reported_with_its_problem():
     refusal = ReferralLimitReached("Too many.", limit="maxPerCode")
-    code = ReferralCode(1, 4, 2, 7, "ANA-1", 0, NOON, NOON)
+    code = ReferralCode(
+        organization_id=1,
+        referral_code_id=4,
+        referral_program_id=2,
+        member_id=7,
+        code="ANA-1",
+        total_usages=0,
+        created_at=NOON,
+        updated_at=NOON,
+    )
     assert ReferralOutcome.of_refusal("ANA-1", code, refusal) == ReferralOutcome(
         "ANA-1", 2, 4, 7, "skipped", refusal.as_problem()
     )
@@ -242,7 +273,16 @@ def test_a_code_that_did_not_count_is_reported_with_its_problem():
 
 
 def test_a_use_counts_for_the_code_its_owner_and_the_pair():
-    code = ReferralCode(1, 4, 2, 7, "ANA-1", 1, NOON, NOON)
+    code = ReferralCode(
+        organization_id=1,
+        referral_code_id=4,
+        referral_program_id=2,
+        member_id=7,
+        code="ANA-1",
+        total_usages=1,
+        created_at=NOON,
+        updated_at=NOON,
+    )
     state = ReferralUsageState({4: code}, {(2, 7): 1}, {})
     state.add(CodeUse(code, 8, 5, "key", {}, Decimal(5)))
     assert (state.codes[4].total_usages, state.log_counts_of_referrers, state.log_counts_of_pairs) == (
@@ -250,7 +290,20 @@ def test_a_use_counts_for_the_code_its_owner_and_the_pair():
         {(2, 7): 2},
         {(4, 8): 1},
     )
-    log = ReferralLog(1, 9, 4, 2, 7, 8, 5, "key", {}, Decimal(5), NOON, NOON)
+    log = ReferralLog(
+        organization_id=1,
+        referral_log_id=9,
+        referral_code_id=4,
+        referral_program_id=2,
+        referrer_member_id=7,
+        referred_member_id=8,
+        loyalty_event_id=5,
+        system_unique_key="key",
+        custom_attributes={},
+        referrer_points=Decimal(5),
+        created_at=NOON,
+        updated_at=NOON,
+    )
     state.reverse(log)
     assert (state.codes[4].total_usages, state.log_counts_of_referrers, state.log_counts_of_pairs) == (
         1,

@@ -137,8 +137,27 @@ def test_the_tier_is_the_higher_of_the_floor_and_the_tier_by_points(policy, earn
 
 
 def tracking(number, tier_id, kind, previous=None):
-    blank = TierTracking(1, number, MEMBER, PROGRAM, tier_id, tier_id, None, f"key-{number}", b"", None, None, (),
-                         number, None, False, None, None, NOON, kind)  # fmt: skip
+    blank = TierTracking(
+        organization_id=1,
+        member_tier_tracking_id=number,
+        member_id=MEMBER,
+        loyalty_program_id=PROGRAM,
+        loyalty_tier_id=tier_id,
+        answered_tier_id=tier_id,
+        expires_at=None,
+        system_unique_key=f"key-{number}",
+        request_digest=b"",
+        external_id=None,
+        description=None,
+        tags=(),
+        loyalty_event_id=number,
+        previous_tier_id=None,
+        previous_is_manual=False,
+        previous_expires_at=None,
+        reversal_loyalty_event_id=None,
+        created_at=NOON,
+        tier_hold=kind,
+    )
     return blank.with_previous(previous)
 
 

@@ -18,9 +18,28 @@ from domain.users import (
     require_rank,
 )
 
-MEMBERSHIP = Membership(1, 2, True, False, ("orders:read",), ("tills",), False, ("orders:write", "members:read"))
+MEMBERSHIP = Membership(
+    organization_id=1,
+    user_id=2,
+    active=True,
+    is_admin=False,
+    roles=("orders:read",),
+    permission_group_keys=("tills",),
+    group_is_admin=False,
+    group_roles=("orders:write", "members:read"),
+)
 USER = User(**{**dict.fromkeys(User.__slots__, False), "active": True, "membership": MEMBERSHIP})
-GROUP = PermissionGroup(1, 1, "tills", "Tills", None, False, ("orders:write",), None, None)
+GROUP = PermissionGroup(
+    organization_id=1,
+    permission_group_id=1,
+    permission_group_key="tills",
+    name="Tills",
+    description=None,
+    is_admin=False,
+    roles=("orders:write",),
+    created_at=None,
+    updated_at=None,
+)
 ADMINISTRATORS = replace(GROUP, permission_group_key="administrators", roles=("users:read",), is_admin=True)
 
 

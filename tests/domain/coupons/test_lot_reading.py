@@ -16,20 +16,20 @@ BOOK = LotRange(12, None, with_expired=False)
 def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used_amount=0, created=NOW):
     expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
     return CouponLot(
-        1,
-        number,
-        member,
-        coupon,
-        12,
-        Decimal(amount),
-        Decimal(used_amount),
-        Decimal(0),
-        None,
-        None,
-        {},
-        expired_at,
-        created,
-        created,
+        organization_id=1,
+        coupon_lot_id=number,
+        member_id=member,
+        coupon_id=coupon,
+        coupon_book_id=12,
+        amount=Decimal(amount),
+        amount_used=Decimal(used_amount),
+        amount_owed=Decimal(0),
+        value=None,
+        remaining_value=None,
+        custom_attributes={},
+        expired_at=expired_at,
+        created_at=created,
+        updated_at=created,
     )
 
 

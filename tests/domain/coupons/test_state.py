@@ -34,7 +34,23 @@ class Nothing:
 
 def coupon(number=1, code="A", **values):
     """A coupon of book 12 with this number as its id and position."""
-    return replace(Coupon(1, number, 12, number, code, ZERO, ZERO, {}, None, None, NOW, NOW), **values)
+    return replace(
+        Coupon(
+            organization_id=1,
+            coupon_id=number,
+            coupon_book_id=12,
+            position=number,
+            code=code,
+            total_assigned=ZERO,
+            total_usages=ZERO,
+            custom_attributes={},
+            expired_at=None,
+            locked_until=None,
+            created_at=NOW,
+            updated_at=NOW,
+        ),
+        **values,
+    )
 
 
 def state(*coupons, **settings):
@@ -147,7 +163,25 @@ def test_a_code_that_was_locked_until_now_is_free():
 def lot(number, expires_in=None, **values):
     """A lot of one coupon of Ana's."""
     expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
-    return replace(CouponLot(1, number, ANA, 1, 12, ONE, ZERO, ZERO, None, None, {}, expired_at, NOW, NOW), **values)
+    return replace(
+        CouponLot(
+            organization_id=1,
+            coupon_lot_id=number,
+            member_id=ANA,
+            coupon_id=1,
+            coupon_book_id=12,
+            amount=ONE,
+            amount_used=ZERO,
+            amount_owed=ZERO,
+            value=None,
+            remaining_value=None,
+            custom_attributes={},
+            expired_at=expired_at,
+            created_at=NOW,
+            updated_at=NOW,
+        ),
+        **values,
+    )
 
 
 def test_the_next_lot_is_a_stored_lot_or_a_new_one_of_the_unit_of_work():

@@ -80,7 +80,17 @@ def test_a_coupon_has_its_ids(reversal):
     }
 
 
-LOCK = CouponLockFact(1, RECORDED, "key-1", 3, "book-3", "Free coffee", RECORDED, None, None)
+LOCK = CouponLockFact(
+    coupon_lock_id=1,
+    created_at=RECORDED,
+    coupon_lock_key="key-1",
+    coupon_book_id=3,
+    coupon_book_key="book-3",
+    book_name="Free coffee",
+    expires_at=RECORDED,
+    ended_at=None,
+    coupon_usage_id=None,
+)
 
 
 @pytest.mark.parametrize(
