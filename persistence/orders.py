@@ -27,6 +27,26 @@ WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND order_id <> ALL
 ORDER BY 1, 2
 """)
 
+# Orders of erased members lose their external ids, also while a job is still erasing them.
+_EXTERNAL_IDS_IN_USE = """
+SELECT p.external_id FROM purchase_orders p WHERE p.organization_id = %s AND p.external_id = ANY(%s)
+    AND NOT EXISTS (
+        SELECT FROM unfinished_erasings u WHERE u.organization_id = %s AND u.member_id = p.member_id
+    )
+"""
+# The events of the order keep its new external id, as they do when the job erases them.
+_RENAME_ERASED = """
+WITH renamed AS (
+    UPDATE purchase_orders p SET external_id = 'erased-' || p.order_id
+    FROM unfinished_erasings u
+    WHERE p.organization_id = %s AND p.external_id = ANY(%s)
+        AND u.organization_id = %s AND u.member_id = p.member_id
+    RETURNING p.external_id, p.event_ids
+)
+UPDATE events e SET payload = json_build_object('order', json_build_object('externalId', renamed.external_id))
+FROM renamed WHERE e.organization_id = %s AND e.loyalty_event_id = ANY(renamed.event_ids)
+"""
+
 
 def find_order_history(
     db: Connection,
@@ -61,6 +81,17 @@ def find_by_external_ids(
         return {}
     items = find_items(db, organization_id, [order.order_id for order in orders])
     return {order.external_id: (order, items[order.order_id]) for order in orders}
+
+
+def find_external_ids_in_use(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
+    """The `external_ids` that no new order can have; orders that a job is still erasing do not keep theirs."""
+    return {row[0] for row in query(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))}
+
+
+def rename_erased(db: Connection, organization_id: int, external_ids: Collection[str]) -> None:
+    """Erase these external ids of orders that a job is still erasing, before new orders get them."""
+    values = (organization_id, list(external_ids), organization_id, organization_id)
+    db.exec_driver_sql(_RENAME_ERASED, values)
 
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:

@@ -14,7 +14,6 @@ from handlers.services.references import unknown_loyalty_program
 from handlers.services.unit_of_work.tracked import Result
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import orders
-from persistence.orders import ORDERS
 from persistence.programs import PROGRAMS
 
 
@@ -91,8 +90,8 @@ def _outcome(external_id: str, results: Sequence[Result], orders_by_external_id:
 def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:
     """The refusal of each order that must be refused before its events are stored; None for all others."""
     organization_id = call.organization.organization_id
-    existing_ids = ORDERS.find_values(
-        call.db, organization_id, external_id=[new_order.external_id for new_order in new_orders]
+    existing_ids = orders.find_external_ids_in_use(
+        call.db, organization_id, [new_order.external_id for new_order in new_orders]
     )
     program_ids = {
         new_order.payload["loyaltyProgramId"] for new_order in new_orders if new_order.payload.get("loyaltyProgramId")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from handlers.server.jobs import run_job
+from handlers.services.members import change
+from persistence import erasing
+from tests.builders import tracking
 from tests.builders.coupons import CouponBooks
 from tests.builders.person import NAME, WORD, event, order, traces, word
 from tests.builders.queue import drain
@@ -72,6 +76,27 @@ def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
     sums = sum(lot.amount for lot in lots), sum(lot.amount_used for lot in lots)
     assert (book_row.total_assigned, book_row.total_usages) == sums
     assert all(0 <= lot.amount_used <= lot.amount and lot.custom_attributes == {} for lot in lots)
+
+
+def test_orders_get_the_external_ids_of_orders_that_a_job_is_erasing(shop, monkeypatch):
+    """The orders of a call overlap with those of the next one: one of both calls creates each order."""
+    monkeypatch.setattr(change, "MAX_ERASING_SECONDS", 0)
+    monkeypatch.setattr(erasing, "PAGE_ROWS", 1)
+    member_id, ben = shop.organization.member(NAME)["memberId"], shop.organization.member("ben")
+    external_ids = [f"{WORD}-{number}" for number in range(48)]
+    for start in range(0, 48, 12):
+        shop.track(*[tracking.order(NAME, external_id=external_id) for external_id in external_ids[start : start + 12]])
+    shop.administration.delete(f"/members/{member_id}", expect=200)
+    engine, settings = shop.organization.api.engine, shop.organization.api.settings
+    batches = [[tracking.order("ben", external_id=i) for i in external_ids[start : start + 8]] for start in range(41)]
+    calls = [partial(shop.track, *batch) for batch in batches[::4]]
+    job = partial(run_job, engine, settings, "finish-erasings")
+    *results, finished = run_simultaneously([*calls, job])
+    refusals = {result["error"]["type"] for batch in results for result in batch if "error" in result}
+    assert (refusals, finished["members"]) == ({"/problems/order-exists"}, 1)
+    rows = shop.rows("purchase_orders", "member_id, external_id", "order_id")
+    assert sorted(row.external_id for row in rows if row.member_id == ben["memberId"]) == sorted(external_ids)
+    assert len([row for row in rows if row.external_id.startswith("erased-")]) == 48
 
 
 def test_an_erased_member_is_on_no_list_of_an_audience(shop):

@@ -13,7 +13,7 @@ from handlers.services.exports.write import ExportWriter
 from handlers.services.members import change
 from handlers.services.verify import verify
 from persistence import erasing
-from tests.builders import tracking
+from tests.builders import queue, tracking
 from tests.builders.campaigns import mint
 from tests.builders.person import NAME, WORD, event, live, traces
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
@@ -86,6 +86,42 @@ def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
 
 
 @pytest.mark.slow
+def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_them(api, organization):
+    shop, ana, ben = Shop(organization), organization.member(NAME), organization.member("ben")
+    external_ids = [f"{WORD}-{number}" for number in range(5)]
+    shop.track(*[tracking.order(NAME, external_id=external_id) for external_id in external_ids])
+    organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
+    own_ids = [f"erased-{row.order_id}" for row in shop.rows("purchase_orders", "order_id", "order_id")]
+    orders = [tracking.order("ben", external_id=external_id) for external_id in external_ids]
+
+    [would_be] = shop.track(orders[0], executionMode="dryRun")
+    assert "error" not in would_be
+    assert shop.rows("purchase_orders", "external_id", "order_id")[0].external_id == external_ids[0]
+    created = shop.track(orders[0], orders[1])
+    queued = queue.send(shop, orders[2])
+    queue.drain(shop)
+    body = {"externalId": external_ids[3], "total": 10, "type": "shop", "status": "confirmed"}
+    organization.administration.post(f"/members/{ben['memberId']}/purchase-orders", body)
+    assert ["error" in result for result in created] == [False, False]
+    assert queue.outcome(shop, queued[0])["event"]["status"] == "success"
+
+    def stored_ids(member):
+        rows = shop.rows("purchase_orders", "member_id, external_id", "order_id")
+        return [row.external_id for row in rows if row.member_id == member["memberId"]]
+
+    assert (stored_ids(ana), stored_ids(ben)) == ([*own_ids[:4], external_ids[4]], external_ids[:4])
+    # Another order of the new owner is refused.
+    [result] = shop.track(tracking.order("ben", external_id=external_ids[0]))
+    assert result["error"]["type"] == "/problems/order-exists"
+    assert finish_erasings(api) == 1
+    assert (stored_ids(ana), stored_ids(ben)) == (own_ids, external_ids[:4])
+    # The events of the erased orders still name them, so that they can be cancelled.
+    rows = shop.rows("events", "member_id, payload", "loyalty_event_id")
+    payloads = [row.payload for row in rows if row.member_id == ana["memberId"]]
+    assert [payload["order"]["externalId"] for payload in payloads if "order" in payload] == own_ids
+    assert faults(organization) == []
+
+
 def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, organization):
     erase_member_with_events(organization, 3)
     export = organization.administration.post("/exports", {"kind": "events"})["export"]

@@ -89,7 +89,9 @@ class OrderWork:
             orders.find_by_external_ids(self._db, self._organization_id, distinct_ids) if distinct_ids else {}
         )
         # The external ids of the orders that existed before the batch.
-        self._existing = frozenset(self._orders)
+        self._existing = set(self._orders)
+        # The external ids of new orders that orders of erased members may still have, which a job is erasing.
+        self._freed_ids: set[str] = set()
         self._changed_orders: dict[int, Order] = {}
         self._returned_items: dict[int, OrderItem] = {}
 
@@ -124,7 +126,7 @@ class OrderWork:
         external_id = payload["externalId"]
         order = self._orders.get(external_id)
         if status == CREATED:
-            if order is not None:
+            if order is not None and not self._forget_if_erased(external_id):
                 raise OrderExists(f"An order with the externalId {external_id} already exists.")
             if payload.get("total") is None:
                 raise PayloadMissing("A new order needs payload.order.total.")
@@ -179,6 +181,8 @@ class OrderWork:
     def flush(self, configuration: Configuration) -> None:
         """Store the new and the changed orders, and queue messages about them for the triggers that listen."""
         new = [order for external_id, order in self._orders.items() if external_id not in self._existing]
+        if self._freed_ids:
+            orders.rename_erased(self._db, self._organization_id, self._freed_ids)
         if new:
             orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
         if self._changed_orders:
@@ -191,6 +195,17 @@ class OrderWork:
                 changed_order = replace(order, updated_at=self._at), self._orders[order.external_id][1]
                 changes.append((UPDATED_ENTITY, order_record(changed_order)))
             queue_entities(self._execution, configuration, PURCHASE_ORDER, changes)
+
+    def _forget_if_erased(self, external_id: str) -> bool:
+        """Forget an existing order whose member is erased, so that another order can have its external id."""
+        if external_id not in self._existing:
+            return False
+        if orders.find_external_ids_in_use(self._db, self._organization_id, [external_id]):
+            return False
+        del self._orders[external_id]
+        self._existing.remove(external_id)
+        self._freed_ids.add(external_id)
+        return True
 
     def _new_order(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
         """The order that an event creates, and its items; `payload` is the `order` of the event's payload."""
