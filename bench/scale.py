@@ -239,9 +239,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with ExitStack() as stack:
-        small = _place(stack, lambda engine, world: fill(engine, world, tracking.MEMBERS, options.purchases // 100))
+        small = make_place(stack, lambda engine, world: fill(engine, world, tracking.MEMBERS, options.purchases // 100))
         began = time.perf_counter()
-        full = _place(stack, lambda engine, world: fill(engine, world, options.members, options.purchases))
+        full = make_place(stack, lambda engine, world: fill(engine, world, options.members, options.purchases))
         print(
             f"{options.members:,} members and {options.purchases:,} purchases in {time.perf_counter() - began:.0f} s\n"
         )
@@ -263,7 +263,7 @@ def main() -> None:
         print(f"\n`loyalty verify`, the ledger: {duration:.0f} s, {len(faults)} faults")
 
 
-def _place(stack: ExitStack, prepare: Callable[[Engine, World], World]) -> Place:
+def make_place(stack: ExitStack, prepare: Callable[[Engine, World], World]) -> Place:
     """A database of its own with a server; the campaign and the book are those of `bench.single_calls`."""
     world, engine = stack.enter_context(tracking.new_world())
     world = prepare(engine, world)
