@@ -56,7 +56,8 @@ def is_across(statement: str) -> bool:
         # Square brackets replace the parentheses of expressions.
         replacement = f"[{inner}]"
         if _QUERY.match(inner):
-            replacement = ""
+            # A name in place of the query: without it, the alias that follows would look like the name of a table.
+            replacement = "subquery"
             if _is_query_across(inner):
                 # A derived table gets the conditions of the query that it is in, so this is what has to name one.
                 if not _BEFORE_DERIVED_TABLE.search(before):

@@ -56,6 +56,7 @@ def test_a_sub_select_names_the_organization_by_a_value(sub_select, is_across):
         ("SELECT 1 FROM (SELECT * FROM events) e WHERE e.organization_id = %s", False),
         ("SELECT 1 FROM (SELECT * FROM events) e", True),
         ("SELECT 1 FROM (SELECT * FROM events WHERE organization_id = %s) e", False),
+        ("SELECT 1 FROM (SELECT * FROM events WHERE organization_id = %s) wallets", False),
         (
             "SELECT 1 FROM (SELECT * FROM events WHERE organization_id = %s) e JOIN badges b USING (organization_id)",
             True,
