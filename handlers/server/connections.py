@@ -10,6 +10,7 @@ as a signal ends the worker. Here the responses announce the end first.
 from __future__ import annotations
 
 import logging
+import re
 import resource
 import sys
 import time
@@ -17,6 +18,7 @@ import uuid
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from gunicorn.asgi import parser
 from gunicorn.asgi.protocol import ASGIProtocol
@@ -50,6 +52,8 @@ _SENTENCES = (
     (parser.UnsupportedTransferCoding, 'The Transfer-Encoding "{}" is not supported.'),
 )
 _MAX_QUOTED = 50
+# The beginning of a URL that a request names in full.
+_ORIGIN = re.compile(rb"https?://[^/]*", re.IGNORECASE)
 _STATUSES = frozenset(HTTPStatus)
 
 _log = logging.getLogger("loyalty.connections")
@@ -130,6 +134,14 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self._restart_silence()
         self._chunk_count = self._chunk_bytes = 0
         return super()._on_headers_complete()
+
+    def _build_http_scope(self, request: Any, sockname: Any, peername: Any) -> dict[str, Any]:
+        scope: dict[str, Any] = super()._build_http_scope(request, sockname, peername)
+        if origin := _ORIGIN.match(scope["raw_path"]):
+            # RFC 9112, 3.2.2: a client may name the whole URL, as it does for a proxy.
+            scope["raw_path"] = scope["raw_path"][origin.end() :] or b"/"
+            scope["path"] = unquote_to_bytes(scope["raw_path"]).decode("utf-8", "replace")
+        return scope
 
     def _on_body(self, chunk: bytes) -> None:
         if self._callback_parser.is_chunked:

@@ -144,6 +144,17 @@ def test_an_invalid_request_head_is_explained_by_a_sentence(server, head, detail
     assert problem["detail"] == detail
 
 
+@pytest.mark.parametrize(
+    ("url", "expected_status"),
+    [(b"http://here/health/live", 200), (b"HTTPS://here:80/health/%6Cive?a=b", 200), (b"http://here/v2/nothing", 404)],
+)
+def test_a_request_may_name_the_whole_url(server, url, expected_status):
+    with connect(server) as connection:
+        connection.sendall(b"GET " + url + b" HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        status_code, _, _ = read_response(connection)
+    assert status_code == expected_status
+
+
 def test_a_response_before_the_body_of_its_request_announces_the_end_of_the_connection(server):
     with connect(server) as connection:
         connection.sendall(b"POST /v2/nothing HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n")
