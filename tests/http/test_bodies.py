@@ -432,6 +432,14 @@ def test_a_compressed_body_is_a_415(server, no_warnings, coding):
     assert (reply.status, reply.headers["accept-encoding"]) == (415, "identity")
 
 
+def test_a_body_that_is_compressed_for_the_transfer_is_a_415(server, no_warnings):
+    client, _ = server
+    packed = gzip.compress(b'{"title": "a"}')
+    for sent_body in (packed, b'{"title": "a"}'):
+        reply = client("POST", "/v2/books", body=[sent_body], headers={"Transfer-Encoding": "gzip, chunked"})
+        assert (reply.status, reply.json["type"]) == (415, "/problems/unsupported-media-type")
+
+
 def test_a_body_may_arrive_in_parts(server):
     client, recorder = server
     parts = [b'{"tit', b"", b'le": "caf\xc3', b'\xa9"}']
