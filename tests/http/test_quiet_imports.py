@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.services.imports import members
+from handlers.services.imports import members, work
+from handlers.services.imports.rows import RowReader
 from tests.builders.imports import Imports, counts
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop
@@ -61,3 +62,20 @@ def test_a_dry_run_of_several_sets_stores_no_member(imports, shop):
     job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{number}" for number in range(250)), dryRun=True)
     assert counts(job) == ("done", 250, 250, 0)
     assert shop.rows("members") == []
+
+
+def test_the_next_rows_are_read_while_the_database_executes_the_statements(organization, monkeypatch):
+    calls: list[int | str] = []
+    peek = RowReader.peek
+
+    def record_peek(reader, limit):
+        rows = peek(reader, limit)
+        calls.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(RowReader, "peek", record_peek)
+    monkeypatch.setattr(work, "send_ahead", lambda db: calls.append("sent"))
+    job = Imports(organization, rows=2).run("loyaltyMemberId\n" + "\n".join(f"m{number}" for number in range(5)))
+    assert counts(job) == ("done", 5, 5, 0)
+    # Two rows are imported, then two, then one; after each step up to two further rows are already read.
+    assert calls == [2, "sent", 4, 2, "sent", 3, 1, "sent", 1, 0]
