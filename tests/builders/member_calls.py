@@ -1,4 +1,4 @@
-"""Requests of many kinds that change something about one member, by name."""
+"""Requests of many kinds about one member: the paths of reads, and changes by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.builders.tracking import Shop, event, order
+
+# Of the integration interface, after the path of the member.
+READS = (
+    *("", "/audiences", "/badges", "/badges/{badgeKey}/balance", "/coupon-books", "/coupons", "/coupon-usages"),
+    *("/events", "/ledger-transactions", "/offline-allowances", "/timeline"),
+)
+ADMINISTRATION_READS = (
+    *("/members/{memberId}", "/members/{memberId}/events", "/members/{memberId}/missions"),
+    *("/members/{memberId}/purchase-orders", "/members/{memberId}/timeline"),
+    *("/members/{memberId}{program}/tiers", "{program}/members/{memberId}/coupon-books"),
+    *("{program}/members/{memberId}/coupons", "{program}/members/{memberId}/coupon-totals"),
+)
 
 
 def calls_about(shop: Shop, member: str, book: Mapping[str, Any], badge: Mapping[str, Any]) -> dict[str, Callable]:

@@ -15,7 +15,7 @@ from persistence.tables import metadata
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.imports import Imports
-from tests.builders.member_calls import calls_about
+from tests.builders.member_calls import ADMINISTRATION_READS, READS, calls_about
 from tests.builders.missions import member_id_of
 from tests.builders.statements import rows_of_plans, rows_read_to_commit
 from tests.builders.tracking import GENERIC, Shop, running
@@ -94,18 +94,6 @@ def calls(large_shop):
 CALLS = (
     *("track", "order", "cancel", "mint", "burn", "revert", "assign", "use", "use a code", "revert a use", "badge"),
     *("change", "enrol"),
-)
-
-
-READS = (
-    *("", "/audiences", "/badges", "/badges/{badgeKey}/balance", "/coupon-books", "/coupons", "/coupon-usages"),
-    *("/events", "/ledger-transactions", "/offline-allowances", "/timeline"),
-)
-ADMINISTRATION_READS = (
-    *("/members/{memberId}", "/members/{memberId}/events", "/members/{memberId}/missions"),
-    *("/members/{memberId}/purchase-orders", "/members/{memberId}/timeline"),
-    *("/members/{memberId}{program}/tiers", "{program}/members/{memberId}/coupon-books"),
-    *("{program}/members/{memberId}/coupons", "{program}/members/{memberId}/coupon-totals"),
 )
 
 
