@@ -1,8 +1,10 @@
 """The cells of rows: CSV and JSON become values of fields, and cells that spreadsheets take for formulas are marked."""
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from io import StringIO
 from typing import Any
@@ -26,7 +28,7 @@ MAX_COLUMNS = 1000
 ERROR_COLUMNS = ("importLine", "importColumn", "importReason")
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 CUSTOM = "customAttributes."
-LIST_SEPARATOR = "|"
+_LIST_SEPARATOR = "|"
 # Spreadsheets trim white space, and take full-width signs for the usual ones.
 _FORMULA = re.compile(r"['=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
@@ -55,6 +57,12 @@ def csv_line(cells: Iterable[str]) -> str:
     return line.getvalue()
 
 
+def list_cell(texts: Sequence[str]) -> str:
+    """A cell with a list: the texts with `|` between them, or a JSON array if that would be read as another list."""
+    cell = _LIST_SEPARATOR.join(texts)
+    return cell if _texts(cell) == list(texts) else json.dumps(texts, ensure_ascii=False)
+
+
 def _text(cell: str) -> str:
     return cell
 
@@ -66,7 +74,18 @@ def _boolean(cell: str) -> bool:
 
 
 def _texts(cell: str) -> list[str]:
-    return [part.strip() for part in cell.split(LIST_SEPARATOR) if part.strip()]
+    texts = _array_of_texts(cell)
+    return [part.strip() for part in cell.split(_LIST_SEPARATOR) if part.strip()] if texts is None else texts
+
+
+def _array_of_texts(cell: str) -> list[str] | None:
+    """The texts of a JSON array; None for other cells, also for an array with text that cannot be stored."""
+    with suppress(ValueError, RecursionError):
+        texts = json.loads(cell) if cell.startswith("[") else None
+        if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+            # Half of a surrogate pair cannot be encoded.
+            return None if b"\0" in "".join(texts).encode() else texts
+    return None
 
 
 def _object(cell: str) -> str:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from domain.imports.cells import Columns, cells_of, object_values
+from domain.imports.cells import Columns, cells_of, list_cell, object_values
 from domain.imports.records import (
     BADGES,
     BALANCES,
@@ -152,6 +152,30 @@ def test_a_missing_column_is_reported_with_the_first_500_characters_of_the_line(
     with pytest.raises(FileFault) as caught:
         columns(COUPON_CODES, "c" * 600)
     assert str(caught.value) == f"The column couponBook is missing. The first line has {'c' * 500}."
+
+
+@pytest.mark.parametrize(
+    ("texts", "cell"),
+    [
+        ([], ""),
+        (["a", "b c"], "a|b c"),
+        (["a|b", "c"], '["a|b", "c"]'),
+        ([" a"], '[" a"]'),
+        ([""], '[""]'),
+        (['["é"]'], '["[\\"é\\"]"]'),
+        (["[a]"], "[a]"),
+        (["[1]"], "[1]"),
+    ],
+)
+def test_a_cell_with_a_list_is_read_as_the_same_list(texts, cell):
+    assert list_cell(texts) == cell
+    row = columns(BALANCES, "loyaltyMemberId,amount,tags").values(["ana", "1", cell])
+    assert row.get("tags", []) == texts
+
+
+@pytest.mark.parametrize("cell", ['["a\\u0000"]', '["\\ud800"]', '["a", 1]', '["a"', "[" * 100_000])
+def test_a_cell_that_is_no_array_of_storable_texts_is_read_as_separated_texts(cell):
+    assert columns(BALANCES, "loyaltyMemberId,amount,tags").values(["ana", "1", cell])["tags"] == [cell]
 
 
 def test_a_row_that_is_not_valid_csv_is_refused():

@@ -551,6 +551,14 @@ def test_a_csv_of_members_is_imported_unchanged(jobs, organization, api):
     assert {member["loyaltyMemberId"]: member["profile"]["name"] for member in members} == names
 
 
+def test_tags_with_a_bar_in_a_csv_are_imported_unchanged(jobs, organization, api):
+    organization.member("ana", profile={"tags": ["a|b", " c"]})
+    table = jobs.part(jobs.run()[0], accept="text/csv").text
+    target = api.organization()
+    assert counts(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 1, 1, 0)
+    assert target.integration.get("/members/ana")["loyaltyMember"]["profile"]["tags"] == ["a|b", " c"]
+
+
 def test_an_export_starts_at_the_time_of_the_test_clock(api):
     clock = Clock.new(api, "2026-01-05T08:00:00Z")
     jobs = Jobs(clock.organization)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from domain.calendar import instant_text
 from domain.fields import wire_name
-from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, escape_formula
+from domain.imports.cells import FIELDS, csv_line, escape_formula, list_cell
 from domain.imports.export_keys import balance_keys, parse_export_key, source_of
 from domain.imports.records import BALANCES, MEMBERS, PLACES
 from domain.members import Member, MemberProperties
@@ -174,7 +174,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return LIST_SEPARATOR.join(map(str, value))
+        return list_cell([str(element) for element in value])
     if isinstance(value, Mapping):
         return encode(value).decode()
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
