@@ -33,6 +33,10 @@ READING_SECONDS = 60.0
 MAX_UNSENT_BYTES = 64 * 1024**2
 # Clients that have read nothing for this time are the first whose connections are closed for unsent bytes.
 NOT_READING_SECONDS = 5.0
+# The time and the bytes for which the rest of a refused body is discarded. A client whose connection is closed while it
+# sends the body can lose the response.
+DISCARDING_SECONDS = 2.0
+MAX_DISCARDED_BYTES = 16 * 1024**2
 # A body may have this number of chunks, and one more for each `_MIN_CHUNK_BYTES`: each costs time of the event loop.
 _FREE_CHUNKS = 1_000
 _MIN_CHUNK_BYTES = 256
@@ -80,6 +84,8 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
     # Of the body that is received now.
     _chunk_count = 0
     _chunk_bytes = 0
+    # Of a refused body; None while the connection is not being closed.
+    _discarded_bytes: int | None = None
 
     def connection_made(self, transport: Transport) -> None:
         """Start the time limit of the first request, and close another connection if there are too many."""
@@ -89,7 +95,10 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self.worker.limit_connections(self)
 
     def data_received(self, data: bytes) -> None:
-        """Receive bytes of a request."""
+        """Receive bytes of a request, or discard those of a refused body."""
+        if self._discarded_bytes is not None:
+            self._discard(len(data))
+            return
         self._has_received_bytes = True
         super().data_received(data)
         if self._body_receiver is not None and self in self.worker.silent:
@@ -173,8 +182,9 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
 
     def _will_close(self, request: Any, response_requires_close: bool) -> bool:
         # gunicorn closes a connection whose request body has not arrived when the response ends: announce that, too.
-        is_body_missing = self._body_receiver is not None and not self._body_receiver._complete
-        return is_body_missing or self.worker.is_ending or bool(super()._will_close(request, response_requires_close))
+        if self._is_body_missing() or self.worker.is_ending:
+            return True
+        return bool(super()._will_close(request, response_requires_close))
 
     def _end_late_head(self) -> None:
         """Close the connection, after a response if a part of a request has arrived."""
@@ -182,11 +192,38 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
             self._send_error_response(408, f"The request's head did not arrive within {HEAD_SECONDS:.0f} seconds.")
         self._close_transport()
 
+    def _is_body_missing(self) -> bool:
+        return self._body_receiver is not None and not self._body_receiver._complete
+
     def _close_transport(self) -> None:
-        if not self._closed:
-            # The transport waits until the client has read everything.
-            self._arm(READING_SECONDS, self.abort)
+        if self._closed:
+            return
+        if self._is_body_missing() and self.transport is not None and self.transport.can_write_eof():
+            self._begin_discarding()
+            return
+        # The transport waits until the client has read everything.
+        self._arm(READING_SECONDS, self.abort)
         super()._close_transport()
+
+    def _begin_discarding(self) -> None:
+        """Send no more, and close the connection when the client ends it, or after some time or bytes."""
+        self._closed = True
+        self._discarded_bytes = 0
+        self.worker.silent[self] = None
+        self._arm(DISCARDING_SECONDS, self._end_discarding)
+        self.transport.write_eof()
+        self.transport.resume_reading()
+
+    def _discard(self, count: int) -> None:
+        """Count discarded bytes; close the connection if they are too many."""
+        self._discarded_bytes = (self._discarded_bytes or 0) + count
+        if self._discarded_bytes > MAX_DISCARDED_BYTES:
+            self._end_discarding()
+
+    def _end_discarding(self) -> None:
+        """Close the connection; the transport waits until the client has read everything."""
+        self._arm(READING_SECONDS, self.abort)
+        self.transport.close()
 
     def _arm(self, seconds: float, then: Any) -> None:
         """Call `then` after some seconds, unless the limit is disarmed or armed again."""
