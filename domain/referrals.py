@@ -227,7 +227,14 @@ class ReferralOutcome:
         """The outcome of a use that was refused, and so did not count."""
         problem = refusal.as_problem()
         if referral_code is None:
-            return cls(code, None, None, None, SKIPPED, problem)
+            return cls(
+                code,
+                referral_program_id=None,
+                referral_code_id=None,
+                referrer_member_id=None,
+                status=SKIPPED,
+                error=problem,
+            )
         return cls(
             code,
             referral_code.referral_program_id,

@@ -119,7 +119,15 @@ class Origin:
     @classmethod
     def by_operator(cls, operation_id: str) -> Origin:
         """The origin of what the operator does on the command line."""
-        return cls("operator", None, None, "", operation_id, "", None)
+        return cls(
+            actor="operator",
+            user_id=None,
+            token_id=None,
+            surface="",
+            operation_id=operation_id,
+            request_id="",
+            reason=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class CurrentRights:
     token_generation: int
 
 
-_UNKNOWN_USER = CurrentRights(False, False, Grant(frozenset()), 0)
+_UNKNOWN_USER = CurrentRights(is_active=False, is_member=False, grant=Grant(frozenset()), token_generation=0)
 
 
 def find(db: Connection, organization_id: int) -> Organization | None:

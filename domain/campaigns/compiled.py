@@ -122,7 +122,9 @@ def compile_action(
         node, rule = compile_rules(action.rules)
         return CompiledAction(action, node, rule, compile_effects(action.effects), stacking=stacking)
     except InvalidRequest as refusal:
-        return CompiledAction(action, None, None, (), fault=refusal.faults[0].detail, stacking=stacking)
+        return CompiledAction(
+            action=action, node=None, rule=None, effects=(), fault=refusal.faults[0].detail, stacking=stacking
+        )
 
 
 def without_nulls(rules: Mapping[str, Any], effects: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -49,7 +49,15 @@ def grant_of_effect(
         )
     if effect.effect_id == DISCOUNT and result.discount is not None:
         items = None if share is None else tuple(share.items)
-        return EffectGrant(place, result.discount.amount, None, None, items, counts.start, counts.stop)
+        return EffectGrant(
+            place,
+            amount=result.discount.amount,
+            transaction_number=None,
+            qualifying=None,
+            items=items,
+            from_count=counts.start,
+            to_count=counts.stop,
+        )
     return None
 
 

@@ -86,7 +86,9 @@ def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
 def _value(field: str, position: int, value: Any) -> Iterator[FieldValue]:
     """The value in searchable form; none for null, lists and objects."""
     if isinstance(value, bool):
-        yield FieldValue(field, position, "true" if value else "false", None, None)
+        yield FieldValue(
+            field, position=position, text_value="true" if value else "false", number_value=None, instant_value=None
+        )
     elif isinstance(value, int | Decimal):
         yield FieldValue(field, position, number_text(value), value, None)
     elif isinstance(value, str):

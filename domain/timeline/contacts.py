@@ -40,7 +40,16 @@ class ProfileFact:
             "reason": self.reason,
         }
         text = f"{text}, by {self.actor}{after_colon(self.reason)}."
-        return TimelineRow(PROFILE, self.created_at, self.created_at, text, self.actor, None, False, details)
+        return TimelineRow(
+            PROFILE,
+            recorded_at=self.created_at,
+            happened_at=self.created_at,
+            text=text,
+            by=self.actor,
+            loyalty_event_id=None,
+            is_reversed=False,
+            details=details,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +80,13 @@ class MessageFact:
             "status": self.status,
             "attempts": self.attempts,
         }
-        return TimelineRow(MESSAGE, self.created_at, self.created_at, text, None, None, False, details)
+        return TimelineRow(
+            MESSAGE,
+            recorded_at=self.created_at,
+            happened_at=self.created_at,
+            text=text,
+            by=None,
+            loyalty_event_id=None,
+            is_reversed=False,
+            details=details,
+        )

@@ -268,7 +268,12 @@ def test_a_code_that_did_not_count_is_reported_with_its_problem():
         "ANA-1", 2, 4, 7, "skipped", refusal.as_problem()
     )
     assert ReferralOutcome.of_refusal("BOB-1", None, refusal) == ReferralOutcome(
-        "BOB-1", None, None, None, "skipped", refusal.as_problem()
+        code="BOB-1",
+        referral_program_id=None,
+        referral_code_id=None,
+        referrer_member_id=None,
+        status="skipped",
+        error=refusal.as_problem(),
     )
 
 

@@ -342,7 +342,15 @@ class TestStatus:
 
     def test_of_two_next_tiers_with_equal_points_the_higher_one_is_reported(self):
         steps = (Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(100), 2))
-        plan = TierSchedule(PROGRAM, "program-1", ACCOUNT, None, steps, True, TierPolicy())
+        plan = TierSchedule(
+            PROGRAM,
+            loyalty_program_key="program-1",
+            ledger_account_id=ACCOUNT,
+            default_tier_id=None,
+            steps=steps,
+            moves=True,
+            policy=TierPolicy(),
+        )
         status = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(99)), NOON)
         assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 1)
         status_at_the_top = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(100)), NOON)

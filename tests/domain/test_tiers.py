@@ -101,7 +101,15 @@ def test_a_schedule_has_the_active_tiers_of_an_active_program():
     steps = Step(BASIC, Decimal(0), BASIC), Step(GOLD, Decimal(99), GOLD)
     assert schedules_of(programs, tiers, UTC) == (
         TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, steps, True, policy),
-        TierSchedule(2, "program-2", ACCOUNT, None, (), False, policy),
+        TierSchedule(
+            2,
+            loyalty_program_key="program-2",
+            ledger_account_id=ACCOUNT,
+            default_tier_id=None,
+            steps=(),
+            moves=False,
+            policy=policy,
+        ),
     )
 
 

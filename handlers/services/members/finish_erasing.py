@@ -10,7 +10,9 @@ from persistence.audit_log import NewEntry, Origin
 from persistence.erased_rows import erase_page
 from persistence.rows import as_json
 
-_ORIGIN = Origin("worker", None, None, "", "eraseMember", "", None)
+_ORIGIN = Origin(
+    actor="worker", user_id=None, token_id=None, surface="", operation_id="eraseMember", request_id="", reason=None
+)
 _COMPLETION = as_json({"isComplete": {"from": False, "to": True}})
 
 

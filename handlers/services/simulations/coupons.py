@@ -190,11 +190,25 @@ def _presented_code(run: DryRun, code: str, coupons: Sequence[Coupon], deadline:
             first = first or presented
     except TimeExceeded:
         too_long = DeadlineExceeded("The coupon books of the codes take too much time. Present fewer codes.")
-        return PresentedCode(code, None, False, None, _exclusions([too_long]), None)
+        return PresentedCode(
+            code=code,
+            coupon_book_key=None,
+            usable=False,
+            discount=None,
+            exclusion_reasons=_exclusions([too_long]),
+            missing_total=None,
+        )
     if first is not None:
         return first
     unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
-    return PresentedCode(code, None, False, None, _exclusions([unknown]), None)
+    return PresentedCode(
+        code=code,
+        coupon_book_key=None,
+        usable=False,
+        discount=None,
+        exclusion_reasons=_exclusions([unknown]),
+        missing_total=None,
+    )
 
 
 def _presented_coupon(run: DryRun, code: str, coupon: Coupon, deadline: Deadline) -> PresentedCode:

@@ -171,7 +171,15 @@ class MissionWork:
         try:
             return compiled.counts(event, budget)
         except EvaluationError as error:
-            self._errors.append(RuleError(None, None, error.message, None, compiled.mission.mission_id))
+            self._errors.append(
+                RuleError(
+                    campaign_id=None,
+                    action_id=None,
+                    message=error.message,
+                    at=None,
+                    mission_id=compiled.mission.mission_id,
+                )
+            )
             return False
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
@@ -188,7 +196,11 @@ class MissionWork:
                 span, message = (error.start, error.end), error.message
         if message is None:
             return 1
-        self._errors.append(RuleError(None, None, message, span, compiled.mission.mission_id))
+        self._errors.append(
+            RuleError(
+                campaign_id=None, action_id=None, message=message, at=span, mission_id=compiled.mission.mission_id
+            )
+        )
         return 0
 
     def _mission(self, mission_id: int) -> Mission:

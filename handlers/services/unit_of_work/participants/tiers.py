@@ -211,7 +211,9 @@ class TierWork:
 
 def without_points(program_id: int, program_key: str) -> TierSchedule:
     """The schedule of an inactive program, whose tiers do not depend on points."""
-    return TierSchedule(program_id, program_key, None, None, (), False)
+    return TierSchedule(
+        program_id, loyalty_program_key=program_key, ledger_account_id=None, default_tier_id=None, steps=(), moves=False
+    )
 
 
 def _tier_id(held_tier: HeldTier | None) -> int | None:
