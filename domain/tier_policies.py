@@ -66,7 +66,12 @@ class TierPolicy:
         if self.period == LIFETIME:
             return points.earned if self.basis == EARNED else points.balance
         earned_amount = sum(
-            (e.amount for e in points.earnings if self._begins(e.moment) <= at < self._ends(e.moment)), ZERO
+            (
+                earning.amount
+                for earning in points.earnings
+                if self._begins(earning.moment) <= at < self._ends(earning.moment)
+            ),
+            ZERO,
         )
         return max([earned_amount, *self._sums_of_ended_years(points, at)])
 
@@ -79,12 +84,12 @@ class TierPolicy:
             return
         year = self._begins(at)
         ended = {
-            self._begins(e.moment)
-            for e in points.earnings
-            if e.released_at is not None and self._ends(e.moment) <= year <= e.released_at <= at
+            self._begins(earning.moment)
+            for earning in points.earnings
+            if earning.released_at is not None and self._ends(earning.moment) <= year <= earning.released_at <= at
         }
         for begin in ended:
-            yield sum((e.amount for e in points.earnings if self._begins(e.moment) == begin), ZERO)
+            yield sum((earning.amount for earning in points.earnings if self._begins(earning.moment) == begin), ZERO)
 
     def changes(self, points: TierPoints, at: datetime) -> Iterator[tuple[datetime, Decimal]]:
         """Later moments at which the counted points change merely by time, each with the points from then on."""
@@ -98,7 +103,7 @@ class TierPolicy:
             ):
                 if moment > at:
                     steps[moment] = steps.get(moment, ZERO) + amount
-        released = [e.released_at for e in points.earnings if e.released_at is not None]
+        released = [earning.released_at for earning in points.earnings if earning.released_at is not None]
         if self.period == CALENDAR and any(self._begins(at) <= moment <= at for moment in released):
             steps.setdefault(self._ends(at), ZERO)
             yield from ((moment, self.counted_points(points, moment)) for moment in sorted(steps))

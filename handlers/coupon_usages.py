@@ -45,9 +45,11 @@ from persistence.paging import Paged
 
 _AUDITED = Audited("coupon-usage", "coupon_usage_id", USAGE)
 _AUDITED_SEVERAL = replace(_AUDITED, records=iter)
-_AUDITED_BATCH = replace(_AUDITED, records=lambda outcomes: (o.usage for o in outcomes if o.usage is not None))
+_AUDITED_BATCH = replace(
+    _AUDITED, records=lambda outcomes: (outcome.usage for outcome in outcomes if outcome.usage is not None)
+)
 _AUDITED_REVERSALS = replace(
-    _AUDITED, records=lambda results: (o.reversal for o in results.outcomes if o.reversal is not None)
+    _AUDITED, records=lambda results: (outcome.reversal for outcome in results.outcomes if outcome.reversal is not None)
 )
 
 

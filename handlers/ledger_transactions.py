@@ -185,13 +185,19 @@ def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[
     organization_id = call.organization.organization_id
     outcomes = post_and_read([call] * len(movements), movements)
     rows = [outcome if isinstance(outcome, list) else [] for outcome in outcomes]
-    refused_reverts = {m.reverts for m, item_rows in zip(movements, rows, strict=True) if m.reverts and not item_rows}
+    refused_reverts = {
+        movement.reverts
+        for movement, item_rows in zip(movements, rows, strict=True)
+        if movement.reverts and not item_rows
+    }
     reverted_transactions = (
         ledger_transactions.TRANSACTIONS.find_all(call.db, organization_id, ledger_transaction_id=refused_reverts)
         if refused_reverts
         else []
     )
-    accounts_of_reverted = {t.ledger_transaction_id: t.ledger_account_id for t in reverted_transactions}
+    accounts_of_reverted = {
+        transaction.ledger_transaction_id: transaction.ledger_account_id for transaction in reverted_transactions
+    }
     # The revert of an unknown transaction has no account: no account has the id 0.
     account_ids = [
         item_rows[0].ledger_account_id

@@ -359,7 +359,9 @@ class EvaluationPlans:
     def restrict_to(self, campaign_keys: Collection[str]) -> EvaluationPlans:
         """The plans with only the campaigns that have these keys."""
         requested_keys = set(campaign_keys)
-        return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in requested_keys)
+        return EvaluationPlans(
+            campaign for campaign in self.campaigns if campaign.campaign.campaign_key in requested_keys
+        )
 
 
 def _contest_of(group: Stacking | int) -> Stacking | None:

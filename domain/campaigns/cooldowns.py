@@ -39,7 +39,9 @@ class Applications:
     def remove(self, loyalty_event_id: int) -> None:
         """Remove an event that is reversed."""
         for applications in self._by_campaign_and_member.values():
-            applications[:] = [a for a in applications if a.loyalty_event_id != loyalty_event_id]
+            applications[:] = [
+                application for application in applications if application.loyalty_event_id != loyalty_event_id
+            ]
 
     def last_within_cooldown(
         self, campaign_id: int, member_id: int, at: datetime, cooldown: Duration, zone: tzinfo

@@ -52,7 +52,7 @@ def schemas_of_same_value(place: str, schemas: Schemas) -> list[str]:
         return []
     places = [f"{place}/{key}" for key in _SAME_PLACE if key in schema]
     for key in _SAME_PLACE_LISTS:
-        places += [f"{place}/{key}/{n}" for n in range(len(schema.get(key, ())))]
+        places += [f"{place}/{key}/{index}" for index in range(len(schema.get(key, ())))]
     for key in _SAME_PLACE_MAPS:
         places += [f"{place}/{key}/{pointer_part(name)}" for name in schema.get(key, ())]
     if "$ref" in schema:
@@ -104,7 +104,7 @@ def _iterate(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
                 todo.append((f"{place}/{key}", schema[key]))
         for key in (*_SAME_PLACE_LISTS, *_INSIDE_LISTS):
             if isinstance(schema.get(key), list):
-                todo.extend((f"{place}/{key}/{n}", subschema) for n, subschema in enumerate(schema[key]))
+                todo.extend((f"{place}/{key}/{index}", subschema) for index, subschema in enumerate(schema[key]))
         for key in (*_SAME_PLACE_MAPS, *_INSIDE_MAPS, *_UNUSED_MAPS):
             if isinstance(schema.get(key), dict):
                 todo.extend((f"{place}/{key}/{pointer_part(name)}", part) for name, part in schema[key].items())

@@ -163,10 +163,12 @@ class Interpreter:
         if node.function == "map":
             condition = node.condition
             matching_scopes = (
-                s for s in scopes if condition is None or self._element_condition(condition, s, node.variable)
+                element_scope
+                for element_scope in scopes
+                if condition is None or self._element_condition(condition, element_scope, node.variable)
             )
-            return [self.element(node.body, s, node.variable) for s in matching_scopes]
-        results = [self._element_condition(node.body, s, node.variable) for s in scopes]
+            return [self.element(node.body, element_scope, node.variable) for element_scope in matching_scopes]
+        results = [self._element_condition(node.body, element_scope, node.variable) for element_scope in scopes]
         if node.function == "exists_one":
             return sum(results) == 1
         # `filter` is the last macro.

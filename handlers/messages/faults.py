@@ -100,7 +100,7 @@ class Explainer:
         """
 
         def has_wrong_type(errors: list[Any]) -> bool:
-            return any(e.kind.name == "type" and tuple(e.instance_path) == place for e in errors)
+            return any(error.kind.name == "type" and tuple(error.instance_path) == place for error in errors)
 
         of_right_type = [errors for errors in branches if errors and not has_wrong_type(errors)]
         if of_right_type:
@@ -110,9 +110,9 @@ class Explainer:
         types = dict.fromkeys(
             name
             for errors in branches
-            for e in errors
-            if e.kind.name == "type"
-            for name in e.kind.types
+            for error in errors
+            if error.kind.name == "type"
+            for name in error.kind.types
             if name != "null"
         )
         detail = f"is not of type {' or '.join(types)}" if types else "has none of the allowed forms, or more than one"

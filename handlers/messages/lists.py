@@ -13,7 +13,7 @@ def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]
         "page": paged.page,
         "limit": paged.limit,
         **exactness_of(paged),
-        "results": [shape(r) for r in paged.results],
+        "results": [shape(record) for record in paged.results],
     }
 
 
@@ -30,4 +30,4 @@ def listed_by_cursor(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict
 
 def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
     """A function that renders the response of a list that is not paged: `{name: [...]}`."""
-    return lambda records: {name: [shape(r) for r in records]}
+    return lambda records: {name: [shape(record) for record in records]}

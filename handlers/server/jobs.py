@@ -239,7 +239,7 @@ JOBS: Sequence[Job] = (
 
 def add_jobs(engine: Engine, jobs: Sequence[Job] = JOBS) -> None:
     """Add the jobs that this installation has never run."""
-    transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [j.name for j in jobs], datetime.now(UTC)))
+    transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [job.name for job in jobs], datetime.now(UTC)))
 
 
 def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:

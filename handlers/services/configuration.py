@@ -331,7 +331,9 @@ def _compiled_campaigns(
     """The active campaigns, ready to be evaluated; unchanged actions of the configuration `before` are reused."""
     account_ids = {key: account.ledger_account_id for key, account in accounts.by_key.items()}
     actions_before = (
-        {} if before is None else {a.action.action_id: a for campaign in before.campaigns for a in campaign.actions}
+        {}
+        if before is None
+        else {action.action.action_id: action for campaign in before.campaigns for action in campaign.actions}
     )
     return [
         compile_campaign(
@@ -347,7 +349,9 @@ def _compiled_campaigns(
 
 def _ready_programs(programs: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
     """The referral programs, each with the account of its points."""
-    return ReferralPrograms(prepare_program(p, accounts.by_program.get(p.loyalty_program_id)) for p in programs)
+    return ReferralPrograms(
+        prepare_program(program, accounts.by_program.get(program.loyalty_program_id)) for program in programs
+    )
 
 
 def _compiled_missions(

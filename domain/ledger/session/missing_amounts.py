@@ -44,8 +44,11 @@ class MissingAmounts(Movements):
     @property
     def missing_amounts(self) -> Mapping[int, MissingAmount]:
         """The missing amounts that this unit of work has changed, by the transaction id of the mint."""
-        postings = {i: posting for i, (_, posting) in self._short_reverts.items()}
-        return {i: MissingAmount(amount, postings.get(i)) for i, amount in self._missing.items()}
+        postings = {transaction_id: posting for transaction_id, (_, posting) in self._short_reverts.items()}
+        return {
+            transaction_id: MissingAmount(amount, postings.get(transaction_id))
+            for transaction_id, amount in self._missing.items()
+        }
 
     @property
     def released_amounts(self) -> Mapping[int, Decimal]:
@@ -77,7 +80,11 @@ class MissingAmounts(Movements):
     @property
     def unearned_amounts(self) -> Mapping[int, Decimal]:
         """The changed amounts that do not count as earned, by the id of the mint; without reverted mints."""
-        return {i: amount for i, amount in self._unearned.items() if self._new_statuses.get(i) != REVERTED}
+        return {
+            transaction_id: amount
+            for transaction_id, amount in self._unearned.items()
+            if self._new_statuses.get(transaction_id) != REVERTED
+        }
 
     def given_of(self, transaction: Stored) -> Decimal:
         """The original amount of a transaction, including the part that has expired."""
@@ -203,8 +210,14 @@ class MissingAmounts(Movements):
         pair = (transaction.from_wallet_id, account.ledger_account_id)
         # Also the mints that this unit of work has reverted: the debit was stored before their reverts.
         short_mints = (mint for mint, _ in self._short_reverts.values())
-        mints.update({m.ledger_transaction_id: m for m in short_mints if (m.to_wallet_id, m.ledger_account_id) == pair})
-        return [mints[i] for i in sorted(mints)]
+        mints.update(
+            {
+                mint.ledger_transaction_id: mint
+                for mint in short_mints
+                if (mint.to_wallet_id, mint.ledger_account_id) == pair
+            }
+        )
+        return [mints[transaction_id] for transaction_id in sorted(mints)]
 
 
 def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, session: MissingAmounts) -> Details:

@@ -101,7 +101,7 @@ class _MemberView:
         keys = self._configuration.tier_keys
         tiers = current_tiers(call, [member])[member.member_id]
         # Tiers that were created after the configuration was read do not matter to any book yet.
-        self.tier_keys = frozenset(keys[t.loyalty_tier_id] for t in tiers if t.loyalty_tier_id in keys)
+        self.tier_keys = frozenset(keys[tier.loyalty_tier_id] for tier in tiers if tier.loyalty_tier_id in keys)
         audiences_by_member = match_audiences(
             call.db, call.organization.organization_id, self._configuration.audiences, [member], call.now
         )
@@ -174,7 +174,7 @@ class _MemberView:
     def _locks(self, books: Sequence[CouponBook]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:
         """The member's active locks by book, and for each book how many locks of all members reserve its stock."""
         now, member = self._call.now, self._member
-        ids = [b.coupon_book_id for b in books if b.locked_until is not None and b.locked_until > now]
+        ids = [book.coupon_book_id for book in books if book.locked_until is not None and book.locked_until > now]
         if not ids:
             return {}, {}
         member_locks, reserved_stock = holdings.find_active_locks(

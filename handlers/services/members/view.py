@@ -167,7 +167,11 @@ def replace_lapsed_tiers(
                 else tier
                 for tier in stored_tiers[member.member_id]
             ]
-    lapsed = [m for m in members if any(tier.held_tier.has_lapsed(call.now) for tier in stored_tiers[m.member_id])]
+    lapsed = [
+        member
+        for member in members
+        if any(tier.held_tier.has_lapsed(call.now) for tier in stored_tiers[member.member_id])
+    ]
     if lapsed:
         configuration = configuration_of(call.db, call.organization)
         tier_assignments = TierAssignments(configuration.tier_schedules, {}, call.now)
@@ -184,7 +188,14 @@ def replace_lapsed_tiers(
 def _account_behind(call: Call, tier: MemberTier) -> int | None:
     """The account whose balance decides how long a member keeps a tier; None if none does, or if it cannot expire."""
     configuration = configuration_of(call.db, call.organization)
-    schedule = next((s for s in configuration.tier_schedules if s.loyalty_program_id == tier.loyalty_program_id), None)
+    schedule = next(
+        (
+            schedule
+            for schedule in configuration.tier_schedules
+            if schedule.loyalty_program_id == tier.loyalty_program_id
+        ),
+        None,
+    )
     if tier.is_manual or schedule is None or not schedule.moves or schedule.policy.basis != BALANCE:
         return None
     # No account has the id 0.

@@ -126,7 +126,7 @@ class Reversals:
         session = unit.ledger
         savepoint, key_numbers = session.savepoint(), count(1)
         family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
-        unreversed = [e for e in family if e.reversal_loyalty_event_id is None and e.status == SUCCESS]
+        unreversed = [event for event in family if event.reversal_loyalty_event_id is None and event.status == SUCCESS]
         try:
             posted = [self._revert_points(event, reversal, session, key_numbers) for event in unreversed]
         except Refusal:
