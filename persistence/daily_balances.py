@@ -71,14 +71,14 @@ def find(
     Days end at midnight in the organization's time zone. `views` are the balances now, `accounts` their accounts by id.
     """
     organization_id, wallet_id, zone = organization.organization_id, views[0].wallet_id, organization.zone
-    tracked = [v for v in views if accounts[v.ledger_account_id].point_tracking_enabled]
+    tracked = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
     idle_policies = as_json(
         [
             {
-                "ledger_account_id": v.ledger_account_id,
-                "ended": accounts[v.ledger_account_id].end_of_idle_balance(v, zone) or "infinity",
+                "ledger_account_id": view.ledger_account_id,
+                "ended": accounts[view.ledger_account_id].end_of_idle_balance(view, zone) or "infinity",
             }
-            for v in tracked
+            for view in tracked
         ]
     )
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]

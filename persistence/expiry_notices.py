@@ -155,13 +155,18 @@ def find_first_due(
     due: list[datetime] = []
     for account, schedule in schedules:
         windows = [schedule.window(days_before, after, until) for days_before in schedule.days_before]
-        rows = [{"ledger_account_id": account.ledger_account_id, "begins": b, "ends": e} for b, e in windows]
+        rows = [
+            {"ledger_account_id": account.ledger_account_id, "begins": begin, "ends": end} for begin, end in windows
+        ]
         parameters = {"organization_id": organization.organization_id, "windows": as_json(rows)}
         expiries = [expires_at for (expires_at,) in query(db, _FIRST_EXPIRIES, parameters)]
         policy = account.idle_policy(organization.zone)
         if policy is not None:
             policies = {account.ledger_account_id: policy}
-            ends = [idle_balances.find_first_idle_end(db, organization, policies, b - _INSTANT, e) for b, e in windows]
+            ends = [
+                idle_balances.find_first_idle_end(db, organization, policies, begin - _INSTANT, end)
+                for begin, end in windows
+            ]
             expiries += ends
         moments = [schedule.next_of(expiry, after) for expiry in expiries if expiry is not None]
         due += [moment for moment in moments if moment is not None and moment <= until]

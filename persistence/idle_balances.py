@@ -108,7 +108,9 @@ def find_first_idle_end(
             if end is not None and after < end <= until:
                 first = until = end
         # Continue with accounts of which later begins may have earlier ends.
-        unread = {i: policies[i] for i, begins_read in begins.items() if len(begins_read) == limit}
+        unread = {
+            account_id: policies[account_id] for account_id, begins_read in begins.items() if len(begins_read) == limit
+        }
         rows = policy_rows(unread, after, until if first is None else first - _INSTANT)
         rows = [{**row, "since": begins[row["ledger_account_id"]][-1]} for row in rows]
         rows, limit = [row for row in rows if row["since"] < row["until"]], _IDLE_AT_ONCE

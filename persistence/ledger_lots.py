@@ -159,9 +159,9 @@ def with_lots(
         view.ledger_account_id: accounts[view.ledger_account_id].end_of_idle_balance(view, organization.zone)
         for view in views
     }
-    available: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
-    reserved_amounts: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
-    tracked_ends = {i: end for i, end in ends.items() if accounts[i].point_tracking_enabled}
+    available: dict[int, dict[datetime | None, Decimal]] = {account_id: {} for account_id in ends}
+    reserved_amounts: dict[int, dict[datetime | None, Decimal]] = {account_id: {} for account_id in ends}
+    tracked_ends = {account_id: end for account_id, end in ends.items() if accounts[account_id].point_tracking_enabled}
     if tracked_ends:
         with_holds = [view.ledger_account_id for view in views if view.pending_debit_balance]
         with_ended_holds = {view.ledger_account_id for view in views if view.ended_holds} & tracked_ends.keys()
@@ -170,10 +170,10 @@ def with_lots(
             available[account_id][expires_at] = amount
         for account_id, expires_at, amount in _amounts(db, _RESERVED, dict.fromkeys(with_holds), *of_wallet):
             reserved_amounts[account_id][expires_at] = amount
-        idle_ends = {i: end for i, end in tracked_ends.items() if end is not None}
+        idle_ends = {account_id: end for account_id, end in tracked_ends.items() if end is not None}
         for account_id, moment, amount in _amounts(db, _KEPT, idle_ends, *of_wallet):
             available[account_id][moment] = amount
-        released_ends = {i: tracked_ends[i] for i in with_ended_holds}
+        released_ends = {account_id: tracked_ends[account_id] for account_id in with_ended_holds}
         for account_id, expires_at, amount in _amounts(db, _RELEASED, released_ends, *of_wallet):
             if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
@@ -185,9 +185,14 @@ def with_lots(
                 of_account[mint.expires_at] = of_account.get(mint.expires_at, _ZERO) + mint.amount
     waiting = _waiting(db, organization_id, views, now)
     return [
-        replace(view, lots=_lots(view, ends[i], available[i], reserved_amounts[i], waiting.get(i, ())))
+        replace(
+            view,
+            lots=_lots(
+                view, ends[account_id], available[account_id], reserved_amounts[account_id], waiting.get(account_id, ())
+            ),
+        )
         for view in views
-        for i in (view.ledger_account_id,)
+        for account_id in (view.ledger_account_id,)
     ]
 
 
@@ -200,7 +205,7 @@ def _amounts(
     """
     if not ends:
         return ()
-    rows = [{"ledger_account_id": i, "until": end or "infinity"} for i, end in ends.items()]
+    rows = [{"ledger_account_id": account_id, "until": end or "infinity"} for account_id, end in ends.items()]
     parameters = {"ends": as_json(rows), "organization_id": organization_id, "wallet_id": wallet_id, "now": now}
     return db.exec_driver_sql(statement, {**parameters, "limit": MAX_LISTED + 1})
 

@@ -97,7 +97,7 @@ _COMPUTED: Mapping[str, Any] = {
     "available_at": case((_t.c.status == PENDING, _t.c.available_at)),
     "available_on": case((and_(_t.c.status == PENDING, _t.c.available_at.is_(None)), _AWAITED_EVENT)),
 }
-_STORED = [f.name for f in fields(TransactionRow) if f.name != "lots"]
+_STORED = [field.name for field in fields(TransactionRow) if field.name != "lots"]
 _COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
 
 # The transaction in the state of its creation, without changes by its capture and its revert.

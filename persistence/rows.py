@@ -34,7 +34,7 @@ def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """The field names of a record's dataclass, in order."""
     names = _FIELDS.get(kind)
     if names is None:
-        names = _FIELDS[kind] = tuple(f.name for f in dataclasses.fields(kind))
+        names = _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
     return names
 
 

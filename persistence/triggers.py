@@ -168,8 +168,13 @@ def find_subscriptions(db: Connection, organization_id: int) -> list[Subscriptio
     """The subscriptions of the active triggers, ordered by the ids of the triggers."""
     active_triggers = TRIGGERS.find_all(db, organization_id, active=True)
     return [
-        Subscription(t.trigger_id, t.type, frozenset(t.settings["eventTypes"]), frozenset(t.settings["entities"]))
-        for t in active_triggers
+        Subscription(
+            trigger.trigger_id,
+            trigger.type,
+            frozenset(trigger.settings["eventTypes"]),
+            frozenset(trigger.settings["entities"]),
+        )
+        for trigger in active_triggers
     ]
 
 

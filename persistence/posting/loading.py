@@ -207,7 +207,9 @@ def open_session(
     idle = _IdleBalances(session)
     if are_due:
         _settle_due(db, organization_id, session, wallets, idle)
-    tracking_accounts = {i: account for i, account in accounts.items() if account.point_tracking_enabled}
+    tracking_accounts = {
+        account_id: account for account_id, account in accounts.items() if account.point_tracking_enabled
+    }
     if tracking_accounts:
         idle_times = idle.find_idle_times(holdings, tracking_accounts)
         if have_expired or idle_times:
@@ -225,11 +227,11 @@ def _expect_late_activity(
     These are the expiries after `since` and within the `late_activity_days` of the account. No statement is sent if no
     account allows late activities.
     """
-    policies = {i: account.idle_policy(session.zone) for i, account in session.accounts.items()}
+    policies = {account_id: account.idle_policy(session.zone) for account_id, account in session.accounts.items()}
     days = {
-        i: session.accounts[i].late_activity_days
-        for i, policy in policies.items()
-        if policy is not None and policy.activities is not None and session.accounts[i].late_activity_days
+        account_id: session.accounts[account_id].late_activity_days
+        for account_id, policy in policies.items()
+        if policy is not None and policy.activities is not None and session.accounts[account_id].late_activity_days
     }
     if days:
         # The statement finds expiries later than `earliest`. An expiry that is exactly `late_activity_days` old counts.

@@ -139,7 +139,10 @@ def _write_uses(
     `ids` are the ids of new lots by their temporary ids.
     """
     if allocation.changed_uses:
-        ended_uses = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
+        ended_uses = [
+            {"ledger_transaction_id": transaction_id, "ledger_lot_id": lot_id}
+            for transaction_id, lot_id in allocation.changed_uses
+        ]
         defer(db, _REMOVE_USES, (*recordset_of(ended_uses), organization_id))
     uses = {**{key: amount for key, amount in allocation.changed_uses.items() if amount}, **allocation.uses}
     return additions(

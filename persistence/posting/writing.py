@@ -100,8 +100,8 @@ def write_session(
     statements = additions(
         ledger_transactions,
         [
-            _transaction_row(organization_id, i, step, session.at, ids, ids_by_step.get(id(step.part_of)))
-            for i, step in numbered_steps
+            _transaction_row(organization_id, transaction_id, step, session.at, ids, ids_by_step.get(id(step.part_of)))
+            for transaction_id, step in numbered_steps
             if isinstance(step, Posting)
         ],
     )
@@ -149,15 +149,15 @@ def _change_stored(
     ids_by_step: Mapping[int, int],
 ) -> None:
     """Update the transactions that the session has confirmed, lowered, captured, reverted, or clawed back in part."""
-    ids = [i for i, _ in numbered_steps]
+    ids = [transaction_id for transaction_id, _ in numbered_steps]
     releases = [
         # The statement subtracts this amount, which partial reverts of a pending mint have released.
-        {"ledger_transaction_id": i, "amount": released}
-        for i, released in session.released_amounts.items()
+        {"ledger_transaction_id": transaction_id, "amount": released}
+        for transaction_id, released in session.released_amounts.items()
     ]
     captured = [
         {
-            "ledger_transaction_id": i,
+            "ledger_transaction_id": transaction_id,
             # A capture of zero is a release; the record keeps the reserved amount.
             "amount": step.amount or step.stored.amount,
             "status": SETTLED if step.amount else REVERTED,
@@ -167,7 +167,7 @@ def _change_stored(
             "qualifying_amount": step.qualifying,
             "captured_at": step.available_at or session.at,
         }
-        for i, step in numbered_steps
+        for transaction_id, step in numbered_steps
         if isinstance(step, Capture)
     ]
     reverted_rows = [
@@ -181,14 +181,17 @@ def _change_stored(
     ]
     shortfalls = [
         {
-            "ledger_transaction_id": i,
+            "ledger_transaction_id": transaction_id,
             "missing": missing_amount.amount,
             "clamped_by_ledger_transaction_id": ids_by_step.get(id(missing_amount.posting)),
         }
-        for i, missing_amount in session.missing_amounts.items()
+        for transaction_id, missing_amount in session.missing_amounts.items()
     ]
     # Only of mints that are reverted in part: a mint that is reverted as a whole has its status.
-    unearned = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned_amounts.items()]
+    unearned = [
+        {"ledger_transaction_id": transaction_id, "unearned": amount}
+        for transaction_id, amount in session.unearned_amounts.items()
+    ]
     changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
         (_CONFIRM, _confirmation_rows(session, ids)),
         (_LOWER, releases),
@@ -204,8 +207,8 @@ def _change_stored(
 def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[str, Any]]:
     """The rows of the mints whose awaited event has happened."""
     return [
-        {"ledger_transaction_id": _stored_id(i, ids), **confirmation._asdict()}
-        for i, confirmation in session.confirmations.items()
+        {"ledger_transaction_id": _stored_id(transaction_id, ids), **confirmation._asdict()}
+        for transaction_id, confirmation in session.confirmations.items()
     ]
 
 

@@ -190,7 +190,7 @@ def foreign_key(table: str, *columns: str, target: tuple[str, ...] | None = None
     """A foreign key inside the organization; `target` has the columns of the other table if their names differ."""
     return ForeignKeyConstraint(
         ["organization_id", *columns],
-        [f"{table}.organization_id", *(f"{table}.{c}" for c in (target or columns))],
+        [f"{table}.organization_id", *(f"{table}.{column_name}" for column_name in (target or columns))],
     )
 
 
