@@ -150,9 +150,10 @@ def test_a_tracking_that_is_registered_again_keeps_its_changes():
 def test_a_shortfall_is_not_taken_from_another_badge_or_member():
     badges = balances()
     other = badge(badge_id=2)
-    unassignments = [
-        badges.assign(request) and badges.unassign(request) for request in (grant(of=other), grant(member_id=BEN))
-    ]
+    unassignments = []
+    for request in (grant(of=other), grant(member_id=BEN)):
+        badges.assign(request)
+        unassignments.append(badges.unassign(request))
     assignment = badges.assign(grant(event_id=5))
     badges.unassign(grant())
     assert badges.reverse(assignment.badge_tracking_id, badge(), 6).missing == 1

@@ -202,7 +202,7 @@ def test_the_reward_of_a_mission_is_cut(shop, member):
     assert shop.balance(member) == 120
 
 
-def test_the_reward_of_a_referral_is_cut(shop):
+def test_the_reward_of_a_referral_is_cut_at_the_maximum_balance(shop):
     friends, ana = Friends(shop), shop.member()
     set_max_balance(shop, 120)
     [code] = friends.codes(ana)
