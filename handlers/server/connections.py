@@ -144,6 +144,10 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self._chunk_count = self._chunk_bytes = 0
         return super()._on_headers_complete()
 
+    def _is_websocket_upgrade(self, request: Any) -> bool:
+        # Such a request gets a response by HTTP (RFC 9110, 7.8), with a request id and a line in the log.
+        return False
+
     def _build_http_scope(self, request: Any, sockname: Any, peername: Any) -> dict[str, Any]:
         scope: dict[str, Any] = super()._build_http_scope(request, sockname, peername)
         if origin := _ORIGIN.match(scope["raw_path"]):

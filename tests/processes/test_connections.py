@@ -155,6 +155,16 @@ def test_a_request_may_name_the_whole_url(server, url, expected_status):
     assert status_code == expected_status
 
 
+def test_a_request_to_upgrade_to_a_websocket_gets_a_problem(server):
+    upgrade = b"Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    with connect(server) as connection:
+        connection.sendall(b"GET /v2/members HTTP/1.1\r\nHost: here\r\n" + upgrade + key + b"\r\n")
+        status_code, headers, problem = read_response(connection)
+    assert (status_code, problem["type"]) == (401, "/problems/unauthorized")
+    assert headers["x-request-id"] == problem["instance"]
+
+
 def test_a_response_before_the_body_of_its_request_announces_the_end_of_the_connection(server):
     with connect(server) as connection:
         connection.sendall(b"POST /v2/nothing HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n")
