@@ -8,8 +8,9 @@ from sqlalchemy import Connection, or_, select
 
 from domain.audiences import NULL_MATCHER, Audience
 from domain.scalars import is_key
-from persistence.connections import Prepared, query
+from persistence.connections import query
 from persistence.filters import contains, is_any_of
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.tables.campaigns import audiences as table
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.filters import has_row, is_at_or_after, is_before
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import as_json, fields_of
 from persistence.tables.audit_log import audit_log

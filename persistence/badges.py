@@ -8,9 +8,10 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.filters import conditions_of, has_all, is_any_of, is_same
 from persistence.paging import Page, Paged, paged_columns, sorting_of
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, as_json, as_rows, change_all, fields_of, update_by_id, upsert
 from persistence.tables.badges import badge_trackings, badges, member_badges

@@ -5,33 +5,14 @@ read, in front of that statement, or with the COMMIT. Long statements can be sen
 the caller prepares the next ones. BEGIN is sent with the first statement. PostgreSQL executes the statements of a
 message one after the other, each with its own snapshot; the first one that fails ends the transaction, and its error is
 raised by the call that sent the message, or for a message sent ahead by the call that sends the next one.
-
-Frequent statements are `Prepared`: the database parses and plans them once for each connection. psycopg2 has no
-prepared statements, so the SQL statement PREPARE is used. The statement
-
-    SELECT name FROM members WHERE organization_id = %s AND member_id = ANY(%s::bigint[])
-
-is sent for the member 7 of the organization 3 as
-
-    PREPARE select_members_1 AS SELECT ... WHERE organization_id = $1 AND member_id = ANY(ARRAY[$2]::bigint[]);
-    EXECUTE select_members_1 (3, 7)
-
-and for every other member on this connection only by EXECUTE. Lists have one of a few sizes, so a list of several
-members is filled up by repeating the last one:
-
-    PREPARE select_members_2 AS SELECT ... AND member_id = ANY(ARRAY[$2,$3,$4,$5]::bigint[]);
-    EXECUTE select_members_2 (3, 7, 8, 9, 9)
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
-from itertools import count
 from typing import Any
 
 import psycopg2
@@ -39,96 +20,11 @@ import psycopg2.extensions as driver
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from persistence.prepared_statements import PreparedStatements
-
-PLACEHOLDER = re.compile(r"(LIMIT |(?:ANY|any) ?\((?:CAST\()?)?%(?:\((\w+)\))?s|%%")
-# The kinds of values for a placeholder; other kinds need another statement: a single value, an empty list, the number 1
-# behind LIMIT, and a list of one value. A greater number is the length to which a list in `= ANY(...)` is filled up.
-#
-# A plan without values assumes an organization of average size. The longer the list, the more likely it reads all rows
-# of the organization, which may be the largest one: statements with longer lists are planned for their values.
-_SCALAR, _EMPTY, _LIMIT_ONE, _ONE = -2, -1, 0, 1
-_LIST_SIZES = (1, 4, 16)
-_VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
-_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNORECASE)
+from persistence.prepared_statements import Prepared, PreparedStatements
 
 
 class TransactionDeadlineExceeded(Exception):
     """The time of the database transaction is over; nothing was committed."""
-
-
-class Prepared(str):
-    """A statement of frequent calls, which each connection prepares before it first executes it.
-
-    Its lists are for `= ANY(...)`, where they are sets: all lists of a call are filled up to the same size, one of
-    `_LIST_SIZES`, by repeating their last value. With a longer list, or with several values in another place, the
-    statement is not prepared, so that the planner sees the values. The types of the parameters follow from the
-    statement; lists of anything but texts need a cast.
-    """
-
-    def __init__(self, statement: str) -> None:
-        super().__init__()
-        matches = [match for match in PLACEHOLDER.finditer(statement) if match[0] != "%%"]
-        # The name or position of each parameter, and the word in front of it: LIMIT or ANY.
-        self._placeholders = [
-            (match[2] or position, (match[1] or "").split("(")[0].strip().upper())
-            for position, match in enumerate(matches)
-        ]
-        # The beginning of the name of the prepared statement, by which operators recognize it while it runs.
-        self.subject = "_".join(
-            match[1].lower() for match in (_VERB.search(statement), _TABLE.search(statement)) if match
-        )
-        # The texts for PREPARE, by the kinds of values for all placeholders.
-        self._texts: dict[tuple[int, ...], str] = {}
-
-    def prepared_form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The text for PREPARE and the values for EXECUTE; None if these values need an unprepared statement."""
-        longest = 1
-        for name, word in self._placeholders:
-            value = parameters[name]
-            if isinstance(value, list):
-                if len(value) > 1 and word != "ANY":
-                    return None
-                longest = max(longest, len(value))
-            elif word == "LIMIT" and value > _LIST_SIZES[-1]:
-                return None
-        if longest > _LIST_SIZES[-1]:
-            return None
-        size = _LIST_SIZES[bisect_left(_LIST_SIZES, longest)]
-        kinds, values = [], []
-        for name, word in self._placeholders:
-            value, kind = parameters[name], _SCALAR
-            if isinstance(value, list):
-                kind = (size if word == "ANY" else _ONE) if value else _EMPTY
-                values += value + value[-1:] * (kind - len(value))
-            elif word == "LIMIT" and value == 1:
-                kind = _LIMIT_ONE
-            else:
-                values.append(value)
-            kinds.append(kind)
-        shape = tuple(kinds)
-        text = self._texts.get(shape)
-        if text is None:
-            text = self._texts[shape] = self._text(iter(kinds))
-        return text, values
-
-    def _text(self, kinds: Iterator[int]) -> str:
-        """The statement with `$1`, `$2` and so on for its placeholders, whose values are of these kinds."""
-        numbers = count(1)
-
-        def number_placeholder(placeholder: re.Match[str]) -> str:
-            if placeholder[0] == "%%":
-                return "%"
-            kind, before = next(kinds), placeholder[1] or ""
-            if kind == _SCALAR:
-                return f"{before}${next(numbers)}"
-            if kind == _LIMIT_ONE:
-                return "LIMIT 1"
-            if kind == _EMPTY:
-                return f"{before}'{{}}'"
-            return f"{before}ARRAY[{', '.join([f'${next(numbers)}' for _ in range(kind)])}]"
-
-        return PLACEHOLDER.sub(number_placeholder, self)
 
 
 _LEVELS = {
@@ -136,7 +32,6 @@ _LEVELS = {
     driver.ISOLATION_LEVEL_REPEATABLE_READ: "REPEATABLE READ",
     driver.ISOLATION_LEVEL_SERIALIZABLE: "SERIALIZABLE",
 }
-
 
 # Returns the context in which a message with this statement is sent and its result is received.
 Observer = Callable[[str | bytes], AbstractContextManager[Any]]
@@ -218,7 +113,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
         Wait for the message that was sent ahead, if any; raises its error.
         """
-        self._finish_message_ahead()
+        if self._message_ahead is not None:
+            self._finish_message_ahead(self._message_ahead)
         due = "".join(self._deferred)
         if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             # In autocommit mode `_begin` is empty. The settings then hold for this message, which is one transaction.
@@ -243,8 +139,9 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def rollback(self) -> None:
         """End the transaction without its changes; send nothing if no transaction has begun."""
-        with suppress(psycopg2.Error):
-            self._finish_message_ahead()
+        if self._message_ahead is not None:
+            with suppress(psycopg2.Error):
+                self._finish_message_ahead(self._message_ahead)
         self._deferred.clear()
         if self.prepared is not None and self.prepared.unconfirmed:
             self.prepared.forget_unconfirmed()
@@ -269,12 +166,11 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         with super().cursor(cursor_factory=driver.cursor) as cursor, observed:
             _transmit(cursor.execute, due)
 
-    def _finish_message_ahead(self) -> None:
-        """Wait for the message that was sent ahead, if any; raises its error."""
-        message, self._message_ahead = self._message_ahead, None
+    def _finish_message_ahead(self, message: Future[None]) -> None:
+        """Wait for the end of the message that was sent ahead; raises its error."""
+        self._message_ahead = None
         try:
-            if message is not None:
-                message.result()
+            message.result()
         except psycopg2.Error:
             if self.prepared is not None:
                 self.prepared.forget_all()

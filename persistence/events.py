@@ -10,8 +10,9 @@ from sqlalchemy import Connection
 
 from domain.campaigns.cooldowns import Application
 from domain.events import LoyaltyEvent
-from persistence.connections import Prepared, query
+from persistence.connections import query
 from persistence.filters import is_at_or_after, is_before
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, change_all, fields_of, next_ids_sql, update_by_id
 from persistence.tables.events import events

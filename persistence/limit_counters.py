@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 
 from domain.campaigns.counters import Ceiling, CounterKey, CounterRow, LockedCounter
 from domain.retries import StartOver
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
+from persistence.prepared_statements import Prepared
 from persistence.rows import as_json, fields_of
 from persistence.transactions import is_repeated
 

@@ -12,10 +12,11 @@ from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.tiers import HeldTier, MemberTier, TierFloor
 from persistence.balance_columns import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.filters import is_same
 from persistence.ledger_wallets import view
 from persistence.member_tiers import EXPIRES_AT, FLOOR_COLUMNS
+from persistence.prepared_statements import Prepared
 from persistence.records import Kind, Lookup
 from persistence.rows import columns_of, compile_statement
 from persistence.tables.ledger import ledger_accounts, wallets

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, func, select
 from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, MemberTier, TierFloor
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import (
     add_all,

@@ -10,9 +10,10 @@ from sqlalchemy import Connection, func, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_exists
 from domain.tiers import HeldTier
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.filters import equals, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS as MEMBERS_KIND

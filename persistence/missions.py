@@ -10,8 +10,9 @@ from domain.missions.records import Mission, MissionTracking
 from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
 from domain.scalars import is_key
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.filters import has_all, is_any_of
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, as_json, as_rows, change_all, fields_of, recordset_of, update_by_id, upsert
 from persistence.tables.missions import member_missions, mission_trackings, missions

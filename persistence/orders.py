@@ -6,7 +6,8 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.orders import UNDONE, Order, OrderHistory, OrderItem, OrderWithItems
-from persistence.connections import Prepared, query
+from persistence.connections import query
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, as_rows, change_all, fields_of, update_by_id
 from persistence.tables.events import order_items, purchase_orders

@@ -10,9 +10,10 @@ from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, delete, f
 
 from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
-from persistence.connections import Prepared, query
+from persistence.connections import query
 from persistence.filters import ORGANIZATION, is_same
 from persistence.permission_groups import groups_administer, roles_of_groups
+from persistence.prepared_statements import Prepared
 from persistence.records import Addresses
 from persistence.rows import add, change, columns_of, compile_statement
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text, update
 
 from domain.partners import LAST_USE_INTERVAL, PartnerApiKey
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.filters import is_same, is_true
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import as_json
 from persistence.tables.organizations import partner_api_keys

@@ -15,10 +15,11 @@ from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
 from domain.fields import wire_name
 from domain.organizations import Organization
 from domain.problems import Refusal
-from persistence.connections import Prepared, query
+from persistence.connections import query
 from persistence.counts import RowCount
 from persistence.filters import Filter, conditions_of, equals
 from persistence.paging import Page, Paged, paged_columns, sorting_of
+from persistence.prepared_statements import Prepared
 from persistence.rows import add, change, compile_statement, fields_of
 
 Kind = TypeVar("Kind")

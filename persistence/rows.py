@@ -17,7 +17,8 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
 
 from domain.problems import ExternalKeyTaken, Refusal
-from persistence.connections import PLACEHOLDER, Prepared, defer, query
+from persistence.connections import defer, query
+from persistence.prepared_statements import PLACEHOLDER, Prepared
 from persistence.transactions import violated_constraint
 
 Kind = TypeVar("Kind")

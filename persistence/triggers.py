@@ -16,8 +16,9 @@ from sqlalchemy import Connection, func
 
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Subscription, Trigger, TriggerDelivery
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.filters import contains
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import as_json
 from persistence.tables.triggers import trigger_deliveries as deliveries

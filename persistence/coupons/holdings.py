@@ -17,7 +17,8 @@ from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Place, UsageTotals
 from domain.coupons.usages import MemberCoupon
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import (
     Statement,

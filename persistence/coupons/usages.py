@@ -9,10 +9,11 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
-from persistence.connections import Prepared, query
+from persistence.connections import query
 from persistence.coupons.member_coupons import usable_lots
 from persistence.filters import equals, has_all, has_any, is_any_of, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import Statement, additions, as_rows, fields_of, next_ids_sql, recordset_of, update_by_id
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons

@@ -16,9 +16,10 @@ from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
 from persistence import ledger
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.posting.lots import as_pairs
 from persistence.posting.stored import find_stored, with_orders
+from persistence.prepared_statements import Prepared
 from persistence.rows import next_ids_sql, recordset_of
 
 _LOCK_WALLETS = Prepared("""

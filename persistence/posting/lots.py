@@ -20,7 +20,8 @@ from domain.ledger.lots import (
     TakeLots,
 )
 from domain.ledger.postings import Pair, Step
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
+from persistence.prepared_statements import Prepared
 from persistence.rows import Statement, additions, as_json, change_all, recordset_of, reserve_ids, update_by_id
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
 

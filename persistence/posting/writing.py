@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 from domain.ledger.postings import Capture, Posting, Step, position_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
-from persistence.connections import Prepared, defer
+from persistence.connections import defer
 from persistence.posting.lots import write_lots
+from persistence.prepared_statements import Prepared
 from persistence.rows import (
     additions,
     as_json,

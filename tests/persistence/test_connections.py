@@ -27,8 +27,9 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from handlers.settings import Settings
 from persistence import connections, transactions
-from persistence.connections import Prepared, defer, query
+from persistence.connections import defer, query
 from persistence.engine import autocommit, create_engine
+from persistence.prepared_statements import Prepared
 from persistence.rows import compile_statement
 
 TABLE = "CREATE TEMPORARY TABLE IF NOT EXISTS seen (n int UNIQUE, t text)"

@@ -11,8 +11,9 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from handlers.settings import Settings
 from persistence import transactions
-from persistence.connections import Prepared, defer, query, send_ahead
+from persistence.connections import defer, query, send_ahead
 from persistence.engine import autocommit, create_engine
+from persistence.prepared_statements import Prepared
 
 ADD = Prepared("INSERT INTO seen (n, t) VALUES (%s, %s)")
 
