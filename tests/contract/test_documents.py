@@ -131,3 +131,17 @@ def test_no_file_has_a_key_twice() -> None:
     assert len(files) > 20
     assert {file.name: keys for file in files if (keys := list(_repeated_keys(file.read_text("utf-8"))))} == {}
     assert list(_repeated_keys("a: 1\nb: {c: [{d: 1, d: 2}]}")) == ["d, line 1"]
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_a_description_says_which_interface_has_an_operation_that_its_own_lacks(surface: str) -> None:
+    own_operations = {operation.operation_id: operation.operation for operation in operations(openapi.bundle(surface))}
+    other_surface = next(other for other in openapi.SURFACES if other != surface)
+    others = {operation.operation_id for operation in operations(openapi.bundle(other_surface))} - own_operations.keys()
+    descriptions = {name: operation.get("description", "") for name, operation in own_operations.items()}
+    assert [
+        (name, other)
+        for name, description in descriptions.items()
+        for other in others
+        if f"`{other}`" in description and f"{other_surface} interface" not in " ".join(description.split())
+    ] == []
