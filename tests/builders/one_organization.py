@@ -70,8 +70,9 @@ def is_across(statement: str) -> bool:
 def _is_query_across(query: str) -> bool:
     """True if an operand of a query, without its sub-selects, uses tables of organizations and names none."""
     return any(
-        _USED.search(operand) and not (_CONFINED.search(operand) or _ADDED.search(operand))
-        for operand in _SET_OPERATION.split(query)
+        _USED.search(operand) and not _CONFINED.search(operand)
+        # New rows have their organization.
+        for operand in _SET_OPERATION.split(_ADDED.sub("", query))
     )
 
 

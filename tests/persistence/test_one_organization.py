@@ -21,6 +21,7 @@ from tests.builders import one_organization
             "INSERT INTO events (loyalty_event_id, organization_id) SELECT a, b FROM json_to_recordset('') AS x(a int)",
             False,
         ),
+        ("INSERT INTO events (loyalty_event_id, organization_id) SELECT 5, organization_id FROM badges", True),
         ("SELECT user_id FROM users WHERE auth_client_id = %s", False),
         ("SELECT members FROM unnest(%s) AS members", False),
     ],
