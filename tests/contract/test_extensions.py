@@ -82,3 +82,21 @@ def _target(document: dict[str, Any], node: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_fields_and_parameters_that_only_our_server_has_are_marked_as_extensions(surface: str) -> None:
     assert sorted(set(unmarked(openapi.bundle(surface)))) == []
+
+
+@pytest.mark.parametrize(
+    ("surface", "schema", "name"),
+    [
+        ("integration", "ContentDocumentUpsert", "locale"),
+        ("integration", "TrackResult", "referrals"),
+        ("administration", "MemberLedgerTransaction", "systemUniqueKey"),
+    ],
+)
+def test_extensions_with_a_name_that_others_use_elsewhere_are_marked(surface: str, schema: str, name: str) -> None:
+    document = openapi.bundle(surface)
+    assert _is_marked(document, document["components"]["schemas"][schema]["properties"][name])
+
+
+def test_the_locale_that_others_describe_for_updates_of_documents_is_not_marked() -> None:
+    document = openapi.bundle("integration")
+    assert not _is_marked(document, document["components"]["schemas"]["ContentDocumentUpdate"]["properties"]["locale"])
