@@ -172,7 +172,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         super()._on_message_complete()
 
     def _restart_silence(self) -> None:
-        """Restart the time that the connection has been silent, and the time limit of the response."""
+        """Move the connection to the end of the silent ones; restart the timer that aborts it if no response ends."""
         self.worker.silent.pop(self, None)
         self.worker.silent[self] = None
         self._arm(self.worker.request_seconds + READING_SECONDS, self.abort)
@@ -264,14 +264,14 @@ def _sentence(message: str, error: BaseException | None) -> str:
 
 
 class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
-    """gunicorn's ASGI worker with limited connections; `worker_connections` is their number."""
+    """gunicorn's ASGI worker with limited connections; `worker_connections` is their maximum number."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.connection_limit = connection_limit(self.cfg.worker_connections)
         self.request_seconds: float = self.cfg.timeout
         self.is_ending = False
-        # The connections without a complete request, the one that has been silent longest first.
+        # The connections without a complete request, as the keys of a dict: it keeps the longest silent one first.
         self.silent: dict[Connection, None] = {}
         # The connections whose responses wait for their clients: the unsent bytes, and when these last became fewer.
         self.unread: dict[Connection, tuple[int, float]] = {}
@@ -295,7 +295,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.loop.call_later(_ANNOUNCING_SECONDS, super().handle_exit_signal)
 
     def limit_connections(self, newest: Connection) -> None:
-        """If there are too many, close the one that has been silent longest, or refuse the newest if none else is."""
+        """If there are too many, close the longest silent one, or refuse the newest if no other one is silent."""
         if self.nr_conns <= self.connection_limit:
             return
         # The newest connection is silent, too, and comes last.
