@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NOT_SHOWN = "(not shown)"
 # The text in place of a long value in an entry with long changes, so that a page of entries stays readable.
 TOO_LONG = "(too long)"
-_MAX_CHANGES, _MAX_VALUE = 65_536, 4_096
+_MAX_CHANGES_BYTES, _MAX_VALUE_CHARACTERS = 65_536, 4_096
 _SECRETS = frozenset({"secret", "previousSecret", "password", "passwordHash", "headers", "apiKey", "accessToken"})
 # Every change of a record also changes this field.
 _NOT_COMPARED = frozenset({"updatedAt"})
@@ -138,8 +138,8 @@ class AuditTrail:
     ) -> None:
         """Add an entry of the differences between `before` and `after`, with secrets replaced by `NOT_SHOWN`.
 
-        In an entry of more than 64 KiB, values of more than 4 KiB are replaced by `TOO_LONG`; if it is still larger,
-        all values of the entry are.
+        In an entry of more than 64 KiB, values of more than 4,096 characters of JSON are replaced by `TOO_LONG`. If it
+        is still larger, all values are, and nested fields such as `address.city` are merged into their record.
 
         The entry is about the members with these ids and about the owners of these wallets.
         """
@@ -202,18 +202,22 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
 
 
 def _limited_json(changes: Mapping[str, Mapping[str, Any]]) -> str:
-    """The JSON of the changes; if it is too long, without long values, or else without values of single fields."""
+    """The JSON of the changes, cut as `AuditTrail.add` describes if it is longer than `_MAX_CHANGES_BYTES`."""
     text = as_json(changes)
-    if len(text.encode()) <= _MAX_CHANGES:
+    if len(text.encode()) <= _MAX_CHANGES_BYTES:
         return text
     text = as_json(
         {
-            name: {side: value if len(as_json(value)) <= _MAX_VALUE else TOO_LONG for side, value in change.items()}
+            name: {
+                side: value if len(as_json(value)) <= _MAX_VALUE_CHARACTERS else TOO_LONG
+                for side, value in change.items()
+            }
             for name, change in changes.items()
         }
     )
-    if len(text.encode()) <= _MAX_CHANGES:
+    if len(text.encode()) <= _MAX_CHANGES_BYTES:
         return text
+    # The names of nested fields can be many, those of the fields of the record itself are few.
     return as_json({name.partition(".")[0]: {"from": TOO_LONG, "to": TOO_LONG} for name in changes})
 
 

@@ -181,8 +181,8 @@ def test_an_erasing_lists_many_emptied_entries_in_several_entries(api, monkeypat
     for number in range(28):
         organization.integration.post("/members", {"loyaltyMemberId": f"friend-{number}", "referralCode": code})
     # Lists of more than 10 ids would be cut.
-    monkeypatch.setattr(audit_trail, "_MAX_CHANGES", 250)
-    monkeypatch.setattr(audit_trail, "_MAX_VALUE", 100)
+    monkeypatch.setattr(audit_trail, "_MAX_CHANGES_BYTES", 250)
+    monkeypatch.setattr(audit_trail, "_MAX_VALUE_CHARACTERS", 100)
     monkeypatch.setattr(change, "MAX_LISTED_ENTRIES", 10)
     organization.administration.delete(f"/members/{referrer['memberId']}", expect=200)
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
