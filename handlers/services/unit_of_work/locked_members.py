@@ -73,7 +73,7 @@ class LockedMembers:
     ) -> None:
         """Lock and load members by their ids, and the owners of points that wait for the orders of the events."""
         order_ids = None
-        # If no points wait for events, no awaited types are looked up.
+        # Points that wait are only looked up if the organization has any.
         if self.organization.awaits_events:
             order_ids = {order["externalId"] for order in sent_orders(incoming)}
         db, organization_id, lock = self.db, self.organization_id, not self.is_dry_run
@@ -87,7 +87,8 @@ class LockedMembers:
             if member.member_id not in member_ids and member.loyalty_member_id not in loyalty_member_ids
         ]
         if waiting_ids and lock:
-            # Their points may have begun to wait after the statement that locks: then they are locked only now.
+            # `find_members` locks by one statement and reads by the next one. A member whose points began to wait
+            # between the two was read without a lock: lock these members by their ids, and read them again.
             matches = [match for match in matches if match.member.member_id not in waiting_ids]
             matches += member_lookups.find_members(
                 db, organization_id, loyalty_member_ids=(), member_ids=waiting_ids, order_ids=(), lock=True
