@@ -20,8 +20,11 @@ def refuse_without_list(audience: Audience) -> None:
         )
 
 
-def lock_new_members(call: Call, member_ids: Collection[int]) -> None:
-    """Lock members who are to be added to a list against erasing; raises UnknownMember or MemberErased."""
+def protect_from_erasing(call: Call, member_ids: Collection[int]) -> None:
+    """Keep members who are to be added to a list from being erased until the transaction ends.
+
+    Raises UnknownMember or MemberErased.
+    """
     members = MEMBERS.find_all_for_key_share(call.db, call.organization.organization_id, member_id=member_ids)
     members_by_id = {member.member_id: member for member in members}
     for member_id in sorted(member_ids):
