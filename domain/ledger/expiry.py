@@ -43,7 +43,7 @@ class ExpiryCalendar:
         """
         if rounding == NO_ROUNDING:
             return moment
-        first, months_before = self._place_in_unit(moment, MONTHS_OF_UNIT[rounding])
+        first, months_before = self._month_in_unit(moment, MONTHS_OF_UNIT[rounding])
         return start_of_day(months_later(datetime.combine(first, time()), -months_before).date(), self.zone)
 
     def _end_of_unit(self, moment: datetime, months: int) -> datetime:
@@ -51,15 +51,18 @@ class ExpiryCalendar:
 
         The unit is the month, quarter or year of this calendar that has `months` months.
         """
-        first, months_before = self._place_in_unit(moment, months)
+        first, months_before = self._month_in_unit(moment, months)
         try:
             following = months_later(datetime.combine(first, time()), months - months_before)
         except ValueError:
             return LAST_MOMENT
         return start_of_day(following.date(), self.zone)
 
-    def _place_in_unit(self, moment: datetime, months: int) -> tuple[date, int]:
-        """The first day of the month of a moment, and how many months of the unit are before it."""
+    def _month_in_unit(self, moment: datetime, months: int) -> tuple[date, int]:
+        """The first day of the month that contains `moment`, and how many months its calendar unit has before it.
+
+        The unit is the one of `months` months, as in `_end_of_unit`.
+        """
         first = local_time(moment, self.zone).date().replace(day=1)
         return first, (first.month - self.year_start_month) % months
 
