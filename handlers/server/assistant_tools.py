@@ -63,12 +63,11 @@ def _with_key(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
-    """All tools, or those of some tags. Names of the administration that both interfaces have get a prefix."""
+    """All tools, or those of `tags`; tools of the administration get a prefix if the integration has the same name."""
     all_tools = [_simulation()]
     for surface in openapi.SURFACES:
         names = {tool.name for tool in all_tools}
-        for tool in _of_document(openapi.bundle(surface), names):
-            all_tools.append(tool)
+        all_tools.extend(_of_document(openapi.bundle(surface), names))
     return [tool for tool in all_tools if not tags or tool.tag in tags]
 
 
