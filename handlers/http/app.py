@@ -23,7 +23,7 @@ from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
 from handlers.http.logging import configure
 from handlers.http.operations import Dispatch, Operations
-from handlers.http.pages import Site, pages, unknown
+from handlers.http.pages import Site, create_pages_app, unknown
 from handlers.http.routing import Routing, SurfaceResolver
 from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import FairThreads, Threads
@@ -134,7 +134,7 @@ def build_app(
     dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
     throttle = Throttle(settings)
     request_seconds = settings.request_timeout_ms / 1000
-    flask_pages = OneHopWsgi(pages(documents, BASE_PATH, site or Site()).wsgi_app, page_threads)
+    flask_pages = OneHopWsgi(create_pages_app(documents, BASE_PATH, site or Site()).wsgi_app, page_threads)
     connexion = ConnexionMiddleware(
         Operations(
             flask_pages,

@@ -57,8 +57,11 @@ class Site:
     replica_lag: Callable[[], float | None] = unknown
 
 
-def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
-    """The Flask application; all its pages are public."""
+def create_pages_app(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
+    """Create the Flask application of the pages, none of which needs a token.
+
+    With a management port, other ports only serve the `_PUBLIC_PAGES`.
+    """
     app = flask.Flask(__name__, static_folder=None, template_folder=SITE)
     app.jinja_env.trim_blocks = True
     # Flask would redirect a path with two slashes to any host that the request names.
@@ -66,8 +69,8 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     # Errors of pages are handled outside of Flask, like all other errors.
     app.config["PROPAGATE_EXCEPTIONS"] = True
     app.register_error_handler(HTTPException, functools.partial(_error_response, site))
-    app.before_request(lambda: _hide_from_public(site))
-    app.after_request(_seal)
+    app.before_request(lambda: _refuse_management_pages(site))
+    app.after_request(_finish_response)
     app.add_url_rule("/", "index", lambda: _index_page(documents, base_path, site))
     version = {"version": metadata.version("loyalty-server"), "documents": _versions(documents)}
     app.add_url_rule(f"{base_path}/version", "version", lambda: json_page(version))
@@ -84,8 +87,8 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     return app
 
 
-def _hide_from_public(site: Site) -> None:
-    """Refuse pages for the management on other ports than the management port, if there is one."""
+def _refuse_management_pages(site: Site) -> None:
+    """Refuse pages that are not among the `_PUBLIC_PAGES`, on other ports than the management port, if there is one."""
     if site.management_port in (None, int(flask.request.environ["SERVER_PORT"])) or flask.request.url_rule is None:
         return
     if not flask.request.url_rule.rule.startswith(_PUBLIC_PAGES):
@@ -151,7 +154,7 @@ def _key_set(site: Site) -> flask.Response:
     return response
 
 
-def _seal(response: flask.Response) -> flask.Response:
+def _finish_response(response: flask.Response) -> flask.Response:
     """Add the header that all pages have; report the route to the log."""
     exchange: Exchange = flask.request.environ[EXCHANGE]
     if flask.request.url_rule is not None:
