@@ -316,8 +316,8 @@ class BodyPlan:
 
     def refuse_other_types(self, exchange: Exchange) -> str:
         """The media type of the body; raises a 415 for one that is not served, before the body is read."""
-        codings = (exchange.headers.get(name, "").strip().lower() for name in ("content-encoding", "transfer-encoding"))
-        if any(coding not in ("", "identity", "chunked") for coding in codings):
+        coding = exchange.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("", "identity") or exchange.headers.get("transfer-encoding", "chunked").lower() != "chunked":
             raise HttpProblem(
                 415, "The body is compressed, which is not supported.", headers={"Accept-Encoding": "identity"}
             )
