@@ -34,7 +34,7 @@ class ConfirmationSession(CaptureSession):
             events.add((event_type, order_external_id, 0))
         mints = [mint for event in events for mint in self._awaiting.get(event, ())]
         for posting in self.new_waiting_mints:
-            mint = self._stored_as(posting)
+            mint = self._as_stored(posting)
             if not events.isdisjoint(_awaited_events(mint)):
                 mints.append(mint)
         for mint in sorted(mints, key=lambda mint: abs(mint.ledger_transaction_id)):

@@ -117,14 +117,15 @@ class Returns(MissingAmounts):
             for step in self.steps
             if isinstance(step, Posting) and step.is_expiry and (step.part_of is None or _is_revert(step.part_of))
         )
-        for expiry in (*expiries, *map(self._stored_as, new_expiries)):
+        for expiry in (*expiries, *map(self._as_stored, new_expiries)):
             moment = expiry.external_event_date
             if moment is not None and any(use.expires_at is None or use.expires_at > moment for use in expiry.uses):
                 pair = (expiry.debited_wallet_id, expiry.ledger_account_id)
                 self._idle_expiries.setdefault(pair, []).append(expiry)
 
-    def _stored_as(self, posting: Posting) -> Stored:
-        """A posting of this session as it will be stored; its id is temporary."""
+    def _as_stored(self, posting: Posting) -> Stored:
+        """The form in which a posting of this session will be stored, with a temporary id."""
+        # By identity: equal postings can be several steps.
         position = next(position for position, step in enumerate(self.steps) if step is posting)
         return Stored(
             ledger_transaction_id=temporary_id(position),
