@@ -63,7 +63,7 @@ class NewLot:
 class TakeLots:
     """Lots give `amount`: those of `first_transaction_id` first, then those with `preferred` ids, then by expiry.
 
-    `only` has the lots and their amounts instead. `is_newest`: only the wallet's newest lot gives. `expires`: the
+    `exact_uses` has the lots and their amounts instead. `is_newest`: only the wallet's newest lot gives. `expires`: the
     amount expires.
     """
 
@@ -71,7 +71,7 @@ class TakeLots:
     ledger_account_id: int
     amount: Decimal
     first_transaction_id: int | None = None
-    only: tuple[LotUse, ...] = ()
+    exact_uses: tuple[LotUse, ...] = ()
     is_newest: bool = False
     preferred: frozenset[int] = frozenset()
     expires: bool = False
@@ -202,8 +202,8 @@ class Allocator:
 
     def _take(self, ledger_transaction_id: int, move: TakeLots) -> tuple[LotUse, ...]:
         """Take the amount of a move from lots; return the uses of lots."""
-        if move.only:
-            uses = move.only
+        if move.exact_uses:
+            uses = move.exact_uses
         else:
             possible_uses = [
                 LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at, lot.kept_until)

@@ -173,7 +173,7 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
             pair = (wallet_id, move.ledger_account_id)
             amounts[pair] = amounts.get(pair, Decimal(0)) + move.amount
             if isinstance(move, TakeLots):
-                lot_ids.update(use.ledger_lot_id for use in move.only)
+                lot_ids.update(use.ledger_lot_id for use in move.exact_uses)
                 first_transaction_ids.update(() if move.first_transaction_id is None else (move.first_transaction_id,))
         elif isinstance(move, ChangeExpiry):
             amounts[move.wallet_id, move.ledger_account_id] = _ALL

@@ -233,7 +233,7 @@ class Movements(Balances):
     ) -> None:
         """Burn these amounts of lots of the wallet, which expired at `moment`."""
         amount = sum((use.amount for use in uses), ZERO)
-        lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
+        lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, exact_uses=uses, expires=True)
         for use in uses:
             before = self._expired.get(use.ledger_lot_id, ZERO)
             self.put(self._expired, use.ledger_lot_id, before + use.amount)

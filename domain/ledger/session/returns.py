@@ -144,7 +144,7 @@ class Returns(MissingAmounts):
             qualifying=posting.qualifying,
             awaited=None if posting.wait is None else posting.wait.awaited,
             order_external_id=posting.details.order_external_id,
-            uses=tuple(use for move in posting.lot_moves if isinstance(move, TakeLots) for use in move.only),
+            uses=tuple(use for move in posting.lot_moves if isinstance(move, TakeLots) for use in move.exact_uses),
         )
 
     def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:

@@ -134,7 +134,7 @@ def test_preferred_lots_are_taken_after_the_lots_of_the_transaction_and_before_a
 def test_a_lot_keeps_how_much_of_it_has_expired_until_that_is_reverted(expires, expired_amount):
     allocator = Allocator([lot(1, 5, 0)])
     uses = (LotUse(1, Decimal(3)),)
-    allocator.apply(9, TakeLots(1, 1, Decimal(3), only=uses, expires=expires))
+    allocator.apply(9, TakeLots(1, 1, Decimal(3), exact_uses=uses, expires=expires))
     changed_lots = allocator.allocation.changed
     assert (changed_lots[1].remaining, changed_lots[1].expired) == (2, expired_amount)
     allocator.apply(10, RestoreLots(1, 1, uses, unexpires=expires))
@@ -186,12 +186,12 @@ def test_a_mint_that_has_become_available_repays_debt_first_unless_it_has_expire
 
 def test_a_movement_can_name_the_lots_and_the_amounts_that_it_takes():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9)])
-    allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(3)),)))
+    allocator.apply(9, TakeLots(1, 1, Decimal(3), exact_uses=(LotUse(2, Decimal(3)),)))
     assert uses_of(allocator, 9) == [(2, 3)]
     # The amounts of the lots have to add up to the amount of the movement.
     for amount in (2, 4):
         with pytest.raises(LotsMissing):
-            allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(amount)),)))
+            allocator.apply(9, TakeLots(1, 1, Decimal(3), exact_uses=(LotUse(2, Decimal(amount)),)))
 
 
 def test_transferred_points_keep_their_expiry():

@@ -248,7 +248,7 @@ def test_expired_lots_are_burned():
     ledger.expire(TRACKED, ANA, uses, NOON, "expiry")
     [step] = ledger.steps
     assert (entries(step), step.burned, step.is_expiry) == ([(ANA, -10, 5), (None, 10, None)], 10, True)
-    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10), only=uses, expires=True),)
+    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10), exact_uses=uses, expires=True),)
     assert (step.details.description, step.details.external_event_date) == ("Expired", NOON)
 
 
