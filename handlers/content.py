@@ -46,6 +46,7 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
     """A page of the collections that match all filters."""
     filters = {name: value for name, value in query.items() if name != "sort"}
     if "sort" in query:
+        # `sort` separates the direction by a colon, as in searches of documents, and `order` of all lists by a comma.
         filters["order"] = query["sort"].replace(":", ",")
     return COLLECTIONS.find_page(call.db, call.organization.organization_id, filters)
 
