@@ -198,7 +198,11 @@ def extend_next(db: Connection, organization: Organization, extension: ExpiryExt
 
 
 def extend_running(engine: Engine) -> bool:
-    """Do the next part of a running extension; False if none is running, or other workers have claimed them."""
+    """Do the next part of a running extension; False if there is none to do now.
+
+    Then no extension is running, other workers have claimed them, or the test clock of the organization is advancing or
+    held by another transaction.
+    """
 
     def step(db: Connection) -> bool:
         extension = claim_running(db)
