@@ -209,7 +209,8 @@ class RowReader:
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
             original = _readable_text(raw) if text is None else text
-            return _faulty_row(raw, original, fault, row.get(job.column_names.get(_MEMBER, _MEMBER)))
+            member_column = job.column_names.get(_MEMBER, _MEMBER)
+            return _faulty_row(raw, original, fault, row.get(member_column))
         return ImportRow(raw.line, text, raw.next_byte, raw.next_line, values)
 
 
