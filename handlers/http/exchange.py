@@ -41,7 +41,7 @@ class Exchange:
     without_body: frozenset[int] = frozenset()
 
     def seconds_left(self, limit: float) -> float:
-        """The seconds until the time limit of the request is over, which has this many seconds; at least 0."""
+        """The seconds that remain of the time limit of the request, which is `limit` seconds; at least 0."""
         return max(0.0, self.arrived_at + limit - time.perf_counter())
 
 
