@@ -79,13 +79,13 @@ class TierSchedule:
 
     def _changes(self, points: Points, at: datetime, floor: TierFloor | None) -> Iterator[tuple[datetime, int | None]]:
         """Later moments at which the member's tier may change merely by time, each with the tier from then on."""
-        of_points: Iterable[tuple[datetime, int | None]] = ()
+        changes_by_points: Iterable[tuple[datetime, int | None]] = ()
         if self.ledger_account_id is not None and self.policy.has_period:
             changes = self.policy.changes(points(self.ledger_account_id), at)
-            of_points = ((moment, self.tier_at(counted_points)) for moment, counted_points in changes)
+            changes_by_points = ((moment, self.tier_at(counted_points)) for moment, counted_points in changes)
         end = None if floor is None else floor.expires_at
-        of_floor = () if end is None else ((end, self.tier_of(points, end)),)
-        for moment, tier_id in merge(of_points, of_floor, key=lambda change: change[0]):
+        changes_by_floor = () if end is None else ((end, self.tier_of(points, end)),)
+        for moment, tier_id in merge(changes_by_points, changes_by_floor, key=lambda change: change[0]):
             has_ended = floor is None or floor.has_ended(moment)
             yield moment, tier_id if has_ended else self.higher_of(tier_id, floor)
 
