@@ -108,11 +108,11 @@ def find_of_members(
 def lock(
     db: Connection, organization_id: int, ceilings: Mapping[CounterKey, Ceiling | None], as_whole: bool
 ) -> dict[CounterKey, LockedCounter]:
-    """Lock counters of all members, in the order of `locks`: each as a whole or, if it is split, only a part of it.
+    """Lock counters of all members, in the order of `persistence.locks`.
 
-    `ceilings` are the ceilings by the current limits, by counter; None for a counter that is only reduced. Locks whole
-    counters if `as_whole`, or if the work is retried. Raises StartOver if another transaction has split or joined a
-    counter meanwhile.
+    `ceilings` are the ceilings by the current limits, by counter; None for a counter that is only reduced. Locks only a
+    part of a counter that is split, but the whole counter if `as_whole`, or if the work is retried. Raises StartOver if
+    another transaction has split or joined a counter meanwhile.
     """
     keys = as_json(list(ceilings))
     defer(db, _CLAIM, (organization_id, keys))

@@ -130,7 +130,10 @@ FROM queued_events
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> list[Member]:
-    """Lock the members with these ids against other calls that queue their events, in the order of `locks`."""
+    """Lock the members with these ids, in the order of `persistence.locks`; return them.
+
+    No other call queues events of these members until the transaction ends.
+    """
     return [Member(*row) for row in db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids)))]
 
 

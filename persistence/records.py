@@ -110,7 +110,10 @@ class Records(Generic[Kind]):
         return {value for (value,) in self._rows(name, db, organization_id, values)}
 
     def lock(self, db: Connection, record: Kind) -> Kind:
-        """Lock the record until the transaction ends (see `locks`); return the stored record."""
+        """Lock the record until the transaction ends; return the stored record.
+
+        Callers lock several records in the order of `persistence.locks`.
+        """
         address = self._address(record)
         [row] = self._rows(_RECORDS_FOR_UPDATE, db, address.pop("organization_id"), address)
         return self._kind(*row)

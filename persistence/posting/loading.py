@@ -157,7 +157,10 @@ def find_posted_and_reserve_ids(
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:
-    """Lock wallets, and so all records of their members, in the order of `locks`; return the existing wallets by id."""
+    """Lock wallets, and so all records of their members, in the order of `persistence.locks`.
+
+    Returns the existing wallets by id.
+    """
     rows = query(db, _LOCK_WALLETS, (organization_id, list(wallet_ids)))
     return {row[1]: Wallet(*row) for row in rows}
 
