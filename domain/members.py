@@ -91,7 +91,7 @@ def is_loyalty_member_id(text: str) -> bool:
 
 
 def is_reserved_id(text: str) -> bool:
-    """True if a member with this id could not be reached, because its path belongs to an operation."""
+    """True if a member with this id could not be reached: `/members/batch`, for one, is the path of an operation."""
     return text in _RESERVED_IDS
 
 
