@@ -113,7 +113,7 @@ def _rows(
     )
 
 
-def _same(*names: str) -> dict[str, str]:
+def _plain_columns(*names: str) -> dict[str, str]:
     """Columns of the table `t`, by their API names."""
     return {wire_name(name): f"t.{name}" for name in names}
 
@@ -176,7 +176,7 @@ CROSS JOIN LATERAL (SELECT CASE WHEN p.counted >= (h.times_achieved + 1) * b.goa
 
 QUERIES: Mapping[str, RowsQuery] = {
     COUPON_CODES: _rows(
-        {**_BOOK, **_same("code")},
+        {**_BOOK, **_plain_columns("code")},
         "coupons",
         _CALLED_BOOK,
         id_column="coupon_id",
@@ -238,9 +238,9 @@ QUERIES: Mapping[str, RowsQuery] = {
     EVENTS: _rows(
         {
             **_LOYALTY_MEMBER_ID,
-            **_same("event_type", "payload", "external_event_date"),
+            **_plain_columns("event_type", "payload", "external_event_date"),
             "sponsorLoyaltyMemberId": "s.loyalty_member_id",
-            **_same("external_id", "description", "tags", "system_unique_key"),
+            **_plain_columns("external_id", "description", "tags", "system_unique_key"),
         },
         "events",
         f"{_MEMBER_OF} {_SPONSOR_OF}",
@@ -251,18 +251,18 @@ QUERIES: Mapping[str, RowsQuery] = {
     ),
     EVENT_RESULTS: _rows(
         {
-            **_same("loyalty_event_id"),
+            **_plain_columns("loyalty_event_id"),
             "loyaltyEventKey": "t.loyalty_event_key::text",
-            **_same("member_id"),
+            **_plain_columns("member_id"),
             **_LOYALTY_MEMBER_ID,
             "sponsorLoyaltyMemberId": "s.loyalty_member_id",
-            **_same(
+            **_plain_columns(
                 "event_type", "system_unique_key", "external_id", "external_event_date", "description", "reason", "tags"
             ),
-            **_same("payload", "status", "evaluation_status", "last_error", "limit_discarded_total_amount"),
-            **_same("reverted_loyalty_event_id", "reversal_loyalty_event_id", "cause_loyalty_event_id"),
+            **_plain_columns("payload", "status", "evaluation_status", "last_error", "limit_discarded_total_amount"),
+            **_plain_columns("reverted_loyalty_event_id", "reversal_loyalty_event_id", "cause_loyalty_event_id"),
             "result": "nullif(t.result::jsonb, 'null')",
-            **_same("created_at", "updated_at"),
+            **_plain_columns("created_at", "updated_at"),
         },
         "events",
         f"{_MEMBER_OF} {_SPONSOR_OF}",
@@ -272,18 +272,18 @@ QUERIES: Mapping[str, RowsQuery] = {
     ),
     LEDGER_TRANSACTIONS: _rows(
         {
-            **_same("ledger_transaction_id"),
+            **_plain_columns("ledger_transaction_id"),
             "ledgerAccountKey": "a.ledger_account_key::text",
             "transactionType": f"CASE t.transaction_type {_TYPES} END",
-            **_same("status", "amount", "from_wallet_id"),
+            **_plain_columns("status", "amount", "from_wallet_id"),
             "fromLoyaltyMemberId": '"from".loyalty_member_id',
-            **_same("to_wallet_id"),
+            **_plain_columns("to_wallet_id"),
             "toLoyaltyMemberId": '"to".loyalty_member_id',
-            **_same("system_unique_key", "external_id", "external_event_date", "description", "tags"),
-            **_same(
+            **_plain_columns("system_unique_key", "external_id", "external_event_date", "description", "tags"),
+            **_plain_columns(
                 "loyalty_event_id", "is_expiry", "reverted_ledger_transaction_id", "reversal_ledger_transaction_id"
             ),
-            **_same("fiat_value", "fiat_gross_amount", "fiat_currency", "created_at", "updated_at"),
+            **_plain_columns("fiat_value", "fiat_gross_amount", "fiat_currency", "created_at", "updated_at"),
         },
         "ledger_transactions",
         "JOIN ledger_accounts a ON a.organization_id = %(organization_id)s"
@@ -300,16 +300,16 @@ QUERIES: Mapping[str, RowsQuery] = {
     ),
     COUPON_USAGES: _rows(
         {
-            **_same("coupon_usage_id"),
+            **_plain_columns("coupon_usage_id"),
             "couponUsageKey": "t.coupon_usage_key::text",
             "couponBookKey": "b.coupon_book_key::text",
             "code": "c.code",
-            **_same("member_id"),
+            **_plain_columns("member_id"),
             **_LOYALTY_MEMBER_ID,
-            **_same("amount_assigned", "amount_used", "updated_total_assigned", "updated_total_usages"),
-            **_same("amount_discounted", "system_unique_key", "external_id", "description", "tags"),
-            **_same("custom_attributes", "ledger_transaction_id", "loyalty_event_id"),
-            **_same("reversal_usage_id", "reverted_usage_id", "created_at", "updated_at"),
+            **_plain_columns("amount_assigned", "amount_used", "updated_total_assigned", "updated_total_usages"),
+            **_plain_columns("amount_discounted", "system_unique_key", "external_id", "description", "tags"),
+            **_plain_columns("custom_attributes", "ledger_transaction_id", "loyalty_event_id"),
+            **_plain_columns("reversal_usage_id", "reverted_usage_id", "created_at", "updated_at"),
         },
         "coupon_usages",
         f"{_MEMBER_OF} {_BOOK_OF} {_COUPON_OF}",
@@ -318,7 +318,7 @@ QUERIES: Mapping[str, RowsQuery] = {
         filters={**_OF_MEMBER, **_OF_BOOK},
     ),
     AUDIT_LOG: _rows(
-        _same(
+        _plain_columns(
             *("audit_log_id", "created_at", "actor", "user_id", "token_id", "surface", "operation_id", "request_id"),
             *("entity_type", "entity_id", "member_ids", "reason", "changes", "test_clock"),
         ),
