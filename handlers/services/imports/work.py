@@ -134,20 +134,20 @@ class Importer:
             time.sleep((time.monotonic() - began_at) * (1 / share - 1))
         return has_worked
 
-    def _open_import(self) -> _OpenImport | None:
+    def _running_import(self) -> _OpenImport | None:
         """The import whose step is running, None if it has ended or no step is running."""
         return None if self._running_job is None else self._open_imports.get(_address(self._running_job))
 
     def _discard_reader(self) -> _OpenImport | None:
         """Close the reader of the running import; return this import, None if there is none."""
-        open_import = self._open_import()
+        open_import = self._running_import()
         if open_import is not None:
             open_import.close()
         return open_import
 
     def _advance_reader(self, seconds: float) -> None:
         """Skip the committed rows; import more rows at once next time, or fewer if these took too long."""
-        open_import, self._running_job = self._open_import(), None
+        open_import, self._running_job = self._running_import(), None
         if open_import is None:
             return
         if open_import.reader is not None:
