@@ -246,11 +246,12 @@ def transaction_number(system_unique_key: str) -> int | None:
 
 
 def _availability(params: Mapping[str, Any]) -> Availability | None:
-    """The terms on which an effect's points become available; raises BadParameter. None if it names none."""
+    """The terms on which an effect's points become available; raises BadParameter. None if it sets none."""
     if params.keys().isdisjoint(TERMS):
         return None
     terms = Availability.of(params)
-    if not terms.names:
+    # The terms that it names can all be null or `none`.
+    if not terms.term_names:
         return None
     for _, detail in terms.faults():
         raise BadParameter(f"{detail}.")

@@ -93,10 +93,10 @@ class Availability:
     def named_by(cls, source: Any) -> Availability | None:
         """The terms of a request or a record that has the fields of TermsOfAvailability; None if they are not set."""
         terms = cls(source.available_at, source.available_after, source.available_rounding, source.available_on)
-        return terms if terms.names else None
+        return terms if terms.term_names else None
 
     @property
-    def names(self) -> list[str]:
+    def term_names(self) -> list[str]:
         """The names on the wire of the terms that are set."""
         values = (self.at, self.after, self.rounding, self.on)
         return [name for name, value in zip(TERMS, values, strict=True) if value is not None and value != NONE]
@@ -137,7 +137,7 @@ class Availability:
     def faults(self) -> Iterator[tuple[str, str]]:
         """Contradictions between the terms, each with the name of a field on the wire."""
         if self.at is not None:
-            for name in self.names[1:]:
+            for name in self.term_names[1:]:
                 yield name, f"{name} and availableAt exclude each other: send one of them"
         if self.rounding == DAY and self.after is None and self.on is None:
             yield "availableRounding", "availableRounding rounds nothing without availableAfter or availableOn"

@@ -219,4 +219,4 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield from ((f"/{name}", detail) for name, detail in terms.faults())
     if body["points_accrual"] is None:
-        yield from ((f"/{name}", f"{name} needs pointsAccrual") for name in terms.names)
+        yield from ((f"/{name}", f"{name} needs pointsAccrual") for name in terms.term_names)

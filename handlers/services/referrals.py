@@ -88,7 +88,7 @@ def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]
     if body.referrer_points_accrual is not None or body.referred_points_accrual is not None:
         return terms.field_faults()
     without = "without referrerPointsAccrual and referredPointsAccrual"
-    return [FieldFault(f"{name} is given {without}", pointer=f"/{name}") for name in terms.names]
+    return [FieldFault(f"{name} is given {without}", pointer=f"/{name}") for name in terms.term_names]
 
 
 def _refuse_unpayable_reward(

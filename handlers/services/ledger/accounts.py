@@ -116,4 +116,4 @@ def _complete_terms(document: Mapping[str, Any] | None) -> dict[str, Any] | None
     faults = [] if terms is None else terms.field_faults("/defaultAvailability")
     if faults:
         raise InvalidRequest(faults)
-    return terms.as_document() if terms is not None and terms.names else None
+    return terms.as_document() if terms is not None and terms.term_names else None

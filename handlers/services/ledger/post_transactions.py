@@ -330,7 +330,7 @@ def _refuse_contradictions(movement: Movement, now: datetime) -> None:
     if movement.availability is not None:
         if not is_mint or movement.manual:
             problem = "can only be sent for a mint" if not is_mint else "cannot be sent with manual capture"
-            faults += [FieldFault(f"{name} {problem}", pointer=f"/{name}") for name in movement.availability.names]
+            faults += [FieldFault(f"{name} {problem}", pointer=f"/{name}") for name in movement.availability.term_names]
         else:
             faults += movement.availability.field_faults()
     if movement.expiration_date is not None:
