@@ -1,4 +1,4 @@
-"""The payloads of events that the server itself reports (integration 6)."""
+"""The payloads of events that the server itself reports."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

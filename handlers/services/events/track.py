@@ -283,8 +283,10 @@ def _allocators(
     return transactions, {table: iter(reserved_ids.get(table, ())) for table in tables}
 
 
-def emit(call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str) -> Mapping[str, Any]:
-    """Track an event about a member that the server itself reports, such as `member-created` (integration 6).
+def track_by_server(
+    call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str
+) -> Mapping[str, Any]:
+    """Track an event about a member that the server itself reports, such as `member-updated`.
 
     Returns its result in the form of the response of tracking.
     """

@@ -11,7 +11,7 @@ from handlers.messages.base import Changes, values_of
 from handlers.messages.json_text import digest_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
 from handlers.services.coupons.lock import release_locks
-from handlers.services.events.track import emit
+from handlers.services.events.track import track_by_server
 from handlers.services.ledger.holds import release_holds
 from handlers.services.members.enrol import lock_referrers
 from handlers.services.members.view import view_member, view_members
@@ -48,10 +48,12 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
         imports.rename_member_in_failed_rows(call.db, before, after.loyalty_member_id)
     if update.emit_event:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
-        emit(call, after, "member-updated", payload, update.update_reason or "The member was changed by request.")
+        track_by_server(
+            call, after, "member-updated", payload, update.update_reason or "The member was changed by request."
+        )
         if before.active and not after.active:
             reason = update.update_reason or "The member was deactivated by request."
-            emit(call, after, "member-profile-deactivated", payload, reason)
+            track_by_server(call, after, "member-profile-deactivated", payload, reason)
     viewed = view_member(call, after)
     queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
     return viewed
