@@ -129,5 +129,5 @@ def _verify(stored_hash: str, password: str) -> bool:
 
 @cache
 def _dummy_hash() -> str:
-    """A hash that no password is stored with, to spend the time of a check for unknown users."""
+    """A hash to check the passwords of unknown users against, so that it takes as long as for known users."""
     return _HASHER.hash("")
