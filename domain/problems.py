@@ -195,7 +195,7 @@ _MAX_PLACE_LENGTH = 200
 
 
 def name_of(place: Sequence[str | int], whole: str = "The body") -> str:
-    """A place in a body, such as `rules.items[0].name`, shortened to 200 characters; `whole` is the body itself."""
+    """A place in a body, such as `rules.items[0].name`, cut to 200 characters; `whole` if it is the body itself."""
     text = ""
     for part in place:
         dot = "." if text else ""
