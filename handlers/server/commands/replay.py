@@ -253,6 +253,7 @@ class _Replay:
         running: dict[Future[Result], Iterator[Item]] = {}
 
         def start(lane: Iterator[Item]) -> None:
+            """Submit the next item of a lane, if it has one."""
             for item in islice(lane, 1):
                 running[self._pool.submit(work, item)] = lane
 
