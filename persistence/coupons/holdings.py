@@ -35,12 +35,12 @@ from persistence.tables.coupons import coupon_books, coupon_locks, coupon_lots, 
 
 _COUPON_NAMES = [column.name for column in columns_of(coupons, Coupon)]
 _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
-_HELD_NAMES = [name for name in fields_of(MemberCoupon) if name != "member_coupon_id"]
-_HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
+_MEMBER_COUPON_NAMES = [name for name in fields_of(MemberCoupon) if name != "member_coupon_id"]
+_MEMBER_COUPON_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
 
 # Each shared coupon, once for each of the members who has or had some of it, or once if there is no such member.
 _SHARED_COUPONS = Prepared(f"""
-SELECT {_COUPON_COLUMNS}, {_HELD_COLUMNS}
+SELECT {_COUPON_COLUMNS}, {_MEMBER_COUPON_COLUMNS}
 FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
 LEFT JOIN member_coupons h ON h.organization_id = c.organization_id AND h.coupon_id = c.coupon_id
     AND h.organization_id = %s AND h.member_id = ANY(%s::bigint[])
@@ -54,7 +54,7 @@ _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots
 # A personal coupon has one row for each lot with an amount left, or one row without a lot, as a shared coupon has.
 # OFFSET keeps the planner from reading the lots of shared coupons.
 _HELD_COUPONS = Prepared(f"""
-SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
+SELECT {_MEMBER_COUPON_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
 JOIN coupon_books b ON b.organization_id = h.organization_id AND b.coupon_book_id = h.coupon_book_id
 LEFT JOIN LATERAL (
@@ -133,9 +133,9 @@ _ADD_TO_BOOKS = Prepared(
 _ADD_TO_SHARED = update_by_id(coupons, "coupon_id", **_ADDITION)
 _ADD_TO_PERSONAL = update_by_id(coupons, "coupon_id", "custom_attributes", "expired_at", "locked_until", **_ADDITION)
 
-_STORE_HELD = upsert(
+_STORE_MEMBER_COUPONS = upsert(
     member_coupons,
-    _HELD_NAMES,
+    _MEMBER_COUPON_NAMES,
     key=("member_id", "coupon_id"),
     updated_columns=("amount_assigned", "amount_used", "custom_attributes", "expired_at", "updated_at"),
 )
@@ -166,8 +166,8 @@ _LOCK_BY_ID = Prepared(f"{_BY_ID} FOR NO KEY UPDATE")
 
 # The number of columns of each record in a row that has several records.
 _COUPON_WIDTH = len(_COUPON_NAMES)
-_HELD_WIDTH = len(columns_of(member_coupons, MemberCoupon))
-_HELD_AND_COUPON_WIDTH = _HELD_WIDTH + len(_COUPON_NAMES)
+_MEMBER_COUPON_WIDTH = len(columns_of(member_coupons, MemberCoupon))
+_WITH_COUPON_WIDTH = _MEMBER_COUPON_WIDTH + len(_COUPON_NAMES)
 
 
 def find_books(
@@ -215,9 +215,9 @@ def find_held_coupons(
     values = (organization_id, organization_id, list(member_ids), list(coupon_ids))
     return [
         (
-            MemberCoupon(*row[:_HELD_WIDTH]),
-            Coupon(*row[_HELD_WIDTH:_HELD_AND_COUPON_WIDTH]),
-            None if row[_HELD_AND_COUPON_WIDTH] is None else CouponLot(*row[_HELD_AND_COUPON_WIDTH:]),
+            MemberCoupon(*row[:_MEMBER_COUPON_WIDTH]),
+            Coupon(*row[_MEMBER_COUPON_WIDTH:_WITH_COUPON_WIDTH]),
+            None if row[_WITH_COUPON_WIDTH] is None else CouponLot(*row[_WITH_COUPON_WIDTH:]),
         )
         for row in query(db, _HELD_COUPONS, values)
     ]
@@ -372,7 +372,7 @@ def add_to_coupons(
 
 def statements_to_store(member_amounts: Sequence[MemberCoupon], lots: Sequence[CouponLot]) -> list[Statement]:
     """The statements that store members' amounts of coupons, and new or changed lots."""
-    statements = ((_STORE_HELD, member_amounts), (_STORE_LOTS, lots))
+    statements = ((_STORE_MEMBER_COUPONS, member_amounts), (_STORE_LOTS, lots))
     return [(statement, (as_json(rows),)) for statement, rows in statements if rows]
 
 
