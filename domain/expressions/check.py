@@ -291,7 +291,7 @@ class _Checker:
         """
         argument_types = tuple(self.find_type(part, scope) for part in parts(node))
         if overloads is None:
-            return self.unknown_function(node)
+            return self.add_unknown_function_fault(node)
         candidates = [overload for overload in overloads if overload.takes(argument_types)]
         if not candidates:
             return self.add_misuse_fault(node, argument_types, [overload.parameters for overload in overloads])
@@ -321,14 +321,14 @@ class _Checker:
         except ArithmeticError:
             self.add_fault(part, "the number is too large", "argument")
 
-    def unknown_function(self, node: FunctionCall) -> Type:
+    def add_unknown_function_fault(self, node: FunctionCall) -> Type:
         """Add a fault that suggests a similar name, or to call a method instead of a function, or vice versa."""
-        name, method = node.function, node.target is not None
+        name, is_method = node.function, node.target is not None
         all_functions = {**FUNCTIONS, **self.environment.functions}
-        same_form, other_form = (METHODS, FUNCTIONS) if method else (all_functions, METHODS)
-        kind = "method" if method else "function"
+        same_form, other_form = (METHODS, FUNCTIONS) if is_method else (all_functions, METHODS)
+        kind = "method" if is_method else "function"
         if name in other_form:
-            hint = f"; write {name}(...)" if method else f"; write it after a dot: x.{name}(...)"
+            hint = f"; write {name}(...)" if is_method else f"; write it after a dot: x.{name}(...)"
         else:
             hint = _suggest_name(name, same_form)
         return self.add_fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
