@@ -45,9 +45,9 @@ class CouponLot:
     @property
     def is_begun(self) -> bool:
         """True if anything of the lot is used, even if only a part of the value of one coupon."""
-        if self.amount_used > 0 or self.value is None or self.remaining_value is None:
+        if self.value is None or self.remaining_value is None:
             return self.amount_used > 0
-        return self.remaining_value < EXACT.multiply(self.amount, self.value)
+        return self.amount_used > 0 or self.remaining_value < EXACT.multiply(self.amount, self.value)
 
     @property
     def unused_amount(self) -> Decimal:
