@@ -41,7 +41,7 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
         )
     values = {"loyalty_program_key": call.new_key(), **values_of(body)}
     program = PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
-    return _program_values(program, _settle_default_program(call, program, body.set_as_default))
+    return _program_values(program, _set_default_program(call, program, body.set_as_default))
 
 
 @operation("getLoyaltyProgram", response=wrapped("loyaltyProgram", PROGRAM))
@@ -70,7 +70,7 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
         for changed_tier_id, is_default in default_marks.items():
             call.audit.add_flag_change("tier", changed_tier_id, "isDefault", is_set=is_default)
     program = PROGRAMS.store(call.db, program, values_of(properties), call.now)
-    return _program_values(program, _settle_default_program(call, program, properties.set_as_default))
+    return _program_values(program, _set_default_program(call, program, properties.set_as_default))
 
 
 def _check_and_complete(call: Call, body: ProgramProperties) -> ProgramProperties:
@@ -98,7 +98,7 @@ def _refuse_default_tier(call: Call, program: LoyaltyProgram, loyalty_tier_id: i
     refuse_inactive_default(tier.name, tier.active)
 
 
-def _settle_default_program(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
+def _set_default_program(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
     """Make the program the organization's default if `set_as_default`; return the id of the default program."""
     former_id = call.organization.default_loyalty_program_id
     if not set_as_default:
