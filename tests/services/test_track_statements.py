@@ -165,18 +165,17 @@ class TestPointsOnEvents:
         self.wait(plain, waiting, 2)
         assert self.statements(plain, [member]) == before
 
-    def test_many_lots_and_events_cost_as_many_statements_as_one(self, plain):
-        def waiting_members(number, lots):
-            members = [plain.member() for _ in range(number)]
+    def test_many_lots_cost_no_further_statement_and_many_events_at_most_one(self, plain):
+        def count_statements(member_count, lots, event_count):
+            members = [plain.member() for _ in range(member_count)]
             for member in members:
                 self.wait(plain, member, lots)
-            return members
+            statement_count = self.statements(plain, members, event_count)
+            # All lots are available, none is pending.
+            assert [self.balance(plain, member) for member in members] == [(lots, 0)] * member_count
+            return statement_count
 
-        counts = []
-        for number, lots, size in ((1, 1, 1), (1, 20, 1), (4, 5, 40)):
-            members = waiting_members(number, lots)
-            counts.append(self.statements(plain, members, size))
-            assert [self.balance(plain, member) for member in members] == [(lots, 0)] * number
-        assert counts[1] == counts[0]
-        # More derived events may need further ids.
-        assert counts[2] <= counts[0] + 1
+        one = count_statements(member_count=1, lots=1, event_count=1)
+        assert count_statements(member_count=1, lots=20, event_count=1) == one
+        # One more reserves ids if there are many derived events.
+        assert count_statements(member_count=4, lots=5, event_count=40) <= one + 1
