@@ -425,7 +425,13 @@ def test_the_list_is_ordered_by_every_column_and_paged(shop, member_with_badges)
             assert list_badges(shop, member, badgeKeys=all_keys, order=order)["results"] == expected_records
             page = list_badges(shop, member, badgeKeys=all_keys, order=order, limit=2, page=1)
             assert (page["results"], page["totalCount"]) == (expected_records[2:4], 6)
-    assert list_badges(shop, member, page=7)["totalCount"] == 4
+
+
+def test_a_page_after_the_last_has_the_total_of_the_badges_that_the_member_holds(shop, member_with_badges):
+    member, records = member_with_badges
+    assert sum(record["assignedBalance"] > 0 for record in records) == 4
+    page = list_badges(shop, member, page=7)
+    assert (page["results"], page["totalCount"]) == ([], 4)
 
 
 @pytest.mark.parametrize(
