@@ -41,29 +41,30 @@ def refusal(of, lines=(), **payload):
 MUG, TEA = {"productCode": "mug"}, {"productCode": "tea"}
 
 
-def test_a_returned_total_is_subtracted_from_the_order():
-    assert state_after_return(order(), total=Decimal(12)) == ("partially-returned", 12, [])
-    assert state_after_return(order(returned_total="12"), total=Decimal(17)) == ("partially-returned", 29, [])
-    assert state_after_return(order(returned_total="12"), total=Decimal(18)) == ("returned", 30, [])
-    assert state_after_return(order("1"), total=Decimal(1)) == ("returned", 1, [])
+def test_returned_totals_add_up_until_the_whole_order_is_returned():
+    assert state_after_return(order(total="30"), total=Decimal(12)) == ("partially-returned", 12, [])
+    partly_returned_order = order(total="30", returned_total="12")
+    assert state_after_return(partly_returned_order, total=Decimal(17)) == ("partially-returned", 29, [])
+    assert state_after_return(partly_returned_order, total=Decimal(18)) == ("returned", 30, [])
+    assert state_after_return(order(total="1"), total=Decimal(1)) == ("returned", 1, [])
 
 
 def test_a_return_of_nothing_changes_the_status_only():
     assert state_after_return(order()) == ("partially-returned", 0, [])
-    assert state_after_return(order("0")) == ("partially-returned", 0, [])
+    assert state_after_return(order(total="0")) == ("partially-returned", 0, [])
     assert state_after_return(order(), [item()]) == ("partially-returned", 0, [(0, 0)])
 
 
 def test_more_than_the_rest_of_an_order_is_refused():
-    assert refusal(order(returned_total="12"), total=Decimal("18.01")) == (
+    assert refusal(order(total="30", returned_total="12"), total=Decimal("18.01")) == (
         ReturnExceedsOrder,
         "The return is worth 18.01; only 18 of the order order-17 is left.",
     )
 
 
 def test_a_total_of_an_order_with_items_is_compared_with_the_order():
-    assert state_after_return(order("10"), [item()], total=Decimal(4)) == ("partially-returned", 4, [(0, 0)])
-    assert refusal(order("10"), [item()], total=Decimal(11))[0] is ReturnExceedsOrder
+    assert state_after_return(order(total="10"), [item()], total=Decimal(4)) == ("partially-returned", 4, [(0, 0)])
+    assert refusal(order(total="10"), [item()], total=Decimal(11))[0] is ReturnExceedsOrder
 
 
 def test_returned_items_of_an_order_without_items_count_by_their_totals():
@@ -85,13 +86,13 @@ def test_an_order_whose_items_are_all_returned_is_returned():
     items = [item("mug", "10"), item("tea", "20")]
     assert state_after_return(order(), items, items=[MUG, TEA]) == ("returned", 30, [(1, 10), (1, 20)])
     # The items are worth less than the order, for example because of a fee.
-    assert state_after_return(order("35"), items, items=[MUG, TEA]) == ("returned", 35, [(1, 10), (1, 20)])
+    assert state_after_return(order(total="35"), items, items=[MUG, TEA]) == ("returned", 35, [(1, 10), (1, 20)])
 
 
 def test_items_that_are_worth_more_than_a_discounted_order_return_its_total():
     items = [item("mug", "10"), item("tea", "20")]
-    assert state_after_return(order("25"), items, items=[TEA]) == ("partially-returned", 20, [(0, 0), (1, 20)])
-    assert state_after_return(order("15"), items, items=[TEA]) == ("returned", 15, [(0, 0), (1, 20)])
+    assert state_after_return(order(total="25"), items, items=[TEA]) == ("partially-returned", 20, [(0, 0), (1, 20)])
+    assert state_after_return(order(total="15"), items, items=[TEA]) == ("returned", 15, [(0, 0), (1, 20)])
 
 
 def test_a_returned_quantity_is_worth_its_share_of_the_item():
@@ -228,7 +229,7 @@ def test_several_pieces_of_an_item_are_worth_their_share():
         pytest.param(order(), 30, 27, "15.013", id="nothing was returned, so nothing is rounded"),
         pytest.param(order(returned_total="10"), 20, 18, "10.01", id="a third"),
         pytest.param(order(returned_total="30"), 0, 0, 0, id="everything"),
-        pytest.param(order("0"), 0, 27, "15.013", id="an order that costs nothing"),
+        pytest.param(order(total="0"), 0, 27, "15.013", id="an order that costs nothing"),
     ],
 )
 def test_the_rest_of_an_order_has_its_share_of_each_total(of, total, discounted_total, sub_total):
