@@ -272,6 +272,16 @@ class TestAttempts:
         send(shop)
         assert b'"payload":{"n":18446744073709.123456,' in endpoint.received[0].body
 
+    def test_an_exception_while_sending_is_a_failed_attempt(self, shop, endpoint, monkeypatch):
+        trigger = add_webhook(shop, endpoint)
+        queue(shop)
+        working = sender(shop)
+        monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
+        assert working.send_due() == 1
+        delivery = only(shop, trigger)
+        assert (delivery["status"], delivery["attempts"]) == ("pending", 1)
+        assert delivery["lastError"] == "The message could not be sent: ZeroDivisionError."
+
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(shop, endpoint, monkeypatch, hours):
@@ -437,16 +447,6 @@ class TestCrashedSenders:
             ]
         ]
         assert len(statuses) == attempts
-
-    def test_an_error_of_the_client_is_a_failed_attempt(self, shop, endpoint, monkeypatch):
-        trigger = add_webhook(shop, endpoint)
-        queue(shop)
-        working = sender(shop)
-        monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
-        assert working.send_due() == 1
-        delivery = only(shop, trigger)
-        assert (delivery["status"], delivery["attempts"]) == ("pending", 1)
-        assert delivery["lastError"] == "The message could not be sent: ZeroDivisionError."
 
 
 class TestRemoval:
