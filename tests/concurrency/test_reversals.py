@@ -99,7 +99,7 @@ def test_an_order_is_returned_once(shop):
     assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
 
 
-def test_returns_of_orders_of_two_members_who_sponsor_each_other_never_fail(shop):
+def test_returns_of_orders_of_two_members_who_sponsor_each_other_take_all_points_back(shop):
     one, two = shop.member(), shop.member()
     shop.campaign(running(mint(4), mint(2, recipient="sponsor")), eventType=ORDER_CREATED)
     for turn in range(4):
@@ -113,6 +113,7 @@ def test_returns_of_orders_of_two_members_who_sponsor_each_other_never_fail(shop
             partial(shop.track_one, order(one if number % 2 else two, None, "returned", name))
             for number, name in enumerate(names)
         ]
+        # Raises if a call fails.
         run_simultaneously(calls)
         assert (shop.balance(one), shop.balance(two)) == (0, 0)
 
