@@ -35,6 +35,9 @@ def test_a_grant_is_not_narrowed_to_other_roles(roles):
 def test_an_administrator_who_requests_roles_is_no_administrator():
     assert narrow_grant(ADMINISTRATOR, ROLES) == Grant(ROLES)
     assert narrow_grant(OPERATOR, {"users:write"}) == Grant(frozenset({"users:write"}))
+
+
+def test_an_administrator_who_requests_an_unknown_role_gets_no_grant():
     assert narrow_grant(ADMINISTRATOR, {"everything"}) is None
 
 

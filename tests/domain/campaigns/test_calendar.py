@@ -207,6 +207,9 @@ def test_months_and_days_keep_the_time_of_day_where_clocks_change():
     before = datetime(2026, 3, 28, 11, tzinfo=UTC)
     assert add_days(before, 1, MADRID) == datetime(2026, 3, 29, 10, tzinfo=UTC)
     assert add_months(before, 1, MADRID) == datetime(2026, 4, 28, 10, tzinfo=UTC)
+
+
+def test_a_day_after_the_last_moment_of_the_calendar_is_this_moment():
     assert add_days(datetime.max.replace(tzinfo=UTC), 1, MADRID) == datetime.max.replace(tzinfo=UTC)
 
 
