@@ -130,7 +130,7 @@ def test_constants_are_converted_to_their_internal_form(name, value, inside):
         ("description", False),
     ],
 )
-def test_constants_of_the_wrong_kind_are_refused(name, value):
+def test_constants_of_the_wrong_kind_or_out_of_range_are_refused_with_their_pointer(name, value):
     values = {"amount": 1, name: value}
     effect_faults = faults(compile_effects, {"items": [effect("mint-points", **values)]})
     assert [fault.pointer for fault in effect_faults] == [f"/effects/items/0/params/{list(values).index(name)}/value"]
