@@ -39,7 +39,7 @@ def counts(record, event=None, matchers=None, audiences=None, **context):
     return compile_mission(record, matchers or {}, audiences or {}, {}, None).counts(event, Budget(EVENT_COST))
 
 
-def test_a_mission_counts_events_of_its_type():
+def test_a_mission_counts_only_events_of_its_type():
     assert counts(mission())
     assert not counts(mission(event_type="member-created"))
 
