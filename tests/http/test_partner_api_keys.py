@@ -98,11 +98,12 @@ def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
     assert other.pay(member)
 
 
-def test_an_unknown_key_cannot_be_revoked(shop, api):
+def test_a_foreign_or_unknown_key_cannot_be_revoked(shop, api):
     foreign = Partner.of(Shop(api.organization()))
-    for identity in (foreign.record["partnerApiKeyId"], 10**15):
-        problem = shop.administration.delete(f"/partner-api-keys/{identity}", expect=404)
+    for key_id in (foreign.record["partnerApiKeyId"], 10**15):
+        problem = shop.administration.delete(f"/partner-api-keys/{key_id}", expect=404)
         assert problem["type"] == "/problems/not-found"
+    # The key of the other organization is still valid.
     assert foreign.pay(foreign.shop.member())
 
 
