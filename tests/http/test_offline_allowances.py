@@ -41,11 +41,11 @@ class Till:
         created = self.shop.organization.created
         return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
 
-    def allow(self, policy: Any, **settings: Any) -> Any:
-        """Change the allowance policy of the account."""
+    def allow(self, policy: Any, expect: int = 200, **settings: Any) -> Any:
+        """Change the allowance policy of the account; return the account, or the problem of another status."""
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
-        response = self.shop.administration.put(self.account_path, {**body, "offlineAllowance": policy})
-        return response["ledgerAccount"]
+        response = self.shop.administration.put(self.account_path, {**body, "offlineAllowance": policy}, expect=expect)
+        return response["ledgerAccount"] if expect == 200 else response
 
     def create(self, amount: Any = 40, expect: int = 201, **body: Any) -> Any:
         """Create an allowance; return it, or the problem if another status than 201 is expected."""
@@ -203,11 +203,9 @@ def test_the_policy_of_an_account_has_defaults_and_bounds(till):
         "syncHours": 24,
     }
     for wrong in ({"maxHours": 0}, {"maxHours": 49}, {"syncHours": -1}, {"syncHours": 169}, {"maxAmount": -1}):
-        body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-        policy = {**POLICY, **wrong}
-        till.shop.administration.put(till.account_path, {**body, "offlineAllowance": policy}, expect=400)
-    body = {**body, "offlineAllowance": {**POLICY, "maxAmount": 1.5}}
-    problem = till.shop.administration.put(till.account_path, body, expect=400)
+        till.allow({**POLICY, **wrong}, expect=400)
+    # The account has no decimals.
+    problem = till.allow({**POLICY, "maxAmount": 1.5}, expect=400)
     assert problem["errors"][0]["pointer"] == "/offlineAllowance/maxAmount"
 
 
@@ -318,10 +316,16 @@ def test_an_allowance_can_be_redeemed_only_once(till):
 def test_a_redemption_cannot_exceed_the_hold(till):
     allowance = till.create(40)
     assert type_of(till.redeem(allowance, 41, expect=409)) == "capture-exceeds-hold"
-    assert till.redeem(allowance, 0, expect=400)["errors"][0]["pointer"] == "/amount"
-    assert till.redeem(allowance, 1.5, expect=400)["errors"][0]["pointer"] == "/amount"
     assert till.redeem(allowance, 40)["offlineAllowance"]["status"] == "redeemed"
     assert till.balance_and_available == (60, 60)
+
+
+def test_a_redemption_of_nothing_or_of_half_a_point_is_refused(till):
+    allowance = till.create(40)
+    assert till.redeem(allowance, 0, expect=400)["errors"][0]["pointer"] == "/amount"
+    # The account has no decimals.
+    assert till.redeem(allowance, 1.5, expect=400)["errors"][0]["pointer"] == "/amount"
+    assert till.balance_and_available == (100, 60)
 
 
 def test_a_purchase_after_the_end_of_the_token_is_refused(till):
