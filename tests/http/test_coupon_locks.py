@@ -76,23 +76,27 @@ def test_an_expired_lock_returns_the_coupon_to_the_stock(api):
     ana, ben = Holder(shop, book), Holder(shop, book)
     first = ana.lock(autoAssign=True, validFor="PT30M")
     assert first == {"couponLockKey": first["couponLockKey"], "code": None, "expiresAt": "2026-03-02T10:30:00Z"}
+    clock.advance("2026-03-02T10:29:59Z")
     assert ben.lock(expect=409, autoAssign=True) == ben.assign(expect=409) == OUT_OF_STOCK
-    clock.advance("2026-03-02T10:29:00Z")
-    usage = ana.use(first)
+    clock.advance("2026-03-02T10:30:00Z")
+    assert ana.use(first, expect=409) == ENDED
+    assert ben.use(autoAssign=True)["amountUsed"] == 1
+
+
+def test_reverts_of_a_use_and_its_assignment_free_the_coupon_for_another_lock(api):
+    clock = Clock.new(api, "2026-03-02T10:00:00Z")
+    shop, books = Shop(clock.organization), CouponBooks(clock.organization)
+    ana = Holder(shop, books.make(type="codeless", maxCouponCount=1))
+    usage = ana.use(ana.lock(autoAssign=True))
     assert usage["amountUsed"] == 1
-    # The reverts of the use and of the assignment free the coupon for another lock.
+    assert ana.lock(expect=409, autoAssign=True) == OUT_OF_STOCK
     shop.administration.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
     [assignment] = [
         u for u in shop.integration.get(f"/members/{ana.member}/coupon-usages")["results"] if u["amountAssigned"] > 0
     ]
     shop.administration.post(f"/coupon-usages/{assignment['couponUsageId']}/revert", {}, expect=200)
     # By default a lock lasts 30 minutes.
-    second = ana.lock(autoAssign=True)
-    clock.advance("2026-03-02T10:58:59Z")
-    assert ben.assign(expect=409) == OUT_OF_STOCK
-    clock.advance("2026-03-02T10:59:00Z")
-    assert ana.use(second, expect=409) == ENDED
-    assert ben.use(autoAssign=True)["amountUsed"] == 1
+    assert ana.lock(autoAssign=True)["expiresAt"] == "2026-03-02T10:30:00Z"
 
 
 def test_a_locked_code_of_a_list_is_reserved_for_its_member(shop, books):
