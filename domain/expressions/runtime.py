@@ -262,16 +262,16 @@ def item_at(budget: Budget, values: Any, index: Any) -> Any:
     """`values[index]`, for a list or map."""
     if type(values) is list:
         if type(index) not in (int, Decimal):
-            raise EvaluationError("type", f"{name_of(index)} is not an index of a list")
+            raise EvaluationError("type", f"the index of a list is an int, not {name_of(index)}")
         if not 0 <= index < len(values):
             raise EvaluationError("index", f"the list has no element {key_text(index)}, it has {len(values)}")
         if index != int(index):
-            raise EvaluationError("type", f"{key_text(index)} is not an index of a list")
+            raise EvaluationError("type", f"the index of a list is an int, not {key_text(index)}")
         return values[int(index)]
     if type(values) is dict:
         if has_key(budget, values, index):
             return values[index]
-        raise EvaluationError("missing", f"no key {key_text(index)}")
+        raise EvaluationError("missing", f"the map has no key {key_text(index)}")
     code = "null" if values is None else "type"
     raise EvaluationError(code, f"an index needs a list or a map, not {name_of(values)}")
 
@@ -282,7 +282,7 @@ def field_of(values: Any, field: str) -> Any:
         try:
             return values[field]
         except KeyError:
-            raise EvaluationError("missing", f"no field {key_text(field)}") from None
+            raise EvaluationError("missing", f"the map has no key {key_text(field)}") from None
     raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no field {key_text(field)}")
 
 
@@ -298,7 +298,7 @@ def make_map(*pairs: Any) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
         if type(key) not in (str, int, bool):
-            raise EvaluationError("type", f"{name_of(key)} is not a key of a map")
+            raise EvaluationError("type", f"a map key is a string, int or bool, not {name_of(key)}")
         if key in result:
             raise EvaluationError("invalid", f"the key {key_text(key)} comes twice")
         result[key] = value

@@ -292,9 +292,9 @@ class TestReason:
         assert reason(trace("count == 3 && payload.nothing == 1")) == {
             "code": "CONDITION_ERROR",
             "at": [14, 34],
-            "label": 'cannot be evaluated: payload nothing is 1 (no field "nothing")',
+            "label": 'cannot be evaluated: payload nothing is 1 (the map has no key "nothing")',
             "actual": [],
-            "message": 'no field "nothing"',
+            "message": 'the map has no key "nothing"',
         }
 
     def test_null_is_reported_where_a_condition_is_needed(self):

@@ -310,6 +310,20 @@ def test_an_error_names_the_function_and_the_types_of_its_values(text, message):
     assert failure(text).message == message
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("payload['x']", 'the map has no key "x"'),
+        ("payload.x", 'the map has no key "x"'),
+        ("{payload.list: 1}", "a map key is a string, int or bool, not list"),
+        ("[1][payload.s]", "the index of a list is an int, not string"),
+        ("[1, 2, 3][payload.d]", "the index of a list is an int, not 2.5"),
+    ],
+)
+def test_an_error_of_a_map_or_list_names_the_missing_or_refused_key(text, message):
+    assert failure(text).message == message
+
+
 def test_a_variable_without_a_value_is_an_error():
     program = compile_expression(parse("1 + count"), ENVIRONMENT)
     with pytest.raises(EvaluationError, match="the variable 'count' has no value here") as caught:
@@ -452,7 +466,7 @@ def test_a_result_has_at_most_10000_parts():
 
 @pytest.mark.parametrize(("size", "name"), [(58, f'"{"k" * 58}"'), (59, f'"{"k" * 58}…'), (500, f'"{"k" * 58}…')])
 def test_a_long_key_is_cut_to_60_characters(size, name):
-    assert failure(f"payload['{'k' * size}']").message == f"no key {name}"
+    assert failure(f"payload['{'k' * size}']").message == f"the map has no key {name}"
 
 
 def test_a_result_is_a_copy_whose_changes_leave_the_context_unchanged():
