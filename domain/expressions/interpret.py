@@ -12,6 +12,7 @@ from domain.expressions.check import Analysis
 from domain.expressions.environment import Environment, Functions
 from domain.expressions.errors import CostExceeded, EvaluationError
 from domain.expressions.functions import FUNCTIONS, METHODS, OPERATORS, apply
+from domain.expressions.limits import PRECISION
 from domain.expressions.runtime import (
     TYPE_NAMES,
     Budget,
@@ -220,7 +221,8 @@ def _call_name(node: FunctionCall) -> str:
 def _raise_evaluation_error(error: Exception, node: Node) -> NoReturn:
     """Raise an EvaluationError at this node for an exception of Python; its text is for authors of expressions."""
     if isinstance(error, DecimalException | OverflowError):
-        raise EvaluationError("overflow", "the number is too large or too long", node.start, node.end) from error
+        message = f"the number is too large, or needs more than {PRECISION} digits"
+        raise EvaluationError("overflow", message, node.start, node.end) from error
     if isinstance(error, RecursionError | MemoryError):
         raise EvaluationError("too-large", "a value is too large or nested too deep", node.start, node.end) from error
     raise EvaluationError(

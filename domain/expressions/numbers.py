@@ -112,8 +112,10 @@ def to_int(value: Decimal | int) -> int:
 def int_from_text(text: str) -> int:
     """The integer in a text of decimal digits with an optional sign; raises EvaluationError unless it fits 64 bits."""
     digits = text[1:] if text[:1] in ("-", "+") else text
-    if len(digits) > _MAX_INT_DIGITS or not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit()):
         raise EvaluationError("invalid", "the text is not an integer")
+    if len(digits) > _MAX_INT_DIGITS:
+        raise EvaluationError("invalid", f"the text has {len(digits)} digits; the maximum is {_MAX_INT_DIGITS}")
     return int64(int(text))
 
 
@@ -123,7 +125,11 @@ def is_decimal_text(text: str) -> bool:
 
 
 def decimal_from_text(text: str) -> Decimal:
-    """The decimal in a text; raises EvaluationError if it is not a finite number."""
+    """The decimal in a text; raises EvaluationError if it is too long or not a finite number."""
+    if len(text) > _MAX_DECIMAL_TEXT:
+        raise EvaluationError(
+            "invalid", f"the text has {len(text)} characters; the maximum of a number is {_MAX_DECIMAL_TEXT}"
+        )
     if not is_decimal_text(text):
         raise EvaluationError("invalid", "the text is not a number")
     try:

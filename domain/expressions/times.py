@@ -27,6 +27,7 @@ _MICROSECONDS = {
     "ns": Decimal("0.001"),
 }
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_DURATION_TEXT = 100
 _MICROSECOND = timedelta(microseconds=1)
 _MAX_DURATION = timedelta(seconds=9_223_372_036)
 """About 292 years, the range of CEL's durations."""
@@ -81,8 +82,8 @@ def aware(value: datetime) -> datetime:
 
 def duration_from_text(text: str) -> timedelta:
     """The duration of a text like `1h30m`, `90s` or `1.5s`; whole microseconds only."""
-    if len(text) > 100:
-        raise _invalid('the text is not a duration such as "36h", "1h30m" or "90s"')
+    if len(text) > _MAX_DURATION_TEXT:
+        raise _invalid(f"the text has {len(text)} characters; the maximum of a duration is {_MAX_DURATION_TEXT}")
     body = text[1:] if text[:1] in ("-", "+") else text
     if body == "0":
         return timedelta(0)

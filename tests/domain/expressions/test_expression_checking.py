@@ -120,11 +120,20 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
             [("'2026-02-30T00:00:00Z'", "there is no such time in the years 1 to 9999")],
         ),
         ("duration('1d')", [("'1d'", 'the text is not a duration such as "36h", "1h30m" or "90s"')]),
+        (
+            f"duration('{'1h' * 51}')",
+            [(f"'{'1h' * 51}'", "the text has 102 characters; the maximum of a duration is 100")],
+        ),
         ("duration('1ns')", [("'1ns'", "a duration has no parts smaller than a microsecond")]),
         ("decimal('1,5')", [("'1,5'", "the text is not a number")]),
         ("decimal(' 1')", [("' 1'", "the text is not a number")]),
         ("decimal('Infinity')", [("'Infinity'", "the text is not a number")]),
+        (
+            f"decimal('{'1' * 101}')",
+            [(f"'{'1' * 101}'", "the text has 101 characters; the maximum of a number is 100")],
+        ),
         ("int('1.5')", [("'1.5'", "the text is not an integer")]),
+        (f"int('-{'0' * 41}')", [(f"'-{'0' * 41}'", "the text has 41 digits; the maximum is 40")]),
         ("bool('F')", [("'F'", "the text is not one of 1, t, true, TRUE, True, 0, f, false, FALSE, False")]),
         ("round(1.5, 99)", [("99", "round() takes -34 to 34 digits")]),
         (

@@ -304,6 +304,8 @@ def test_errors_have_a_code_and_a_place(text, code, part):
         ("payload.s * 2", "'*' cannot be used on (string, int)"),
         ("size(payload.n)", "size() cannot be used on (int)"),
         ("payload.n.contains('a')", "contains() cannot be used on (int, string)"),
+        ("decimal('1e6144') * 10", "the number is too large, or needs more than 34 digits"),
+        ("round(decimal('1e40') * payload.d, 2)", "the number is too large, or needs more than 34 digits"),
     ],
 )
 def test_an_error_names_the_function_and_the_types_of_its_values(text, message):
