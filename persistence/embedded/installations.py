@@ -75,7 +75,10 @@ def runnable_by(installation: Installation, account: Account | None) -> Installa
         _copy(installation.directory.parent, copy)
     copied_installation = Installation(bin_directory, installation.version, installation.from_wheel)
     if not account.can("-x", copied_installation.path("postgres")):
-        raise EmbeddedError(f"The user {account.name} can read neither {installation.directory} nor its copy in {copy}")
+        raise EmbeddedError(
+            f"The user {account.name} cannot run the programs in {installation.directory}, nor their copy in {copy}. "
+            "Let this user read and execute one of them, or set LOYALTY_DATABASE_URL."
+        )
     return copied_installation
 
 
