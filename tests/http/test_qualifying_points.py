@@ -89,7 +89,7 @@ def test_rows_without_any_points_fail(shop, organization, member):
     imports = Imports(organization)
     balances_import = imports.run("loyaltyMemberId,amount,qualifyingAmount\nana,0,\nana,0,0\nana,5,\n", kind="balances")
     assert counts(balances_import) == ("done", 3, 2, 1)
-    reason = "amount is 0; a row with the amount 0 needs a qualifyingAmount."
+    reason = "amount is 0; a row with the amount 0 needs a value in qualifyingAmount."
     assert imports.errors(balances_import) == [(2, "amount", reason)]
     # The row fails like others when the file has other names of columns.
     renamed_import = imports.run(
@@ -97,7 +97,9 @@ def test_rows_without_any_points_fail(shop, organization, member):
         kind="balances",
         columnNames={"amount": "Points", "qualifyingAmount": "Status"},
     )
-    assert imports.errors(renamed_import) == [(2, "Points", "Points is 0; a row with the amount 0 needs a Status.")]
+    assert imports.errors(renamed_import) == [
+        (2, "Points", "Points is 0; a row with the amount 0 needs a value in Status.")
+    ]
     assert standing(shop) == (5, 5, "Member")
 
 

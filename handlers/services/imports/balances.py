@@ -105,7 +105,9 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
     amount = Decimal(values["amount"])
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
     if not amount and qualifying is None:
-        raise step.fault("amount", f"is 0; a row with the amount 0 needs a {step.name_of('qualifyingAmount')}.")
+        raise step.fault(
+            "amount", f"is 0; a row with the amount 0 needs a value in {step.name_of('qualifyingAmount')}."
+        )
     # Rows without these columns keep the digest that they had before the columns existed.
     fields += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
