@@ -97,7 +97,8 @@ def check_matcher(matcher_type: str, matcher: Mapping[str, Any] | None, before: 
     """
     if before is not None and matcher_type != before.matcher_type:
         raise MatcherTypeFixed(
-            f"The matcherType of the audience {before.name_or_key} is {before.matcher_type} and cannot change."
+            f"The matcherType of the audience {before.name_or_key} is {before.matcher_type} and cannot change. "
+            "Create an audience of the other type."
         )
     if matcher_type == ATTRIBUTE_MATCHER:
         if matcher is None:

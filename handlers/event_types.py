@@ -50,5 +50,7 @@ def update_custom_event_type(
 ) -> CustomEventType:
     """Change an event type; events of an inactive type can no longer be tracked."""
     if body.api_code != event_type.api_code:
-        raise ApiCodeFixed(f"apiCode is {event_type.api_code} and cannot change.")
+        raise ApiCodeFixed(
+            f"apiCode is {event_type.api_code} and cannot change. Create an event type with the other code."
+        )
     return EVENT_TYPES.store(call.db, event_type, values_of(body), call.now)
