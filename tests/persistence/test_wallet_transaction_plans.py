@@ -15,7 +15,7 @@ pytestmark = pytest.mark.undistributed
 OTHER_WALLETS = 1_000
 LIMIT = 25
 # By the name of the wallet: the number of its transactions. The planner expects few for both.
-SIZES = {"small": 100, "large": 1_500}
+SIZES = {"small": 200, "large": 1_500}
 # Each transaction of the wallet is looked up once for the total; a page may look up some rows for each of its rows.
 MAX_ROWS_PER_TRANSACTION = 3
 
