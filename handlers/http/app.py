@@ -23,7 +23,7 @@ from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
 from handlers.http.logging import configure
 from handlers.http.operations import Dispatch, Operations
-from handlers.http.pages import Site, create_pages_app, unknown
+from handlers.http.pages import Site, create_pages_app, no_figures
 from handlers.http.routing import Routing, SurfaceResolver
 from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import FairThreads, Threads
@@ -77,7 +77,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
                 settings.management_port,
                 _figures(engine, queue.figures),
                 _figures(engine, triggers.figures),
-                unknown if replica is None else _figures(replica, replication.lag),
+                no_figures if replica is None else _figures(replica, replication.lag),
             ),
             authenticate_key=KeyAuthenticator(engine),
         )

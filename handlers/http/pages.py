@@ -34,7 +34,7 @@ def _no_keys() -> Mapping[str, Any]:
     return {"keys": []}
 
 
-def unknown() -> None:
+def no_figures() -> None:
     """Return None: the default for figures that a site does not have."""
 
 
@@ -52,9 +52,9 @@ class Site:
     jwks: Callable[[], Mapping[str, Any]] = _no_keys
     base_url: str = ""
     management_port: int | None = None
-    queue: Callable[[], QueueFigures | None] = unknown
-    deliveries: Callable[[], DeliveryFigures | None] = unknown
-    replica_lag: Callable[[], float | None] = unknown
+    queue: Callable[[], QueueFigures | None] = no_figures
+    deliveries: Callable[[], DeliveryFigures | None] = no_figures
+    replica_lag: Callable[[], float | None] = no_figures
 
 
 def create_pages_app(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Flask:
