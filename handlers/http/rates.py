@@ -56,7 +56,7 @@ class Rates:
         """Count one call of `key` if the rate allows it."""
         return self._check(key, rate, counts=True)
 
-    def look(self, key: str, rate: Rate) -> RateState:
+    def peek(self, key: str, rate: Rate) -> RateState:
         """The state of the rate for a call of `key`; counts nothing."""
         return self._check(key, rate, counts=False)
 

@@ -90,7 +90,7 @@ class Throttle:
             )
             limited_keys = [(key, rate) for key, rate in keys if rate is not None]
             for key, rate in limited_keys:
-                state = self._rates.look(key, rate)
+                state = self._rates.peek(key, rate)
                 if not state.is_allowed:
                     metrics.count_throttled("token-requests")
                     raise TooOften("There were too many wrong secrets.", state)

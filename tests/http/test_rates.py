@@ -50,9 +50,9 @@ def test_a_burst_is_allowed_then_the_rate_applies(clock):
 
 def test_a_look_takes_nothing_from_the_rate(clock):
     rates, rate = Rates(clock), Rate(count=1, seconds=60)
-    assert [rates.look("a", rate).is_allowed for _ in range(3)] == [True, True, True]
+    assert [rates.peek("a", rate).is_allowed for _ in range(3)] == [True, True, True]
     assert rates.take("a", rate).is_allowed
-    assert not rates.look("a", rate).is_allowed
+    assert not rates.peek("a", rate).is_allowed
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), max_size=60), count=st.integers(1, 5))
