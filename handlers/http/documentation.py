@@ -58,8 +58,8 @@ def names() -> tuple[str, ...]:
 
 
 @functools.cache
-def images() -> tuple[str, ...]:
-    """The files of drawings, below the folder `images`."""
+def image_names() -> tuple[str, ...]:
+    """The names of the files of drawings, in the folder `images`."""
     return tuple(sorted(path.name for path in (FOLDER / "images").glob("*.svg")))
 
 

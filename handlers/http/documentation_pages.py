@@ -80,7 +80,7 @@ def _frame(title: str, root: str) -> dict[str, Any]:
 
 
 def _image(name: str) -> flask.Response:
-    if name not in documentation.images():
+    if name not in documentation.image_names():
         flask.abort(404)
     return cached_page((documentation.FOLDER / "images" / name).read_bytes(), "image/svg+xml", 0)
 

@@ -52,7 +52,7 @@ def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
         "/docs/page.css",
         "/docs/page.js",
         "/docs/search",
-        *(f"/docs/images/{name}" for name in documentation.images()),
+        *(f"/docs/images/{name}" for name in documentation.image_names()),
         "/v2/integration/docs",
         "/v2/administration/docs",
     }
@@ -89,7 +89,7 @@ def test_a_page_is_also_served_as_markdown(client):
 
 def test_links_in_markdown_lead_to_served_pages(client):
     served_paths = {f"/docs/{name}.md" for name in _names()} | {
-        f"/docs/images/{name}" for name in documentation.images()
+        f"/docs/images/{name}" for name in documentation.image_names()
     }
     for name in _names():
         text = page(client, f"/docs/{name}.md").content.decode()
@@ -118,8 +118,8 @@ def test_addresses_that_people_type_redirect_to_the_page(client, address, locati
 
 
 def test_drawings_have_a_title_and_colours_for_dark_screens(client):
-    assert len(documentation.images()) == 8
-    for name in documentation.images():
+    assert len(documentation.image_names()) == 8
+    for name in documentation.image_names():
         reply = page(client, f"/docs/images/{name}")
         assert (reply.status, reply.headers["content-type"]) == (200, "image/svg+xml"), name
         assert "<title>" in reply.content.decode(), name

@@ -336,7 +336,7 @@ return [...document.querySelectorAll("text")].filter((text) => {
 
 def test_the_texts_of_drawings_fit_their_boxes(site, window):
     cut_off = {}
-    for drawing in documentation.images():
+    for drawing in documentation.image_names():
         window.open(f"{site.server.url}/docs/images/{drawing}")
         assert window.script("return document.querySelectorAll('text').length") > 9
         if texts := window.script(CUT_OFF):
