@@ -113,7 +113,7 @@ class Imports:
         """The response of an operation."""
         return transactions.run(
             self._engine,
-            lambda db: self._api.within(db, self._organization_id).administration(operation_id, body, **path),
+            lambda db: self._api.calls_within(db, self._organization_id).administration(operation_id, body, **path),
         )
 
     def add_campaign(self) -> None:

@@ -103,7 +103,7 @@ class Dispatcher:
             return [route.operation.after_transaction(self._engine, self._settings, requests[0])]
         return outcomes
 
-    def within(self, db: Connection, request: Request) -> Response:
+    def run_within(self, db: Connection, request: Request) -> Response:
         """Run a request in the open database transaction of the caller, who commits it; raises its refusal."""
         [response] = self._run_batch(db, self._routes[request.surface, request.operation_id], [request])
         assert isinstance(response, Response)

@@ -83,7 +83,7 @@ class LocalApi:
         plan = self._plan(operation).body
         return None if plan is None or body is None else plan.read(encode(to_json_value(body)), JSON, faults)
 
-    def within(self, db: Connection, organization_id: int) -> LocalCalls:
+    def calls_within(self, db: Connection, organization_id: int) -> LocalCalls:
         """Calls on one organization in an open database transaction."""
         return LocalCalls(self, db, organization_id)
 
@@ -113,7 +113,7 @@ class LocalApi:
             request_id=self._subject,
             headers={},
         )
-        return self._dispatcher.within(db, request).body
+        return self._dispatcher.run_within(db, request).body
 
 
 class LocalCalls:

@@ -17,7 +17,7 @@ from tests.builders.api import Api
 
 def export(engine: Engine, api: LocalApi, organization_id: int) -> dict[str, str]:
     """The text of each configuration file by its name."""
-    documents = transactions.run(engine, lambda db: changes.export_records(api, api.within(db, organization_id)))
+    documents = transactions.run(engine, lambda db: changes.export_records(api, api.calls_within(db, organization_id)))
     return {name: dump(ref, documents[ref]) for ref, name in file_names(documents).items()}
 
 
@@ -32,7 +32,7 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
 def apply(engine: Engine, api: LocalApi, organization_id: int, folder: Path) -> Any:
     """Apply the files of a folder to an organization; returns the changes."""
     files = read_folder(folder)
-    return transactions.run(engine, lambda db: changes.apply(api, api.within(db, organization_id), files))
+    return transactions.run(engine, lambda db: changes.apply(api, api.calls_within(db, organization_id), files))
 
 
 def copy_configuration(api: Api, source_id: int, target_id: int, folder: Path) -> tuple[dict[str, str], dict[str, str]]:

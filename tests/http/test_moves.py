@@ -90,7 +90,7 @@ def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, new_test_
 
     def within(organization, work):
         """Do work in the organization, in one database transaction."""
-        return transactions.run(api.engine, lambda db: work(db, local.within(db, organization.id)))
+        return transactions.run(api.engine, lambda db: work(db, local.calls_within(db, organization.id)))
 
     within(source, lambda db, calls: CoffeeShop(db, calls, datetime.now(UTC)).fill())
     files = within(source, lambda db, calls: changes.export_records(local, calls))

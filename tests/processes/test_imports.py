@@ -171,7 +171,7 @@ def queue(engine: Engine, kind: str, *parts: str) -> int:
     api = LocalApi(Settings(database_url="postgresql://"), engine, "test")
 
     def begin(db: Any) -> int:
-        calls = api.within(db, 1)
+        calls = api.calls_within(db, 1)
         import_id = calls.administration("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
         for number, content in enumerate(parts, 1):
             with closing(Upload()) as part:
@@ -272,7 +272,7 @@ def test_exports_equal_the_imported_files_even_if_workers_were_killed(engine, ho
     pick = random.Random(11)
     tier = {"name": "Silver", "minRequiredPoints": 500, "tierOrder": 2, "active": True}
     api = LocalApi(Settings(database_url="postgresql://"), engine, "test")
-    transactions.run(engine, lambda db: api.within(db, 1).administration("createTier", tier, loyaltyProgramId=1))
+    transactions.run(engine, lambda db: api.calls_within(db, 1).administration("createTier", tier, loyaltyProgramId=1))
     workers = Workers(home, 2, LOYALTY_IMPORT_SHARE="100")
     try:
         for kind, make in (("members", member_row), ("balances", balance_row)):

@@ -41,7 +41,7 @@ def api(engine, settings):
 def source(engine, api):
     """The id of an organization with the sample configuration and its records."""
     organization_id = new_organization(engine)
-    transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), datetime.now(UTC)).fill())
+    transactions.run(engine, lambda db: CoffeeShop(db, api.calls_within(db, organization_id), datetime.now(UTC)).fill())
     return organization_id
 
 
@@ -220,7 +220,7 @@ def test_records_with_the_same_name_and_no_keys_are_not_exported(engine, api):
     def twice(db):
         for _ in range(2):
             body = {"name": "Twin", "maxAmount": 1, "active": True}
-            api.within(db, organization_id).integration("createBadge", body)
+            api.calls_within(db, organization_id).integration("createBadge", body)
 
     transactions.run(engine, twice)
     with pytest.raises(FaultyFiles, match="several records are called badge/Twin"):
@@ -335,7 +335,7 @@ def test_files_contain_hours_but_not_the_time_zones_of_locations(engine, api, tm
     book = {"name": "Late coffee", "type": "codeless", "publishingStatus": "draft", **hours}
 
     def fill(db):
-        calls = api.within(db, source)
+        calls = api.calls_within(db, source)
         calls.administration("createCampaign", {"code": "late", "name": "Late", **hours})
         calls.integration("createCouponBook", book)
         locations = {"LPA": "Atlantic/Canary"}

@@ -35,7 +35,7 @@ class Files:
         self.organization_id = organization_id
 
     def call(self, work):
-        return transactions.run(self.engine, lambda db: work(self.api.within(db, self.organization_id)))
+        return transactions.run(self.engine, lambda db: work(self.api.calls_within(db, self.organization_id)))
 
     def exported(self):
         """The fields of all exported records by their references."""

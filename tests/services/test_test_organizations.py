@@ -45,7 +45,7 @@ def api(engine, settings):
 def coffee_shop(engine, api):
     """A test organization with the sample."""
     organization_id, now = new_organization(engine, TEST), datetime.now(UTC)
-    transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), now).fill())
+    transactions.run(engine, lambda db: CoffeeShop(db, api.calls_within(db, organization_id), now).fill())
     return organization_id
 
 
@@ -118,7 +118,7 @@ def test_a_reset_organization_has_only_the_records_of_a_new_one(engine, api, cof
         assert counts == rows_of_new_organization
         assert verify(db, coffee_shop) == []
     # The sample can be added again.
-    transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, coffee_shop), datetime.now(UTC)).fill())
+    transactions.run(engine, lambda db: CoffeeShop(db, api.calls_within(db, coffee_shop), datetime.now(UTC)).fill())
 
 
 def test_the_records_of_a_live_organization_cannot_be_removed(engine):

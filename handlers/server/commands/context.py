@@ -150,7 +150,7 @@ class OrganizationCalls:
         from persistence import transactions
 
         def work(db: Connection) -> Any:
-            calls = self._api.within(db, self.organization_id)
+            calls = self._api.calls_within(db, self.organization_id)
             return calls.administration(operation_id, body, query=query, **path)
 
         try:

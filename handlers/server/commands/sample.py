@@ -53,7 +53,7 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
                         f"organization {target_id} is not empty: `loyalty organizations reset {target_id}` empties it"
                     )
                 at = existing.time_at(now)
-            return target_id, CoffeeShop(db, api.within(db, target_id), at).fill()
+            return target_id, CoffeeShop(db, api.calls_within(db, target_id), at).fill()
 
         try:
             with elapsed_time("Filling"):
