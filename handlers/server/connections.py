@@ -172,7 +172,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         super()._on_message_complete()
 
     def _restart_silence(self) -> None:
-        """Move the connection to the end of the silent ones; restart the timer that aborts it if no response ends."""
+        """Move the connection to the end of the silent ones; restart the time limit of its request and response."""
         self.worker.silent.pop(self, None)
         self.worker.silent[self] = None
         self._arm(self.worker.request_seconds + READING_SECONDS, self.abort)
