@@ -65,7 +65,7 @@ def find_keys_and_states(
 
 
 def release_holds(call: Call, members: Collection[Member]) -> None:
-    """Release the points that allowances and payments hold of members who are about to be deactivated or erased."""
+    """Release all holds of allowances and payments on points of these members, who will be deactivated or erased."""
     accounts = configuration_of(call.db, call.organization).accounts.values()
     if not members or all(account.offline_allowance is None and account.redemption is None for account in accounts):
         return
