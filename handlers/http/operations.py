@@ -67,7 +67,7 @@ class Dispatch(Protocol):
     """Runs requests of one operation and organization, mostly one, in one transaction."""
 
     def __call__(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
-        """The outcome of each request: a response, a refusal, or NotBatchable. Raises what concerns all of them."""
+        """The outcome of each request: a response, a refusal, or NotBatchable. Raises an error that concerns all."""
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
         """A key that is equal for calls that can be one batch; None for a call that has to be run individually."""
