@@ -64,7 +64,7 @@ class MemberProperties:
 
 
 class MemberExists(Conflict, title="The id belongs to another member"):
-    """Another member has the `loyaltyMemberId` or `publicLoyaltyMemberId` already."""
+    """Another member already has the `loyaltyMemberId` or `publicLoyaltyMemberId`."""
 
 
 def member_exists(loyalty_member_id: str | None) -> MemberExists:

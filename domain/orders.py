@@ -129,7 +129,7 @@ OrderWithItems = tuple[Order, tuple[OrderItem, ...]]
 
 
 class OrderExists(Conflict, title="An order with this externalId exists"):
-    """Another order has the `externalId` already."""
+    """Another order already has the `externalId`."""
 
 
 class UnknownOrder(NotFound, title="The member has no such order"):

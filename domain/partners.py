@@ -157,7 +157,7 @@ class PaymentOutcome:
 
 
 class PaymentExists(Conflict, title="The payment already exists"):
-    """Another transaction of the organization has the `paymentId` already."""
+    """Another transaction of the organization already has the `paymentId`."""
 
 
 def payment_exists(payment_id: str) -> PaymentExists:

@@ -55,7 +55,7 @@ def distribute(engine: Engine, shards: int) -> list[str]:
         of_organizations = [table for table in undistributed if is_distributed(table)]
         everywhere = [table for table in undistributed if table in _ON_EVERY_NODE]
         tables = [*of_organizations, *everywhere]
-        # A distributed table can refer only to a table that is on every node already: these keys are added at the end.
+        # A distributed table can refer only to a table that is already on every node: these keys are added at the end.
         foreign_keys = [key for table in of_organizations for key in _references_to_every_node(table)]
         for key in foreign_keys:
             db.execute(DropConstraint(key))

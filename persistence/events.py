@@ -112,7 +112,7 @@ def _look_up_statement(tables: tuple[str, ...]) -> Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ExistingAndNewIds:
-    """The keys of events and the external ids of orders that exist already, and reserved ids for new rows, by table."""
+    """The keys of events and the external ids of orders that already exist, and reserved ids for new rows, by table."""
 
     keys: Collection[str]
     order_ids: Collection[str]

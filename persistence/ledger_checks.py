@@ -133,7 +133,7 @@ WHERE {OF.format("a")} AND a.max_supply IS NOT NULL
 GROUP BY a.organization_id, a.ledger_account_id, a.max_supply HAVING sum(issued.amount) > a.max_supply
 """
 
-# Amounts that pending transactions reserve are taken from the lots already, but are still in the balance.
+# Amounts that pending transactions reserve are already taken from the lots, but are still in the balance.
 _WRONG_LOTS = f"""
 SELECT organization_id, format('wallet %s, account %s: can spend %s, its lots hold %s',
     wallet_id, ledger_account_id, trim_scale(coalesce(b.spendable, 0)), trim_scale(coalesce(lots.remaining, 0)))

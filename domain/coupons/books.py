@@ -149,7 +149,7 @@ class UnknownCoupon(NotFound, title="The coupon does not exist"):
 
 
 class CodeTaken(Conflict, slug="coupon-code-taken", title="The coupon book already has the code"):
-    """The book has this code already, or one request names it twice."""
+    """The book already has this code, or one request names it twice."""
 
 
 def code_taken(code: str) -> CodeTaken:

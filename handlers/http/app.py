@@ -56,7 +56,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     Raises an error if documents, handlers and addresses do not fit together.
     """
     if not logging.getLogger().handlers:
-        # If logging is set up already, such as by a test run, it stays unchanged.
+        # If logging is already set up, such as by a test run, it stays unchanged.
         configure(settings.log_level, settings.log_format)
     metrics.watch_pool(engine)
     tracing.start(settings)

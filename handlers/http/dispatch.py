@@ -226,7 +226,7 @@ class Dispatcher:
         try:
             return transactions.read(replica, ask_replica)
         except NotFound:
-            # The primary may have the record already.
+            # The primary may already have the record.
             return None
         except (DBAPIError, TimeoutError, TransactionDeadlineExceeded) as error:
             fault = "does not respond"
@@ -282,7 +282,7 @@ def _with_clock(outcome: Response | Exception, now: datetime) -> Response | Exce
 def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Mapping[Any, Any] | None) -> None:
     """Find the records that the paths of calls without an outcome address.
 
-    `first_records` are the records of the first parameter, by its values, if they were read already, else None. If a
+    `first_records` are the records of the first parameter, by its values, if they were already read, else None. If a
     parameter of a call has no record, its refusal becomes the outcome of the call.
     """
     if route.audit_of_change is not None:

@@ -57,7 +57,7 @@ class Envelope:
             # Only errors of the HTTP layer itself arrive here; errors of operations are handled further inside.
             _log.error("a request failed", exc_info=error, extra={"requestId": exchange.request_id})
             if exchange.status:
-                # The response has begun already.
+                # The response has already begun.
                 raise
             await _send_failure(completing_send, exchange)
         finally:

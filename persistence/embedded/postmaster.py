@@ -24,7 +24,7 @@ def is_ready(data: Path) -> bool:
 def is_server_of(data: Path, pid: int) -> bool:
     """True if the process is a living PostgreSQL server that was started with `-D <data>`."""
     state, arguments = _from_proc(pid) if (_PROC / "self" / "stat").exists() else _from_ps(pid)
-    # A zombie has ended already; its parent has not read its exit status yet.
+    # A zombie has already ended; its parent has not read its exit status yet.
     return bool(arguments) and not state.startswith(("Z", "X")) and f"postgres\0-D\0{data}\0" in arguments
 
 

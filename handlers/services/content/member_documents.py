@@ -95,7 +95,7 @@ def member_content(
     query: Mapping[str, Any],
     headers: Mapping[str, str],
 ) -> Response:
-    """A page of the documents that the member is shown; 304 if the client has it already.
+    """A page of the documents that the member is shown; 304 if the client already has it.
 
     Changes of documents, of the configuration and of the member appear at once, other changes after 15 minutes. Under a
     test clock nothing is cached: its time does not move, so `updated_at` does not show that a record has changed.

@@ -1,4 +1,4 @@
-"""The evaluation of queued events: the same as for tracking, but the events are stored already."""
+"""The evaluation of queued events: the same as for tracking, but the events are already stored."""
 
 import time
 from collections.abc import Mapping, Sequence

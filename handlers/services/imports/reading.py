@@ -43,7 +43,7 @@ class ImportStep:
         return RowFault(f"{name} {words}", name)
 
     def read(self, read: Callable[[ImportRow], T]) -> list[T]:
-        """The results of `read` for the rows; a row fails if it has a fault already, or if `read` raises RowFault."""
+        """The results of `read` for the rows; a row fails if it already has a fault, or if `read` raises RowFault."""
         items = []
         required_fields = REQUIRED[self.job.kind]
         for row in self.rows:

@@ -201,7 +201,7 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
         return _Progress.BUSY, place
     steps = organization.clock_steps or 0
     if place is None or place.moment != now:
-        # Begin with the work that is due already: older than the clock, or left by a job or by a worker that died.
+        # Begin with the work that is already due: older than the clock, or left by a job or by a worker that died.
         place = _Place(now)
     elif place.is_done:
         moment = _next_due_moment(db, organization, now, target)

@@ -33,7 +33,7 @@ class TrackedEvent:
     """An event to be evaluated, or only stored, with its looked-up records.
 
     `position` is its position in the batch, -1 for derived events. `origin` is the request that tracked it.
-    `tracked_at` is set for an event that is stored already, and `evaluated_at` for one that was captured before.
+    `tracked_at` is set for an event that is already stored, and `evaluated_at` for one that was captured before.
     `order` is the order in its payload, and `order_status` the status that the event gives to the order; None for
     events that are about no order. The events that it causes share its `order_external_id`. `cause_id` is the id of the
     event that caused it. `depth` is 0 for a tracked event, and counts the steps from a tracked event or a request to a
@@ -187,7 +187,7 @@ class EventRows:
         self._stored_ids: set[int] = set()
 
     def expect_stored(self, tracked: Iterable[TrackedEvent]) -> None:
-        """Note which of the events are stored already."""
+        """Note which of the events are already stored."""
         for event in tracked:
             if event.tracked_at is not None:
                 self._stored_ids.add(event.loyalty_event_id)
