@@ -186,7 +186,7 @@ def test_every_effect_works_with_every_built_in_type():
         assert all(name[0].isupper() and "-" not in name for name in definition.supported_event_types)
 
 
-def test_members_that_are_null_are_removed():
+def test_fields_of_rules_and_effects_that_are_null_are_removed():
     rules, effects = without_nulls(
         {"expression": "true", "node": None},
         {
