@@ -86,7 +86,7 @@ class CaptureSession(Returns):
         """
         if self.status_of(transaction) != PENDING or not transaction.is_timed:
             raise NotPending(
-                f"Transaction {transaction.ledger_transaction_id} does not wait until its points are available."
+                f"Transaction {transaction.ledger_transaction_id} has no points that wait until they are available."
             )
         amount, wallet_id = self.amount_of(transaction), transaction.credited_wallet_id
         moment = early_at or transaction.available_at or self.at
