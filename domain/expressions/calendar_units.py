@@ -36,7 +36,7 @@ def check_unit(name: str) -> None:
     if name not in UNITS:
         close = nearest(name, UNITS)
         hint = f"did you mean '{close}'?" if close is not None else f"the units are {', '.join(UNITS)}"
-        raise EvaluationError("invalid", f"no such unit; {hint}")
+        raise EvaluationError("invalid", f"there is no such unit; {hint}")
 
 
 def add_days(value: datetime, count: int, zone: tzinfo) -> datetime:

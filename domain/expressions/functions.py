@@ -126,7 +126,7 @@ def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
     def pick(budget: Budget, values: list[Any]) -> Any:
         budget.charge(4 * len(values))
         if not values:
-            raise EvaluationError("invalid", f"{name}() of an empty list")
+            raise EvaluationError("invalid", f"{name}() has no result for an empty list")
         if not any(all(accepts(kind, value) for value in values) for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)):
             raise EvaluationError("null" if None in values else "type", f"{name}() needs values that can be compared")
         if type(values[0]) is str:

@@ -66,7 +66,7 @@ def exact(value: Decimal | int | str) -> Decimal:
     """The value as a decimal; refuses anything but a finite number."""
     result = DECIMALS.create_decimal(value)
     if not result.is_finite():
-        raise EvaluationError("invalid", "not a finite number")
+        raise EvaluationError("invalid", "the number is not finite")
     return result
 
 
@@ -78,7 +78,7 @@ def _to_decimal(value: Any) -> Decimal:
     if type(value) is Decimal:
         return value
     if value is None or isinstance(value, bool):
-        raise EvaluationError("type", "not a number")
+        raise EvaluationError("type", "the value is not a number")
     return exact(value)
 
 

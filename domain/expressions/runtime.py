@@ -167,8 +167,8 @@ def as_bool(value: object) -> bool:
     if value is True or value is False:
         return value
     if value is None:
-        raise EvaluationError("null", "null where true or false is needed")
-    raise EvaluationError("type", f"{name_of(value)} where true or false is needed")
+        raise EvaluationError("null", "true or false is needed, not null")
+    raise EvaluationError("type", f"true or false is needed, not {name_of(value)}")
 
 
 def charge_each_item(budget: Budget, values: Any, weight: int) -> Any:
@@ -300,7 +300,7 @@ def make_map(*pairs: Any) -> dict[Any, Any]:
         if type(key) not in (str, int, bool):
             raise EvaluationError("type", f"a map key is a string, int or bool, not {name_of(key)}")
         if key in result:
-            raise EvaluationError("invalid", f"the key {key_text(key)} comes twice")
+            raise EvaluationError("invalid", f"the map has the key {key_text(key)} twice")
         result[key] = value
     return result
 
@@ -336,7 +336,7 @@ def result_of(value: Any, remaining: list[int] | None = None) -> Any:
     if type(value) is not list and type(value) is not dict:
         _refuse_unsupported(value)
         if type(value) is Decimal and not value.is_finite():
-            raise EvaluationError("invalid", "not a finite number")
+            raise EvaluationError("invalid", "the number is not finite")
         return value
     remaining = [MAX_ITEMS] if remaining is None else remaining
     remaining[0] -= len(value)

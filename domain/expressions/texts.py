@@ -35,7 +35,7 @@ def compile_pattern(text: str) -> tuple[Callable[[str], Any], int]:
     except (re2.error, UnicodeError) as error:
         if "too large" in str(error):
             raise _too_large() from None
-        raise EvaluationError("invalid", "not a regular expression in RE2 syntax") from None
+        raise EvaluationError("invalid", "the pattern is not a regular expression in RE2 syntax") from None
     size = max(compiled.programsize, compiled.reverseprogramsize)
     # RE2 reports -1 for a reverse program that does not fit its memory.
     if size > MAX_PROGRAM or compiled.reverseprogramsize < 0:

@@ -86,11 +86,11 @@ def test_a_day_whose_midnight_comes_twice_ends_at_the_first_midnight_after_the_m
 @pytest.mark.parametrize(
     ("text", "expected_faults"),
     [
-        ("now.endOf('quater')", [("'quater'", "no such unit; did you mean 'quarter'?")]),
+        ("now.endOf('quater')", [("'quater'", "there is no such unit; did you mean 'quarter'?")]),
         (
             "now.startOf('hour', 'Mars/Olympus')",
             [
-                ("'hour'", "no such unit; the units are day, week, month, quarter, half-year, year"),
+                ("'hour'", "there is no such unit; the units are day, week, month, quarter, half-year, year"),
                 ("'Mars/Olympus'", 'the text is not a time zone such as "Europe/Madrid" or "-03:00"'),
             ],
         ),

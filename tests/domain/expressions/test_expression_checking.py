@@ -109,7 +109,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ),
         ("matches('a', 'b')", [("matches('a', 'b')", "matches() takes (item, string), not (string, string)")]),
         ("matches(order.items[0])", [("matches(order.items[0])", "matches() takes (item, string), not (item)")]),
-        ("'a'.matches('(')", [("'('", "not a regular expression in RE2 syntax")]),
+        ("'a'.matches('(')", [("'('", "the pattern is not a regular expression in RE2 syntax")]),
         (
             "now.getHours('Mars/Base')",
             [("'Mars/Base'", 'the text is not a time zone such as "Europe/Madrid" or "-03:00"')],

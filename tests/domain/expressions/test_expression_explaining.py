@@ -300,9 +300,9 @@ class TestReason:
     def test_null_is_reported_where_a_condition_is_needed(self):
         cause = reason(trace("count == 3 && order.paid"))
         assert cause["code"] == "CONDITION_ERROR"
-        assert cause["label"] == "cannot be evaluated: order paid (null where true or false is needed)"
+        assert cause["label"] == "cannot be evaluated: order paid (true or false is needed, not null)"
         assert cause["actual"][0]["value"] is None
-        assert cause["message"] == "null where true or false is needed"
+        assert cause["message"] == "true or false is needed, not null"
 
     @pytest.mark.parametrize(
         ("text", "sentence"),
