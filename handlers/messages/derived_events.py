@@ -1,4 +1,4 @@
-"""The payloads of events that the server itself reports."""
+"""The payloads of events that the server itself reports (integration 6)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

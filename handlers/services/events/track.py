@@ -286,7 +286,7 @@ def _allocators(
 def track_by_server(
     call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str
 ) -> Mapping[str, Any]:
-    """Track an event about a member that the server itself reports, such as `member-updated`.
+    """Track an event about a member that the server itself reports, such as `member-updated` (integration 6).
 
     Returns its result in the form of the response of tracking.
     """

@@ -230,7 +230,7 @@ def _insert_tiers(execution: Execution, member_ids: Sequence[int], new_members: 
 
 
 def created_event(call: Call, member: Member, reason: str) -> IncomingEvent:
-    """The event `member-created` of a new member; `reason` is what enrolled the member."""
+    """The event `member-created` of a new member (integration 6); `reason` is what enrolled the member."""
     return reported_event(call, member, MEMBER_CREATED, {}, reason)
 
 

@@ -1,4 +1,4 @@
-"""Sending due deliveries to the receivers of webhooks, and removing old ones.
+"""Sending due deliveries to the receivers of webhooks, and removing old ones (integration 6).
 
 Due deliveries are claimed in a short transaction, sent outside of transactions, and their results are stored in another
 transaction. If a sender dies in between, its deliveries are sent again after the lease: at least once.
