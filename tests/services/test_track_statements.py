@@ -104,6 +104,21 @@ def test_confirming_orders_costs_as_many_statements_for_1_as_for_50(shop):
 
 
 @pytest.mark.slow
+def test_orders_that_already_exist_cost_as_many_statements_for_1_as_for_50(shop):
+    member = shop.member()
+    batches = {size: [order(member, 5) for _ in range(size)] for size in (1, 50)}
+
+    def track_again(batch):
+        results = shop.track(*({**item, "systemUniqueKey": f"again-{item['systemUniqueKey']}"} for item in batch))
+        assert {result["error"]["type"] for result in results} == {"/problems/order-exists"}
+
+    for batch in batches.values():
+        shop.track(*batch)
+    counts = {size: count(shop.engine, lambda b=batch: track_again(b)) for size, batch in batches.items()}
+    assert counts[50] == counts[1]
+
+
+@pytest.mark.slow
 def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
     members = [shop.member() for _ in range(25)]
     for amount in range(1, 26):

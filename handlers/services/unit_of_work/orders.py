@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from domain.calendar import instant_of
@@ -196,11 +197,16 @@ class OrderWork:
                 changes.append((UPDATED_ENTITY, order_record(changed_order)))
             queue_entities(self._execution, configuration, PURCHASE_ORDER, changes)
 
+    @cached_property
+    def _ids_in_use(self) -> set[str]:
+        """The external ids of existing orders that no new order can have; looked up once for the whole batch."""
+        return orders.find_external_ids_in_use(self._db, self._organization_id, self._existing)
+
     def _forget_if_erased(self, external_id: str) -> bool:
         """Forget an existing order whose member is erased, so that another order can have its external id."""
         if external_id not in self._existing:
             return False
-        if orders.find_external_ids_in_use(self._db, self._organization_id, [external_id]):
+        if external_id in self._ids_in_use:
             return False
         del self._orders[external_id]
         self._existing.remove(external_id)
