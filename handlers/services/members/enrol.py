@@ -183,8 +183,7 @@ def insert_members_with_ids(
         {**_row(execution, new_member), "member_id": next(member_ids), "wallet_id": next(wallet_ids)}
         for new_member in new_members
     ]
-    common_values = _common_values(execution)
-    members.add_members_with_ids(execution.db, rows=rows, **common_values)
+    members.add_members_with_ids(execution.db, rows=rows, **_common_values(execution))
     _insert_tiers(execution, [row["member_id"] for row in rows], new_members)
     now, organization_id = execution.now, execution.organization.organization_id
     for row in rows:
