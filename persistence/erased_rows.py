@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, DefaultClause, LargeBinary, Table, text
 
 from domain.members import Member
+from persistence.orders import ERASED_EXTERNAL_ID
 from persistence.tables.badges import badge_trackings
 from persistence.tables.coupons import coupon_lots, coupon_usages, coupons, member_coupons
 from persistence.tables.events import events, order_items, purchase_orders
@@ -82,7 +83,7 @@ def _empty(table: Table, id_name: str, **values: str) -> str:
 _EMPTY_EVENTS = f"""
 WITH orders AS MATERIALIZED (
     SELECT jsonb_object_agg(p.external_id, jsonb_build_object(
-        'order', jsonb_build_object('externalId', 'erased-' || p.order_id))) AS payloads
+        'order', jsonb_build_object('externalId', {ERASED_EXTERNAL_ID.format("p")}))) AS payloads
     FROM purchase_orders p
     WHERE p.organization_id = :o AND p.member_id = :m AND p.external_id = ANY(CAST(:external_ids AS text[]))
 )
@@ -116,7 +117,7 @@ ROWS = (
         _page(purchase_orders, "order_id"),
         (
             _empty(order_items, "order_id"),
-            _empty(purchase_orders, "order_id", external_id="'erased-' || t.order_id"),
+            _empty(purchase_orders, "order_id", external_id=ERASED_EXTERNAL_ID.format("t")),
         ),
     ),
     # An entry has the id of its transaction.

@@ -28,6 +28,9 @@ WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND order_id <> ALL
 ORDER BY 1, 2
 """)
 
+ERASED_EXTERNAL_ID = "'erased-' || {0}.order_id"
+"""The SQL of the external id of an order whose member is erased; the table of orders has the alias `{0}`."""
+
 # Orders of erased members lose their external ids, also while a job is still erasing them.
 _EXTERNAL_IDS_IN_USE = """
 SELECT p.external_id FROM purchase_orders p WHERE p.organization_id = %s AND p.external_id = ANY(%s)
@@ -36,9 +39,9 @@ SELECT p.external_id FROM purchase_orders p WHERE p.organization_id = %s AND p.e
     )
 """
 # The events of the order keep its new external id, as they do when the job erases them.
-_RENAME_ERASED = """
+_RENAME_ERASED = f"""
 WITH renamed AS (
-    UPDATE purchase_orders p SET external_id = 'erased-' || p.order_id
+    UPDATE purchase_orders p SET external_id = {ERASED_EXTERNAL_ID.format("p")}
     FROM unfinished_erasings u
     WHERE p.organization_id = %s AND p.external_id = ANY(%s)
         AND u.organization_id = %s AND u.member_id = p.member_id
