@@ -33,6 +33,9 @@ _LEVELS = {
     driver.ISOLATION_LEVEL_SERIALIZABLE: "SERIALIZABLE",
 }
 
+# Sends one message to the database, and waits for the result.
+_transmit = driver.cursor.execute
+
 # Returns the context in which a message with this statement is sent and its result is received.
 Observer = Callable[[str | bytes], AbstractContextManager[Any]]
 
@@ -88,7 +91,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def prepare_statements(self) -> None:
         """Prepare statements from now on; only for a session that no other connection uses."""
-        self.prepared = PreparedStatements(self._deferred)
+        self.prepared = PreparedStatements()
 
     def cursor(self, name: str | None = None, **options: Any) -> Any:
         """A cursor; a cursor with a name is kept by the server, as long as the transaction lasts."""
@@ -105,7 +108,8 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
             return
         text, values = statement, parameters
         if self.prepared is not None and isinstance(statement, Prepared):
-            text, values = self.prepared.prepare_execution(statement, parameters)
+            preparation, text, values = self.prepared.prepare_execution(statement, parameters)
+            self._deferred.append(preparation)
         self._deferred.append(self._formatter.mogrify(text, values).decode() + "; ")
 
     def take_due_statements(self) -> str:
@@ -164,7 +168,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
     def _transmit_ahead(self, due: str) -> None:
         observed = nullcontext() if _observer is None else _observer("BEGIN")
         with super().cursor(cursor_factory=driver.cursor) as cursor, observed:
-            _transmit(cursor.execute, due)
+            _transmit(cursor, due)
 
     def _finish_message_ahead(self, message: Future[None]) -> None:
         """Wait for the end of the message that was sent ahead; raises its error."""
@@ -185,7 +189,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         observed = nullcontext() if _observer is None else _observer(last or "BEGIN")
         with super().cursor(cursor_factory=driver.cursor) as cursor, observed:
             try:
-                _transmit(cursor.execute, due + last)
+                _transmit(cursor, due + last)
             except psycopg2.Error as error:
                 if self.prepared is not None:
                     self.prepared.forget_unconfirmed(error)
@@ -206,11 +210,12 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
         """
         if self.connection.is_overdue:
             raise TransactionDeadlineExceeded
+        due = self.connection.take_due_statements()
         message, values = query, vars
         prepared = self.connection.prepared
         if prepared is not None and self.name is None and isinstance(query, Prepared):
-            message, values = prepared.prepare_execution(query, vars)
-        due = self.connection.take_due_statements()
+            preparation, message, values = prepared.prepare_execution(query, vars)
+            due += preparation
         if due and self.name is not None:
             # The driver writes DECLARE in front of the statement of a named cursor.
             self.connection.send_separately(due)
@@ -220,7 +225,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             message = due.encode() + message if isinstance(message, bytes) else due + message
         with nullcontext() if _observer is None else _observer(query):
             try:
-                _transmit(super().execute, message, values)
+                _transmit(self, message, values)
             except psycopg2.Error as error:
                 if prepared is not None:
                     prepared.forget_unconfirmed(error)
@@ -235,11 +240,6 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             self.connection.send_separately(due)
         with nullcontext() if _observer is None else _observer(sql):
             super().copy_expert(sql, file, size)
-
-
-def _transmit(execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
-    """Send one message to the database, and wait for the result."""
-    execute(message, parameters)
 
 
 def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:

@@ -120,35 +120,35 @@ class PreparedStatements:
     """The statements that one connection has prepared.
 
     If a message that prepares statements fails, it is unknown which of them are prepared: a later message prepares them
-    again, under other names. `queue` are the statements that the next message has in front of its own.
+    again, under other names.
     """
 
-    def __init__(self, queue: list[str]) -> None:
-        self._queue = queue
+    def __init__(self) -> None:
         self._names: dict[str, str] = {}
         # The texts of the statements that the next message prepares, until it has succeeded.
         self.unconfirmed: list[str] = []
         self._number = 0
         self._plans_until = 0.0
 
-    def prepare_execution(self, statement: Prepared, parameters: Any) -> tuple[str, Any]:
-        """Return the text and values to send for a statement; queue its PREPARE, and DISCARD PLANS if plans are old."""
+    def prepare_execution(self, statement: Prepared, parameters: Any) -> tuple[str, str, Any]:
+        """Return what has to be sent before a statement, PREPARE or DISCARD PLANS, and its text and values to send."""
         form = statement.prepared_form(parameters)
         if form is None:
-            return statement, parameters
+            return "", statement, parameters
         text, values = form
+        preparation = ""
         if time.monotonic() >= self._plans_until:
             self._plans_until = time.monotonic() + PLANS_KEPT_SECONDS
-            self._queue.append("DISCARD PLANS; ")
+            preparation = "DISCARD PLANS; "
         name = self._names.get(text)
         if name is None:
             self._number += 1
             name = self._names[text] = f"{statement.subject}_{self._number}"
             self.unconfirmed.append(text)
-            self._queue.append(f"PREPARE {name} AS {text}; ")
+            preparation += f"PREPARE {name} AS {text}; "
         if not values:
-            return f"EXECUTE {name}", None
-        return f"EXECUTE {name} ({', '.join(['%s'] * len(values))})", values
+            return preparation, f"EXECUTE {name}", None
+        return preparation, f"EXECUTE {name} ({', '.join(['%s'] * len(values))})", values
 
     def confirm(self) -> None:
         """Note that a message succeeded, which has prepared its statements."""

@@ -84,7 +84,7 @@ def watched() -> Iterator[set[str]]:
     across = re.compile("|".join(ACROSS))
     transmit = connections._transmit
 
-    def watching(execute: Any, message: str | bytes, parameters: Any = None) -> None:
+    def watching(cursor: Any, message: str | bytes, parameters: Any = None) -> None:
         text = message.decode(errors="replace") if isinstance(message, bytes) else message
         for part in _TEXT.sub("''", text).split(";"):
             statement = " ".join(part.split())
@@ -93,7 +93,7 @@ def watched() -> Iterator[set[str]]:
             hashes.add(hash(statement))
             if is_across(statement) and not across.match(statement) and not _is_of_a_test():
                 statements.add(statement)
-        transmit(execute, message, parameters)
+        transmit(cursor, message, parameters)
 
     with mock.patch.object(connections, "_transmit", watching):
         yield statements

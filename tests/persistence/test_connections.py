@@ -53,9 +53,11 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The messages that are sent to the database, as a list that grows."""
     messages: list[str] = []
 
-    def record(execute: Callable[..., None], message: str, parameters: Any = None) -> None:
+    transmit = connections._transmit
+
+    def record(cursor: Any, message: str, parameters: Any = None) -> None:
         messages.append(message.strip())
-        execute(message, parameters)
+        transmit(cursor, message, parameters)
 
     monkeypatch.setattr(connections, "_transmit", record)
     return messages

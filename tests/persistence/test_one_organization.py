@@ -71,7 +71,7 @@ def test_a_derived_table_gets_the_organization_of_its_query(statement, is_across
 def test_statements_of_the_product_across_organizations_are_reported(monkeypatch):
     messages = []
     # Instead of the connection, and of the watch over this run.
-    monkeypatch.setattr(connections, "_transmit", lambda execute, message, parameters=None: messages.append(message))
+    monkeypatch.setattr(connections, "_transmit", lambda cursor, message, parameters=None: messages.append(message))
     monkeypatch.setattr(one_organization, "_is_of_a_test", lambda: False)
     message = "BEGIN; SELECT 1 FROM badges WHERE organization_id = 5; SELECT count(*) FROM badges WHERE name = 'a;b'"
     with one_organization.watched() as statements:
