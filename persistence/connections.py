@@ -1,18 +1,15 @@
 """The connections of the pool: they begin, write and commit in as few round trips to the database as possible.
 
 A statement whose result is not read is deferred: it is sent in one message with the next statement whose result is
-read, in front of that statement, or with the COMMIT. Long statements can be sent ahead: PostgreSQL executes them while
-the caller prepares the next ones. BEGIN is sent with the first statement. PostgreSQL executes the statements of a
-message one after the other, each with its own snapshot; the first one that fails ends the transaction, and its error is
-raised by the call that sent the message, or for a message sent ahead by the call that sends the next one.
+read, in front of that statement, or with the COMMIT. BEGIN is sent with the first statement. PostgreSQL executes the
+statements of a message one after the other, each with its own snapshot; the first one that fails ends the transaction,
+and its error is raised by the call that sent the message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import copy_context
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import psycopg2
@@ -72,9 +69,6 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self.prepared: PreparedStatements | None = None
         # True if the time of the database transaction is over: nothing more is sent.
         self.is_overdue = False
-        # A thread that waits for the message that was sent ahead, since the driver waits for each message.
-        self._waiter = ThreadPoolExecutor(1, "message-ahead")
-        self._message_ahead: Future[None] | None = None
 
     def set_isolation_level(self, level: int | None) -> None:
         """Choose the level of transactions that begin from now on; with AUTOCOMMIT there are no transactions."""
@@ -113,12 +107,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._deferred.append(self._formatter.mogrify(text, values).decode() + "; ")
 
     def take_due_statements(self) -> str:
-        """Return the statements that have to be sent before the next one, and remove them from the queue.
-
-        Wait for the message that was sent ahead, if any; raises its error.
-        """
-        if self._message_ahead is not None:
-            self._finish_message_ahead(self._message_ahead)
+        """Return the statements that have to be sent before the next one, and remove them from the queue."""
         due = "".join(self._deferred)
         if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             # In autocommit mode `_begin` is empty. The settings then hold for this message, which is one transaction.
@@ -130,8 +119,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         """Send the deferred statements together with the COMMIT; send nothing if no transaction has begun."""
         if self.is_overdue:
             raise TransactionDeadlineExceeded
-        is_idle = self._message_ahead is None and self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE
-        if is_idle and not self._deferred:
+        if not self._deferred and self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             return
         try:
             self._send(self.take_due_statements(), "COMMIT")
@@ -143,42 +131,11 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
     def rollback(self) -> None:
         """End the transaction without its changes; send nothing if no transaction has begun."""
-        if self._message_ahead is not None:
-            with suppress(psycopg2.Error):
-                self._finish_message_ahead(self._message_ahead)
         self._deferred.clear()
         if self.prepared is not None and self.prepared.unconfirmed:
             self.prepared.forget_unconfirmed()
         if self.get_transaction_status() != driver.TRANSACTION_STATUS_IDLE:
             self._send("", "ROLLBACK")
-
-    def send_ahead(self) -> None:
-        """Send the deferred statements now, and return while the database executes them.
-
-        The next message is sent after they have ended; the call that sends it raises their errors.
-        """
-        if not self._deferred:
-            return
-        due = self.take_due_statements()
-        if self.prepared is not None:
-            # If the message fails, all prepared statements are forgotten.
-            self.prepared.confirm()
-        self._message_ahead = self._waiter.submit(copy_context().run, self._transmit_ahead, due)
-
-    def _transmit_ahead(self, due: str) -> None:
-        observed = nullcontext() if _observer is None else _observer("BEGIN")
-        with super().cursor(cursor_factory=driver.cursor) as cursor, observed:
-            _transmit(cursor, due)
-
-    def _finish_message_ahead(self, message: Future[None]) -> None:
-        """Wait for the end of the message that was sent ahead; raises its error."""
-        self._message_ahead = None
-        try:
-            message.result()
-        except psycopg2.Error:
-            if self.prepared is not None:
-                self.prepared.forget_all()
-            raise
 
     def send_separately(self, statements: str) -> None:
         """Send deferred statements in a message of their own, since the next message cannot begin with them."""
@@ -255,18 +212,13 @@ def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ..
         rows: list[tuple[Any, ...]] = list(cursor.fetchall())
         return rows
     except psycopg2.Error as error:
-        raise _translate_error(db, statement, parameters, error) from error
-
-
-def _translate_error(db: Connection, statement: str, parameters: Any, error: psycopg2.Error) -> BaseException:
-    """Return the error of SQLAlchemy for an error of the driver; discard a lost connection."""
-    is_lost = db.dialect.is_disconnect(error, db.connection.dbapi_connection, None)
-    translated: BaseException = DBAPIError.instance(
-        statement, parameters, error, psycopg2.Error, True, connection_invalidated=is_lost, dialect=db.dialect
-    )
-    if is_lost:
-        db.invalidate(error)
-    return translated
+        is_lost = db.dialect.is_disconnect(error, db.connection.dbapi_connection, None)
+        raised = DBAPIError.instance(
+            statement, parameters, error, psycopg2.Error, True, connection_invalidated=is_lost, dialect=db.dialect
+        )
+        if is_lost:
+            db.invalidate(error)
+        raise raised from error
 
 
 def defer(db: Connection, statement: str, parameters: Any) -> None:
@@ -276,17 +228,6 @@ def defer(db: Connection, statement: str, parameters: Any) -> None:
     """
     _announce(db, statement, parameters)
     db.connection.dbapi_connection.defer(statement, parameters)  # type: ignore[union-attr]
-
-
-def send_ahead(db: Connection) -> None:
-    """Send the deferred statements now, and return while the database executes them.
-
-    The next call of a function that sends statements waits for their end, and raises their errors.
-    """
-    try:
-        db.connection.dbapi_connection.send_ahead()  # type: ignore[union-attr]
-    except psycopg2.Error as error:
-        raise _translate_error(db, "", (), error) from error
 
 
 def _announce(db: Connection, statement: str, parameters: Any) -> None:

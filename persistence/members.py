@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_exists
 from domain.tiers import HeldTier
-from persistence.connections import defer, query
+from persistence.connections import query
 from persistence.filters import equals, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
 from persistence.prepared_statements import Prepared
@@ -70,10 +70,13 @@ WHERE m.organization_id = %s AND m.member_id = x.member_id
 RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
 """)
 
-_GIVEN = f"wallet_key uuid, created_at timestamptz, has_own_tier boolean, {_TYPED}"
-# Members are inserted in the order of their keys, so that two calls with the same members wait for each other and do
-# not deadlock.
-_INSERTS = f"""wallet AS (
+# New ids are in the order of the rows. Members are inserted in the order of their keys, so that two calls with the same
+# members wait for each other and do not deadlock.
+_ADD = Prepared(f"""
+WITH given AS (
+    SELECT nextval('wallets_wallet_id_seq') AS wallet_id, nextval('members_member_id_seq') AS member_id, x.*
+    FROM json_to_recordset(%(rows)s::json) AS x(wallet_key uuid, created_at timestamptz, has_own_tier boolean, {_TYPED})
+), wallet AS (
     INSERT INTO wallets (organization_id, wallet_id, wallet_key, ledger_id, created_at)
     SELECT %(organization_id)s, wallet_id, wallet_key, %(ledger_id)s, %(now)s FROM given
 ), member AS (
@@ -91,14 +94,7 @@ _INSERTS = f"""wallet AS (
     WHERE program.organization_id = %(organization_id)s AND program.loyalty_program_id = %(loyalty_program_id)s
         AND program.default_tier_id IS NOT NULL AND given.has_own_tier IS NOT TRUE
     RETURNING *
-)"""
-
-# New ids are in the order of the rows.
-_ADD = Prepared(f"""
-WITH given AS (
-    SELECT nextval('wallets_wallet_id_seq') AS wallet_id, nextval('members_member_id_seq') AS member_id, x.*
-    FROM json_to_recordset(%(rows)s::json) AS x({_GIVEN})
-), {_INSERTS}
+)
 SELECT {_MEMBER_FIELDS}, tier.loyalty_program_id, tier.loyalty_tier_id,
     CASE WHEN level.active THEN NULL ELSE level.updated_at END
 FROM member
@@ -106,13 +102,6 @@ LEFT JOIN tier USING (organization_id, member_id)
 LEFT JOIN loyalty_tiers level
     ON level.organization_id = %(organization_id)s AND level.loyalty_tier_id = tier.loyalty_tier_id
 ORDER BY member.member_id
-""")
-
-_ADD_WITH_IDS = Prepared(f"""
-WITH given AS (
-    SELECT * FROM json_to_recordset(%(rows)s::json) AS x(wallet_id bigint, member_id bigint, {_GIVEN})
-), {_INSERTS}
-SELECT count(*) FROM member
 """)
 
 
@@ -161,44 +150,17 @@ def add_members(
     does not start in the default tier. An id that another member has violates a unique key. If that member was inserted
     since the work began, `transactions.run` retries the work, which then finds the member.
     """
-    parameters = _parameters(organization_id, rows, ledger_id, loyalty_program_id, now)
-    return [
-        (Member(*row[:-3]), {} if row[-3] is None else {row[-3]: HeldTier(row[-2], False, row[-1])})
-        for row in query(db, _ADD, parameters)
-    ]
-
-
-def add_members_with_ids(
-    db: Connection,
-    organization_id: int,
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    ledger_id: int | None,
-    loyalty_program_id: int | None,
-    now: datetime,
-) -> None:
-    """Insert members like `add_members`, with a deferred statement; each row also has its `member_id` and `wallet_id`.
-
-    The ids were reserved.
-    """
-    defer(db, _ADD_WITH_IDS, _parameters(organization_id, rows, ledger_id, loyalty_program_id, now))
-
-
-def _parameters(
-    organization_id: int,
-    rows: Sequence[Mapping[str, Any]],
-    ledger_id: int | None,
-    loyalty_program_id: int | None,
-    now: datetime,
-) -> dict[str, Any]:
-    """The parameters of the statements that insert members."""
-    return {
+    parameters = {
         "organization_id": organization_id,
         "ledger_id": ledger_id,
         "loyalty_program_id": loyalty_program_id,
         "now": now,
         "rows": as_json(rows),
     }
+    return [
+        (Member(*row[:-3]), {} if row[-3] is None else {row[-3]: HeldTier(row[-2], False, row[-1])})
+        for row in query(db, _ADD, parameters)
+    ]
 
 
 def lock(db: Connection, member: Member) -> Member:

@@ -159,15 +159,9 @@ class PreparedStatements:
 
         If the error reports a stale plan, forget all.
         """
-        if is_stale_plan(error):
-            self.forget_all()
-        for text in self.unconfirmed:
+        forgotten = list(self._names) if is_stale_plan(error) else self.unconfirmed
+        for text in forgotten:
             self._names.pop(text, None)
-        self.unconfirmed.clear()
-
-    def forget_all(self) -> None:
-        """Forget all statements; they are prepared again, under other names, when they are next executed."""
-        self._names.clear()
         self.unconfirmed.clear()
 
 

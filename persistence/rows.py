@@ -313,8 +313,6 @@ class DryRunIds(IdAllocator):
 
 
 _SEQUENCES = {
-    "members": "members_member_id_seq",
-    "wallets": "wallets_wallet_id_seq",
     "users": "users_user_id_seq",
     "coupon_usages": "coupon_usages_coupon_usage_id_seq",
     "coupon_locks": "coupon_locks_coupon_lock_id_seq",

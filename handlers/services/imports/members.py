@@ -1,4 +1,4 @@
-"""Imports of members, with few statements for many rows."""
+"""Imports of members, with a fixed number of statements for any number of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from domain.imports.cells import CUSTOM
 from domain.imports.records import PLACES, UPSERT
 from domain.members import Member, differences, member_exists, public_id_exists
 from domain.problems import InvalidRequest
-from domain.tiers import HeldTier
 from domain.triggers import MEMBER as MEMBER_ENTITY
 from domain.triggers import UPDATED
 from handlers.call import Call
@@ -24,20 +23,16 @@ from handlers.services.imports.rows import ImportRow
 from handlers.services.imports.tiers import TierRow, Tiers, report_tiers_of_new, set_tiers
 from handlers.services.ledger.holds import release_holds
 from handlers.services.members.change import changed_values
-from handlers.services.members.enrol import NewMember, enrol_new_members, insert_members_with_ids
+from handlers.services.members.enrol import NewMember, enrol_new_members, insert_members
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import queue_entity_changes
 from persistence import member_lookups, members
-from persistence.connections import send_ahead
 from persistence.members import MEMBERS
-from persistence.rows import IdAllocator, reserve_ids
 
 _BODY = Body(MemberBody)
 # The events of new members are evaluated individually, so few members are enrolled at once.
 _TRACKED_AT_ONCE = 100
-# In a quiet import, the database inserts this many members while the next ones are prepared.
-_INSERTED_AT_ONCE = 100
 
 _FIELD_OF_POINTER = {"/" + "/".join(place): name for name, place in PLACES.items()}
 # For each field, the names of the objects that contain it in the body of `createMember`, and its name there.
@@ -171,41 +166,6 @@ def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
 
 def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
     """Enrol the members of rows, and report the tiers that the rows name."""
-    if call.is_quiet:
-        _enrol_quietly(call, rows)
-        return
-    new_members, tiers = _new_members(call, rows)
-    for begin in range(0, len(new_members), _TRACKED_AT_ONCE):
-        enrol_new_members(call, new_members[begin : begin + _TRACKED_AT_ONCE], "The member was enrolled by an import.")
-    unit = UnitOfWork(call)
-    if tiers:
-        unit.lock(loyalty_member_ids=tiers.keys())
-    report_tiers_of_new(unit, tiers)
-
-
-def _enrol_quietly(call: Call, rows: Sequence[_MemberRow]) -> None:
-    """Enrol the members of rows, and store the events of their tiers, for the timelines.
-
-    No statement has a result, so the database can insert one set of members while the next set is prepared.
-    """
-    tier_count = sum(row.tier is not None for row in rows)
-    ids = reserve_ids(call.db, members=len(rows), wallets=len(rows), events=tier_count)
-    member_ids, wallet_ids = iter(ids["members"]), iter(ids["wallets"])
-    event_allocator = IdAllocator(call.db, "events", tier_count, ids["events"])
-    for begin in range(0, len(rows), _INSERTED_AT_ONCE):
-        new_members, tiers = _new_members(call, rows[begin : begin + _INSERTED_AT_ONCE])
-        unit = UnitOfWork(call)
-        unit.event_allocator = event_allocator
-        unit.adopt(insert_members_with_ids(call, new_members, member_ids, wallet_ids))
-        report_tiers_of_new(unit, tiers)
-        send_ahead(call.db)
-
-
-def _new_members(call: Call, rows: Sequence[_MemberRow]) -> tuple[list[NewMember], dict[str, tuple[TierRow, HeldTier]]]:
-    """The members to enrol, and for each `loyaltyMemberId` the tier that its row names and the tier that it results in.
-
-    Rows without a tier, or whose member gets none, are not in the second result.
-    """
     new_members = []
     tiers = {}
     for row in rows:
@@ -214,7 +174,17 @@ def _new_members(call: Call, rows: Sequence[_MemberRow]) -> tuple[list[NewMember
             held_tiers[row.tier.program_id] = held_tier
             tiers[row.loyalty_member_id] = (row.tier, held_tier)
         new_members.append(NewMember(row.properties, row.joined_at, held_tiers))
-    return new_members, tiers
+    unit = UnitOfWork(call)
+    if call.is_quiet and new_members:
+        unit.adopt(insert_members(call, new_members))
+    elif new_members:
+        for begin in range(0, len(new_members), _TRACKED_AT_ONCE):
+            enrol_new_members(
+                call, new_members[begin : begin + _TRACKED_AT_ONCE], "The member was enrolled by an import."
+            )
+        if tiers:
+            unit.lock(loyalty_member_ids=tiers.keys())
+    report_tiers_of_new(unit, tiers)
 
 
 def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:

@@ -119,8 +119,7 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
 def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, HeldTier]]) -> None:
     """Report the tiers of new members, who are locked in the unit.
 
-    `tiers` has for each `loyaltyMemberId` the tier that its row names, and the tier that the member got by it. In a
-    quiet import, the `event_allocator` of the unit has an id for each of them.
+    `tiers` has for each `loyaltyMemberId` the tier that its row names, and the tier that the member got by it.
     """
     if not tiers:
         return
@@ -135,12 +134,7 @@ def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Hel
         if member.loyalty_member_id in tiers:
             tier_row, held_tier = tiers[member.loyalty_member_id]
             changes.append(_Change(tier_row, member.member_id, before.get(tier_row.program_id), held_tier))
-    if unit.execution.is_quiet:
-        # New members have nothing that could be due, so nothing is loaded.
-        store_derived(unit, _events(unit, changes), _REASON)
-        unit.flush()
-    else:
-        _report(unit, changes)
+    _report(unit, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +160,7 @@ class _Change:
 
 def _report(unit: UnitOfWork, changes: Iterable[_Change]) -> None:
     """Report the changes to campaigns and triggers; a quiet import only stores their events, for the timelines."""
-    events = _events(unit, changes)
+    reported = [change for change in changes if change.is_reported]
     with open_unit(unit, _REASON):
-        if unit.execution.is_quiet:
-            unit.expect_events(len(events))
-            store_derived(unit, events, _REASON)
-        else:
-            evaluate_derived(unit, events, _REASON)
-
-
-def _events(unit: UnitOfWork, changes: Iterable[_Change]) -> list[DerivedEvent]:
-    """The events of the changes that are reported."""
-    return [change.event(unit.configuration.tier_keys) for change in changes if change.is_reported]
+        report = store_derived if unit.execution.is_quiet else evaluate_derived
+        report(unit, [change.event(unit.configuration.tier_keys) for change in reported], _REASON)

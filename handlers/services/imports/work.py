@@ -45,7 +45,6 @@ from handlers.services.imports.rows import ImportRow, RowReader
 from handlers.services.turns import Turns
 from handlers.settings import Settings
 from persistence import imports, transactions
-from persistence.connections import send_ahead
 from persistence.imports import IMPORTS
 from persistence.test_clocks import find_and_hold_clock
 from persistence.transactions import is_unavailable
@@ -195,9 +194,6 @@ class Importer:
             self._rows_done = len(failed)
         else:
             failed = self._import_rows(ImportStep(call, job, rows, reader.name_of))
-        # The next rows are read while the database executes the statements of these rows.
-        send_ahead(db)
-        reader.peek(len(rows) + at_once)
         self._store_progress(db, job, reader, failed, began_at, now)
 
     def _forgive_unfinished_step(self) -> None:

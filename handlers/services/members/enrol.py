@@ -3,7 +3,7 @@
 The number of statements does not depend on the number of members.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -163,69 +163,36 @@ def add_members(call: Call, unit: UnitOfWork, new_members: Sequence[NewMember]) 
 
 def insert_members(execution: Execution, new_members: Sequence[NewMember]) -> list[tuple[Member, dict[int, HeldTier]]]:
     """Insert members without events and messages. Returns each member with the tiers, by program id."""
-    rows = [_row(execution, new_member) for new_member in new_members]
-    members_with_tiers = members.add_members(execution.db, rows=rows, **_common_values(execution))
-    _insert_tiers(execution, [member.member_id for member, _ in members_with_tiers], new_members)
+    db, organization, now = execution.db, execution.organization, execution.now
+    rows = [
+        {
+            **values_of(new_member.properties),
+            "profile": merge_profile({}, new_member.properties.profile),
+            "notifications": merge_fields({}, new_member.properties.notifications),
+            "wallet_key": execution.new_key(),
+            "created_at": new_member.joined_at,
+            "has_own_tier": organization.default_loyalty_program_id in new_member.tiers,
+        }
+        for new_member in new_members
+    ]
+    members_with_tiers = members.add_members(
+        db,
+        organization.organization_id,
+        rows,
+        ledger_id=organization.default_ledger_id,
+        loyalty_program_id=organization.default_loyalty_program_id,
+        now=now,
+    )
+    own_tiers = {
+        (member.member_id, program_id): tier
+        for (member, _), new_member in zip(members_with_tiers, new_members, strict=True)
+        for program_id, tier in new_member.tiers.items()
+    }
+    member_tiers.add(db, organization.organization_id, own_tiers, now)
     return [
         (member, {**tiers, **new_member.tiers})
         for (member, tiers), new_member in zip(members_with_tiers, new_members, strict=True)
     ]
-
-
-def insert_members_with_ids(
-    execution: Execution, new_members: Sequence[NewMember], member_ids: Iterator[int], wallet_ids: Iterator[int]
-) -> list[tuple[Member, Mapping[int, HeldTier]]]:
-    """Insert members like `insert_members`, with reserved ids and deferred statements.
-
-    Returns each member with the tiers that were given, by program id, so without the default tier.
-    """
-    rows = [
-        {**_row(execution, new_member), "member_id": next(member_ids), "wallet_id": next(wallet_ids)}
-        for new_member in new_members
-    ]
-    members.add_members_with_ids(execution.db, rows=rows, **_common_values(execution))
-    _insert_tiers(execution, [row["member_id"] for row in rows], new_members)
-    now, organization_id = execution.now, execution.organization.organization_id
-    for row in rows:
-        del row["has_own_tier"]
-        row["created_at"] = row["created_at"] or now
-    return [
-        (Member(organization_id=organization_id, updated_at=now, **row), new_member.tiers)
-        for row, new_member in zip(rows, new_members, strict=True)
-    ]
-
-
-def _row(execution: Execution, new_member: NewMember) -> dict[str, Any]:
-    """The values of a new member for `members.add_members`."""
-    return {
-        **values_of(new_member.properties),
-        "profile": merge_profile({}, new_member.properties.profile),
-        "notifications": merge_fields({}, new_member.properties.notifications),
-        "wallet_key": execution.new_key(),
-        "created_at": new_member.joined_at,
-        "has_own_tier": execution.organization.default_loyalty_program_id in new_member.tiers,
-    }
-
-
-def _common_values(execution: Execution) -> dict[str, Any]:
-    """The arguments of `members.add_members` that are the same for all members."""
-    organization = execution.organization
-    return {
-        "organization_id": organization.organization_id,
-        "ledger_id": organization.default_ledger_id,
-        "loyalty_program_id": organization.default_loyalty_program_id,
-        "now": execution.now,
-    }
-
-
-def _insert_tiers(execution: Execution, member_ids: Sequence[int], new_members: Sequence[NewMember]) -> None:
-    """Insert the tiers that new members begin with; `member_ids` are in the order of the members."""
-    own_tiers = {
-        (member_id, program_id): tier
-        for member_id, new_member in zip(member_ids, new_members, strict=True)
-        for program_id, tier in new_member.tiers.items()
-    }
-    member_tiers.add(execution.db, execution.organization.organization_id, own_tiers, execution.now)
 
 
 def created_event(call: Call, member: Member, reason: str) -> IncomingEvent:

@@ -112,10 +112,8 @@ def evaluate_derived(
 
 
 def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
-    """Store derived events without evaluating them, such as those of a quiet import, for the members' timelines.
-
-    The unit need not be open, but must have an `event_allocator`.
-    """
+    """Store derived events without evaluating them, such as those of a quiet import, for the members' timelines."""
+    unit.expect_events(len(derived))
     for event in derived:
         process_event(unit, _derived_event(unit, event, reason, is_evaluated=False))
 
