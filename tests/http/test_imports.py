@@ -14,12 +14,14 @@ from sqlalchemy.exc import DBAPIError
 
 from handlers.messages import uploads
 from handlers.server.jobs import run_job
+from handlers.services.imports import members as import_members
 from handlers.services.imports import work
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.clock import earlier
 from tests.builders.imports import Imports, counts
 from tests.builders.statements import count, count_statements
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, running
 
 FILE_WITH_ALL_COLUMNS = "\n".join(
@@ -637,6 +639,41 @@ def test_new_members_with_tiers_are_inserted_once_and_not_locked(imports, shop):
     assert len(shop.rows("member_tiers")) == 2
 
 
+def test_new_members_have_the_order_of_their_rows_and_the_tiers_that_the_rows_name(imports, shop):
+    program = TierSchedule.new(shop, {"basis": "earned"}, Silver=500)
+    # Every third row names a tier; the members of the other rows get the default tier.
+    rows = [f"m{number},{'' if number % 3 else 'Silver'}" for number in range(250)]
+    assert counts(imports.run("loyaltyMemberId,tier\n" + "\n".join(rows))) == ("done", 250, 250, 0)
+    stored_members = sorted(shop.rows("members"), key=lambda row: row.member_id)
+    assert [row.loyalty_member_id for row in stored_members] == [f"m{number}" for number in range(250)]
+    silver_members = [row.member_id for row in stored_members[::3]]
+    tiers = {tier.member_id: tier.is_manual for tier in shop.rows("member_tiers")}
+    assert tiers == {row.member_id: row.member_id in silver_members for row in stored_members}
+    assert sorted(event.member_id for event in shop.rows("events")) == silver_members
+    assert program.moves("m249") == [("member-tier-set", "Basic", "Silver")]
+    # Each member has a wallet.
+    shop.give("m249", 5)
+    assert shop.balance("m249") == 5
+
+
+def test_a_member_who_is_enrolled_during_the_import_fails_the_row(imports, shop, monkeypatch):
+    insert_members = import_members.insert_members
+
+    def enrol_and_insert(call, new_members):
+        # After the import has looked up its members.
+        monkeypatch.setattr(import_members, "insert_members", insert_members)
+        shop.member(loyaltyMemberId="m150")
+        return insert_members(call, new_members)
+
+    monkeypatch.setattr(import_members, "insert_members", enrol_and_insert)
+    job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{number}" for number in range(250)))
+    assert counts(job) == ("done", 250, 249, 1)
+    assert imports.errors(job) == [
+        (152, "loyaltyMemberId", "A member with the loyaltyMemberId m150 already exists."),
+    ]
+    assert len(shop.rows("members")) == 250
+
+
 @pytest.mark.parametrize(
     ("remaining", "seconds_of_row", "rows"),
     [(0.98, 0.001, 40), (0.6, 0.01, 30), (0.8, 0.1, 20), (-0.5, 0.1, 20), (0.9, 0.0, 40)],
@@ -656,12 +693,12 @@ def test_rows_that_take_little_time_are_evaluated_40_at_once(imports, monkeypatc
 
 
 def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
-    import_members = work._KINDS["members"]
+    import_all = work._KINDS["members"]
 
     def import_with_a_fault(step):
         if any(row.values["loyaltyMemberId"] == "m13" for row in step.rows):
             raise RuntimeError("broken")
-        import_members(step)
+        import_all(step)
 
     monkeypatch.setattr(work, "_KINDS", {"members": import_with_a_fault})
     job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
