@@ -32,11 +32,6 @@ class UsageDetails:
     points_override: Decimal | None = None
     pending: int | None = None
 
-    @property
-    def sets_price(self) -> bool:
-        """True if the details replace the price of the book."""
-        return self.points_override is not None or self.pending is not None
-
 
 class PointsCharge:
     """Moves the points of usages in the ledger session of a unit of work.

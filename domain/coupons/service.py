@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import Coupon, CouponBook
+from domain.coupons.books import CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.commands import ONE, Assignment, Lock, Use
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
@@ -69,7 +69,7 @@ class CouponService:
         self._refuse_assignment(member, book, attempt)
         savepoint, key = self._state.savepoint(), self._new_key()
         try:
-            coupon = self._state.coupon_to_assign(member.member_id, book, self._current(command.coupon), command.amount)
+            coupon = self._state.coupon_to_assign(member.member_id, book, command.coupon, command.amount)
             price = (book.assignment_required_points or ZERO) * command.amount
             transaction_id = self._charge.pay(member.wallet_id, book, price, details, key)
         except Refusal:
@@ -103,12 +103,11 @@ class CouponService:
 
     def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
         """Raise the first refusal of an assignment by the rules of the book, if there is one."""
-        totals = self._state.totals(member.member_id, book.coupon_book_id)
+        totals, stock = self._state.totals(member.member_id, book.coupon_book_id), self._state.stock_left(book)
         reservations = [
             lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock
         ]
-        stock, facts = self._state.stock_left(book), self._facts(member, book)
-        facts = replace(facts, assigned=totals.assigned + len(reservations), stock_left=stock)
+        facts = replace(self._facts(member, book), assigned=totals.assigned + len(reservations), stock_left=stock)
         refuse_excluded(book, facts, attempt, _CHECKED_BY_LEDGER)
 
     def _refuse_use(self, member: Member, book: CouponBook, command: Use) -> None:
@@ -137,7 +136,7 @@ class CouponService:
             coupon = self._state.coupons[lot.coupon_id]
         elif command.auto_assign:
             self._refuse_assignment(member, book, Attempt(ASSIGN))
-            coupon = self._state.coupon_to_assign(member.member_id, book, self._current(command.coupon), ONE)
+            coupon = self._state.coupon_to_assign(member.member_id, book, command.coupon, ONE)
         else:
             raise self._nothing_to_use(member, book, use)
         lock = CouponLock(
@@ -222,7 +221,7 @@ class CouponService:
                 description=details.description,
                 tags=details.tags,
                 loyalty_event_id=details.loyalty_event_id,
-                points_override=ZERO if details.sets_price else None,
+                points_override=None if details.points_override is None and details.pending is None else ZERO,
             )
             usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), new_details)
             # It is the lot of this assignment, even if the member has others.
@@ -233,7 +232,7 @@ class CouponService:
 
     def _find_lot(self, member: Member, book: CouponBook, command: Use, count: int) -> CouponLot | None:
         """The lot to be used next, None if the member has none; raises CouponLocked if only locked uses are left."""
-        coupon = self._current(command.coupon)
+        coupon = None if command.coupon is None else self._state.coupons[command.coupon.coupon_id]
         coupon_id = None if coupon is None else coupon.coupon_id
         usable = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
         lot = self._state.next_lot(member.member_id, usable, count)
@@ -349,10 +348,6 @@ class CouponService:
         reversal = self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
         self._state.link(usage, reversal.coupon_usage_id)
         return reversal
-
-    def _current(self, coupon: Coupon | None) -> Coupon | None:
-        """The coupon in its present state in this unit of work."""
-        return None if coupon is None else self._state.coupons[coupon.coupon_id]
 
     def _record_usage(
         self,

@@ -12,15 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from domain.coupons.books import GENERATED, LIST, Coupon, CouponBook, UnknownCoupon, stock_left
 from domain.coupons.locks import CouponLock, CouponLocked
-from domain.coupons.lots import (
-    CouponLot,
-    LotRange,
-    LotReading,
-    LotSource,
-    last_expiry,
-    order_of_use,
-    period_starts,
-)
+from domain.coupons.lots import CouponLot, LotRange, LotReading, LotSource, last_expiry, order_of_use, period_starts
 from domain.coupons.refusals import OutOfStock
 from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
 from domain.currencies import EXACT
@@ -206,8 +198,12 @@ class CouponState(UndoableState):
         return self.coupons[coupon_id]
 
     def coupon_to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
-        """The `coupon`, or else the next free code or the shared one; raises OutOfStock, CodeHeld or CouponLocked."""
+        """The `coupon`, or else the next free code or the shared one, in its present state.
+
+        Raises OutOfStock, CodeHeld or CouponLocked.
+        """
         if coupon is not None:
+            coupon = self.coupons[coupon.coupon_id]
             if book.type in PERSONAL:
                 self._refuse_held(member_id, coupon)
                 if coupon.is_locked(self.at):

@@ -176,9 +176,3 @@ def test_the_points_of_a_usage_are_returned_once():
     assert isinstance(step, Posting)
     assert (step.transaction_type, step.details.system_unique_key) == (REVERT, "coupon-usage-key-2")
     assert (step.details.description, shop.balance()) == ("Back", 60)
-
-
-def test_details_may_set_the_price():
-    assert not UsageDetails().sets_price
-    assert UsageDetails(points_override=Decimal(0)).sets_price
-    assert UsageDetails(pending=5).sets_price

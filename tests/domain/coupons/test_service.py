@@ -67,6 +67,16 @@ def test_a_rollback_undoes_all_work_since_the_savepoint():
     assert shop.service.is_active(1)
 
 
+@pytest.mark.parametrize(
+    ("details", "charges"),
+    [(NOTHING, [7, 0]), (UsageDetails(points_override=Decimal(5)), [0, 5]), (UsageDetails(pending=5), [0, 0])],
+)
+def test_a_use_that_sets_its_points_assigns_the_coupon_without_points(details, charges):
+    shop = Shop(assignment_required_points=Decimal(7))
+    shop.use(details=details, auto_assign=True)
+    assert shop.charge.taken == charges
+
+
 def test_the_lot_that_expires_soonest_is_used_first():
     shop = Shop()
     late = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id

@@ -231,7 +231,7 @@ def test_a_code_of_a_list_belongs_to_one_member():
     with pytest.raises(CodeHeld, match=r"The code A was given to another member\."):
         coupon_state.coupon_to_assign(BEN, book, coupon_state.coupons[1], ONE)
     with pytest.raises(CodeHeld):
-        coupon_state.coupon_to_assign(BEN, book, coupon(total_usages=ONE), ONE)
+        state(coupon(total_usages=ONE), type="list").coupon_to_assign(BEN, book, coupon(), ONE)
     single = state(coupon(total_assigned=ONE), type="single")
     assert single.coupon_to_assign(BEN, single.books[12], single.coupons[1], ONE).coupon_id == 1
 
