@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCouponBook, pattern_of, stock_left
 from domain.coupons.lots import CouponLot, LotRange, period_starts
-from domain.coupons.state import PERSONAL, CouponChanges, CouponState, Place
+from domain.coupons.state import PERSONAL, CouponChanges, CouponState
 from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
 from persistence.coupons import holdings, usages
@@ -86,19 +86,17 @@ class CouponLoader:
         personal = [book.coupon_book_id for book in books if book.type in PERSONAL]
         shared = [book.coupon_book_id for book in books if book.type not in PERSONAL]
         since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
+        assigned = holdings.find_assigned_amounts(self._db, organization_id, members, personal) if personal else {}
+        held_coupons = holdings.find_shared_coupons(self._db, organization_id, members, shared) if shared else ()
         for book in books:
             state.put_book(book)
             self._book_ids_by_key[book.coupon_book_key] = book.coupon_book_id
-        assigned: dict[Place, Decimal] = {}
-        if personal:
-            assigned = holdings.find_assigned_amounts(self._db, organization_id, members, personal)
-        if shared:
-            for coupon, member_coupon in holdings.find_shared_coupons(self._db, organization_id, members, shared):
-                state.put_coupons([coupon])
-                if member_coupon is not None:
-                    state.put_member_coupons([member_coupon])
-                    place = member_coupon.member_id, member_coupon.coupon_book_id
-                    assigned[place] = assigned.get(place, ZERO) + member_coupon.amount_assigned
+        for coupon, member_coupon in held_coupons:
+            state.put_coupons([coupon])
+            if member_coupon is not None:
+                state.put_member_coupons([member_coupon])
+                place = member_coupon.member_id, member_coupon.coupon_book_id
+                assigned[place] = assigned.get(place, ZERO) + member_coupon.amount_assigned
         state.put_totals(holdings.find_usage_totals(self._db, organization_id, members, assigned, since))
         self._load_locks(books)
 
@@ -228,6 +226,9 @@ class CouponLoader:
             return
         new_coupons = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupon_ids]
         new_codes = Counter([coupon.coupon_book_id for coupon in new_coupons])
+        new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.new_usage_ids]
+        # Stored usages that were reverted are linked to their reversals.
+        reverted_usages = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.new_usage_ids]
         additions = {}
         for book in changes.books:
             assigned, used_amount = _increase(book, changes.original_books[book.coupon_book_id])
@@ -244,9 +245,6 @@ class CouponLoader:
             holdings.add_to_books(db, organization_id, additions)
         if shared:
             holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
-        new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.new_usage_ids]
-        # Stored usages that were reverted are linked to their reversals.
-        reverted_usages = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.new_usage_ids]
         statements = holdings.statements_to_store(changes.member_coupons, changes.lots)
         if changes.locks:
             statements += holdings.statements_to_store_locks(changes.locks)
