@@ -27,9 +27,9 @@ class UndoableState:
             self._changes.append((store, key, store.get(key)))
             store[key] = value
 
-    def changed_keys_of(self, store: dict[Key, Value]) -> set[Key]:
-        """The keys of a dictionary that were set since the last `take_changed_keys`."""
-        return {key for target, key, _ in self._changes if target is store}
+    def changes_of(self, store: dict[Key, Value]) -> dict[Key, Value]:
+        """The keys of a dictionary that were set since the last `take_changed_keys`, with their present values."""
+        return {key: store[key] for target, key, _ in self._changes if target is store}
 
     def take_changed_keys(self) -> dict[int, set[Any]]:
         """Return the keys that were set of each dictionary, by the dictionary's `id`, and forget the changes.

@@ -146,9 +146,9 @@ class CouponState(UndoableState):
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
         """Add active locks, except changed ones; if none was changed, also the numbers that reserve stock, by book."""
-        changed_keys = self.changed_keys_of(self.locks)
-        self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_keys})
-        if not changed_keys:
+        changed_locks = self.changes_of(self.locks)
+        self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_locks})
+        if not changed_locks:
             self.locked_stock.update(reserved_stock)
 
     # -- looking ------------------------------------------------------------------------------------------------------

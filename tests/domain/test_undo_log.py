@@ -28,7 +28,7 @@ def test_a_rollback_restores_the_state_at_the_savepoint(before, since):
     do(since)
     state.rollback_to(savepoint)
     assert (store, log) == copies
-    assert state.changed_keys_of(store) == {step[0] for step in before if isinstance(step, tuple)}
+    assert set(state.changes_of(store)) == {step[0] for step in before if isinstance(step, tuple)}
 
 
 def test_a_rollback_keeps_changes_whose_keys_were_returned_before_the_savepoint():
@@ -37,9 +37,9 @@ def test_a_rollback_keeps_changes_whose_keys_were_returned_before_the_savepoint(
     state.take_changed_keys()
     savepoint = state.savepoint()
     state.put(store, "a", 2)
-    assert state.changed_keys_of(store) == {"a"}
+    assert state.changes_of(store) == {"a": 2}
     state.rollback_to(savepoint)
-    assert (store, state.changed_keys_of(store)) == ({"a": 1}, set())
+    assert (store, state.changes_of(store)) == ({"a": 1}, {})
 
 
 def test_the_changed_keys_of_all_stores_are_returned_once():

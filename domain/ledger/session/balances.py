@@ -95,7 +95,7 @@ class Balances(UndoableState, ABC):
 
     def changed_holdings(self) -> list[tuple[Pair, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""
-        return [(pair, self._holdings[pair]) for pair in sorted(self.changed_keys_of(self._holdings))]
+        return sorted(self.changes_of(self._holdings).items())
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
         """The present holding of the wallet, including everything posted so far; zero if there is no balance yet."""
