@@ -6,22 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.ledger.postings import Capture, Posting, Step, position_of
+from domain.ledger.postings import Capture, Holding, Pair, Posting, Step, position_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from persistence.connections import defer
 from persistence.posting.lots import write_lots
 from persistence.prepared_statements import Prepared
-from persistence.rows import (
-    additions,
-    as_json,
-    bytea,
-    change_all,
-    defer_joined,
-    reserve_ids,
-    update_by_id,
-    upsert,
-)
+from persistence.rows import additions, as_json, bytea, change_all, defer_joined, reserve_ids, update_by_id, upsert
 from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_transactions
 
 _WRITE_BALANCES = upsert(ledger_balances)
@@ -86,10 +77,10 @@ def write_session(
     `reserved_ids` are ids for the first postings. A session without steps may still change stored
     transactions, and the dates of the last activity in balances.
     """
-    steps = session.steps
-    balances = _balance_rows(organization_id, session)
+    steps, changes_stored = session.steps, session.changes_stored
+    balances = _balance_rows(organization_id, session.changed_holdings(), session.at)
     if not steps:
-        if session.changes_stored:
+        if changes_stored:
             _change_stored(db, organization_id, session, (), {})
         if balances:
             defer(db, _WRITE_BALANCES, (as_json(balances),))
@@ -98,23 +89,21 @@ def write_session(
     numbered_steps = list(zip(ids, steps, strict=True))
     # By the identity of the step, as steps refer to each other as objects.
     ids_by_step = dict(zip(map(id, steps), ids, strict=True))
-    statements = additions(
-        ledger_transactions,
-        [
-            _transaction_row(organization_id, transaction_id, step, session.at, ids, ids_by_step.get(id(step.part_of)))
-            for transaction_id, step in numbered_steps
-            if isinstance(step, Posting)
-        ],
-    )
-    if session.changes_stored:
+    transactions = [
+        _transaction_row(organization_id, transaction_id, step, session.at, ids, ids_by_step.get(id(step.part_of)))
+        for transaction_id, step in numbered_steps
+        if isinstance(step, Posting)
+    ]
+    entries, supplies = _entry_rows(organization_id, numbered_steps), _supply_rows(organization_id, steps)
+    statements = additions(ledger_transactions, transactions)
+    if changes_stored:
         # Some changes may be to transactions of this session, so their inserts go first.
         defer_joined(db, statements)
         statements = []
         _change_stored(db, organization_id, session, numbered_steps, ids_by_step)
-    statements += additions(ledger_entries, _entry_rows(organization_id, numbered_steps))
+    statements += additions(ledger_entries, entries)
     statements += write_lots(db, organization_id, numbered_steps, session.at)
     statements.append((_WRITE_BALANCES, (as_json(balances),)))
-    supplies = _supply_rows(organization_id, steps)
     if supplies:
         statements.append((_WRITE_SUPPLIES, (as_json(supplies),)))
     if session.new_waiting_mints:
@@ -280,8 +269,8 @@ def _stored_id(transaction_id: int, ids: Sequence[int]) -> int:
     return transaction_id if transaction_id > 0 else ids[position_of(transaction_id)]
 
 
-def _balance_rows(organization_id: int, session: LedgerSession) -> list[dict[str, Any]]:
-    """The rows of the balances that the session has changed."""
+def _balance_rows(organization_id: int, holdings: Iterable[tuple[Pair, Holding]], at: datetime) -> list[dict[str, Any]]:
+    """The rows of the balances of these wallets and accounts."""
     return [
         {
             "organization_id": organization_id,
@@ -296,10 +285,10 @@ def _balance_rows(organization_id: int, session: LedgerSession) -> list[dict[str
             "earned": balance.earned,
             "last_transaction_date": balance.last_transaction_date,
             "last_activity_date": balance.last_activity_date,
-            "created_at": session.at,
-            "updated_at": session.at,
+            "created_at": at,
+            "updated_at": at,
         }
-        for (wallet_id, account_id), balance in session.changed_holdings()
+        for (wallet_id, account_id), balance in holdings
     ]
 
 

@@ -108,9 +108,9 @@ class MovementBatch:
         self._find_outcomes_of_used_keys()
         sets = self._fail_refused_sets_and_group_others()
         postings: dict[int, Posting] = {}
-        ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._new_transaction_ids)
         dates = [m.external_event_date for m in self.movements if m.external_event_date is not None]
         since = min(dates, default=None)
+        ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._new_transaction_ids)
         self._unit.open_for_request(account_ids=account_ids, transaction_ids=ids, since=since)
         for positions in sets:
             postings.update(self._post_set(positions, atomic=atomic))
