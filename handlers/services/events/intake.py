@@ -129,14 +129,13 @@ class Intake:
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
                 self._refuse_uncapturable(event)
                 original = first.setdefault(key, tracked)
-                refuse_reuse(key, original.digest, tracked.digest)
+                if original is tracked:
+                    accepted.append(tracked)
+                else:
+                    refuse_reuse(key, original.digest, tracked.digest)
+                    self._repeats[position] = original.position
             except Refusal as refusal:
                 self.results[position] = _refused_result(event, refusal)
-                continue
-            if original is tracked:
-                accepted.append(tracked)
-            else:
-                self._repeats[position] = original.position
         if self._claims_payments and any(event.event.event_type == PAYMENT_CONFIRMED for event in accepted):
             return self._claim_payments(accepted)
         return accepted
