@@ -580,6 +580,10 @@ def _tier(body: Body, path: Body) -> None:
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
     _real(body, "loyaltyTierId", WORLD.ids["loyaltyTierId"])
     _real(body, "loyaltyTierKey", WORLD.keys["tier"])
+    if body.get("loyaltyTierId") == WORLD.ids["loyaltyTierId"] or body.get("loyaltyTierKey") == WORLD.keys["tier"]:
+        # Other known programs do not have this tier.
+        for name in path.keys() & {"loyaltyProgramId", "loyaltyProgramKey"}:
+            path[name] = WORLD.ids[name]
     if body.get("loyaltyTierId") is None and body.get("loyaltyTierKey") is None:
         body.pop("expiresAt", None)
         body.pop("tierHold", None)
