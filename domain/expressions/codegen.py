@@ -253,18 +253,21 @@ class _Generator:
         return frozenset(values) if kind.element == STRING else values
 
     def index(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
-        """A subscript of Python if it has the meaning of `item_at`, else a call of `item_at`."""
+        """The code for `target[index]`: a subscript of Python if the types and constants rule out other cases.
+
+        Else a call: of `at_key` for a map with keys that are strings, of `item_at` for other values.
+        """
         target, index = node.args
-        code = self.expression(target, scope)
+        target_code = self.expression(target, scope)
         kind = self.analysis.type_of(target)
         if isinstance(kind, ListOf) and isinstance(index, Constant) and type(index.value) is int and index.value >= 0:
-            return _subscript(code, index.value)
-        position = self.expression(index, scope)
+            return _subscript(target_code, index.value)
+        index_code = self.expression(index, scope)
         if isinstance(kind, MapOf) and kind.key == STRING and self.analysis.type_of(index) == STRING:
             if isinstance(index, Constant):
-                return ast.Subscript(code, position, ast.Load())
-            return self.call_with_budget(at_key, code, position)
-        return self.call_with_budget(item_at, code, position)
+                return ast.Subscript(target_code, index_code, ast.Load())
+            return self.call_with_budget(at_key, target_code, index_code)
+        return self.call_with_budget(item_at, target_code, index_code)
 
     def call_by_overload(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         """An operator, function or method by its overload, which is found at run time if the types do not decide."""
