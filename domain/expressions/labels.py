@@ -250,19 +250,27 @@ class _Labeller:
         return self.template(node).format(*values)
 
     def template(self, node: FunctionCall) -> str:
-        """The template of a function with a place for each operand; a call for a function without words."""
-        name, places = node.function, [f"{{{i}}}" for i, _ in enumerate(parts(node))]
+        """The text for a function, with a placeholder for each operand, such as `length of {0}`.
+
+        A function that has no such text is written as a call: `name({0}, {1})`.
+        """
+        name, placeholders = node.function, [f"{{{i}}}" for i, _ in enumerate(parts(node))]
         if node.target is None and name in _EXTREMES:
-            return _EXTREMES[name] + " and ".join(places)
-        if name == "size" and len(places) == 1 and self.analysis.type_of(next(parts(node))) == STRING:
+            return _EXTREMES[name] + " and ".join(placeholders)
+        if name == "size" and len(placeholders) == 1 and self.analysis.type_of(next(parts(node))) == STRING:
             return "length of {0}"
-        host = self.environment.functions.get(name) if node.target is None else None
-        templates = (_METHODS if node.target is not None else _CALLS).get(name, ()) if host is None else (host.label,)
+        # A function that the product adds to the language has its text with it.
+        own_function = self.environment.functions.get(name) if node.target is None else None
+        templates = (
+            (_METHODS if node.target is not None else _CALLS).get(name, ())
+            if own_function is None
+            else (own_function.label,)
+        )
         for template in templates:
-            # The template for this number of operands has a place for the last operand, and none for a further one.
-            if places and places[-1] in template and f"{{{len(places)}}}" not in template:
+            # The template for this number of operands has a placeholder for the last operand, and none after it.
+            if placeholders and placeholders[-1] in template and f"{{{len(placeholders)}}}" not in template:
                 return template
-        arguments = ", ".join(places if node.target is None else places[1:])
+        arguments = ", ".join(placeholders if node.target is None else placeholders[1:])
         return f"{name}({arguments})" if node.target is None else f"{{0}}.{name}({arguments})"
 
     def equality(self, node: FunctionCall, scope: Scope) -> str:
