@@ -116,7 +116,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
     def pause_writing(self) -> None:
         """Have the response wait for its client, and close other connections if too many bytes are unsent."""
         super().pause_writing()
-        self.worker.limit_unsent_bytes(self)
+        self.worker.add_unread(self)
 
     def resume_writing(self) -> None:
         """Continue with the response after its client has read nearly everything."""
@@ -307,11 +307,10 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self._closed_count += 1
         self._report()
 
-    def limit_unsent_bytes(self, newest: Connection) -> None:
-        """Add the newest connection whose response waits; if there are too many unsent bytes, close connections.
+    def add_unread(self, newest: Connection) -> None:
+        """Add a connection whose response waits to be read; close connections while there are too many unsent bytes.
 
-        First those whose clients have read nothing for a while, then those with the largest unsent responses: a client
-        that reads loses its response only to smaller ones.
+        Clients that have read nothing for a while are closed first, then the largest unsent responses.
         """
         now = self.loop.time()
         for connection, (unsent_bytes, _) in [*self.unread.items()]:
