@@ -118,7 +118,7 @@ def _complete_program(call: Call, values: dict[str, Any]) -> None:
 def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> None:
     """Complete the keys or the ids of the tiers: `tierKeys` and the deprecated `tiers` are the same restriction.
 
-    Raises InvalidRequest if the request sends both and they name different tiers.
+    Raises UnknownTier, or InvalidRequest if the request sends both and they name different tiers.
     """
     if "tier_keys" not in values and "tiers" not in values:
         return
@@ -128,9 +128,10 @@ def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> 
     unknown += [str(tier_id) for tier_id in values.get("tiers", ()) if tier_id not in keys_by_id]
     if unknown:
         raise UnknownTier(f"There is no tier {unknown[0]}.")
-    by_id = [keys_by_id[tier_id] for tier_id in values.get("tiers", ())]
-    keys = values.get("tier_keys") or by_id
-    if are_both_sent and set(by_id) != set(values["tier_keys"]):
+    keys_of_tiers = [keys_by_id[tier_id] for tier_id in values.get("tiers", ())]
+    # The values of a new book have both names, with an empty list for the one that was not sent.
+    keys = values.get("tier_keys") or keys_of_tiers
+    if are_both_sent and set(keys_of_tiers) != set(values["tier_keys"]):
         raise InvalidRequest(
             [FieldFault("tiers and tierKeys name different tiers; send only tierKeys", pointer="/tiers")]
         )
