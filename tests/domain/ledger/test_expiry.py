@@ -136,12 +136,27 @@ def test_expired_lots_are_no_part_of_a_balance():
     assert balance_at(LAST_OF_JANUARY, period=None, expired_lots="3.25") == Decimal("6.75")
 
 
-def test_an_idle_balance_keeps_extended_lots_until_their_moment():
-    second = timedelta(seconds=1)
-    now = LAST_OF_JANUARY
+def idle_balance(*, end, now):
+    """What is unexpired at `now` of a balance of 70: 2 points are held, and four lots are kept to different moments."""
     kept_lots = [
-        KeptLots(now + seconds * second, Decimal(amount)) for seconds, amount in ((-1, 1), (0, 2), (1, 4), (9, 8))
+        KeptLots(now + timedelta(seconds=seconds), Decimal(amount))
+        for seconds, amount in ((-1, 10), (0, 20), (1, 4), (9, 8))
     ]
-    # 2 points are held, and the lots of 4 and 8 are kept beyond now.
-    for end, balance in ((now, 2 + 12), (now - second, 2 + 12), (now + second, 70)):
-        assert unexpired_balance(Decimal(70), Decimal(2), Decimal(0), end=end, now=now, kept_lots=kept_lots) == balance
+    return unexpired_balance(
+        current_balance=Decimal(70),
+        pending_debit=Decimal(2),
+        expired_lots=Decimal(0),
+        end=end,
+        now=now,
+        kept_lots=kept_lots,
+    )
+
+
+@pytest.mark.parametrize("end", [LAST_OF_JANUARY, LAST_OF_JANUARY - timedelta(seconds=1)])
+def test_an_expired_idle_balance_keeps_held_points_and_lots_that_are_extended_beyond_now(end):
+    held_points, extended_lots = 2, 4 + 8
+    assert idle_balance(end=end, now=LAST_OF_JANUARY) == held_points + extended_lots
+
+
+def test_a_balance_that_is_not_idle_yet_is_kept_in_full():
+    assert idle_balance(end=LAST_OF_JANUARY + timedelta(seconds=1), now=LAST_OF_JANUARY) == 70
