@@ -193,10 +193,12 @@ def test_each_location_has_its_own_limit(shop, ana):
     assert limits(shop, confirming) == [(Decimal("7.5"), Decimal("0.5"), code) for code in ("LPA", "MAD")]
 
 
-def test_a_limit_for_the_whole_campaign_is_not_the_limit_of_orders_without_a_location(shop, ana):
+def test_orders_without_a_location_have_a_limit_of_their_own_besides_that_of_the_campaign(shop, ana):
+    # Each order gets 7.50. The second one exceeds the 8 of its location.
     campaign = create_campaign(shop, money(20), money(8, "location"))
     assert sell(shop, ana, 2) == [Decimal("7.5"), None]
     assert sell(shop, ana, 2, locationCode="MAD") == [Decimal("7.5"), None]
+    # (used, left, location): '' is no location, None the whole campaign.
     assert limits(shop, campaign) == [
         (15, 5, None),
         (Decimal("7.5"), Decimal("0.5"), ""),
