@@ -387,37 +387,46 @@ class TestChangesOfThePolicy:
         return [day["amount"] for day in days if day["ledgerAccountId"] == program.points.account_id]
 
     @pytest.fixture
-    def changed_program(self, program):
+    def program_with_expired_points(self, program):
         program.clock.advance(self.CHANGED_AT)
         self.set_months(program, 1)
         return program
 
     def test_points_whose_new_months_have_passed_expire_when_the_policy_changes(
-        self, changed_program, advance_past_the_end
+        self, program_with_expired_points, advance_past_the_end
     ):
-        assert changed_program.balance == 0
+        assert program_with_expired_points.balance == 0
         advance_past_the_end("2026-03-12T11:00:00Z")
         # Days before the change keep their balances.
-        assert self.daily_amounts(changed_program) == [500, 500, 0, 0]
-        changed_program.clock.advance("2026-03-12T11:00:01Z")
-        assert changed_program.points.rows()[0]["externalEventDate"] == self.CHANGED_AT
-        assert changed_program.history() == [("mint", 500, None), ("burn", 500, "Expired")]
-        assert self.daily_amounts(changed_program) == [500, 500, 0, 0]
-        assert changed_program.points.verify() == []
+        assert self.daily_amounts(program_with_expired_points) == [500, 500, 0, 0]
+        program_with_expired_points.clock.advance("2026-03-12T11:00:01Z")
+        assert program_with_expired_points.points.rows()[0]["externalEventDate"] == self.CHANGED_AT
+        assert program_with_expired_points.history() == [("mint", 500, None), ("burn", 500, "Expired")]
+        assert self.daily_amounts(program_with_expired_points) == [500, 500, 0, 0]
+        assert program_with_expired_points.points.verify() == []
 
-    def test_points_return_with_the_former_policy_only_until_their_expiry_is_posted(self, changed_program):
-        self.set_months(changed_program, 12)
-        assert changed_program.lots == {START.replace("2025", "2026"): 500}
-        self.set_months(changed_program, 1)
-        changed_program.clock.advance("2026-03-10T11:00:01Z")
-        self.set_months(changed_program, 12)
-        assert changed_program.balance == 0
+    def test_a_longer_period_restores_expired_points_only_before_their_expiry_is_posted(
+        self, program_with_expired_points
+    ):
+        self.set_months(program_with_expired_points, 12)
+        assert program_with_expired_points.balance == 500
+        a_year_after_start = START.replace("2025", "2026")
+        assert program_with_expired_points.lots == {a_year_after_start: 500}
+        self.set_months(program_with_expired_points, 1)
+        # The clock posts the expiry.
+        program_with_expired_points.clock.advance("2026-03-10T11:00:01Z")
+        self.set_months(program_with_expired_points, 12)
+        assert program_with_expired_points.balance == 0
 
-    def test_a_movement_of_points_posts_the_expiry_by_the_changed_policy(self, changed_program):
-        changed_program.points.mint(changed_program.wallet, 10)
-        self.set_months(changed_program, 12)
-        assert changed_program.history() == [("mint", 500, None), ("burn", 500, "Expired"), ("mint", 10, None)]
-        assert changed_program.lots == {"2027-03-10T11:00:00Z": 10}
+    def test_a_movement_of_points_posts_the_expiry_by_the_changed_policy(self, program_with_expired_points):
+        program_with_expired_points.points.mint(program_with_expired_points.wallet, 10)
+        self.set_months(program_with_expired_points, 12)
+        assert program_with_expired_points.history() == [
+            ("mint", 500, None),
+            ("burn", 500, "Expired"),
+            ("mint", 10, None),
+        ]
+        assert program_with_expired_points.lots == {"2027-03-10T11:00:00Z": 10}
 
     def test_an_unchanged_policy_dates_no_expiry(self, clock):
         program = Program(clock, expirationPolicies=by_inactivity(period=12, rounding="none"))
