@@ -155,8 +155,10 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         real["exportId"] = _done_export()
     if operation == "removeUser" and removable_users:
         real["userId"] = removable_users.popitem()[0]
-    if "organizationId" in path:
-        path["organizationId"] = real["organizationId"]
+    # Other known programs do not have the tier of the body.
+    programs = {"loyaltyProgramId", "loyaltyProgramKey"} if operation == "setMemberTier" else set()
+    for name in path.keys() & {"organizationId", *programs}:
+        path[name] = real[name]
     # A generated value may be the id of a record that other operations must find unchanged.
     for name, other in WORLD.changeable.get(operation, {}).items():
         if str(path.get(name)) == str(WORLD.ids.get(name)):
@@ -580,10 +582,6 @@ def _tier(body: Body, path: Body) -> None:
     _real(body, "loyaltyProgramId", WORLD.ids["loyaltyProgramId"])
     _real(body, "loyaltyTierId", WORLD.ids["loyaltyTierId"])
     _real(body, "loyaltyTierKey", WORLD.keys["tier"])
-    if body.get("loyaltyTierId") == WORLD.ids["loyaltyTierId"] or body.get("loyaltyTierKey") == WORLD.keys["tier"]:
-        # Other known programs do not have this tier.
-        for name in path.keys() & {"loyaltyProgramId", "loyaltyProgramKey"}:
-            path[name] = WORLD.ids[name]
     if body.get("loyaltyTierId") is None and body.get("loyaltyTierKey") is None:
         body.pop("expiresAt", None)
         body.pop("tierHold", None)
