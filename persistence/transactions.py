@@ -125,7 +125,7 @@ def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
         is_retry = True
 
 
-def wait_for_locks(db: Connection, milliseconds: int) -> None:
+def limit_lock_wait(db: Connection, milliseconds: int) -> None:
     """Limit the time that a statement of this transaction may wait for a lock."""
     defer(db, "SET LOCAL lock_timeout = %s", (milliseconds,))
 

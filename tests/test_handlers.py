@@ -46,10 +46,10 @@ def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
     [
         # The primary decides who may read a replica.
         ("permitted_callers", {"_admit", "ask_primary", "_read_replica"}),
-        ("wait_for_locks", {"_run_batch"}),
+        ("limit_lock_wait", {"_run_batch"}),
     ],
 )
-def test_only_the_dispatcher_checks_permissions_and_waits_for_locks(name, callers):
+def test_only_the_dispatcher_checks_permissions_and_limits_lock_waits(name, callers):
     assert set(calls_in("handlers", name)) == {("handlers/http/dispatch.py", caller) for caller in callers}
 
 

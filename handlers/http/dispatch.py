@@ -139,7 +139,7 @@ class Dispatcher:
         if len(requests) > 1 and not route.reads:
             # If one call needs a lock that another transaction holds, it delays the other calls of the batch only for
             # this time.
-            transactions.wait_for_locks(db, BATCH_LOCK_MS)
+            transactions.limit_lock_wait(db, BATCH_LOCK_MS)
         now = datetime.now(UTC)
         organization, callers, first_records = admission or _admit(db, route, requests, now)
         if organization is not None:
