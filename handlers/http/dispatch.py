@@ -109,7 +109,7 @@ class Dispatcher:
         assert isinstance(response, Response)
         return response
 
-    def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
+    def batch_key(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
         """A key that is equal for calls that can be one batch; None for a call that has to be run individually."""
         # A batch is not worth it for members, who send few calls. For external tokens it is not possible: each needs
         # its own query to find its user.

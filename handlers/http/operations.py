@@ -69,7 +69,7 @@ class Dispatch(Protocol):
     def __call__(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
         """The outcome of each request: a response, a refusal, or NotBatchable. Raises an error that concerns all."""
 
-    def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
+    def batch_key(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
         """A key that is equal for calls that can be one batch; None for a call that has to be run individually."""
 
 
@@ -277,7 +277,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             return
         pool, kind = self._pool(organization), None
         if self._max_batch > 1 and len(call.raw) <= _MAX_BATCHED_BYTES:
-            kind = self._dispatch.batch_of(plan.surface, plan.operation_id, call.exchange.caller)
+            kind = self._dispatch.batch_key(plan.surface, plan.operation_id, call.exchange.caller)
         if kind is None:
             self._batches.submit_alone(call, pool)
         else:

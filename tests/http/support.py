@@ -52,7 +52,7 @@ class Recorder:
         self.requests += requests
         return [self.answer(request) for request in requests]
 
-    def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> None:
+    def batch_key(self, surface: str, operation_id: str, caller: Caller | None) -> None:
         """None, so that each request is run individually."""
 
     @property
