@@ -22,10 +22,10 @@ SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_
 """
 
 
-def position(primary: Connection) -> str:
+def end_of_log(primary: Connection) -> str:
     """The position in the log of the primary (WAL) after all changes that were committed until now."""
-    end_of_log: str = query(primary, _WRITTEN, ())[0][0]
-    return end_of_log
+    log_position: str = query(primary, _WRITTEN, ())[0][0]
+    return log_position
 
 
 def wait_until_reached(replica: Connection, log_position: str, seconds: float) -> bool:

@@ -210,7 +210,7 @@ class Dispatcher:
         def ask_primary(db: Connection) -> tuple[_Admission, str]:
             # The primary decides who may call: a permission taken from a user counts from the next request on.
             admission = permitted_callers(db, requests, route.scopes)
-            return admission, replication.position(db) if waits else ""
+            return admission, replication.end_of_log(db) if waits else ""
 
         admission, position = transactions.read(self._reading, ask_primary)
 

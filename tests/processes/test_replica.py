@@ -148,7 +148,7 @@ def test_reports_read_the_replica(shop: Shop, standby: Engine) -> None:
 def test_a_server_on_a_standby_reads_and_refuses_writes(servers: Servers, shop: Shop, standby: Engine) -> None:
     member = shop.member()
     with disposed(create_engine(servers.settings.database_url, threads=1)) as primary, primary.connect() as db:
-        position = replication.position(db)
+        position = replication.end_of_log(db)
     with standby.connect() as db:
         assert replication.wait_until_reached(db, position, 60)
     with running_api(replace(servers.settings, database_url=servers.settings.read_database_url)) as api:

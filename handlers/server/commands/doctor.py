@@ -183,7 +183,7 @@ def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
             return
         try:
             with primary.connect() as primary_db:
-                position = replication.position(primary_db)
+                position = replication.end_of_log(primary_db)
         except DBAPIError:
             # Another finding reports that the primary is unavailable, or is a standby itself.
             return
