@@ -76,7 +76,7 @@ SELECT c.member_id FROM heads h CROSS JOIN LATERAL (
     SELECT q.member_id FROM queued_events q
     WHERE q.organization_id = %(organization_id)s AND q.member_id = h.member_id AND q.place = h.place
         AND q.loyalty_event_id = h.loyalty_event_id AND q.dead_at IS NULL
-        AND (q.attempts = 0 OR q.next_attempt_at <= now() OR NOT %(is_patient)s)
+        AND (q.attempts = 0 OR q.next_attempt_at <= now() OR NOT %(waits_for_retry)s)
     FOR NO KEY UPDATE SKIP LOCKED
 ) c
 LIMIT %(limit)s
@@ -85,7 +85,7 @@ LIMIT %(limit)s
 _CLAIM_HEAD = """
 SELECT q.loyalty_event_id FROM queued_events q
 WHERE q.organization_id = %(organization_id)s AND q.member_id = %(member_id)s AND q.dead_at IS NULL
-    AND (q.attempts = 0 OR q.next_attempt_at <= now() OR NOT %(is_patient)s) AND q.loyalty_event_id = (
+    AND (q.attempts = 0 OR q.next_attempt_at <= now() OR NOT %(waits_for_retry)s) AND q.loyalty_event_id = (
         SELECT loyalty_event_id FROM queued_events
         WHERE organization_id = %(organization_id)s AND member_id = %(member_id)s AND dead_at IS NULL
         ORDER BY place LIMIT 1
@@ -156,23 +156,28 @@ def has_waiting(db: Connection, organization_id: int) -> bool:
 
 
 def claim_members(
-    db: Connection, organization_id: int, after: int, limit: int, *, is_patient: bool = True
+    db: Connection, organization_id: int, after: int, limit: int, *, waits_for_retry: bool = True
 ) -> list[int]:
     """Claim at most `limit` lines with a due and unclaimed head, of members with an id greater than `after`.
 
-    Returns the ids of these members. Unless `is_patient`, heads that wait for their next attempt are due as well.
+    Returns the ids of these members. Unless `waits_for_retry`, heads that wait for their next attempt are due as well.
     """
-    parameters = {"organization_id": organization_id, "after": after, "limit": limit, "is_patient": is_patient}
+    parameters = {
+        "organization_id": organization_id,
+        "after": after,
+        "limit": limit,
+        "waits_for_retry": waits_for_retry,
+    }
     return list(db.exec_driver_sql(_CLAIM_HEADS, parameters).scalars())
 
 
-def claim_head(db: Connection, organization_id: int, member_id: int, *, is_patient: bool = True) -> int | None:
+def claim_head(db: Connection, organization_id: int, member_id: int, *, waits_for_retry: bool = True) -> int | None:
     """Claim the line of one member; returns the id of the event that is its head.
 
-    None if the head is not due, if another worker has claimed it, or if the line is empty. Unless `is_patient`, a head
-    that waits for its next attempt is due as well.
+    None if the head is not due, if another worker has claimed it, or if the line is empty. Unless
+    `waits_for_retry`, a head that waits for its next attempt is due as well.
     """
-    parameters = {"organization_id": organization_id, "member_id": member_id, "is_patient": is_patient}
+    parameters = {"organization_id": organization_id, "member_id": member_id, "waits_for_retry": waits_for_retry}
     return db.exec_driver_sql(_CLAIM_HEAD, parameters).scalar()
 
 

@@ -28,7 +28,8 @@ _log = logging.getLogger("loyalty.queue")
 class Drain:
     """The progress of one worker through the queue: a batch of each organization in turn.
 
-    The members of an organization take part in turn, too. Unless it `is_patient`, failed events are retried at once.
+    The members of an organization take part in turn, too. Unless it `waits_for_retry`, failed events are retried at
+    once.
     """
 
     def __init__(
@@ -38,11 +39,11 @@ class Drain:
         is_stopping: Callable[[], bool] = lambda: False,
         find_organization: FindOrganization = find_and_hold_clock,
         *,
-        is_patient: bool = True,
+        waits_for_retry: bool = True,
     ) -> None:
         self._engine = engine
         self._find_organization = find_organization
-        self._is_patient = is_patient
+        self._waits_for_retry = waits_for_retry
         self._batch = settings.queue_batch
         self._retries = Retries(settings.queue_attempts, timedelta(milliseconds=settings.queue_retry_ms))
         self._is_stopping = is_stopping
@@ -80,7 +81,9 @@ class Drain:
             members.clear()
             if organization is None:
                 return
-            members[:] = queue.claim_members(db, organization_id, after, self._batch, is_patient=self._is_patient)
+            members[:] = queue.claim_members(
+                db, organization_id, after, self._batch, waits_for_retry=self._waits_for_retry
+            )
             if not members:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
@@ -150,8 +153,8 @@ class Drain:
         organization = self._find_organization(db, organization_id)
         if organization is None:
             return
-        member_id, is_patient = queued.event.member_id, self._is_patient
-        head = queue.claim_head(db, organization_id, member_id, is_patient=is_patient)
+        member_id, waits_for_retry = queued.event.member_id, self._waits_for_retry
+        head = queue.claim_head(db, organization_id, member_id, waits_for_retry=waits_for_retry)
         if head == queued.event.loyalty_event_id:
             evaluate_claimed(db, organization, [queued], organization.time_at(datetime.now(UTC)))
 
