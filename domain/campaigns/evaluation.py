@@ -139,7 +139,7 @@ class Evaluator:
         self._evaluation.counted = self._counters.count_log[first_count:]
         self._evaluation.cooldown_campaign_ids = self._limit_budget.cooldown_campaign_ids
         self._evaluation.alerts = self._limit_budget.alerts
-        self._evaluation.limit_discarded = self._points.discarded
+        self._evaluation.limit_discarded = self._points.cut_by_limits
         return self._evaluation
 
     def _may_apply(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:

@@ -37,8 +37,8 @@ _DOWN = Context(prec=50, rounding=ROUND_DOWN)
 class PointEffects:
     """Posts the points of one event, as `pending` transactions if they are to be captured later.
 
-    `discarded` is the sum of the points that limits cut off. `transaction_count` is the number of transactions so far;
-    the key of each transaction ends with its number.
+    `cut_by_limits` is the sum of the points that limits cut off. `transaction_count` is the number of transactions so
+    far; the key of each transaction ends with its number.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class PointEffects:
         self._limit_budget = limit_budget
         self._pending = pending
         self.transaction_count = 0
-        self.discarded = ZERO
+        self.cut_by_limits = ZERO
 
     def savepoint(self) -> tuple[int, Decimal]:
         """A savepoint for `rollback_to`; the ledger session needs a savepoint of its own."""
-        return self.transaction_count, self.discarded
+        return self.transaction_count, self.cut_by_limits
 
     def rollback_to(self, savepoint: tuple[int, Decimal]) -> None:
         """Forget the points since the savepoint."""
-        self.transaction_count, self.discarded = savepoint
+        self.transaction_count, self.cut_by_limits = savepoint
 
     def execute(self, campaign: CompiledCampaign, effect_id: str, params: Mapping[str, Any]) -> Done:
         """Execute one of the effects on points, or return why it was not executed."""
@@ -82,7 +82,7 @@ class PointEffects:
         amount = round_down(account, params["amount"])
         granted_amount, limit = self._within_limits(campaign, account, amount) if campaign.limits else (amount, None)
         refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
-        self.discarded += amount - granted_amount
+        self.cut_by_limits += amount - granted_amount
         if account.max_balance is not None:
             granted_amount, balance_refusal = self._session.within_max_balance(account, wallet_id, granted_amount)
             refusal = balance_refusal or refusal
@@ -189,7 +189,7 @@ class PointEffects:
         """Record that a limit prevented a mint altogether."""
         # Only the first use: the points, not their worth in money.
         for use in self.uses_before_limits(campaign, params)[:1]:
-            self.discarded += use.amount
+            self.cut_by_limits += use.amount
 
     def _wallet_id(self, params: Mapping[str, Any]) -> int:
         """The wallet of the recipient; raises NoSponsor or MemberInactive."""
