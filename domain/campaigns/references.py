@@ -19,11 +19,17 @@ MAX_LISTED = 20
 
 
 def sources_of(
-    rules: Mapping[str, Any], rule: Node | None, effects: Mapping[str, Any], compiled: Collection[CompiledEffect]
+    rules: Mapping[str, Any],
+    rule: Node | None,
+    effects: Mapping[str, Any],
+    compiled_effects: Collection[CompiledEffect],
 ) -> Sources:
-    """The trees of the rule and of the expressions in `effects`; `compiled` are the same effects, compiled."""
+    """The trees of the rule and of the expressions in `effects`, each with its JSON pointer.
+
+    `compiled_effects` are the same effects, compiled.
+    """
     sources = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
-    for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled, strict=True)):
+    for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled_effects, strict=True)):
         programs = {param.parameter.id: param.program for param in effect.params}
         for position, param in enumerate(item.get("params", ())):
             program = programs[param["id"]]
