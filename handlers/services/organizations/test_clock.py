@@ -147,7 +147,7 @@ def advance_clock(
             failures += 1
             if failures > _RETRIES:
                 _log.exception("the advance of the clock of organization %s failed", organization_id)
-                _note_failure(engine, organization_id, error)
+                _store_failure(engine, organization_id, error)
                 break
         if progress is _Progress.BUSY:
             time.sleep(_PAUSE_SECONDS)
@@ -281,17 +281,17 @@ _KINDS: Sequence[Callable[[Connection, OrganizationDetails, _Place], int | None]
 )
 
 
-def _note_failure(engine: Engine, organization_id: int, error: Exception) -> None:
+def _store_failure(engine: Engine, organization_id: int, error: Exception) -> None:
     """Store that the advance failed, which ends it until a caller continues it."""
     failure = f"A step met {type(error).__name__}; the log of the server has more."
 
-    def note(db: Connection) -> None:
+    def store_failure(db: Connection) -> None:
         # None if another process has taken the clock meanwhile: it continues the advance.
         organization = test_clocks.find_and_try_to_take_clock(db, organization_id)
         if organization is not None and organization.clock_target is not None:
             _store(db, organization, clock_error=failure)
 
-    transactions.run(engine, note)
+    transactions.run(engine, store_failure)
 
 
 def _take_clock(call: Call) -> OrganizationDetails:
