@@ -130,17 +130,17 @@ class CouponLoader:
 
     def load_revertible(self, to_revert: Iterable[CouponUsage]) -> None:
         """Load usages that may be reverted, with their books, and the members' lots of their coupons."""
-        usages_ = list(to_revert)
-        if not usages_:
+        usages_to_revert = list(to_revert)
+        if not usages_to_revert:
             return
-        members = {usage.member_id for usage in usages_}
-        missing_ids = {usage.coupon_book_id for usage in usages_} - set(self.state.books)
+        member_ids = {usage.member_id for usage in usages_to_revert}
+        missing_ids = {usage.coupon_book_id for usage in usages_to_revert} - set(self.state.books)
         if missing_ids:
-            self.load(ids=sorted(missing_ids), other_member_ids=members)
-        coupon_ids = {usage.coupon_id for usage in usages_}
-        self._put(holdings.find_held_coupons(self._db, self._organization_id, members, coupon_ids))
-        self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_})
-        self._put_moved_lots(usages_)
+            self.load(ids=sorted(missing_ids), other_member_ids=member_ids)
+        coupon_ids = {usage.coupon_id for usage in usages_to_revert}
+        self._put(holdings.find_held_coupons(self._db, self._organization_id, member_ids, coupon_ids))
+        self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_to_revert})
+        self._put_moved_lots(usages_to_revert)
 
     def _put(self, held_coupons: Iterable[holdings.HeldCoupon]) -> None:
         """Put the members' amounts of coupons into the state, with the coupons and their lots."""
