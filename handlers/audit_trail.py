@@ -164,7 +164,7 @@ class AuditTrail:
         )
 
     def add_flag_change(self, entity_type: str, entity_id: Any, name: str, *, is_set: bool) -> None:
-        """Add an entry about the field `name`, true or false, that changed since another record was changed.
+        """Add an entry about the field `name`, true or false, that changed because another record was changed.
 
         An example is `isDefault` of a tier: it becomes false when another tier becomes the default.
         """

@@ -220,9 +220,9 @@ def _count_rows_of_account(db: Connection, organization_id: int, conditions: lis
 def find_rows_of_wallet(
     db: Connection, organization_id: int, wallet_id: int, filters: Mapping[str, Any], page: Page
 ) -> Paged[TransactionRow]:
-    """A page of a wallet's rows on all accounts.
+    """A page of a wallet's transaction rows on all accounts, or on the one of the filter `ledger_account_key`.
 
-    `filters` has filters of `_conditions`, and may have `ledger_account_key`.
+    The other filters are those of `_conditions`.
     """
     conditions = []
     if "ledger_account_key" in filters:

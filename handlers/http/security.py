@@ -23,7 +23,7 @@ Authenticate = Callable[[str], Caller]
 def security_map(
     authenticate: Authenticate, authenticate_key: Authenticate, pool: Callable[[], Executor], request_seconds: float
 ) -> Mapping[str, Any]:
-    """The handlers of security schemes by type, for connexion; a request has `request_seconds`."""
+    """The handlers of security schemes by type, for connexion; `request_seconds` is the time limit of a request."""
     return {
         **SECURITY_HANDLERS,
         "oauth2": lambda: TokenHandler(Authentication(authenticate, pool, request_seconds)),

@@ -87,6 +87,7 @@ class FigureQuery:
     def select_changes(self, begin: datetime, end: datetime, columns: str) -> str:
         """The SELECT of the changes in a range that are not in the totals yet."""
         label = " AND label = :label"
+        # A mint has no label, but may have several tags; the empty label means all mints.
         if self.record_kind == MINTS:
             label = " AND :label = ANY(tags)" if self._label else ""
         return (

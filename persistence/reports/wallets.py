@@ -57,7 +57,7 @@ def find_top(
 def find_received(
     db: Connection, organization_id: int, begin: datetime, end: datetime, ledger_account_id: int
 ) -> Received:
-    """The amount minted in an account less reversals, and the number of wallets that anything was minted to."""
+    """In a range, the amount minted in an account less reversals, and the number of wallets with any mint."""
     query, wallet_mints = _wallet_mints(organization_id, begin, end, None, ledger_account_id)
     # The sum is read from the totals of the account; the totals of wallets are only used to count wallets.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({select_by_subject(query, begin, end)}) account"

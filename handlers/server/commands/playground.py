@@ -18,7 +18,7 @@ _TRACK_ROLE = "orders:write"
 @click.command()
 @organization_option
 @base_url_option
-@click.option("--browser/--no-browser", default=True, help="Open the page, as by default, or only print its address.")
+@click.option("--browser/--no-browser", default=True, help="Open the page (the default), or only print its address.")
 def playground(organization: int | None, base_url: str | None, browser: bool) -> None:
     """Open the playground of a running server, with a token.
 

@@ -66,6 +66,7 @@ def _progress(step: ImportStep, row: ImportRow, mission: Mission) -> Progress:
     count, times_achieved = values.get("count", 0), values.get("timesAchieved", 0)
     if not 0 <= times_achieved <= MAX_ACHIEVEMENTS:
         raise step.fault("timesAchieved", f"is {times_achieved}, not between 0 and {MAX_ACHIEVEMENTS}.")
+    # The counter stays at the goal after an achievement, until the next count.
     maximum = goal if times_achieved else goal - 1
     if not 0 <= count <= maximum:
         raise step.fault("count", f"is {count}, not between 0 and {maximum}; the mission has the goal {goal}.")

@@ -111,7 +111,7 @@ class ImportStep:
             raise RowFault(reason, self.name_of("systemUniqueKey"))
 
     def values_of(self, field_name: str) -> set[str]:
-        """The texts in a field of the rows."""
+        """The different texts in a field of the rows."""
         return {row.values[field_name] for row in self.rows if field_name in row.values}
 
     def find_members(self, *, lock: bool = False) -> dict[str, Member]:

@@ -15,7 +15,7 @@ from persistence.partners import PARTNER_API_KEYS
 
 
 def new_key(organization_id: int) -> str:
-    """A new random key."""
+    """A new random API key of a partner, which begins with the id of the organization."""
     return key_of(organization_id, secrets.token_urlsafe(32))
 
 

@@ -273,8 +273,9 @@ def _derived_event(
     origin: EventOrigin | None = None,
     is_evaluated: bool = True,
 ) -> TrackedEvent:
-    """The TrackedEvent of a derived event; not evaluated if its chain is too long or one event caused too many."""
+    """The TrackedEvent of a derived event; not evaluated if too far from the first event, or one of too many."""
     depth, reason_not_evaluated = 1, None
+    # Each event with a cause has a reason, of its own or of its cause.
     reason = derived.reason or reason
     if cause is not None:
         unit.caused_count += 1
