@@ -184,7 +184,9 @@ class _Checker:
         key = self.common([key for key, _ in node.entries], scope, "map keys")
         for part, _ in node.entries:
             if self.types[id(part)] not in (STRING, INT, BOOL, DYN):
-                self.add_fault(part, f"a map key is a string, int or bool, not {_with_article(self.types[id(part)])}")
+                self.add_fault(
+                    part, f"a map key must be a string, int or bool, not {_with_article(self.types[id(part)])}"
+                )
                 # Only keys without parts: the type of an expression stays no larger than its text.
                 key = DYN
         return MapOf(self.common([value for _, value in node.entries], scope, "map values"), key)

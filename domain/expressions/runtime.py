@@ -298,7 +298,7 @@ def make_map(*pairs: Any) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
         if type(key) not in (str, int, bool):
-            raise EvaluationError("type", f"a map key is a string, int or bool, not {name_of(key)}")
+            raise EvaluationError("type", f"a map key must be a string, int or bool, not {name_of(key)}")
         if key in result:
             raise EvaluationError("invalid", f"the map has the key {key_text(key)} twice")
         result[key] = value

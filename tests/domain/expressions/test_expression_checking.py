@@ -97,7 +97,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("true ? 1 : 'a'", [("true ? 1 : 'a'", "the two results of ?: have different types: int and string")]),
         ("count.all(x, x)", [("count", "all() needs a list or map, this is an int")]),
         ("order.tags.all(t, t)", [("t", "a condition must be true or false, this is a string")]),
-        ("{1.5: 1}", [("1.5", "a map key is a string, int or bool, not a decimal")]),
+        ("{1.5: 1}", [("1.5", "a map key must be a string, int or bool, not a decimal")]),
         (
             "order.tags.sum()",
             [

@@ -317,7 +317,7 @@ def test_an_error_names_the_function_and_the_types_of_its_values(text, message):
     [
         ("payload['x']", 'the map has no key "x"'),
         ("payload.x", 'the map has no key "x"'),
-        ("{payload.list: 1}", "a map key is a string, int or bool, not list"),
+        ("{payload.list: 1}", "a map key must be a string, int or bool, not list"),
         ("[1][payload.s]", "the index of a list is an int, not string"),
         ("[1, 2, 3][payload.d]", "the index of a list is an int, not 2.5"),
     ],
