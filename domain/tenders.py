@@ -50,10 +50,14 @@ def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple
         key = payment.get("pointsPaymentKey")
         key_pointer = f"{_POINTER}/{index}/pointsPaymentKey"
         if (payment["tender"] == POINTS) != (key is not None):
-            what = f"The tender {POINTS} needs the key of the payment" if key is None else f"Only {POINTS} have a key"
+            what = (
+                f"The tender {POINTS} needs the key of the payment"
+                if key is None
+                else f"pointsPaymentKey is sent for the tender {payment['tender']}; only the tender {POINTS} has one"
+            )
             faults.append(FieldFault(what, pointer=key_pointer))
         elif key is not None and key.lower() in keys:
-            faults.append(FieldFault(f"The payment {key} is named twice", pointer=key_pointer))
+            faults.append(FieldFault(f"The payment {key} is used twice", pointer=key_pointer))
         keys.add((key or "").lower())
     sum_of_payments = sum((Decimal(payment["amount"]) for payment in payments), _ZERO)
     if sum_of_payments != order_total:

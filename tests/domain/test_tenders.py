@@ -196,11 +196,15 @@ def test_payments_add_up_to_the_order():
             10,
             [("/0/pointsPaymentKey", "The tender points needs the key of the payment.")],
         ),
-        ([{**CARD, "pointsPaymentKey": KEY}], 10, [("/0/pointsPaymentKey", "Only points have a key.")]),
+        (
+            [{**CARD, "pointsPaymentKey": KEY}],
+            10,
+            [("/0/pointsPaymentKey", "pointsPaymentKey is sent for the tender card; only the tender points has one.")],
+        ),
         (
             [PAID, {**PAID, "pointsPaymentKey": KEY}],
             10,
-            [("/1/pointsPaymentKey", f"The payment {KEY} is named twice.")],
+            [("/1/pointsPaymentKey", f"The payment {KEY} is used twice.")],
         ),
     ],
 )
