@@ -426,7 +426,11 @@ def test_columns_can_have_other_names(imports):
         (b"loyaltyMemberId,shoe\nana,1\n", {}, "The column 'shoe' is unknown"),
         (b"loyaltyMemberId,name,name\nana,1,2\n", {}, "The column name is in the first line twice"),
         (b"Kunde\nana\n", {"columnNames": {"loyaltyMemberId": "Customer"}}, "The column Customer is missing"),
-        (b"loyaltyMemberId\nana\n", {"columnNames": {"name": "x", "city": "x"}}, "columnNames has the same column"),
+        (
+            b"loyaltyMemberId\nana\n",
+            {"columnNames": {"name": "x", "city": "x"}},
+            "columnNames has the column x for both city and name.",
+        ),
         (b"Ku\xe4,loyaltyMemberId\n", {}, "The first line has no names of columns. Byte 3"),
         # mtime=0: with the present time, the test would have another name in each process that collects it.
         (gzip.compress(b"loyaltyMemberId\nana\n", mtime=0)[:-9], {}, "The gzip file is truncated"),

@@ -135,8 +135,11 @@ class RowReader:
     def _read(self) -> Generator[ImportRow]:
         """Yield the rows from the position of the import on, and empty lines as empty rows; raises FileFault."""
         job = self._job
-        if len({*job.column_names.values()}) < len(job.column_names):
-            raise FileFault("columnNames has the same column for two fields.")
+        fields_by_column: dict[str, str] = {}
+        for field_name, column in sorted(job.column_names.items()):
+            other = fields_by_column.setdefault(column, field_name)
+            if other != field_name:
+                raise FileFault(f"columnNames has the column {column} for both {other} and {field_name}.")
         self._is_packed = bool(self._parts) and is_gzip(imports.read_block(self.db, job, self._parts[0].part_number, 0))
         if self._is_packed:
             blocks = skip_bytes(decompress(self._blocks(0), self._max_unpacked_bytes), job.next_byte)
