@@ -212,8 +212,9 @@ def _allowance_of(call: Call, token: str) -> OfflineAllowance:
     organization_id = call.organization.organization_id
     if claims.get("organizationId") == organization_id:
         allowance = ALLOWANCES.find_by(call.db, organization_id, offline_allowance_key=claims["jti"])
-        if allowance is not None:
-            return allowance
+        if allowance is None:
+            raise OfflineAllowanceInvalid("The token names no offline allowance of this organization.")
+        return allowance
     raise OfflineAllowanceInvalid("This server has not signed the token for the organization.")
 
 
