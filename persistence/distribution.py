@@ -43,7 +43,7 @@ def distribute(engine: Engine, shards: int) -> list[str]:
     with engine.begin() as db:
         schema.lock_schema(db)
         if not _has_citus(db):
-            raise DistributionError("The database has no extension citus: let its owner CREATE EXTENSION citus.")
+            raise DistributionError("The database has no extension citus: its owner must run CREATE EXTENSION citus.")
         database = db.execute(text("SELECT quote_ident(current_database())")).scalar_one()
         for name, value in _SETTINGS.items():
             db.execute(text(f"ALTER DATABASE {database} SET {name} = '{value}'"))

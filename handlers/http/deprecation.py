@@ -94,6 +94,6 @@ class DeprecationPlan:
             day = date.fromisoformat(deprecated_part["x-deprecated-at"])
         except (KeyError, TypeError, ValueError):
             raise DocumentError(
-                f"{self._operation_name}: {name} is deprecated without an x-deprecated-at date"
+                f"{self._operation_name}: {name} is deprecated and needs a date in x-deprecated-at, such as 2026-03-01"
             ) from None
         return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())

@@ -46,7 +46,7 @@ class IssuerKeys:
         Raises jwt.InvalidKeyError if the issuer has no such key, and Unavailable if this cannot be found out now.
         """
         if not isinstance(key_id, str):
-            raise jwt.InvalidKeyError("The token has no id of a key.")
+            raise jwt.InvalidKeyError("The token has no key id (kid).")
         key, is_complete = self._keys.get(key_id), True
         if key is None or self._now() >= self._fetched_at + KEYS_SECONDS:
             # A caller whose key is present does not wait for another thread.
