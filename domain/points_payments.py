@@ -150,7 +150,7 @@ def refuse_fine_value(value: Decimal, currency: str, whole: Decimal) -> None:
 def refuse_unheld(status: str, key: str) -> None:
     """Raise PaymentNotHeld for a payment that is not held."""
     if status != HELD:
-        raise PaymentNotHeld(f"The points payment {key} is {status}.")
+        raise PaymentNotHeld(f"The points payment {key} is {status}, not held.")
 
 
 def captured_part(payment: PointsPayment, points: Decimal) -> Tendered:

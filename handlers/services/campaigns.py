@@ -212,4 +212,7 @@ def refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None
         return
     current = CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
     if current.campaign_version_id != version:
-        raise CampaignChanged(f"The campaign is at version {current.campaign_version_id}, not {version}.")
+        raise CampaignChanged(
+            f"The campaign is at version {current.campaign_version_id}, not {version};"
+            " read the campaign again, and repeat the change."
+        )

@@ -123,7 +123,7 @@ def test_a_revert_can_return_a_part_of_the_fiat_value(points, ana_with_100):
     problem = points.revert(mint, partialFiatValue=0, expect=409)
     assert (problem["type"], problem["detail"]) == (
         "/problems/fiat-not-allowed",
-        "Only the revert of a burn has a partialFiatValue.",
+        f"partialFiatValue is sent, but transaction {mint} is a mint; only the revert of a burn can have it.",
     )
     other = post(points, ana_with_100, None, 1, fiatValue=1)
     points.revert(other, partialFiatValue=-1, expect=400)

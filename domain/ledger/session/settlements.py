@@ -7,7 +7,7 @@ from decimal import Decimal
 from domain.ledger.availability import NOT_CONFIRMED
 from domain.ledger.lots import LotMove
 from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Fiat, Posting, Stored
-from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, LedgerAccount
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSACTION_TYPES, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
     AlreadyReverted,
@@ -119,7 +119,10 @@ class LedgerSession(ConfirmationSession):
             raise AlreadyReverted(f"Transaction {transaction.ledger_transaction_id} has already been reverted.")
         _refuse_not_revertible(transaction)
         if partial_fiat is not None and transaction.transaction_type != BURN:
-            raise FiatNotAllowed("Only the revert of a burn has a partialFiatValue.")
+            raise FiatNotAllowed(
+                f"partialFiatValue is sent, but transaction {transaction.ledger_transaction_id} is a"
+                f" {TRANSACTION_TYPES[transaction.transaction_type]}; only the revert of a burn can have it."
+            )
         if details.fiat != NO_FIAT:
             raise FiatNotAllowed("A revert has no fiatValue, fiatGrossAmount or fiatCurrency.")
         if not account.active:
@@ -238,11 +241,15 @@ class LedgerSession(ConfirmationSession):
     def _revert_burn(
         self, transaction: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> Posting:
-        """The revert of a settled burn, which returns `partial_fiat` of its value in money, by default all."""
+        """Revert a settled burn; return the posting.
+
+        It returns `partial_fiat` of the burn's value in money, by default all that is left.
+        """
         remaining_fiat = rest_of(transaction.fiat_value, self.fiat_returned_of(transaction))
         if partial_fiat is not None and partial_fiat > (remaining_fiat or ZERO):
             raise FiatExceedsBurn(
-                f"partialFiatValue is {partial_fiat}, the fiatValue of the burn is {remaining_fiat or ZERO}."
+                f"partialFiatValue is {partial_fiat}; only {remaining_fiat or ZERO} of the fiatValue of the burn are"
+                " left."
             )
         fiat = remaining_fiat if partial_fiat is None else partial_fiat
         return self._give_back(transaction, account, details, self.unreverted_of(transaction), fiat)

@@ -314,17 +314,24 @@ def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
     assert ledger.revert(burn, POINTS, KEY, partial_fiat=Decimal(2)).fiat_value == 2
     assert ledger.holding(ANA, 1).fiat == 3
     assert session().revert(burn, POINTS, KEY, partial_fiat=Decimal(5)).fiat_value == 5
-    with pytest.raises(FiatExceedsBurn, match=r"partialFiatValue is 6, the fiatValue of the burn is 5\."):
+    with pytest.raises(FiatExceedsBurn, match=r"partialFiatValue is 6; only 5 of the fiatValue of the burn are left\."):
         session().revert(burn, POINTS, KEY, partial_fiat=Decimal(6))
     with pytest.raises(FiatExceedsBurn):
         session().revert(stored_transaction(), POINTS, KEY, partial_fiat=Decimal(1))
 
 
-@pytest.mark.parametrize(("transaction_type", "partial_fiat"), [(MINT, Decimal(1)), (TRANSFER, Decimal(0))])
-def test_only_the_revert_of_a_burn_returns_a_part_of_a_value_in_money(transaction_type, partial_fiat):
+@pytest.mark.parametrize(
+    ("transaction_type", "type_name", "partial_fiat"), [(MINT, "mint", Decimal(1)), (TRANSFER, "transfer", Decimal(0))]
+)
+def test_only_the_revert_of_a_burn_returns_a_part_of_a_value_in_money(transaction_type, type_name, partial_fiat):
     ledger = session(ana=amounts(current=30), ben=amounts(current=30))
-    with pytest.raises(FiatNotAllowed, match=r"^Only the revert of a burn has a partialFiatValue\.$"):
-        ledger.revert(stored_transaction(transaction_type), POINTS, KEY, partial_fiat=partial_fiat)
+    transaction = stored_transaction(transaction_type)
+    with pytest.raises(FiatNotAllowed) as refusal:
+        ledger.revert(transaction, POINTS, KEY, partial_fiat=partial_fiat)
+    assert refusal.value.detail == (
+        f"partialFiatValue is sent, but transaction {transaction.ledger_transaction_id} is a {type_name};"
+        " only the revert of a burn can have it."
+    )
 
 
 @pytest.mark.parametrize("fiat", [Fiat(Decimal(1)), Fiat(currency="EUR"), Fiat(gross_amount=Decimal(1))])
