@@ -43,20 +43,20 @@ def to_json(value, style) -> str:
     return json.dumps(value, ensure_ascii=ensure_ascii)
 
 
-def repeats(value) -> bool:
+def has_repeated_name(value) -> bool:
     """True if an object in the value has a name twice."""
     if isinstance(value, Members):
         names = [name for name, _ in value]
-        return len(set(names)) < len(names) or any(repeats(child) for _, child in value)
-    return isinstance(value, list) and any(repeats(child) for child in value)
+        return len(set(names)) < len(names) or any(has_repeated_name(child) for _, child in value)
+    return isinstance(value, list) and any(has_repeated_name(child) for child in value)
 
 
 @pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(VALUES, st.tuples(st.booleans(), st.sampled_from(["", " ", "\n\t"])))
-def test_an_object_with_a_repeated_name_is_refused_and_other_values_are_read(value, style):
+def test_exactly_the_values_with_a_repeated_name_are_refused(value, style):
     text = to_json(value, style)
-    if repeats(value):
+    if has_repeated_name(value):
         with pytest.raises(InvalidRequest, match="twice"):
             decode(text.encode())
     else:

@@ -209,7 +209,7 @@ class TestRefusedSettings:
     def test_malformed_values_of_headers_are_refused(self, administration, value):
         refused_settings(administration, headers={"X-Source": value})
 
-    def test_filters_of_another_type_of_trigger_are_refused(self, administration):
+    def test_filters_of_another_trigger_type_are_refused(self, administration):
         def pointers(body):
             return [error["pointer"] for error in administration.post("/triggers", body, expect=400)["errors"]]
 

@@ -116,8 +116,8 @@ def test_the_python_clients_make_the_journey(running: Running, tmp_path: Path) -
         _generate(running, tmp_path, "python", surface, "--additional-properties", f"packageName={package}")
         (tmp_path / package).symlink_to(tmp_path / surface / package)
     journey = JOURNEYS / "openapi_generator.py"
-    saw = running.journey(python(journey), cwd=tmp_path, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(tmp_path))
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+    results = running.journey(python(journey), cwd=tmp_path, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(tmp_path))
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_the_typescript_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_the_typescript_clients_make_the_journey(running: Running, tmp_path: Pat
     shutil.copy(JOURNEYS / "typescript_fetch.ts", tmp_path / "journey.ts")
     options = (*STRICT_TYPESCRIPT, "--module", "nodenext", "--outDir", "out")
     run([node, modules / "typescript/bin/tsc", *options, "journey.ts"], cwd=tmp_path)
-    saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+    results = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_the_go_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_the_go_clients_make_the_journey(running: Running, tmp_path: Path) -> No
     shutil.copy(JOURNEYS / "openapi_generator.go", tmp_path / "main.go")
     for command in (("mod", "tidy"), ("vet", "./..."), ("build", "-o", "journey", ".")):
         run([go, *command], cwd=tmp_path, **go_variables())
-    saw = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+    results = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_the_java_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -196,10 +196,10 @@ def test_the_php_clients_make_the_journey(running: Running, tmp_path: Path) -> N
         _generate(running, tmp_path, "php", surface, *mapping, "--additional-properties", properties)
     shutil.copy(JOURNEYS / "openapi_generator.php", tmp_path / "journey.php")
     options = ("-d", "error_reporting=E_ALL & ~E_DEPRECATED", "-d", "display_errors=stderr")
-    saw = running.journey(
+    results = running.journey(
         [php, *options, "journey.php"], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_AUTOLOAD=str(GUZZLE)
     )
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_the_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -212,8 +212,8 @@ def test_the_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     shutil.copy(JOURNEYS / "openapi_generator.rs", tmp_path / "journey.rs")
     run([cargo, "build", "--quiet"], cwd=tmp_path, CARGO_TARGET_DIR="target", CARGO_INCREMENTAL="0")
     command = [tmp_path / "target/debug/journey"]
-    saw = running.journey(command, cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+    results = running.journey(command, cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_the_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -228,5 +228,7 @@ def test_the_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     journey = JOURNEYS / "openapi_generator.rb"
     strict = "def Warning.warn(text, **) = raise(text); RubyVM::InstructionSequence.compile_file(ARGV[0])"
     run([ruby, "-w", "-e", strict, journey], cwd=tmp_path)
-    saw = running.journey([ruby, *folders, journey], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+    results = running.journey(
+        [ruby, *folders, journey], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS
+    )
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)

@@ -55,7 +55,7 @@ def test_a_batch_of_100_members_costs_as_much_as_one(shop, members, type_):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("type_", TYPES)
-def test_a_thousand_codes_for_one_member_cost_as_much_as_two(shop, members, type_):
+def test_a_thousand_codes_for_one_member_need_as_many_statements_as_two(shop, members, type_):
     book = book_of(shop, type_)
 
     def assign(codes):
@@ -64,7 +64,6 @@ def test_a_thousand_codes_for_one_member_cost_as_much_as_two(shop, members, type
 
         return count(shop.engine, call)
 
-    assign(1)
     assert assign(2) == assign(1000)
 
 

@@ -207,7 +207,7 @@ class TestEvents:
         mint = awaiting(after="P14D", pending_expires_at=NOON + 99 * DAY)
         assert self.confirm(session(pending_credit=Decimal(100)), mint) == (NOON + 14 * DAY, None)
 
-    def test_a_mint_of_the_same_unit_of_work_is_confirmed_too(self):
+    def test_only_an_event_of_its_order_confirms_a_mint_of_the_same_unit_of_work(self):
         ledger = session()
         mint(ledger, on=AWAITED, order=ORDER)
         assert balance_and_pending(ledger) == (0, 100)
