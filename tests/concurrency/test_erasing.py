@@ -83,7 +83,7 @@ def test_orders_get_the_external_ids_of_orders_that_a_job_is_erasing(shop, monke
     monkeypatch.setattr(change, "MAX_ERASING_SECONDS", 0)
     monkeypatch.setattr(erasing, "PAGE_ROWS", 1)
     member_id, ben = shop.organization.member(NAME)["memberId"], shop.organization.member("ben")
-    external_ids = [f"{WORD}-{number}" for number in range(48)]
+    external_ids = [f"order-{number}" for number in range(48)]
     for start in range(0, 48, 12):
         shop.track(*[tracking.order(NAME, external_id=external_id) for external_id in external_ids[start : start + 12]])
     shop.administration.delete(f"/members/{member_id}", expect=200)

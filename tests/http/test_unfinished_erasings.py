@@ -88,7 +88,7 @@ def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
 @pytest.mark.slow
 def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_them(api, organization):
     shop, ana, ben = Shop(organization), organization.member(NAME), organization.member("ben")
-    external_ids = [f"{WORD}-{number}" for number in range(5)]
+    external_ids = [f"order-{number}" for number in range(5)]
     shop.track(*[tracking.order(NAME, external_id=external_id) for external_id in external_ids])
     organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
     own_ids = [f"erased-{row.order_id}" for row in shop.rows("purchase_orders", "order_id", "order_id")]
