@@ -259,13 +259,13 @@ class _Labeller:
             return _EXTREMES[name] + " and ".join(placeholders)
         if name == "size" and len(placeholders) == 1 and self.analysis.type_of(next(parts(node))) == STRING:
             return "length of {0}"
-        # A function that the product adds to the language has its text with it.
-        own_function = self.environment.functions.get(name) if node.target is None else None
-        templates = (
-            (_METHODS if node.target is not None else _CALLS).get(name, ())
-            if own_function is None
-            else (own_function.label,)
-        )
+        if node.target is not None:
+            templates = _METHODS.get(name, ())
+        elif name in self.environment.functions:
+            # A function that the product adds to the language has its text with it.
+            templates = (self.environment.functions[name].label,)
+        else:
+            templates = _CALLS.get(name, ())
         for template in templates:
             # The template for this number of operands has a placeholder for the last operand, and none after it.
             if placeholders and placeholders[-1] in template and f"{{{len(placeholders)}}}" not in template:
