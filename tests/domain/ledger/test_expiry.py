@@ -137,7 +137,7 @@ def test_expired_lots_are_no_part_of_a_balance():
 
 
 def idle_balance(*, end, now):
-    """What is unexpired at `now` of a balance of 70: 2 points are held, and four lots are kept to different moments."""
+    """The unexpired points, at `now`, of a balance of 70: 2 are held, and four lots are kept to different moments."""
     kept_lots = [
         KeptLots(now + timedelta(seconds=seconds), Decimal(amount))
         for seconds, amount in ((-1, 10), (0, 20), (1, 4), (9, 8))
