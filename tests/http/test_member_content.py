@@ -132,11 +132,11 @@ def test_a_document_is_shown_only_to_members_of_one_of_its_audiences(organizatio
     for_ana, for_bob, for_both = (
         shop.put({}, audienceKeys=audience_keys)["documentKey"] for audience_keys in (keys[:1], [keys[1].upper()], keys)
     )
-    everybody = shop.put({})["documentKey"]
+    for_everybody = shop.put({})["documentKey"]
     organization.member("eve")
-    assert shown_keys(shop, "ana") == [everybody, for_both, for_ana]
-    assert shown_keys(shop, "bob") == [everybody, for_both, for_bob]
-    assert shown_keys(shop, "eve") == [everybody]
+    assert shown_keys(shop, "ana") == [for_everybody, for_both, for_ana]
+    assert shown_keys(shop, "bob") == [for_everybody, for_both, for_bob]
+    assert shown_keys(shop, "eve") == [for_everybody]
 
 
 def test_each_document_is_shown_once_in_the_requested_locale_or_the_default_one(shop, clock):
@@ -223,7 +223,7 @@ def test_documents_are_paged_and_ordered(shop, clock):
         shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)
 
 
-def test_all_processes_show_changed_content_at_once(shop, organization, monkeypatch):
+def test_all_processes_show_changed_content_despite_their_caches(shop, organization, monkeypatch):
     processes = [ResponseCache(), ResponseCache()]
 
     def shown_by_each():
@@ -258,17 +258,17 @@ def test_all_processes_show_changed_content_at_once(shop, organization, monkeypa
     inactive = {**body, "active": False}
     change = lambda: organization.administration.put(f"/audiences/{audience['audienceId']}", inactive)  # noqa: E731
     assert shown_after(change) == [2, 2]
-    listed = organization.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
-    assert shown_after(lambda: shop.put({}, audienceKeys=[listed["audienceKey"]])) == [2, 2]
+    list_audience = organization.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
+    assert shown_after(lambda: shop.put({}, audienceKeys=[list_audience["audienceKey"]])) == [2, 2]
     member_id = organization.integration.get("/members/ana")["loyaltyMember"]["memberId"]
-    path = f"/audiences/{listed['audienceId']}/members"
+    path = f"/audiences/{list_audience['audienceId']}/members"
     assert shown_after(lambda: organization.administration.patch(path, {"add": [member_id]})) == [3, 3]
     assert shown_after(lambda: organization.administration.patch(path, {"remove": [member_id]})) == [2, 2]
-    rows = f"audience,loyaltyMemberId\n{listed['audienceKey']},ana\n"
+    rows = f"audience,loyaltyMemberId\n{list_audience['audienceKey']},ana\n"
     assert shown_after(lambda: Imports(organization).run(rows, kind="audience-members")) == [3, 3]
 
 
-def test_content_is_shown_by_the_changed_status_of_its_coupon_book_at_once(organization, clock):
+def test_a_changed_status_of_the_coupon_book_shows_or_hides_its_content_despite_the_cache(organization, clock):
     organization.member("ana")
     content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
     book = books.make("A-1", type="list", publishingStatus="draft")
@@ -307,6 +307,7 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
     fresh = request_documents(etag=first.headers["ETag"])
     assert (fresh.json["totalCount"], fresh.headers["Age"]) == (1, "0")
     assert fresh.headers["ETag"] != first.headers["ETag"]
+    # After the clock was set back, the cached response is from the future and is not used.
     Clock.moment = NOW
     assert request_documents().headers["Age"] == "0"
 
@@ -337,13 +338,13 @@ def test_the_token_of_a_member_can_only_read_the_content_for_this_member(
     for other in ("bob", "nobody", "Ana"):
         assert surface.get(path.format(other), expect=403)["type"] == "/problems/forbidden"
     assert surface.get("/members/ana/content/collections/none/documents", expect=404)["type"] == "/problems/not-found"
-    for elsewhere in (
+    for other_path in (
         *("/members/ana", "/members/ana/collections/drinks/documents", "/content/collections"),
         *("/content/collections/drinks/documents", "/badges", "/members/ana/coupon-books"),
     ):
-        surface.get(elsewhere, expect=403)
-    elsewhere = Content.of(other_organization, name="Far away")
-    surface.get(f"/members/ana/content/collections/{elsewhere.collection['slug']}/documents", expect=404)
+        surface.get(other_path, expect=403)
+    other_content = Content.of(other_organization, name="Far away")
+    surface.get(f"/members/ana/content/collections/{other_content.collection['slug']}/documents", expect=404)
 
 
 def test_callers_with_the_role_to_read_content_can_read_it_for_every_member(organization, shop_in_real_time):

@@ -96,11 +96,11 @@ def test_an_id_that_is_the_path_of_an_operation_is_refused(integration, administ
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_any_other_id_is_accepted(integration, name):
+def test_short_and_long_ids_and_ids_with_inner_blanks_dots_or_symbols_are_accepted(integration, name):
     assert integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"]["loyaltyMemberId"] == name
 
 
-def test_the_reserved_ids_are_all_paths_next_to_that_of_a_member():
+def test_every_path_segment_next_to_the_id_of_a_member_is_a_reserved_id():
     other_paths = {
         path.split("/")[2] for path in openapi.bundle("integration")["paths"] if path.startswith("/members/")
     } - {"{loyaltyMemberId}"}
@@ -152,7 +152,7 @@ def test_an_empty_list_of_ids_is_accepted_and_a_malformed_one_refused(integratio
     administration.post("/members/batch-get", {"memberIds": ["ana"]}, expect=400)
 
 
-def test_names_of_blanks_only_are_refused(organization, integration, administration):
+def test_names_that_consist_only_of_blanks_are_refused(organization, integration, administration):
     blank = " \t\u00a0"
     for call in (
         lambda: integration.post("/badges", {"name": blank, "maxAmount": 1, "active": True}, expect=400),

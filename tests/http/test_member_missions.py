@@ -177,7 +177,7 @@ def scan(api):
 
 
 @pytest.mark.slow
-def test_every_filter_finds_what_a_scan_finds(scan):
+def test_every_filter_finds_the_same_missions_as_a_scan(scan):
     sizes = []
     for _ in range(120):
         query = scan.query()
@@ -189,7 +189,7 @@ def test_every_filter_finds_what_a_scan_finds(scan):
 
 
 @pytest.mark.parametrize("name", ["available", "inProgress", "active"])
-def test_every_mission_matches_either_true_or_false(scan, name):
+def test_every_mission_matches_one_of_the_two_values_of_a_boolean_filter(scan, name):
     counts = [len(scan.list_missions(**{name: value})) for value in (True, False)]
     assert sum(counts) == len(scan.missions)
     assert all(counts)
@@ -266,4 +266,5 @@ def test_the_missions_of_an_unknown_member_are_not_found(scan, other_organizatio
     foreign = other_organization.member()["loyaltyMemberId"]
     for member_id in (10**9, member_id_of(Shop(other_organization), foreign)):
         scan.shop.administration.get(f"/members/{member_id}/missions", expect=404)
+    # The missions count orders, so a generic event does not change them.
     assert scan.shop.track_one(event(scan.member))["missions"] == []

@@ -70,8 +70,8 @@ def test_both_surfaces_set_tiers(shop, tiers, member):
         "expiresAt": None,
     }
     path = f"/members/{member_id(shop, member)}/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers"
-    listed = shop.administration.get(path)
-    assert (listed["totalCount"], [e["loyaltyTierId"] for e in listed["results"]]) == (1, [tiers.id("Silver")])
+    page = shop.administration.get(path)
+    assert (page["totalCount"], [e["loyaltyTierId"] for e in page["results"]]) == (1, [tiers.id("Silver")])
     assert shop.administration.get(path, page=1)["results"] == []
 
 
@@ -112,12 +112,12 @@ def test_only_the_event_of_the_tier_has_the_external_id_and_the_tags_of_the_requ
     for record in records:
         is_tier_event = record["eventType"] == SET
         assert (record["externalId"], record["tags"]) == (("ticket-7", ["a"]) if is_tier_event else (None, []))
-    # Without an event, nothing shows them.
+    # The third request changes no tier, so there is no event with them.
     tiers.set(member, **both)
     assert len(tiers.moves(member)) == 2
 
 
-def test_campaigns_see_the_new_tier_when_they_evaluate_that_it_was_set(shop, tiers, member):
+def test_a_campaign_that_is_evaluated_when_a_tier_is_set_sees_the_new_tier(shop, tiers, member):
     shop.campaign(running(mint(5)), eventType=SET, loyaltyTierKeys=[tiers.key("Gold")])
     tiers.set(member, "Silver")
     assert shop.balance(member) == 0
@@ -218,7 +218,7 @@ def test_a_tier_that_becomes_inactive_no_longer_counts_for_its_members(shop, tie
     assert shop.track_one(event(member))["effects"] == []
 
 
-def test_events_depend_on_active_tiers_before_the_job_has_run(shop, tiers, member):
+def test_rules_ignore_an_inactive_tier_even_before_the_job_has_stored_the_new_tier(shop, tiers, member):
     shop.give(member, 600)
     gold_only = {"rules": {"expression": f'"{tiers.key("Gold")}" in tiers'}}
     shop.campaign(running(mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"]), **gold_only))

@@ -133,8 +133,8 @@ def test_rows_are_newest_first_and_pages_do_not_overlap(shop):
     assert moments == sorted(moments, reverse=True)
     assert all_rows(shop, ana, limit=1) == all_rows(shop, ana, limit=7) == rows
     # Newest event first, each event directly before its points.
-    ordered = [(row["loyaltyEventId"], row["kind"]) for row in rows if row["kind"] in ("event", "points")]
-    assert ordered == sorted(ordered, key=lambda pair: (-pair[0], pair[1]))
+    events_and_points = [(row["loyaltyEventId"], row["kind"]) for row in rows if row["kind"] in ("event", "points")]
+    assert events_and_points == sorted(events_and_points, key=lambda pair: (-pair[0], pair[1]))
     assert len([row for row in rows if row["kind"] == "points"]) == 12
 
 
@@ -368,18 +368,18 @@ def test_events_orders_and_mission_progress_report_who_sent_them(organization):
     mission = missions.create(shop, eventType=GENERIC, goalCount=5)
     ana = organization.member()
     cashier, clerk = (users.create(roles=["orders:write", "campaigns:write", "members:read"]) for _ in range(2))
-    till_surface, desk_surface = (organization.api.surface(token=users.token(user)) for user in (cashier, clerk))
+    cashier_surface, clerk_surface = (organization.api.surface(token=users.token(user)) for user in (cashier, clerk))
     body = {"loyaltyMemberId": ana["loyaltyMemberId"], "eventType": GENERIC}
-    for surface, key in ((till_surface, "by-cashier"), (desk_surface, "by-clerk")):
+    for surface, key in ((cashier_surface, "by-cashier"), (clerk_surface, "by-clerk")):
         surface.post("/events/track", {"events": [{**body, "systemUniqueKey": key}]}, expect=200)
-    till_surface.post("/events/track-async", {"events": [{**body, "systemUniqueKey": "queued"}]}, expect=202)
+    cashier_surface.post("/events/track-async", {"events": [{**body, "systemUniqueKey": "queued"}]}, expect=202)
     drain(shop)
-    clerk_surface = users.by(users.token(clerk)).surface
+    clerk_administration = users.by(users.token(clerk)).surface
     path = f"/members/{ana['memberId']}"
-    clerk_surface.post(
+    clerk_administration.post(
         f"{path}/purchase-orders", {"externalId": "o-1", "type": "shop", "total": 5, "status": "created"}
     )
-    clerk_surface.post(f"{path}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
+    clerk_administration.post(f"{path}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
     events = organization.administration.get(f"{path}/events", limit=25)["results"]
     by_key = {event["systemUniqueKey"]: (event["actor"], event["userId"]) for event in events}
     by_type = {event["eventType"]: (event["actor"], event["userId"]) for event in events}

@@ -26,17 +26,17 @@ def read_metrics(app, names=METRICS_OF_QUEUE, prefix="loyalty_queue") -> dict[st
     return {name: float(lines[f"{prefix}_{name}"]) for name in names}
 
 
-def make_older(shop, column, moment, *events):
-    """Set a column of queued events to a moment before now, and count one more attempt."""
+def make_older(shop, column, age, *events):
+    """Set a column of queued events to a moment of this age, and count one more attempt."""
     keys = [event["loyaltyEventKey"] for event in events]
     with shop.organization.api.engine.begin() as db:
         db.execute(
             text(
-                f"UPDATE queued_events q SET {column} = now() - :moment, attempts = attempts + 1 FROM events e"
+                f"UPDATE queued_events q SET {column} = now() - :age, attempts = attempts + 1 FROM events e"
                 " WHERE q.organization_id = e.organization_id AND q.loyalty_event_id = e.loyalty_event_id"
                 " AND e.loyalty_event_key = ANY(CAST(:keys AS uuid[]))"
             ),
-            {"moment": moment, "keys": keys},
+            {"age": age, "keys": keys},
         )
 
 

@@ -27,7 +27,6 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 
 PAYMENT = "member-payment-confirmed"
 LATTE = {"operator": "AND", "conditions": [{"field": "productCode", "operator": "equals", "value": "latte"}]}
-NOBODY = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def ana(shop):
 
 
 class TestCounting:
-    def test_events_count_until_the_goal_is_reached_and_begin_again(self, shop, ana):
+    def test_counting_begins_again_after_the_goal_is_reached(self, shop, ana):
         mission = create(shop, pointsAccrual=50)
         counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(5)))]
         assert counts == [
@@ -66,7 +65,7 @@ class TestCounting:
         assert times_and_count(shop, ana, mission) == (2, 2)
 
     @pytest.mark.parametrize(
-        ("period", "moments", "achieved"),
+        ("period", "moments", "achievements"),
         [
             ("daily", ["2026-03-01T23:59:59Z", "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"], [1, 0, 1]),
             ("weekly", ["2026-03-01T12:00:00Z", "2026-02-23T00:00:00Z", "2026-03-02T00:00:00Z"], [1, 0, 1]),
@@ -74,10 +73,10 @@ class TestCounting:
             ("yearly", ["2026-01-01T00:00:00Z", "2026-12-31T23:00:00Z", "2025-12-31T23:00:00Z"], [1, 0, 1]),
         ],
     )
-    def test_the_limit_of_a_period_holds_for_the_dates_of_events(self, shop, ana, period, moments, achieved):
+    def test_the_limit_of_a_period_applies_to_the_dates_of_the_events(self, shop, ana, period, moments, achievements):
         create(shop, goalCount=1, repetitionPeriod=period, periodLimit=1)
         batch_results = shop.track(*(event(ana, externalEventDate=at) for at in moments))
-        assert [len(result["missions"]) for result in batch_results] == achieved
+        assert [len(result["missions"]) for result in batch_results] == achievements
         single_results = [shop.track_one(event(ana, externalEventDate=at)) for at in moments]
         assert [result["missions"] for result in single_results] == [[], [], []]
 
@@ -118,7 +117,7 @@ class TestCounting:
         create(shop, goalCount=1)
         second = create(shop, eventType="mission-status-updated", goalCount=3)
         shop.track(event(ana), event(ana))
-        # Two achievements of the first mission; the second one would be achieved by the third.
+        # Two achievements of the first mission; a third one would achieve the second mission.
         assert times_and_count(shop, ana, second) == (0, 2)
 
     def test_a_dry_run_reports_the_progress_and_does_not_store_it(self, shop, ana):
@@ -250,7 +249,7 @@ class TestRewards:
         shop.check_ledger()
 
     @pytest.mark.parametrize("by_event", [True, False])
-    def test_an_event_that_achieves_several_times_pays_what_the_badge_and_the_book_allow(self, shop, ana, by_event):
+    def test_several_achievements_at_once_are_rewarded_up_to_the_limits_of_badge_and_book(self, shop, ana, by_event):
         badge, book = badge_of(shop, maxAmount=2), CouponBooks(shop.organization).make("ONE", maxAssignedPerMember=2)
         mission = create(
             shop,
@@ -279,7 +278,7 @@ class TestRewards:
         assert shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]["assignedBalance"] == 2
         [usage] = shop.rows("coupon_usages", "amount_assigned", "coupon_usage_id")
         assert usage.amount_assigned == 2
-        # Nothing is left to pay for the next times.
+        # The badge and the book have reached their limits, so the next achievements are rewarded only with points.
         [entry] = shop.track_one(event(ana))["missions"]
         assert [(reward["status"], reward["amount"]) for reward in entry["rewards"]] == [
             ("executed", 30),
@@ -498,7 +497,7 @@ class TestGoals:
         assert times_and_count(shop, ana, mission) == (3, 1)
 
     @pytest.mark.parametrize("is_raised_first", [True, False])
-    def test_a_cancelled_count_of_an_earlier_achievement_costs_one_count_whatever_the_goal_becomes(
+    def test_a_cancelled_event_costs_one_count_whether_the_goal_is_raised_before_or_after_it(
         self, organization, shop, ana, is_raised_first
     ):
         mission = create(shop, goalCount=2)

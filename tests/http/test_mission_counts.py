@@ -73,9 +73,9 @@ def test_an_event_counts_for_no_mission_whose_item_matcher_costs_too_much(shop, 
     assert shop.track_one(order(ana, 3, items=[few]))["errors"] == []
     assert times_and_count(shop, ana, costly_mission) == (0, 1)
     result = shop.track_one(order(ana, 3, items=[many]))
-    [failed] = result["errors"]
-    assert (failed["missionId"], failed["actionId"]) == (costly_mission["missionId"], None)
-    assert failed["message"] == "the expression costs more than its budget allows"
+    [error] = result["errors"]
+    assert (error["missionId"], error["actionId"]) == (costly_mission["missionId"], None)
+    assert error["message"] == "the expression costs more than its budget allows"
     assert times_and_count(shop, ana, costly_mission) == (0, 1)
     assert times_and_count(shop, ana, plain_mission) == (0, 2)
 
@@ -99,11 +99,11 @@ def test_an_event_whose_count_cannot_be_evaluated_does_not_count_and_reports_an_
     items = [{"productCode": "ESP-1", "categoryCode": "coffee", "total": 3}]
     result = shop.track_one(order(ana, 3, items=items))
     assert [entry["missionId"] for entry in result["missions"]] == [other["missionId"]]
-    [failed] = result["errors"]
-    assert (failed["missionId"], failed["campaignId"], failed["actionId"]) == (mission["missionId"], None, None)
-    assert failed["position"]["start"] >= 0
+    [error] = result["errors"]
+    assert (error["missionId"], error["campaignId"], error["actionId"]) == (mission["missionId"], None, None)
+    assert error["position"]["start"] >= 0
     [dry] = shop.track(order(ana, 3, items=items), executionMode="dryRun")
-    assert dry["errors"] == [failed]
+    assert dry["errors"] == [error]
     labels = f'mission="{mission["missionId"]}",organization="{shop.organization.id}"'
     assert f"loyalty_mission_count_errors_total{{{labels}}} 1.0" in metrics.exposition().decode()
 

@@ -86,8 +86,9 @@ class TestRecords:
         assert administration.get(f"/missions/{mission['missionId']}") == {"mission": mission}
         required_fields = {name: mission_body[name] for name in body()}
         # An update without a field keeps its value.
-        again = administration.put(f"/missions/{mission['missionId']}", {**required_fields, "name": "Plain"})["mission"]
-        assert again == {**mission, "name": "Plain", "updatedAt": again["updatedAt"]}
+        changes = {**required_fields, "name": "Plain"}
+        plain_mission = administration.put(f"/missions/{mission['missionId']}", changes)["mission"]
+        assert plain_mission == {**mission, "name": "Plain", "updatedAt": plain_mission["updatedAt"]}
         plain = create(shop, name="Plain")
         assert (plain["active"], plain["tags"], plain["code"], plain["pointsAccrual"]) == (True, [], None, None)
         assert "inlineMatcher" not in plain
@@ -142,8 +143,8 @@ class TestRecords:
 
     def test_an_expiration_needs_an_account_that_tracks_points(self, shop):
         account = shop.account()["ledgerAccountId"]
-        expiring = {"manualExpiration": {"value": 1, "unit": "days"}, "pointsAccrual": 1}
-        problem = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring), expect=400)
+        expiring_points = {"manualExpiration": {"value": 1, "unit": "days"}, "pointsAccrual": 1}
+        problem = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring_points), expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/manualExpiration"]
 
     def test_all_missing_required_fields_are_reported(self, shop):
@@ -322,6 +323,7 @@ class TestEffects:
         assert [(outcome["effectId"], outcome["status"]) for outcome in result["effects"]] == [
             ("advance-mission", "executed")
         ]
+        # 9 / 2 is 4.5, of which 4 count: 3 achieve the goal, and 1 is the new count.
         assert counters(result) == [(0, 1, True, 1)]
         assert shop.balance(ana) == 10
         path = f"/events/{result['loyaltyEventKey']}/cancel"
@@ -352,7 +354,7 @@ class TestEffects:
         assert (outcome["status"], outcome["error"]["type"]) == ("skipped", f"/problems/{problem}")
         assert detail in outcome["error"]["detail"]
 
-    def test_an_effect_that_the_maximum_of_the_mission_cuts_is_partial(self, shop, ana):
+    def test_an_effect_cut_by_the_maximum_of_the_mission_is_partial(self, shop, ana):
         mission = create(shop, eventType="member-created", goalCount=3, maxRepetitions=2)
         shop.campaign(running(effect("advance-mission", missionKey=mission["missionKey"], amount=7)), eventType=GENERIC)
         for mode in ("dryRun", "full"):

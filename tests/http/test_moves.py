@@ -82,7 +82,7 @@ def new_test_organization(api):
 
 @pytest.mark.slow
 def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, new_test_organization, tmp_path):
-    source, target, local = (
+    source, target, local_api = (
         new_test_organization(),
         new_test_organization(),
         LocalApi(api.settings, api.engine, "operator"),
@@ -90,24 +90,24 @@ def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, new_test_
 
     def within(organization, work):
         """Do work in the organization, in one database transaction."""
-        return transactions.run(api.engine, lambda db: work(db, local.calls_within(db, organization.id)))
+        return transactions.run(api.engine, lambda db: work(db, local_api.calls_within(db, organization.id)))
 
     within(source, lambda db, calls: CoffeeShop(db, calls, datetime.now(UTC)).fill())
-    files = within(source, lambda db, calls: changes.export_records(local, calls))
+    files = within(source, lambda db, calls: changes.export_records(local_api, calls))
     for ref, name in file_names(files).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(dump(ref, files[ref]))
-    within(target, lambda db, calls: changes.apply(local, calls, read_folder(tmp_path)))
-    before, after = Shop(source), Shop(target)
+    within(target, lambda db, calls: changes.apply(local_api, calls, read_folder(tmp_path)))
+    source_shop, target_shop = Shop(source), Shop(target)
     lines = move(source, target)
     names = [json.loads(line)["loyaltyMemberId"] for line in lines["members"]]
     assert {"ana", "ben", "chloe"} <= set(names)
     for name in names:
-        assert status_of(after, name) == status_of(before, name)
-    assert remaining_points(after) == remaining_points(before)
+        assert status_of(target_shop, name) == status_of(source_shop, name)
+    assert remaining_points(target_shop) == remaining_points(source_shop)
     assert {kind: exported(target, kind) for kind in KINDS} == lines
-    before.check_ledger()
-    after.check_ledger()
+    source_shop.check_ledger()
+    target_shop.check_ledger()
 
 
 def rows_of(number, rng):

@@ -34,8 +34,8 @@ def test_an_event_is_reported_with_its_result(shop, administration):
         add_trigger(administration, eventTypes=["member-updated"]),
     )
     member = shop.organization.member()
-    one = event(member["loyaltyMemberId"], payload={"cups": 2}, tags=["a"])
-    result = shop.track_one(one)
+    generic_event = event(member["loyaltyMemberId"], payload={"cups": 2}, tags=["a"])
+    result = shop.track_one(generic_event)
     shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
     messages = deliveries(administration, unfiltered_trigger)
     assert [delivery["payload"]["data"]["event"]["eventType"] for delivery in messages] == [
@@ -98,8 +98,8 @@ def test_dry_runs_and_captured_events_are_not_reported(shop, administration, mod
 
 
 def test_a_repeated_event_is_reported_once(shop, administration):
-    trigger, one = add_trigger(administration, eventTypes=[GENERIC]), event(shop.member())
-    assert shop.track(one, one) == shop.track(one) * 2
+    trigger, generic_event = add_trigger(administration, eventTypes=[GENERIC]), event(shop.member())
+    assert shop.track(generic_event, generic_event) == shop.track(generic_event) * 2
     assert message_types(administration, trigger) == ["event.evaluated"]
 
 
@@ -110,13 +110,13 @@ def test_a_campaign_notifies_with_computed_data(shop, administration):
     effects = effect("notify", name="cake", data=data), effect("notify", name=("=", "'bare'"))
     shop.campaign(running(*effects), eventType=ORDER_CREATED)
     member = shop.organization.member()
-    one = order(member["loyaltyMemberId"], "12.50", externalEventDate="2026-03-01T10:00:00Z")
-    one["payload"]["table"] = 4
-    result = shop.track_one(one)
+    purchase = order(member["loyaltyMemberId"], "12.50", externalEventDate="2026-03-01T10:00:00Z")
+    purchase["payload"]["table"] = 4
+    result = shop.track_one(purchase)
     assert [outcome["status"] for outcome in result["effects"]] == ["executed", "executed"]
     messages = deliveries(administration, trigger)
     event_fields = {
-        "eventType": one["eventType"],
+        "eventType": purchase["eventType"],
         "loyaltyEventKey": result["loyaltyEventKey"],
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
@@ -185,7 +185,7 @@ def test_created_and_updated_records_are_reported(shop, administration):
     shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
     shop.track(order(member["loyaltyMemberId"], None, "confirmed", "o-1"))
     messages = deliveries(administration, unfiltered_trigger)
-    listed = shop.administration.get(f"/members/{member['memberId']}/purchase-orders")["results"]
+    orders = shop.administration.get(f"/members/{member['memberId']}/purchase-orders")["results"]
     assert [delivery["type"] for delivery in messages] == [
         "member.created",
         "member.updated",
@@ -197,9 +197,9 @@ def test_created_and_updated_records_are_reported(shop, administration):
     records = [delivery["payload"]["data"].pop("record") for delivery in messages]
     assert records[:4] == [member, updated_member, campaign, renamed_campaign]
     # The order is listed with its later status.
-    assert records[5:] == listed
+    assert records[5:] == orders
     assert records[4]["status"] == "created"
-    assert records[4]["items"] == listed[0]["items"]
+    assert records[4]["items"] == orders[0]["items"]
     assert [delivery["payload"]["data"] for delivery in messages[:2]] == [
         {"entity": "member", "action": "created"},
         {"entity": "member", "action": "updated"},
@@ -225,15 +225,15 @@ def test_coupon_books_are_reported_in_the_form_of_the_integration_interface(shop
     body = {"name": "Cake", "publishingStatus": "draft", "type": "codeless"}
     book = shop.integration.post("/coupon-books", body)["couponBook"]
     path = f"/coupon-books/{book['couponBookKey']}"
-    renamed = shop.integration.patch(path, {"name": "Cakes"})["couponBook"]
-    published = shop.integration.put(f"{path}/status", {"publishingStatus": "published"})["couponBook"]
+    renamed_book = shop.integration.patch(path, {"name": "Cakes"})["couponBook"]
+    published_book = shop.integration.put(f"{path}/status", {"publishingStatus": "published"})["couponBook"]
     change = {"subtitle": "x", "requiredPointsConfig": None}
-    by_id = administration.patch(f"/coupon-books/{book['couponBookId']}", change)
+    response = administration.patch(f"/coupon-books/{book['couponBookId']}", change)
     messages = deliveries(administration, trigger)
     assert [delivery["type"] for delivery in messages] == ["coupon-book.created"] + ["coupon-book.updated"] * 3
     records = [delivery["payload"]["data"]["record"] for delivery in messages]
-    assert records[:3] == [book, renamed, published]
-    assert records[3]["subtitle"] == by_id["couponBook"]["subtitle"] == "x"
+    assert records[:3] == [book, renamed_book, published_book]
+    assert records[3]["subtitle"] == response["couponBook"]["subtitle"] == "x"
     assert records[3].keys() == book.keys()
     document, schema = documented_messages()["coupon-book.updated"]
     for delivery in messages:
@@ -282,18 +282,18 @@ def test_an_inactive_trigger_gets_no_messages_until_it_is_active(shop, administr
 
 
 def test_every_message_satisfies_its_documented_schema(shop, administration):
-    all_events, entities = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
+    event_trigger, entity_trigger = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
     shop.campaign(running(effect("notify", name="cake", data={"a": 1}), effect("mint-points", amount=3)))
     member = shop.organization.member()
     shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
     shop.track(order(member["loyaltyMemberId"], None, "cancelled", "o-1"))
     key = shop.track_one(event(member["loyaltyMemberId"]))["loyaltyEventKey"]
     shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
-    messages = deliveries(administration, all_events) + deliveries(administration, entities)
+    messages = deliveries(administration, event_trigger) + deliveries(administration, entity_trigger)
     assert len(messages) > 10
-    documented = documented_messages()
+    schema_by_type = documented_messages()
     for message in messages:
-        document, schema = documented[message["type"]]
+        document, schema = schema_by_type[message["type"]]
         assert faults(document, schema, message["payload"]) == []
 
 

@@ -26,7 +26,7 @@ POLICY = {"enabled": True, "maxAmount": 60, "maxHours": 48, "syncHours": 24}
 
 @dataclass
 class Till:
-    """A member with 100 points on the default account, which allows offline allowances."""
+    """A till, and a member with 100 points on the default account, which allows offline allowances."""
 
     shop: Shop
     clock: clocks.Clock
@@ -274,9 +274,13 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
         allowance, 25, externalEventDate=date, orderExternalId="1718", fiatValue=2.5, fiatCurrency="EUR"
     )
     assert till.balance_and_available == (75, 75)
-    redeemed = response["offlineAllowance"]
-    assert (redeemed["status"], redeemed["redeemedAmount"], redeemed["orderExternalId"]) == ("redeemed", 25, "1718")
-    assert "token" not in redeemed
+    redeemed_allowance = response["offlineAllowance"]
+    assert (
+        redeemed_allowance["status"],
+        redeemed_allowance["redeemedAmount"],
+        redeemed_allowance["orderExternalId"],
+    ) == ("redeemed", 25, "1718")
+    assert "token" not in redeemed_allowance
     [burn] = response["transactions"]
     assert burn["ledgerTransactionId"] == allowance["ledgerTransactionId"]
     assert (burn["transactionType"], burn["status"], burn["amount"], burn["updatedBalance"]) == (
@@ -286,7 +290,7 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
         75,
     )
     assert (burn["fiatValue"], burn["fiatCurrency"], burn["externalEventDate"]) == (2.5, "EUR", date)
-    assert till.shop.integration.get(till.path)["results"] == [redeemed]
+    assert till.shop.integration.get(till.path)["results"] == [redeemed_allowance]
     till.shop.check_ledger()
 
 
@@ -381,7 +385,7 @@ def test_captures_and_reverts_of_the_hold_count_like_redemptions_and_cancellatio
 # --- the end of the hold -----------------------------------------------------------------------------------------
 
 
-def test_points_on_hold_can_be_spent_when_the_hold_ends_before_its_release_is_posted(till):
+def test_points_can_be_spent_after_the_end_of_their_hold_even_if_its_release_is_not_posted(till):
     """The hold ends 72 hours after the creation: the token is valid for 48 hours, and tills have 24 more."""
     till.create(40, validFor="PT48H")
     till.clock.wait(hours=71, minutes=59)
@@ -398,14 +402,14 @@ def test_the_job_posts_the_release_at_the_end_of_the_hold(till):
     allowance = till.create(40)
     till.clock.wait(hours=80)
     till.run_expiry_job()
-    listed = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
-    [release] = [row for row in listed if row["transactionType"] == "revert"]
+    rows = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
+    [release] = [row for row in rows if row["transactionType"] == "revert"]
     assert release["revertedLedgerTransactionId"] == allowance["ledgerTransactionId"]
     assert (release["status"], release["amount"], release["updatedBalance"]) == (REVERTED, 40, 100)
     assert release["externalEventDate"] == allowance["heldUntil"]
     assert (till.balance_and_available, till.statuses()) == ((100, 100), ["expired"])
     till.run_expiry_job()
-    assert len(till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]) == len(listed)
+    assert len(till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]) == len(rows)
 
 
 def test_a_till_can_send_a_redemption_after_the_end_of_the_token(till):
@@ -449,12 +453,13 @@ def test_points_that_expire_during_a_hold_expire_when_it_ends(till):
     wallet = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]["ledgerWalletId"]
     soon = till.clock.moment(days=1)
     for amount, expires in ((70, soon), (30, None)):
-        minted = till.shop.give(till.member, amount)["ledgerTransactionId"]
+        mint_id = till.shop.give(till.member, amount)["ledgerTransactionId"]
         with till.shop.engine.begin() as db:
             lots = "UPDATE ledger_lots SET expires_at = %s WHERE organization_id = %s AND ledger_transaction_id = %s"
-            db.exec_driver_sql(lots, (expires, till.shop.organization.id, int(minted)))
+            db.exec_driver_sql(lots, (expires, till.shop.organization.id, int(mint_id)))
     allowance = till.create(40, validFor="PT48H")
     till.clock.wait(hours=25)
+    # 30 of the 70 have expired; the other 40 are on hold.
     assert till.balance_and_available == (70, 30)
     till.clock.wait(hours=47)
     assert (till.balance_and_available, till.spendable()) == ((30, 30), 30)
@@ -466,9 +471,9 @@ def test_points_that_expire_during_a_hold_expire_when_it_ends(till):
     assert days[0]["amount"] == 30
     till.run_expiry_job()
     assert till.balance_and_available == (30, 30)
-    listed = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
-    expired = [row for row in listed if row["description"] == "Expired"]
-    assert {(row["amount"], row["externalEventDate"]) for row in expired} == {(30, soon), (40, allowance["heldUntil"])}
+    rows = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
+    expiries = [row for row in rows if row["description"] == "Expired"]
+    assert {(row["amount"], row["externalEventDate"]) for row in expiries} == {(30, soon), (40, allowance["heldUntil"])}
 
 
 def test_the_export_of_balances_has_the_points_of_holds_that_have_ended(till):
@@ -485,11 +490,11 @@ def test_the_export_of_balances_has_the_points_of_holds_that_have_ended(till):
 # --- cancellation, deactivation, erasing -------------------------------------------------------------------------
 
 
-def test_a_cancelled_allowance_is_released_at_once(till):
+def test_cancelling_an_allowance_releases_its_hold(till):
     allowance = till.create(40)
-    cancelled = till.cancel(allowance)["offlineAllowance"]
-    assert (cancelled["status"], till.balance_and_available) == ("cancelled", (100, 100))
-    assert till.cancel(allowance)["offlineAllowance"] == cancelled
+    cancelled_allowance = till.cancel(allowance)["offlineAllowance"]
+    assert (cancelled_allowance["status"], till.balance_and_available) == ("cancelled", (100, 100))
+    assert till.cancel(allowance)["offlineAllowance"] == cancelled_allowance
     assert type_of(till.redeem(allowance, expect=409)) == "offline-allowance-closed"
     till.clock.wait(hours=100)
     assert till.statuses() == ["cancelled"]

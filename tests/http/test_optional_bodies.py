@@ -28,7 +28,7 @@ def documented_bodies(surface):
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_a_body_is_required_if_one_of_its_fields_is_required(surface):
+def test_a_body_is_required_exactly_if_one_of_its_fields_is_required(surface):
     for operation_id, is_required, schema in documented_bodies(surface):
         if schema.get("type") == "object" and not {"allOf", "oneOf", "anyOf"} & schema.keys():
             assert is_required == (bool(schema.get("required")) or operation_id in NEED_ANY_FIELD), operation_id

@@ -96,11 +96,11 @@ def test_an_event_sees_earlier_orders_of_its_call_but_not_its_own_order(shop, me
     amounts = [effect["params"][0]["value"] for result in results for effect in result["effects"]]
     # The creation of a, of b, the confirmation of a (which sees b), and the creation of c (which sees a).
     assert amounts == [0, 1, 1, 1]
-    [dry] = shop.track(order(member, 1, **on("04-01")), executionMode="dryRun")
-    assert dry["effects"][0]["params"][0]["value"] == 2
+    [dry_result] = shop.track(order(member, 1, **on("04-01")), executionMode="dryRun")
+    assert dry_result["effects"][0]["params"][0]["value"] == 2
     body = {"loyaltyMemberId": member, "order": {"total": 10}}
-    simulated = shop.integration.post("/simulations", body, expect=200)["simulation"]
-    assert [account["available"] for account in simulated["earn"]["accounts"]] == [2]
+    simulation = shop.integration.post("/simulations", body, expect=200)["simulation"]
+    assert [account["available"] for account in simulation["earn"]["accounts"]] == [2]
     # A person who is no member has no orders.
     guest = shop.integration.post("/simulations", {"as": {}, "order": {"total": 10}}, expect=200)["simulation"]
     assert guest["earn"]["accounts"] == []
@@ -124,15 +124,15 @@ def test_expressions_of_missions_sponsors_and_coupon_books_see_the_history(shop,
         shop.integration.post(f"/members/{sponsor}{path}", {}, expect=409)["type"] == "/problems/coupon-book-condition"
     )
     shop.integration.post(f"/members/{member}{path}", {}, expect=200)
-    listed = [shop.integration.get(f"/members/{person}/coupon-books")["results"] for person in (member, sponsor)]
-    assert [len(books) for books in listed] == [1, 0]
+    book_lists = [shop.integration.get(f"/members/{person}/coupon-books")["results"] for person in (member, sponsor)]
+    assert [len(books) for books in book_lists] == [1, 0]
 
 
 def test_one_statement_reads_the_orders_of_a_call_only_if_an_expression_names_them(shop, member):
     def track(number):
         return count(shop.engine, lambda: shop.track(*(event(member) for _ in range(number))))
 
-    # A text is not a name.
+    # In this rule, orderCount is a text and not a name.
     shop.campaign(running(mint(1), rule="'orderCount' != member.loyaltyMemberId"), eventType=GENERIC)
     track(1)
     count_without_history = track(1)

@@ -147,13 +147,13 @@ def test_rounded_refunds_of_partial_returns_add_up_to_the_payments(funded_till):
     payment = funded_till.pay(points=1000, orderTotal=33.33)
     buy(funded_till, tenders(payment, money=23.33, points_value=10), 33.33)
     results = [refunds(return_partially(funded_till, 11.11)) for _ in range(3)]
-    assert [result[0][2] for result in results] == [333, 333, 334]
-    assert [result[1][1] for result in results] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
+    assert [points_refund.points for points_refund, _ in results] == [333, 333, 334]
+    assert [card_refund.amount for _, card_refund in results] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
 
 
-def test_a_campaign_can_mint_points_only_for_the_money_of_an_order(funded_till):
+def test_a_campaign_can_mint_points_for_the_money_of_an_order_and_not_for_the_points(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
@@ -194,8 +194,8 @@ def test_payments_that_do_not_fit_the_order_are_refused(funded_till, total):
     payment = funded_till.pay(points=2500)
     assert refusal(funded_till, funded_till.member, 49, payments=tenders(payment)) == "invalid-request"
     # The payment on hold is worth only 25.
-    above = tenders(payment, money=total - 26, points_value=26)
-    assert refusal(funded_till, funded_till.member, total, payments=above) == "invalid-request"
+    payments_above_the_hold = tenders(payment, money=total - 26, points_value=26)
+    assert refusal(funded_till, funded_till.member, total, payments=payments_above_the_hold) == "invalid-request"
     without_key = [{"tender": "points", "amount": total}]
     assert refusal(funded_till, funded_till.member, total, payments=without_key) == "invalid-request"
     assert funded_till.read(payment)["status"] == "held"
@@ -312,6 +312,7 @@ def test_a_cancellation_reports_the_mints_that_are_clawed_back_from_refunded_poi
         RevertedTransaction(payment["ledgerTransactionId"], amount=2500, reverted_amount=2500, outcome="reverted"),
         RevertedTransaction(visit_mint["ledgerTransactionId"], amount=100, reverted_amount=100, outcome="partial"),
     ]
+    # 3,000 and the 100 of the visit, less the 600 that were spent and the 100 that were clawed back.
     assert funded_till.balance == 2400
     funded_till.shop.check_ledger()
 
@@ -377,8 +378,8 @@ def test_an_authorized_order_that_is_cancelled_releases_its_payment(funded_till)
 def test_a_confirmation_can_contain_the_payments_of_the_order(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, None)
-    confirmed = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
-    assert funded_till.shop.track_one(confirmed)["status"] == "success"
+    confirmation = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert stored_payments(funded_till) == with_all_fields(tenders(payment))
     assert funded_till.read(payment)["status"] == "captured"
 
@@ -469,7 +470,7 @@ def is_paid(till: Till, payment: Any) -> bool:
     return bool(orders)
 
 
-def test_a_server_killed_at_any_statement_has_captured_the_payment_and_stored_the_order_or_neither(funded_till):
+def test_a_server_killed_at_any_statement_captures_the_payment_and_stores_the_order_or_does_neither(funded_till):
     payment = funded_till.pay(points=2500)
     body = {"events": [order(funded_till.member, 50, external_id="1718", payments=tenders(payment))]}
     kills = 0

@@ -58,7 +58,7 @@ def test_a_server_is_alive_whatever_the_state_of_its_database(served):
         ({"database": False, "migrations": False}, 503, "unavailable"),
     ],
 )
-def test_a_server_is_ready_when_every_check_is(checks, status, word):
+def test_a_server_is_ready_only_if_every_check_succeeds(checks, status, word):
     client, _ = serve(PATHS, site=Site(readiness=lambda: checks))
     reply = page(client, "/health/ready")
     assert (reply.status, reply.json) == (status, {"status": word, "checks": checks})
@@ -75,7 +75,7 @@ def test_each_surface_serves_its_own_document(served):
     assert integration.json["components"]["securitySchemes"]["oauth2"]["type"] == "oauth2"
 
 
-def test_a_document_that_the_client_has_is_a_304(served):
+def test_the_response_to_a_request_with_the_current_etag_of_a_document_is_304(served):
     client, _ = served
     path = "/v2/integration/openapi.json"
     tag = page(client, path).headers["etag"]
@@ -131,7 +131,7 @@ def _imports(client, script):
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "..%2f__init__.py", "%2e%2e/__init__.py", "reference.js"])
-def test_other_files_are_not_served(served, name):
+def test_files_that_are_no_assets_of_the_docs_pages_are_not_served(served, name):
     client, _ = served
     assert page(client, f"/v2/integration/docs/{name}").status == 404
 
@@ -167,7 +167,7 @@ def test_the_index_names_pages_that_exist(served):
         assert page(client, path).status == 200, path
 
 
-def test_a_page_refuses_other_methods(served):
+def test_a_page_refuses_methods_other_than_get_head_and_options(served):
     client, _ = served
     reply = page(client, "/metrics", "POST")
     assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
@@ -180,7 +180,7 @@ def test_head_of_a_page_has_no_body(served):
     assert (reply.status, reply.content) == (200, b"")
 
 
-def test_a_page_that_fails_is_a_500_without_a_leak(caplog):
+def test_a_page_that_fails_is_a_500_without_the_message_of_the_exception(caplog):
     def fail():
         raise RuntimeError("secret")
 
@@ -236,11 +236,12 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
     process = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
-    living, ended = json.loads(process.stdout)
-    assert 'loyalty_http_requests_total{method="GET",operation="op",status="200"} 2.0' in ended
-    assert 'loyalty_http_requests_total{method="OTHER",operation="op",status="200"} 1.0' in ended
-    assert "loyalty_database_connections_in_use 1.0" in living
-    assert "loyalty_database_connections_in_use 1.0" not in ended
+    # Both processes observed a GET; the connection of the child is forgotten after its end.
+    before_forgetting, after_forgetting = json.loads(process.stdout)
+    assert 'loyalty_http_requests_total{method="GET",operation="op",status="200"} 2.0' in after_forgetting
+    assert 'loyalty_http_requests_total{method="OTHER",operation="op",status="200"} 1.0' in after_forgetting
+    assert "loyalty_database_connections_in_use 1.0" in before_forgetting
+    assert "loyalty_database_connections_in_use 1.0" not in after_forgetting
 
 
 def test_figures_of_queue_and_deliveries_are_reported_once_and_not_by_each_process(tmp_path):
@@ -286,7 +287,7 @@ def test_every_problem_type_of_the_documents_has_its_page():
 
 
 @pytest.mark.slow
-def test_management_pages_are_only_on_the_management_address():
+def test_management_pages_are_served_only_on_the_management_port():
     without_port, _ = serve(PATHS)
     other_port, _ = serve(PATHS, site=Site(management_port=9090))
     same_port, _ = serve(PATHS, site=Site(management_port=80))

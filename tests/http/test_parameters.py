@@ -189,7 +189,7 @@ def test_absent_parameters_have_their_default_or_are_left_out(served):
     assert recorder.last.query == {"limit": 5, "order": "id,desc"}
 
 
-def test_a_required_parameter_is_required(served):
+def test_a_missing_required_parameter_is_refused_and_an_empty_one_accepted(served):
     client, _ = served
     assert client("GET", "/v2/needs").faults() == {"must": "must is missing."}
     assert client("GET", "/v2/needs?must=").status == 200
@@ -203,7 +203,7 @@ def test_a_documented_header_is_checked_and_reaches_the_handler(served):
 
 
 @pytest.mark.parametrize(
-    "declared",
+    "unsupported_parameter",
     [
         parameter("p", {"enum": ["a"]}),
         parameter("p", {"type": "object"}),
@@ -213,9 +213,9 @@ def test_a_documented_header_is_checked_and_reaches_the_handler(served):
         parameter("p", {"type": "string", "pattern": "(?=a)b"}),
     ],
 )
-def test_a_parameter_that_cannot_be_served_is_refused_at_start(declared):
+def test_a_parameter_that_cannot_be_served_is_refused_at_start(unsupported_parameter):
     with pytest.raises(DocumentError):
-        serve({"/x": {"get": operation("x", parameters=[declared])}})
+        serve({"/x": {"get": operation("x", parameters=[unsupported_parameter])}})
 
 
 FAMILY = operation(

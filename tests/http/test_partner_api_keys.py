@@ -88,10 +88,10 @@ def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
     shop.administration.delete(path)
     reply = partner.send(partner.body(member))
     assert (reply.status, reply.json["type"]) == (401, "/problems/unauthorized")
-    [revoked] = listed(shop, revoked=True)
+    [revoked_key] = listed(shop, revoked=True)
     # A second revocation changes nothing: the log has one entry.
     shop.administration.delete(path)
-    assert listed(shop, revoked=True) == [revoked]
+    assert listed(shop, revoked=True) == [revoked_key]
     actions = [row.operation_id for row in shop.rows("audit_log", "operation_id", "audit_log_id")]
     assert actions.count("revokePartnerApiKey") == 1
     assert actions.count("createPartnerApiKey") == 2
@@ -107,7 +107,7 @@ def test_a_foreign_or_unknown_key_cannot_be_revoked(shop, api):
     assert foreign.pay(foreign.shop.member())
 
 
-def test_a_forged_key_is_unknown(shop, api):
+def test_a_forged_key_is_refused(shop, api):
     partner, other_partner = Partner.of(shop), Partner.of(Shop(api.organization()))
     secret = partner.key.split("_", 2)[2]
     other_prefix = other_partner.key.split("_", 2)[:2]
@@ -123,7 +123,7 @@ def test_a_forged_key_is_unknown(shop, api):
         assert partner.send(body, headers={"x-api-key": key}).status == 401
 
 
-def test_the_last_use_is_reported_to_the_minute(shop):
+def test_the_time_of_the_last_use_is_updated_at_most_once_a_minute(shop):
     partner = Partner.of(shop)
     member = shop.member()
     partner.pay(member)

@@ -93,9 +93,9 @@ def test_the_response_to_a_payment_that_changes_nothing_has_empty_lists(shop, an
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_every_required_field_is_required(shop, name):
+def test_an_intent_without_a_required_field_is_refused(shop, name):
     partner = Partner.of(shop, name)
-    required = {
+    required_fields = {
         "partnera": {"total", "paymentId", "type", "organizationKey", "loyaltyMemberId"},
         "partnerb": {
             *("total", "referenceId", "type", "organizationKey", "forceUserSubscription"),
@@ -103,9 +103,9 @@ def test_every_required_field_is_required(shop, name):
         },
     }[name]
     body = partner.body(shop.member())
-    assert body.keys() == required
+    assert body.keys() == required_fields
     before = footprint(shop)
-    for required_field in sorted(required):
+    for required_field in sorted(required_fields):
         assert partner.send({field: value for field, value in body.items() if field != required_field}).status == 400
     assert footprint(shop) == before
     assert partner.send(body).status == 200
@@ -156,7 +156,7 @@ def test_only_partner_a_sends_a_store(shop):
     assert partner_b.expect_refusal(member, storeId="store-4") == (400, "/problems/invalid-request")
 
 
-def test_campaigns_see_all_of_a_payment(shop):
+def test_campaigns_see_every_field_of_a_payment(shop):
     partner = Partner.of(shop, key_name="The wallet")
     rule = (
         "payment.storeId == 'store-4' && payment.merchantId == '30-71234567-9' && payment.type == 'qr'"
@@ -277,7 +277,7 @@ def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_anothe
 @pytest.mark.parametrize(
     ("name", "gov_id"), [("30111222", "30111333"), ("3" * 101, None)], ids=["three ids", "a long id"]
 )
-def test_a_customer_whom_the_next_payment_would_not_find_is_404(shop, any_partner, name, gov_id):
+def test_a_customer_is_not_enrolled_if_the_next_payment_would_not_find_the_member(shop, any_partner, name, gov_id):
     info = {"loyaltyMemberId": "card-0077", "userGovId": gov_id}
     before = footprint(shop)
     refusal = any_partner.expect_refusal(name, forceUserSubscription=True, memberInfo=info)
@@ -356,7 +356,7 @@ def test_another_organization_can_have_the_same_payment_id(api, shop, partner):
         assert caller.pay(caller.shop.member(), paymentId="payment-1")
 
 
-def test_the_organization_is_that_of_the_key(api, shop, any_partner):
+def test_an_intent_must_name_the_organization_of_its_key(api, shop, any_partner):
     other = Shop(api.organization())
     member = shop.member()
     refusal = any_partner.expect_refusal(member, organizationKey=organization_key(other))
@@ -374,7 +374,7 @@ def missions_of(outcome):
     ]
 
 
-def test_every_third_payment_achieves_the_mission_and_the_next_starts_over(shop, any_partner):
+def test_every_third_payment_achieves_the_mission_and_the_next_one_counts_from_zero(shop, any_partner):
     mission = create_mission(
         shop, eventType=PAYMENT, goalCount=3, pointsAccrual=50, shortDescription="The next coffee is on us."
     )
@@ -420,7 +420,7 @@ def test_a_mission_that_moves_twice_is_reported_once(shop, partner):
         (100, [("amount", 20), ("percentage", 50)], [(20, 80, "amount"), (40, 40, "percentage")]),
     ],
 )
-def test_discounts_are_computed(shop, partner, total, discount_values, discounts):
+def test_discounts_are_rounded_and_applied_to_the_remaining_total(shop, partner, total, discount_values, discounts):
     effects = [effect("discount", type=kind, value=value) for kind, value in discount_values]
     shop.campaign(running(*effects), eventType=PAYMENT)
     outcome = partner.pay(shop.member(), total)

@@ -52,16 +52,17 @@ def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
 
 
 def test_captured_and_queued_payments_claim_their_id_and_dry_runs_do_not(shop, member):
-    dry, captured, queued = fresh(), fresh(), fresh()
+    dry_id, captured_id, queued_id = fresh(), fresh(), fresh()
     for _ in range(2):
-        assert shop.track_one(payment_event(member, dry), executionMode="dryRun")["effects"][0]["status"] == "evaluated"
-    key = shop.track_one(payment_event(member, captured), executionMode="captureOnly")["loyaltyEventKey"]
-    [receipt] = send(shop, payment_event(member, queued))
-    for payment_id in (captured, queued):
+        dry_result = shop.track_one(payment_event(member, dry_id), executionMode="dryRun")
+        assert dry_result["effects"][0]["status"] == "evaluated"
+    key = shop.track_one(payment_event(member, captured_id), executionMode="captureOnly")["loyaltyEventKey"]
+    [receipt] = send(shop, payment_event(member, queued_id))
+    for payment_id in (captured_id, queued_id):
         assert shop.expect_refusal(payment_event(member, payment_id)) == EXISTS
         assert shop.expect_refusal(payment_event(member, payment_id), executionMode="dryRun") == EXISTS
-        [rejected] = send(shop, payment_event(member, payment_id))
-        assert (rejected["outcome"], rejected["error"]["type"]) == ("rejected", EXISTS)
+        [rejection] = send(shop, payment_event(member, payment_id))
+        assert (rejection["outcome"], rejection["error"]["type"]) == ("rejected", EXISTS)
     drain(shop)
     shop.administration.post(f"/events/{key}/evaluate", expect=200)
     assert receipt["outcome"] == "queued"
