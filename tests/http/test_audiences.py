@@ -117,7 +117,7 @@ def test_null_fields_get_their_defaults(audience):
     assert external == {**DEFAULTS, **EXTERNAL, **generated_fields(external)}
 
 
-def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(administration, audience):
+def test_an_update_changes_only_the_fields_it_sends_and_increments_the_version(administration, audience):
     regulars = audience(**FULL)
     path = f"/audiences/{regulars['audienceId']}"
     updated_regulars = administration.put(path, matching(tags=["a"]))["audience"]
@@ -130,9 +130,14 @@ def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(administ
         "updatedAt": updated_regulars["updatedAt"],
     }
     assert updated_regulars["updatedAt"] > regulars["updatedAt"]
-    restored = administration.put(path, FULL)["audience"]
-    assert restored == {**FULL, **generated_fields(regulars), "version": 3, "updatedAt": restored["updatedAt"]}
-    assert administration.get(path)["audience"] == restored
+    restored_audience = administration.put(path, FULL)["audience"]
+    assert restored_audience == {
+        **FULL,
+        **generated_fields(regulars),
+        "version": 3,
+        "updatedAt": restored_audience["updatedAt"],
+    }
+    assert administration.get(path)["audience"] == restored_audience
 
 
 def test_the_matcher_type_cannot_change(administration, audience):
@@ -194,24 +199,26 @@ def test_an_invalid_audience_is_refused_with_a_pointer_to_the_fault(administrati
 
 
 def test_audiences_and_members_of_another_organization_are_not_found(shop, other_organization, audience):
-    ours = audience(**LIST, name="Ours")
-    foreign, member = other_organization.administration, shop.member()
+    our_audience = audience(**LIST, name="Ours")
+    foreign_administration, member = other_organization.administration, shop.member()
     member_id = shop.organization.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
-    path = f"/audiences/{ours['audienceId']}"
-    assert foreign.get(path, expect=404)["type"] == "/problems/not-found"
-    foreign.put(path, LIST, expect=404)
-    foreign.patch(f"{path}/members", {"remove": [1]}, expect=404)
-    assert foreign.get("/audiences", search="Ours")["totalCount"] == 0
-    assert foreign.get("/audiences", audienceKeys=ours["audienceKey"])["totalCount"] == 0
-    foreign_audience = foreign.post("/audiences", LIST)["audience"]
-    problem = foreign.patch(f"/audiences/{foreign_audience['audienceId']}/members", {"add": [member_id]}, expect=404)
+    path = f"/audiences/{our_audience['audienceId']}"
+    assert foreign_administration.get(path, expect=404)["type"] == "/problems/not-found"
+    foreign_administration.put(path, LIST, expect=404)
+    foreign_administration.patch(f"{path}/members", {"remove": [1]}, expect=404)
+    assert foreign_administration.get("/audiences", search="Ours")["totalCount"] == 0
+    assert foreign_administration.get("/audiences", audienceKeys=our_audience["audienceKey"])["totalCount"] == 0
+    foreign_audience = foreign_administration.post("/audiences", LIST)["audience"]
+    problem = foreign_administration.patch(
+        f"/audiences/{foreign_audience['audienceId']}/members", {"add": [member_id]}, expect=404
+    )
     assert problem["type"] == "/problems/unknown-member"
-    body = {"code": str(uuid.uuid4()), "name": "n", "audienceKeys": [ours["audienceKey"]]}
-    assert foreign.post("/campaigns", body, expect=404)["type"] == "/problems/unknown-audience"
+    body = {"code": str(uuid.uuid4()), "name": "n", "audienceKeys": [our_audience["audienceKey"]]}
+    assert foreign_administration.post("/campaigns", body, expect=404)["type"] == "/problems/unknown-audience"
     other_organization.integration.get(f"/members/{member}/audiences", expect=404)
     check = f"/members/{member}/audiences/check"
     other_organization.integration.post(check, {"audienceIds": [foreign_audience["audienceId"]]}, expect=404)
-    foreign.post("/audiences", matching())
+    foreign_administration.post("/audiences", matching())
     assert shop.integration.get(f"/members/{member}/audiences") == {"audienceKeys": []}
 
 
@@ -412,10 +419,10 @@ def test_concurrent_changes_of_a_list_are_all_counted(administration, audience, 
     with ThreadPoolExecutor(4) as pool:
         counts = list(pool.map(lambda body: administration.patch(path, body)["audience"]["memberCount"], changes))
     assert max(counts) == 8
-    now = administration.get(f"/audiences/{member_list['audienceId']}")["audience"]
-    assert now["memberCount"] == len(Shop(organization).rows("audience_members")) == 8
+    changed_list = administration.get(f"/audiences/{member_list['audienceId']}")["audience"]
+    assert changed_list["memberCount"] == len(Shop(organization).rows("audience_members")) == 8
     # The version of the creation, and one more for each change that adds a member: no change does so twice.
-    assert now["version"] <= 6
+    assert changed_list["version"] <= 6
 
 
 # --- audiences of members ----------------------------------------------------------------------------------------
@@ -474,26 +481,26 @@ def seconds_from_now(seconds):
 
 def test_inactive_expired_and_external_audiences_have_no_members(shop, administration, audience):
     member = shop.organization.member(**ANA)
-    # All of them but the first two and the last are lists, to which the member is added.
-    empty = [
+    empty_audiences = [
         audience(**matching(), active=False),
         audience(**matching(), expiresAt=seconds_from_now(-1)),
         audience(**LIST, active=False),
         audience(**LIST, expiresAt=seconds_from_now(-1)),
         audience(**EXTERNAL, memberCount=5),
     ]
-    lasting = [
+    lasting_audiences = [
         audience(**matching(), expiresAt=seconds_from_now(3600)),
         audience(**LIST, expiresAt=seconds_from_now(3600)),
     ]
-    for member_list in (*empty[2:4], lasting[1]):
+    # The member is added to the three lists among these audiences.
+    for member_list in (*empty_audiences[2:4], lasting_audiences[1]):
         administration.patch(f"/audiences/{member_list['audienceId']}/members", {"add": [member["memberId"]]})
-    assert audiences_of(shop, member) == [record["audienceKey"] for record in lasting]
-    body = {"audienceIds": [record["audienceId"] for record in [*empty, *lasting]]}
+    assert audiences_of(shop, member) == [record["audienceKey"] for record in lasting_audiences]
+    body = {"audienceIds": [record["audienceId"] for record in [*empty_audiences, *lasting_audiences]]}
     response = shop.integration.post(f"/members/{member['loyaltyMemberId']}/audiences/check", body, expect=200)
-    assert response == {"audienceIds": [record["audienceId"] for record in lasting]}
-    administration.put(f"/audiences/{empty[0]['audienceId']}", {**matching(), "active": True})
-    assert audiences_of(shop, member)[0] == empty[0]["audienceKey"]
+    assert response == {"audienceIds": [record["audienceId"] for record in lasting_audiences]}
+    administration.put(f"/audiences/{empty_audiences[0]['audienceId']}", {**matching(), "active": True})
+    assert audiences_of(shop, member)[0] == empty_audiences[0]["audienceKey"]
 
 
 def test_a_check_returns_the_matching_audience_ids_in_the_requested_order(shop, audience):
@@ -519,15 +526,15 @@ def test_a_check_returns_the_matching_audience_ids_in_the_requested_order(shop, 
 
 def test_a_campaign_applies_to_the_members_of_any_of_its_audiences(shop, administration, audience):
     vips, member_list = audience(**matching(tags=["vip"])), audience(**LIST)
-    vip, listed, neither = (shop.organization.member(**body) for body in (ANA, {}, {}))
-    administration.patch(f"/audiences/{member_list['audienceId']}/members", {"add": [listed["memberId"]]})
+    vip, listed_member, other_member = (shop.organization.member(**body) for body in (ANA, {}, {}))
+    administration.patch(f"/audiences/{member_list['audienceId']}/members", {"add": [listed_member["memberId"]]})
     keys = [vips["audienceKey"], member_list["audienceKey"].upper()]
     campaign = shop.campaign(running(mint(5)), audienceKeys=keys)
     assert campaign["audienceKeys"] == [vips["audienceKey"], member_list["audienceKey"]]
-    results = shop.track(*(event(member["loyaltyMemberId"]) for member in (vip, listed, neither, vip)))
+    results = shop.track(*(event(member["loyaltyMemberId"]) for member in (vip, listed_member, other_member, vip)))
     assert [len(result["effects"]) for result in results] == [1, 1, 0, 1]
-    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed, neither)] == [10, 5, 0]
-    [explanation] = shop.track(event(neither["loyaltyMemberId"]), executionMode="dryRun")[0]["explain"]
+    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed_member, other_member)] == [10, 5, 0]
+    [explanation] = shop.track(event(other_member["loyaltyMemberId"]), executionMode="dryRun")[0]["explain"]
     assert (explanation["applied"], explanation["reason"]["code"]) == (False, "AUDIENCE")
 
 
@@ -535,32 +542,32 @@ def test_expressions_see_the_audiences_of_the_member(shop, administration, audie
     vips, member_list = audience(**matching(tags=["vip"])), audience(**LIST)
     key = member_list["audienceKey"]
     shop.campaign(running(mint(("=", "audiences.size()")), rule=f'"{key}" in audiences'), eventType=GENERIC)
-    vip, listed = shop.organization.member(**ANA), shop.organization.member()
+    vip, listed_member = shop.organization.member(**ANA), shop.organization.member()
     path = f"/audiences/{member_list['audienceId']}/members"
-    administration.patch(path, {"add": [vip["memberId"], listed["memberId"]]})
-    shop.track(event(vip["loyaltyMemberId"]), event(listed["loyaltyMemberId"]))
+    administration.patch(path, {"add": [vip["memberId"], listed_member["memberId"]]})
+    shop.track(event(vip["loyaltyMemberId"]), event(listed_member["loyaltyMemberId"]))
     # One point for each audience of the member.
-    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed)] == [2, 1]
+    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed_member)] == [2, 1]
     administration.put(f"/audiences/{vips['audienceId']}", {**matching(tags=["vip"]), "active": False})
-    administration.patch(path, {"remove": [listed["memberId"]]})
-    shop.track(event(vip["loyaltyMemberId"]), event(listed["loyaltyMemberId"]))
+    administration.patch(path, {"remove": [listed_member["memberId"]]})
+    shop.track(event(vip["loyaltyMemberId"]), event(listed_member["loyaltyMemberId"]))
     # Now the VIP is only on the list, and the other member is in no audience.
-    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed)] == [3, 1]
+    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed_member)] == [3, 1]
 
 
 def test_a_campaign_applies_until_its_audience_expires(shop, audience):
-    lasting, expired = (
+    lasting_audience, expired_audience = (
         audience(**matching(), expiresAt=seconds_from_now(3600)),
         audience(**matching(), expiresAt=seconds_from_now(-1)),
     )
     member = shop.member()
-    shop.campaign(running(mint(5)), audienceKeys=[expired["audienceKey"]])
+    shop.campaign(running(mint(5)), audienceKeys=[expired_audience["audienceKey"]])
     assert shop.track_one(event(member))["effects"] == []
-    shop.campaign(running(mint(5)), audienceKeys=[lasting["audienceKey"]])
+    shop.campaign(running(mint(5)), audienceKeys=[lasting_audience["audienceKey"]])
     assert len(shop.track_one(event(member))["effects"]) == 1
 
 
-def test_a_change_is_seen_by_other_processes_at_their_next_event(shop, administration, audience, monkeypatch):
+def test_a_changed_audience_is_seen_by_other_processes_at_their_next_event(shop, administration, audience, monkeypatch):
     vips, member_list = audience(**matching(tags=["vip"])), audience(**LIST)
     shop.campaign(running(mint(1)), audienceKeys=[vips["audienceKey"]])
     shop.campaign(running(mint(1)), audienceKeys=[member_list["audienceKey"]])

@@ -20,7 +20,7 @@ from tests.builders.users import Users, address
 
 
 @pytest.fixture(scope="module")
-def busy(api):
+def busy_organization(api):
     """An organization in which every audited operation was called."""
     organization = api.organization(environment="test")
     make_all(organization)
@@ -35,9 +35,9 @@ def entries_of(organization, **filters):
     return entries
 
 
-def test_every_audited_operation_leaves_entries(busy):
+def test_every_audited_operation_leaves_entries(busy_organization):
     audited_operations = {name for name, operation in all_operations().items() if operation.audit is not None}
-    assert {entry["operationId"] for entry in entries_of(busy)} == audited_operations
+    assert {entry["operationId"] for entry in entries_of(busy_organization)} == audited_operations
 
 
 def test_an_entry_says_who_changed_what_and_why(organization):
@@ -57,56 +57,60 @@ def test_an_entry_says_who_changed_what_and_why(organization):
     assert entry["memberIds"] == [ana["memberId"]]
 
 
-def test_an_entry_has_the_old_and_the_new_value_and_a_creation_has_null_as_the_old_one(busy):
-    [entry] = entries_of(busy, operationId="createBadge")
+def test_an_entry_has_the_old_and_the_new_value_and_a_creation_has_null_as_the_old_one(busy_organization):
+    [entry] = entries_of(busy_organization, operationId="createBadge")
     assert entry["changes"]["name"] == {"from": None, "to": "Early bird"}
-    [entry] = entries_of(busy, operationId="updateBadge")
+    [entry] = entries_of(busy_organization, operationId="updateBadge")
     assert entry["changes"] == {"name": {"from": "Early bird", "to": "Lark"}}
 
 
-def test_secrets_and_headers_are_never_shown(busy, db):
-    [creation, update] = entries_of(busy, entityType="trigger", order="auditLogId,asc")
+def test_secrets_and_headers_are_never_shown(busy_organization, db):
+    [creation, update] = entries_of(busy_organization, entityType="trigger", order="auditLogId,asc")
     assert creation["changes"]["settings"]["to"]["secret"] == "(not shown)"
     assert update["changes"]["settings.headers.X-Key"] == {"from": None, "to": "(not shown)"}
-    rows = db.execute(text("SELECT CAST(a AS text) FROM audit_log a WHERE organization_id = :o"), {"o": busy.id})
+    rows = db.execute(
+        text("SELECT CAST(a AS text) FROM audit_log a WHERE organization_id = :o"), {"o": busy_organization.id}
+    )
     log_text = "".join(rows.scalars())
     assert HEADER not in log_text
     assert SECRET not in log_text
 
 
-def test_entries_can_be_filtered(busy):
-    entries = entries_of(busy)
+def test_entries_can_be_filtered(busy_organization):
+    entries = entries_of(busy_organization)
     partners = [entry for entry in entries if entry["actor"].startswith("partner-api-key:")]
     assert {partner["operationId"] for partner in partners} == {
         "createPartnerAPaymentIntent",
         "createPartnerBPaymentIntent",
     }
-    assert entries_of(busy, actor="operator") == [entry for entry in entries if entry not in partners]
-    assert entries_of(busy, actor=partners[0]["actor"]) == partners[:1]
-    assert entries_of(busy, actor="nobody") == entries_of(busy, userId=1) == []
-    assert {entry["entityType"] for entry in entries_of(busy, entityType="coupon-usage")} == {"coupon-usage"}
+    assert entries_of(busy_organization, actor="operator") == [entry for entry in entries if entry not in partners]
+    assert entries_of(busy_organization, actor=partners[0]["actor"]) == partners[:1]
+    assert entries_of(busy_organization, actor="nobody") == entries_of(busy_organization, userId=1) == []
+    assert {entry["entityType"] for entry in entries_of(busy_organization, entityType="coupon-usage")} == {
+        "coupon-usage"
+    }
     # Any entry that is not at an end of the log.
     sample = entries[5]
-    assert sample in entries_of(busy, entityType=sample["entityType"], entityId=sample["entityId"])
-    same = [entry for entry in entries if entry["requestId"] == sample["requestId"]]
-    assert entries_of(busy, requestId=sample["requestId"]) == same
+    assert sample in entries_of(busy_organization, entityType=sample["entityType"], entityId=sample["entityId"])
+    entries_of_request = [entry for entry in entries if entry["requestId"] == sample["requestId"]]
+    assert entries_of(busy_organization, requestId=sample["requestId"]) == entries_of_request
     [ben_id] = [entry for entry in entries if entry["operationId"] == "createMember"][1]["memberIds"]
-    about_ben = entries_of(busy, memberId=ben_id)
+    about_ben = entries_of(busy_organization, memberId=ben_id)
     assert about_ben == [entry for entry in entries if ben_id in entry["memberIds"]]
     expected_operations = {"createMember", "createReferralCodes", "createLedgerTransaction", "revertLedgerTransaction"}
     assert {entry["operationId"] for entry in about_ben} == expected_operations
-    later = entries_of(busy, fromCreatedAt=sample["createdAt"])
-    assert later == [entry for entry in entries if entry["createdAt"] >= sample["createdAt"]]
-    assert entries_of(busy, toCreatedAt=sample["createdAt"]) == entries[len(later) :]
-    assert entries_of(busy, order="createdAt,asc")[0] == entries[-1]
+    later_entries = entries_of(busy_organization, fromCreatedAt=sample["createdAt"])
+    assert later_entries == [entry for entry in entries if entry["createdAt"] >= sample["createdAt"]]
+    assert entries_of(busy_organization, toCreatedAt=sample["createdAt"]) == entries[len(later_entries) :]
+    assert entries_of(busy_organization, order="createdAt,asc")[0] == entries[-1]
 
 
-def test_a_repeated_request_leaves_one_entry(busy):
+def test_a_repeated_request_leaves_one_entry(busy_organization):
     # Two of the requests have one systemUniqueKey and mint 100 points.
-    mint_entries = entries_of(busy, operationId="mintMemberPoints")
+    mint_entries = entries_of(busy_organization, operationId="mintMemberPoints")
     assert [entry["changes"]["amount"]["to"] for entry in mint_entries].count(100) == 1
     # Two of the three requests have one systemUniqueKey.
-    badge_entries = entries_of(busy, operationId="assignBadge")
+    badge_entries = entries_of(busy_organization, operationId="assignBadge")
     assert len(badge_entries) == 2
 
 
@@ -164,32 +168,32 @@ def test_entries_of_documents_have_the_old_and_the_new_values(organization):
     assert deletion == {"deleted": {"from": None, "to": True}}
 
 
-def test_a_record_that_is_no_longer_the_default_has_an_entry(organization):
+def test_a_change_of_the_default_leaves_entries_about_the_new_and_the_former_default(organization):
     surface = organization.administration
 
-    def marks(name):
+    def new_values(name):
         """The value of the field `name` after the last request, by the id of each record on which it changed."""
         entries = entries_of(organization)
-        last = [entry for entry in entries if entry["requestId"] == entries[0]["requestId"]]
-        return {entry["entityId"]: entry["changes"][name]["to"] for entry in last if name in entry["changes"]}
+        last_entries = [entry for entry in entries if entry["requestId"] == entries[0]["requestId"]]
+        return {entry["entityId"]: entry["changes"][name]["to"] for entry in last_entries if name in entry["changes"]}
 
     [program] = surface.get("/loyalty-programs")["loyaltyPrograms"]
     path, program_id = f"/loyalty-programs/{program['loyaltyProgramId']}", str(program["loyaltyProgramId"])
-    [former] = surface.get(f"{path}/tiers")["results"]
+    [former_tier] = surface.get(f"{path}/tiers")["results"]
     tier = {"name": "Gold", "minRequiredPoints": 5, "tierOrder": 2, "active": True, "isDefault": True}
     # A new default tier, and the former one again.
     gold = surface.post(f"{path}/tiers", tier)["tier"]
-    assert marks("isDefault") == {str(gold["loyaltyTierId"]): True, str(former["loyaltyTierId"]): False}
+    assert new_values("isDefault") == {str(gold["loyaltyTierId"]): True, str(former_tier["loyaltyTierId"]): False}
     settings = {"ledgerId": program["ledgerId"], "description": "Club", "setAsDefault": False}
-    surface.put(path, {**settings, "defaultTierId": former["loyaltyTierId"]}, expect=200)
-    assert marks("isDefault") == {str(gold["loyaltyTierId"]): False, str(former["loyaltyTierId"]): True}
+    surface.put(path, {**settings, "defaultTierId": former_tier["loyaltyTierId"]}, expect=200)
+    assert new_values("isDefault") == {str(gold["loyaltyTierId"]): False, str(former_tier["loyaltyTierId"]): True}
     # A new default program, and the former one again.
     club = surface.post("/loyalty-programs", {**settings, "setAsDefault": True})["loyaltyProgram"]
     other_id = str(club["loyaltyProgramId"])
-    assert marks("setAsDefault") == {other_id: True, program_id: False}
+    assert new_values("setAsDefault") == {other_id: True, program_id: False}
     defaults = {"defaultLocale": "en", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
     surface.put("", defaults, expect=200)
-    assert marks("setAsDefault") == {other_id: False, program_id: True}
+    assert new_values("setAsDefault") == {other_id: False, program_id: True}
     # A new default account, and the former one again.
     accounts = f"/ledgers/{program['ledgerId']}/accounts"
     [points] = surface.get(accounts)["results"]
@@ -197,9 +201,9 @@ def test_a_record_that_is_no_longer_the_default_has_an_entry(organization):
     account = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     stars = {**account, "alias": "stars", "isDefaultAccount": True}
     stars_id = str(surface.post(accounts, stars)["ledgerAccount"]["ledgerAccountId"])
-    assert marks("isDefaultAccount") == {stars_id: True, points_id: False}
+    assert new_values("isDefaultAccount") == {stars_id: True, points_id: False}
     surface.put(f"{accounts}/{points_id}", {**account, "isDefaultAccount": True}, expect=200)
-    assert marks("isDefaultAccount") == {stars_id: False, points_id: True}
+    assert new_values("isDefaultAccount") == {stars_id: False, points_id: True}
 
 
 @pytest.mark.slow
@@ -264,18 +268,18 @@ def tamper(organization, *statements):
 
 
 @pytest.fixture(scope="module")
-def sealed_log(busy):
+def sealed_log(busy_organization):
     """The busy organization with several intact seals, and a last entry that is not sealed yet."""
-    while seal_audit_log(busy.api.engine, busy.id):
+    while seal_audit_log(busy_organization.api.engine, busy_organization.id):
         pass
-    organization_id = busy.id
+    organization_id = busy_organization.id
     # A seal of one entry, and one more entry.
-    busy.integration.patch("/members/ana-7", {"profile": {"city": "Quito"}})
-    seal_audit_log(busy.api.engine, organization_id)
-    busy.integration.patch("/members/ana-7", {"profile": {"city": "Cusco"}})
-    with busy.api.engine.connect() as db:
+    busy_organization.integration.patch("/members/ana-7", {"profile": {"city": "Quito"}})
+    seal_audit_log(busy_organization.api.engine, organization_id)
+    busy_organization.integration.patch("/members/ana-7", {"profile": {"city": "Cusco"}})
+    with busy_organization.api.engine.connect() as db:
         assert verify(db, organization_id) == []
-    return busy
+    return busy_organization
 
 
 FIRST = "audit_log_id = (SELECT min(audit_log_id) FROM audit_log WHERE organization_id = :o)"

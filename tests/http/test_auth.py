@@ -129,9 +129,9 @@ def test_a_scope_narrows_the_roles(api, ask, api_user):
     assert ask(form).json["scope"] == "members:write orders:read"
     reply = ask({**form, "scope": "orders:read members:read"})
     assert reply.json["scope"] == "members:read orders:read"
-    narrow = api.surface(token=reply.json["access_token"])
-    narrow.get("/members")
-    narrow.post("/members", {"loyaltyMemberId": "ana"}, expect=403)
+    narrow_surface = api.surface(token=reply.json["access_token"])
+    narrow_surface.get("/members")
+    narrow_surface.post("/members", {"loyaltyMemberId": "ana"}, expect=403)
     for scope in ("coupons:read", "orders:write", "admin", "members:write nonsense"):
         refusal = ask({**form, "scope": scope}, expect=400)
         assert refusal.json["error"] == "invalid_scope"
@@ -169,7 +169,7 @@ def test_wrong_credentials_are_refused(ask, credentials, client_id, client_secre
 
 # Without a pair, not Base64, without a colon, not UTF-8, with an empty client id.
 @pytest.mark.parametrize("value", ["Basic", "Basic !!!", "Basic bm9jb2xvbg==", "Basic /////w==", "Basic OmE="])
-def test_unreadable_http_basic_is_refused(ask, value):
+def test_unreadable_http_basic_credentials_are_refused(ask, value):
     assert ask(GRANT, headers={"Authorization": value}, expect=401).json["error"] == "invalid_client"
 
 
@@ -280,7 +280,7 @@ def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(a
     assert PASSWORD_THREADS <= 2
 
 
-def test_generated_secrets_are_not_verified_the_slow_way(watched_hasher, ask, credentials):
+def test_generated_secrets_are_not_verified_by_argon2(watched_hasher, ask, credentials):
     ask({**GRANT, **credentials})
     ask({**GRANT, **credentials, "client_secret": f"{credentials['client_secret']}x"}, expect=401)
     notes, _ = watched_hasher

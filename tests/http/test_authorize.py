@@ -37,7 +37,7 @@ def wallet_of(shop, member):
     return shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
 
 
-def pending(shop, member, account=None):
+def pending_transactions(shop, member, account=None):
     """(transactionType, amount, id) of the member's pending transactions, oldest first."""
     query = {"walletId": wallet_of(shop, member), "order": "ledgerTransactionId,asc"}
     transactions = shop.administration.get(f"{account_path(shop, account)}/transactions", **query)["results"]
@@ -51,7 +51,9 @@ def capture(shop, transaction_id, amount):
 
 
 def capture_all(shop, member, account=None):
-    transactions = [{"ledgerTransactionId": str(transaction[2])} for transaction in pending(shop, member, account)]
+    transactions = [
+        {"ledgerTransactionId": str(transaction[2])} for transaction in pending_transactions(shop, member, account)
+    ]
     body = {"transactions": transactions}
     assert shop.administration.post(f"{account_path(shop, account)}/captures", body, expect=200) == {"ok": True}
 
@@ -75,7 +77,7 @@ def test_points_are_pending_and_other_effects_are_only_reported(shop, member):
     assert [outcome["status"] for outcome in result["effects"]] == ["authorized"] * 3
     assert result["explain"] == []
     assert shop.balance(member) == 10
-    assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 7), ("burn", 3)]
+    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", 7), ("burn", 3)]
     event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")
     assert event_record["result"] == result
     assert (event_record["event"]["status"], event_record["event"]["evaluationStatus"]) == ("success", 1)
@@ -94,11 +96,11 @@ def test_authorized_effects_count_against_limits_until_the_event_is_cancelled(sh
     # The second gets the remaining 2 of 6 points, the third nothing.
     statuses = [[outcome["status"] for outcome in result["effects"]] for result in (first, second, third)]
     assert statuses == [["authorized"], ["partial"], ["skipped"]]
-    assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 4), ("mint", 2)]
+    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", 4), ("mint", 2)]
     for result in (second, first):
         response = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         assert [t["outcome"] for t in response["results"][0]["ledgerTransactions"]] == ["released"]
-    assert pending(shop, member) == []
+    assert pending_transactions(shop, member) == []
     assert [outcome["status"] for outcome in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 4
     shop.check_ledger()
@@ -110,7 +112,7 @@ def limit_usage(shop):
 
 
 @pytest.fixture
-def authorized(shop, member):
+def authorized_order(shop, member):
     """An authorized order of 100 for 100 points, which count against a limit on points and one on events."""
     shop.campaign(
         running(mint(("=", "order.total"))),
@@ -132,43 +134,45 @@ def authorized(shop, member):
     ],
 )
 def test_points_that_are_released_by_request_still_count_against_limits(
-    shop, member, authorized, captured_amount, remaining_balance
+    shop, member, authorized_order, captured_amount, remaining_balance
 ):
-    [(_, _, transaction_id)] = pending(shop, member)
+    [(_, _, transaction_id)] = pending_transactions(shop, member)
     if captured_amount is None:
         shop.administration.post(f"{account_path(shop)}/transactions/{transaction_id}/revert", {}, expect=200)
     else:
         capture(shop, transaction_id, captured_amount)
-    assert (pending(shop, member), shop.balance(member)) == ([], remaining_balance)
+    assert (pending_transactions(shop, member), shop.balance(member)) == ([], remaining_balance)
     assert limit_usage(shop) == {"points": 100, "transactions": 1}
 
 
 @pytest.mark.parametrize("captured_amount", [None, 30])
 @pytest.mark.parametrize("statuses", [("cancelled",), ("rejected",), ("confirmed", "returned")])
-def test_undoing_an_authorized_order_gives_limits_everything_back(shop, member, authorized, statuses, captured_amount):
+def test_undoing_an_authorized_order_gives_limits_everything_back(
+    shop, member, authorized_order, statuses, captured_amount
+):
     if captured_amount is not None:
-        capture(shop, pending(shop, member)[0][2], captured_amount)
+        capture(shop, pending_transactions(shop, member)[0][2], captured_amount)
     for status in statuses:
         shop.track_one(order(member, None, status, external_id="o-1"))
-    assert (pending(shop, member), shop.balance(member)) == ([], 0)
+    assert (pending_transactions(shop, member), shop.balance(member)) == ([], 0)
     assert limit_usage(shop) == {"points": 0, "transactions": 0}
 
 
 @pytest.mark.parametrize("captured_amount", [None, 30])
-def test_cancelling_an_authorized_event_gives_limits_everything_back(shop, member, authorized, captured_amount):
+def test_cancelling_an_authorized_event_gives_limits_everything_back(shop, member, authorized_order, captured_amount):
     if captured_amount is not None:
-        capture(shop, pending(shop, member)[0][2], captured_amount)
-    shop.integration.post(f"/events/{authorized['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert (pending(shop, member), shop.balance(member)) == ([], 0)
+        capture(shop, pending_transactions(shop, member)[0][2], captured_amount)
+    shop.integration.post(f"/events/{authorized_order['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert (pending_transactions(shop, member), shop.balance(member)) == ([], 0)
     assert limit_usage(shop) == {"points": 0, "transactions": 0}
 
 
-def test_a_partial_return_of_an_authorized_order_gives_limits_on_points_the_returned_share_back(
-    shop, member, authorized
+def test_a_partial_return_of_an_authorized_order_gives_its_share_back_to_limits_on_points(
+    shop, member, authorized_order
 ):
     shop.track_one(order(member, None, "confirmed", external_id="o-1"))
     shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=[{"total": 40}]))
-    assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 60)]
+    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", 60)]
     assert limit_usage(shop) == {"points": 60, "transactions": 1}
 
 
@@ -176,9 +180,9 @@ def test_an_authorized_burn_holds_the_points(shop, member):
     shop.give(member, 10)
     shop.campaign(running(spend(6)))
     assert authorize(shop, event(member))["effects"][0]["status"] == "authorized"
-    again = authorize(shop, event(member))["effects"][0]
-    assert (again["status"], again["error"]["type"]) == ("failed", "/problems/insufficient-balance")
-    assert [transaction[:2] for transaction in pending(shop, member)] == [("burn", 6)]
+    second_outcome = authorize(shop, event(member))["effects"][0]
+    assert (second_outcome["status"], second_outcome["error"]["type"]) == ("failed", "/problems/insufficient-balance")
+    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("burn", 6)]
 
 
 def test_an_account_with_an_overdraft_authorizes_nothing(shop, member):
@@ -230,8 +234,8 @@ def test_points_captured_in_the_next_year_count_and_expire_by_the_date_of_their_
     assert (tiers.of(member), status["points"]) == ("Basic", 0)
     expiries = [(row.amount, instant_text(row.expires_at)) for row in shop.rows("ledger_lots") if row.expires_at]
     assert sorted(expiries) == [(3, "2027-02-20T08:00:00Z"), (4, "2027-02-20T08:00:00Z")]
-    captured = shop.administration.get(f"{account_path(shop, account)}/transactions")["results"]
-    assert {transaction["externalEventDate"] for transaction in captured} == {"2026-12-20T08:00:00Z"}
+    captured_transactions = shop.administration.get(f"{account_path(shop, account)}/transactions")["results"]
+    assert {transaction["externalEventDate"] for transaction in captured_transactions} == {"2026-12-20T08:00:00Z"}
     shop.check_ledger()
 
 
@@ -247,7 +251,7 @@ def test_points_captured_after_their_expiry_expire_at_once(api):
     assert shop.balance(member, account["ledgerAccountId"]) == 0
 
 
-def test_the_order_is_stored_and_its_cancellation_releases_pending_points(shop, member):
+def test_an_authorized_order_is_stored_and_its_cancellation_releases_pending_points(shop, member):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     results = shop.track(
         order(member, 10, external_id="o-1"),
@@ -256,7 +260,7 @@ def test_the_order_is_stored_and_its_cancellation_releases_pending_points(shop, 
     )
     assert [result["status"] for result in results] == ["success", "success"]
     assert [t["outcome"] for t in results[1]["reverted"][0]["ledgerTransactions"]] == ["released"]
-    assert pending(shop, member) == []
+    assert pending_transactions(shop, member) == []
     assert shop.balance(member) == 0
     shop.check_ledger()
 
@@ -286,9 +290,9 @@ def test_a_return_lowers_the_amount_that_can_be_captured(shop, member):
     returned_items = [{"productCode": "b", "quantity": 2}]
     for remaining in (80, 60):
         shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=returned_items))
-        assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", remaining)]
+        assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", remaining)]
     shop.check_ledger()
-    [(_, _, transaction_id)] = pending(shop, member)
+    [(_, _, transaction_id)] = pending_transactions(shop, member)
     body = {"transactions": [{"ledgerTransactionId": str(transaction_id), "captureAmount": 61}]}
     problem = shop.administration.post(f"{account_path(shop)}/captures", body, expect=409)
     assert problem["type"] == "/problems/capture-exceeds-hold"
@@ -305,6 +309,6 @@ def test_a_full_return_releases_the_authorized_points(shop, member):
     authorize(shop, order(member, 100, external_id="o-1"))
     shop.track_one(order(member, None, "confirmed", external_id="o-1"))
     shop.track_one(order(member, None, "returned", external_id="o-1"))
-    assert pending(shop, member) == []
+    assert pending_transactions(shop, member) == []
     assert shop.balance(member) == 0
     shop.check_ledger()
