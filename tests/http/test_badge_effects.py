@@ -46,7 +46,7 @@ def outcomes(result):
     return [(effect["effectId"], effect["status"], effect.get("error", {}).get("type")) for effect in result["effects"]]
 
 
-def test_a_campaign_assigns_and_unassigns(shop, badges, badge, member):
+def test_a_campaign_assigns_and_unassigns_badges(shop, badges, badge, member):
     spare = badges.create()
     badges.assign(member, spare, 3)
     shop.campaign(running(assigns(badge), assigns(badge, amount=2), unassigns(spare, amount=2)), eventType=GENERIC)
@@ -205,8 +205,8 @@ def test_cancelling_claws_back_only_badges_that_the_member_still_holds(shop, bad
     shop.campaign(running(assigns(badge, amount=3)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     badges.unassign(member, badge, 2)
-    [one] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
-    assert (one["amountAssigned"], one["revertedAmount"], one["outcome"]) == (3, 1, "clamped")
+    [reversal] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
+    assert (reversal["amountAssigned"], reversal["revertedAmount"], reversal["outcome"]) == (3, 1, "clamped")
     assert badges.balance(member, badge) == 0
 
 
@@ -217,12 +217,12 @@ def test_cancelling_gives_unassigned_badges_back_up_to_the_maximum(shop, badges,
     # 3 - 2 + 1 = 2, so only one more is below the maximum of 3.
     badges.assign(member, badge, 1)
     badges.change(badge, active=False)
-    [one] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
-    assert (one["amountAssigned"], one["revertedAmount"], one["outcome"]) == (-2, -1, "clamped")
+    [reversal] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
+    assert (reversal["amountAssigned"], reversal["revertedAmount"], reversal["outcome"]) == (-2, -1, "clamped")
     assert badges.balance(member, badge) == 3
 
 
-def test_cancelling_skips_assignments_reverted_by_request_and_vice_versa(shop, badges, badge, member):
+def test_an_assignment_is_reverted_by_a_request_or_by_a_cancellation_but_not_by_both(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=2)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     [row] = shop.rows("badge_trackings")
@@ -232,8 +232,8 @@ def test_cancelling_skips_assignments_reverted_by_request_and_vice_versa(shop, b
     assert badges.balance(member, badge) == 3
     # A request cannot revert an assignment that a cancellation has reverted.
     badges.unassign(member, badge, 3)
-    second = shop.track_one(event(member))
-    cancel(shop, second)
+    second_result = shop.track_one(event(member))
+    cancel(shop, second_result)
     row = next(row for row in shop.rows("badge_trackings", order="badge_tracking_id DESC") if row.amount_assigned == 2)
     problem = badges.revert(member, {"badgeTrackingKey": row.badge_tracking_key}, expect=409)
     assert problem["type"] == "/problems/badge-tracking-reverted"

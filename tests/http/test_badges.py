@@ -32,8 +32,8 @@ def test_a_badge_is_stored_with_all_its_fields(badges, integration):
         externalKey="early-bird",
     )
     badge = integration.post("/badges", body)["badge"]
-    generated = {name: badge[name] for name in ("badgeId", "badgeKey", "createdAt", "updatedAt")}
-    assert badge == {**body, **generated}
+    generated_fields = {name: badge[name] for name in ("badgeId", "badgeKey", "createdAt", "updatedAt")}
+    assert badge == {**body, **generated_fields}
     assert integration.get(f"/badges/{badge['badgeKey']}") == {"badge": badge}
     assert integration.get(f"/badges/{badge['badgeKey'].upper()}") == {"badge": badge}
 

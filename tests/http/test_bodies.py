@@ -172,7 +172,7 @@ def test_a_hostile_body_gets_a_400_and_logs_no_error(server, no_warnings, raw):
     assert len(recorder.requests) == before
 
 
-def test_every_fault_of_a_small_body_is_listed_and_the_first_of_a_large_one(no_warnings):
+def test_all_faults_of_a_small_body_are_listed_and_only_the_first_of_a_large_one(no_warnings):
     client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
     small = client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [{}] * 30}).encode())
     assert [error["pointer"] for error in small.json["errors"]] == [f"/parts/{n}/title" for n in range(30)]
@@ -198,14 +198,14 @@ def test_an_object_of_free_fields_has_at_most_64_kib(server, no_warnings, name):
     assert refusal.faults() == {f"/members/1/{name}": f"members[1].{name} has more than 64 KiB of JSON."}
 
 
-def test_an_unreadable_number_in_a_large_body_is_not_searched_for(server, no_warnings):
+def test_an_unreadable_number_in_a_large_body_is_reported_without_its_place(server, no_warnings):
     client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
     for number in (b"1" * 81, b"1e999"):
         raw = b'{"title": "a", "extra": [' + b"1, " * 30_000 + number + b"]}"
         assert client("POST", "/v2/books", body=raw).faults() == {"": UNREADABLE_NUMBER}
 
 
-def test_only_the_first_fault_of_many_long_numbers_is_reported(server, no_warnings):
+def test_only_the_first_fault_of_a_body_with_many_long_numbers_is_reported(server, no_warnings):
     client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
     numbers = [int("9" * 80)] * 21
     body = {"title": "a", "parts": [{"title": "a", "pages": 0}, {}], "extra": numbers}
@@ -355,7 +355,7 @@ def test_an_unreadable_value_is_reported_at_its_field_if_the_rest_of_the_body_ca
         (b'{"title": "a', "Input data was truncated"),
     ],
 )
-def test_a_lone_high_surrogate_at_the_end_is_no_truncated_body(server, body, reason):
+def test_a_lone_high_surrogate_and_a_truncated_body_are_refused_with_different_reasons(server, body, reason):
     client, _ = server
     assert client("POST", "/v2/books", body=body).faults() == {"": f"The body is not valid JSON: {reason}."}
 
@@ -427,15 +427,15 @@ def test_the_documented_media_type_may_be_written_in_any_way(server, content_typ
 @pytest.mark.parametrize("coding", ["gzip", "br", "deflate, gzip", "chunked", "x"])
 def test_a_compressed_body_is_a_415(server, no_warnings, coding):
     client, _ = server
-    packed = gzip.compress(b'{"title": "a"}')
-    reply = client("POST", "/v2/books", body=packed, headers={"Content-Encoding": coding})
+    compressed_body = gzip.compress(b'{"title": "a"}')
+    reply = client("POST", "/v2/books", body=compressed_body, headers={"Content-Encoding": coding})
     assert (reply.status, reply.headers["accept-encoding"]) == (415, "identity")
 
 
 def test_a_body_that_is_compressed_for_the_transfer_is_a_415(server, no_warnings):
     client, _ = server
-    packed = gzip.compress(b'{"title": "a"}')
-    for sent_body in (packed, b'{"title": "a"}'):
+    compressed_body = gzip.compress(b'{"title": "a"}')
+    for sent_body in (compressed_body, b'{"title": "a"}'):
         reply = client("POST", "/v2/books", body=[sent_body], headers={"Transfer-Encoding": "gzip, chunked"})
         assert (reply.status, reply.json["type"]) == (415, "/problems/unsupported-media-type")
 
@@ -517,7 +517,7 @@ def test_a_form_arrives_as_an_object_with_its_credentials(server):
         (b"grant_type=client_credentials&lifetime=1_0", "lifetime"),
     ],
 )
-def test_a_form_is_read_strictly(server, no_warnings, text, place):
+def test_a_malformed_form_is_refused_with_the_place_of_the_fault(server, no_warnings, text, place):
     client, _ = server
     assert list(form(client, text).faults()) == [place]
 

@@ -57,7 +57,7 @@ def app(monkeypatch):
     return client.app
 
 
-def test_large_bodies_of_an_organization_are_refused_while_others_use_its_share(app):
+def test_a_large_body_is_refused_while_other_bodies_of_its_organization_use_its_share(app):
     async def scenario():
         first, second = Sending(app, "admin"), Sending(app, "admin")
         await first.send(LARGE[:-1])
@@ -74,7 +74,7 @@ def test_large_bodies_of_an_organization_are_refused_while_others_use_its_share(
     asyncio.run(scenario())
 
 
-def test_a_body_counts_until_its_call_ends(app):
+def test_a_body_uses_the_share_of_its_organization_only_until_its_call_ends(app):
     async def scenario():
         for _ in range(3):
             assert (await Sending(app, "admin").response(LARGE))[0] == 200

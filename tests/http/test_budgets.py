@@ -124,7 +124,7 @@ def web_hook(shop, **settings):
     return shop.administration.post("/triggers", {**body, "settings": settings})["trigger"]
 
 
-def test_each_alert_share_is_reported_once_when_it_is_reached_first(shop, ana):
+def test_an_alert_share_is_reported_only_when_it_is_reached_for_the_first_time(shop, ana):
     hook = web_hook(shop)
     campaign = create_campaign(shop, money(100, alertShares=[80, 50, 100]), partial=True)
     sell(shop, ana, 10)
@@ -234,8 +234,8 @@ def test_each_member_has_one_budget_for_campaigns_that_share_it(shop, ana):
 
 def test_waiting_points_count_against_the_budget_at_once(shop, ana):
     rule = {"scope": "campaign", "type": "points", "period": "total", "limit": 1000}
-    waiting = mint(600, availableAfter="P14D")
-    campaign = create_campaign(shop, rule, effects=(waiting,), partial=True, eventType=GENERIC)
+    waiting_mint = mint(600, availableAfter="P14D")
+    campaign = create_campaign(shop, rule, effects=(waiting_mint,), partial=True, eventType=GENERIC)
     outcomes = [shop.track_one(event(ana))["effects"][0] for _ in range(3)]
     assert [(outcome["status"], outcome["params"][0]["value"]) for outcome in outcomes] == [
         ("executed", 600),
@@ -264,7 +264,7 @@ def test_points_count_against_a_money_budget_with_their_worth(shop, ana):
     assert shop.balance(ana) == 2
 
 
-def test_points_are_worth_money_in_the_currency_in_which_they_pay(shop, ana):
+def test_points_count_against_a_budget_only_in_the_currency_in_which_they_pay(shop, ana):
     account = shop.account(fiatPerPoint=1, redemption={"pointsPerUnit": 1, "currency": "USD"})
     points = mint(2, ledgerAccountKey=account["ledgerAccountKey"])
     in_euros = create_campaign(shop, money(5), effects=(points,))
@@ -274,7 +274,7 @@ def test_points_are_worth_money_in_the_currency_in_which_they_pay(shop, ana):
     assert limits(shop, in_dollars) == [(4, 1, None)]
 
 
-def test_without_partial_application_an_action_is_skipped_by_the_total_worth_of_its_effects(shop, ana):
+def test_an_action_without_partial_application_is_skipped_if_its_total_worth_exceeds_the_budget(shop, ana):
     account = shop.account(fiatPerPoint=1)
     effects = (effect("discount", type="percentage", value=50), mint(6, ledgerAccountKey=account["ledgerAccountKey"]))
     campaign = create_campaign(shop, money(10), effects=effects)
@@ -286,6 +286,7 @@ def test_without_partial_application_an_action_is_skipped_by_the_total_worth_of_
 
 def test_a_percentage_discount_that_is_cut_becomes_an_amount(shop, ana):
     create_campaign(shop, money(10), effects=(effect("discount", type="percentage", value=25),), partial=True)
+    # 25 % of 60 are 15, more than the budget of 10.
     [outcome] = shop.track_one(order(ana, 60))["effects"]
     assert outcome["status"] == "partial"
     assert outcome["params"][:2] == [{"id": "type", "value": "amount"}, {"id": "value", "value": 10}]
@@ -315,7 +316,7 @@ def test_a_budget_counts_only_orders_in_its_currency(shop, ana):
     assert limits(shop, dollars) == [(10, 0, None)]
 
 
-def test_coupons_are_counted_and_cut(shop, ana):
+def test_coupons_count_against_a_limit_and_are_cut_to_the_remaining_number(shop, ana):
     book = CouponBooks(shop.organization).make(type="codeless")
     rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
     assign = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=2)
@@ -330,7 +331,7 @@ def test_coupons_are_counted_and_cut(shop, ana):
     assert limits(shop, campaign) == [(3, 2, None)]
 
 
-def test_coupons_that_cannot_be_assigned_are_not_counted(shop, ana):
+def test_coupons_that_cannot_be_assigned_do_not_count_against_a_limit(shop, ana):
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=1)
     rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
     assign = effect("assign-coupon", couponBookKey=book["couponBookKey"])
@@ -339,7 +340,7 @@ def test_coupons_that_cannot_be_assigned_are_not_counted(shop, ana):
     assert limits(shop, campaign) == [(1, 4, None)]
 
 
-def test_authorizations_count_and_dry_runs_do_not(shop, ana):
+def test_authorizations_count_against_a_budget_and_dry_runs_do_not(shop, ana):
     campaign = create_campaign(shop, money(20))
     shop.track(order(ana, 60), dryRun=True)
     body = {"loyaltyMemberId": ana, "order": {"total": 60}}
@@ -421,7 +422,7 @@ def test_rules_with_a_shared_key_must_be_equal(shop, other, body, difference):
     shop.administration.put(f"/campaigns/{campaign['campaignId']}", update)
 
 
-def test_equal_rules_of_campaigns_are_accepted(shop):
+def test_rules_with_a_shared_key_may_list_alert_shares_in_any_order(shop):
     rule = money(100, "location", sharedKey="both", locationLimits={"MAD": 5}, alertShares=[80, 90])
     first = create_campaign(shop, rule)
     second = create_campaign(shop, {**rule, "alertShares": [90, 80], "ledgerAccountKey": None})

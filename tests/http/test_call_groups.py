@@ -98,12 +98,12 @@ def test_a_call_is_run_at_once_and_individually_if_none_of_its_kind_runs(runner)
 
 def test_calls_that_have_arrived_together_are_one_batch(runner):
     runner.is_submitting = True
-    together = [runner.call(f"call {number}") for number in range(3)]
-    assert not any(call.future.running() or call.future.done() for call in together)
+    calls = [runner.call(f"call {number}") for number in range(3)]
+    assert not any(call.future.running() or call.future.done() for call in calls)
     [check] = runner.scheduled_checks
     check()
-    assert results(*together) == ["in a batch of 3"] * 3
-    assert runner.batches == [together]
+    assert results(*calls) == ["in a batch of 3"] * 3
+    assert runner.batches == [calls]
 
 
 def test_calls_without_a_kind_do_not_wait(runner):
@@ -116,11 +116,11 @@ def test_calls_without_a_kind_do_not_wait(runner):
 
 def test_calls_submitted_while_a_call_of_their_kind_runs_are_the_next_batch(runner):
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(5)]
-    assert not any(call.future.done() for call in waiting)
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(5)]
+    assert not any(call.future.done() for call in waiting_calls)
     runner.go_on.set()
-    assert results(first, *waiting) == ["individually", *["in a batch of 5"] * 5]
-    assert runner.batches == [waiting]
+    assert results(first, *waiting_calls) == ["individually", *["in a batch of 5"] * 5]
+    assert runner.batches == [waiting_calls]
 
 
 def test_a_single_waiting_call_is_run_individually(runner):
@@ -133,10 +133,10 @@ def test_a_single_waiting_call_is_run_individually(runner):
 def test_a_batch_has_a_maximum_size_and_the_other_calls_keep_their_order():
     runner = Runner(maximum=3)
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(7)]
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(7)]
     runner.go_on.set()
-    assert results(first, *waiting) == ["individually", *["in a batch of 3"] * 6, "individually"]
-    assert runner.batches == [waiting[:3], waiting[3:6]]
+    assert results(first, *waiting_calls) == ["individually", *["in a batch of 3"] * 6, "individually"]
+    assert runner.batches == [waiting_calls[:3], waiting_calls[3:6]]
     runner.threads.close()
 
 
@@ -144,9 +144,9 @@ def test_a_batch_runs_on_the_thread_of_the_call_that_it_waited_for(runner):
     threads_of_batches: list[int] = []
     runner.outcome = lambda call: threads_of_batches.append(threading.get_ident())
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(2)]
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(2)]
     runner.go_on.set()
-    results(first, *waiting)
+    results(first, *waiting_calls)
     assert threads_of_batches == [runner.thread_id] * 2
 
 
@@ -155,10 +155,10 @@ def test_other_work_that_waits_for_a_thread_comes_before_the_next_batch():
     order: list[str] = []
     runner.outcome = lambda call: order.append(call.name)
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(2)]
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(2)]
     other = runner.threads.of("another organization").submit(order.append, "other")
     runner.go_on.set()
-    results(first, *waiting)
+    results(first, *waiting_calls)
     other.result(60)
     assert order == ["other", "waiting 0", "waiting 1"]
     runner.threads.close()
@@ -181,12 +181,12 @@ def test_a_flood_of_one_kind_leaves_threads_for_the_others(runner):
 
 def test_a_call_that_is_cancelled_while_it_waits_is_not_run(runner):
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(3)]
-    assert waiting[1].future.cancel()
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(3)]
+    assert waiting_calls[1].future.cancel()
     runner.go_on.set()
-    assert results(first, waiting[0], waiting[2]) == ["individually", "in a batch of 2", "in a batch of 2"]
+    assert results(first, waiting_calls[0], waiting_calls[2]) == ["individually", "in a batch of 2", "in a batch of 2"]
     with pytest.raises(CancelledError):
-        waiting[1].future.result()
+        waiting_calls[1].future.result()
 
 
 def test_a_call_is_run_after_all_waiting_calls_of_its_kind_were_cancelled(runner):
@@ -216,9 +216,9 @@ def test_an_error_of_a_batch_is_the_outcome_of_each_of_its_calls(runner):
 
     runner.outcome = fails
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(2)]
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(2)]
     runner.go_on.set()
-    for call in waiting:
+    for call in waiting_calls:
         with pytest.raises(RuntimeError, match="a fault"):
             call.future.result(60)
     assert results(first, runner.call("next")) == ["individually", "individually"]
@@ -226,15 +226,15 @@ def test_an_error_of_a_batch_is_the_outcome_of_each_of_its_calls(runner):
 
 def test_calls_that_wait_while_the_threads_end_are_still_run(runner):
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(3)]
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(3)]
     ending = threading.Thread(target=runner.threads.close)
     ending.start()
     runner.go_on.set()
     ending.join()
-    assert results(first, *waiting) == ["individually", *["in a batch of 3"] * 3]
+    assert results(first, *waiting_calls) == ["individually", *["in a batch of 3"] * 3]
 
 
-def test_calls_that_wait_too_long_overtake_the_one_under_way(runner, monkeypatch):
+def test_calls_that_wait_too_long_overtake_the_running_call(runner, monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
     first = runner.call("first", waits=True)
     assert results(runner.call("second"), runner.call("third")) == ["individually", "individually"]
@@ -243,16 +243,16 @@ def test_calls_that_wait_too_long_overtake_the_one_under_way(runner, monkeypatch
     assert results(first, runner.call("fourth")) == ["individually", "individually"]
 
 
-def test_waiting_calls_overtake_at_a_scheduled_check_once_the_running_call_has_taken_too_long(runner, monkeypatch):
+def test_a_scheduled_check_lets_waiting_calls_overtake_a_call_that_runs_too_long(runner, monkeypatch):
     first = runner.call("first", waits=True)
-    waiting = [runner.call(f"waiting {number}") for number in range(3)]
+    waiting_calls = [runner.call(f"waiting {number}") for number in range(3)]
     # One check is scheduled for all waiting calls.
     [check] = runner.scheduled_checks
     check()
-    assert not any(call.future.done() for call in waiting)
+    assert not any(call.future.done() for call in waiting_calls)
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
     check()
-    assert results(*waiting) == ["in a batch of 3"] * 3
+    assert results(*waiting_calls) == ["in a batch of 3"] * 3
     assert not first.future.done()
     # A check without waiting calls does nothing.
     check()
