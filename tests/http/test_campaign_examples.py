@@ -128,7 +128,7 @@ RECIPES = {
 }
 
 
-def test_ten_campaigns_are_worked_out():
+def test_the_pages_show_ten_campaigns_and_all_recipes_with_their_requests():
     # The titles of campaigns.md begin with their numbers.
     assert len([title for title in SECTIONS if title[0].isdigit()]) == 10
     assert all(

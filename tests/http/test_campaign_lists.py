@@ -29,7 +29,7 @@ def test_an_action_created_after_the_maximum_index_gets_the_same_index(organizat
     campaign = organization.administration.post("/campaigns", {"code": "full", "name": "Full"})["campaign"]
     actions = f"/campaigns/{campaign['campaignId']}/actions"
     body = {"effects": {"items": []}, "status": "draft", "priority": 1}
-    last = organization.administration.post(actions, {**body, "actionIndex": 2**31 - 1})["action"]
-    after = organization.administration.post(actions, body)["action"]
-    assert after["actionIndex"] == last["actionIndex"]
-    assert after["actionId"] > last["actionId"]
+    last_action = organization.administration.post(actions, {**body, "actionIndex": 2**31 - 1})["action"]
+    next_action = organization.administration.post(actions, body)["action"]
+    assert next_action["actionIndex"] == last_action["actionIndex"]
+    assert next_action["actionId"] > last_action["actionId"]

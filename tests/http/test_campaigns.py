@@ -238,12 +238,12 @@ def test_a_campaign_that_references_an_unknown_record_is_refused(administration,
 
 
 def test_records_of_another_organization_are_not_found(administration, other_organization):
-    foreign = other_organization.created
+    foreign_records = other_organization.created
     rule = {"scope": "member", "type": "points", "period": "daily", "limit": 1}
     for change, slug in (
-        ({"loyaltyProgramId": foreign.loyalty_program_id}, "unknown-loyalty-program"),
+        ({"loyaltyProgramId": foreign_records.loyalty_program_id}, "unknown-loyalty-program"),
         (
-            {"limitRules": [{**rule, "ledgerAccountKey": foreign.ledger_account_key}]},
+            {"limitRules": [{**rule, "ledgerAccountKey": foreign_records.ledger_account_key}]},
             "unknown-ledger-account",
         ),
     ):
@@ -256,7 +256,7 @@ def test_records_of_another_organization_are_not_found(administration, other_org
     administration.post(f"/campaigns/{foreign_campaign['campaignId']}/actions", running(mint(1)), expect=404)
 
 
-def test_campaigns_can_use_custom_types_while_they_are_active(shop, administration):
+def test_a_new_campaign_can_use_a_custom_event_type_only_while_the_type_is_active(shop, administration):
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     campaign = administration.post("/campaigns", {"code": new_code(), "name": "n", "eventType": "cup"})["campaign"]
     shop.integration.patch("/custom-event-types/cup", {"active": False})
@@ -307,11 +307,11 @@ def codes_in_list(four_campaigns, **query):
 
 def test_campaigns_are_listed_newest_first_in_pages(four_campaigns):
     administration = four_campaigns[0].administration
-    whole = administration.get("/campaigns")
-    assert (whole["totalCount"], whole["page"]) == (4, 0)
-    assert [result["code"] for result in whole["results"]] == ["b", "d", "a", "c"]
+    whole_list = administration.get("/campaigns")
+    assert (whole_list["totalCount"], whole_list["page"]) == (4, 0)
+    assert [result["code"] for result in whole_list["results"]] == ["b", "d", "a", "c"]
     expected_record = {name: value for name, value in four_campaigns[1][0].items() if name != "actions"}
-    assert whole["results"][-1] == expected_record
+    assert whole_list["results"][-1] == expected_record
     pages = [administration.get("/campaigns", page=page, limit=3) for page in range(3)]
     assert [[result["code"] for result in page["results"]] for page in pages] == [["b", "d", "a"], ["c"], []]
     assert [page["totalCount"] for page in pages] == [4, 4, 4]
@@ -350,9 +350,9 @@ def test_campaigns_can_be_ordered_by_every_column(four_campaigns, column):
 def check_order(rows, column, tie_break, descending):
     """Check that rows are ordered by the column, without a value last, and equal ones by `tie_break`."""
     values = [row[column] for row in rows]
-    present = [value for value in values if value is not None]
-    assert present == sorted(present, reverse=descending)
-    assert values[len(present) :] == [None] * (len(values) - len(present))
+    present_values = [value for value in values if value is not None]
+    assert present_values == sorted(present_values, reverse=descending)
+    assert values[len(present_values) :] == [None] * (len(values) - len(present_values))
     for before, after in itertools.pairwise(rows):
         if before[column] == after[column]:
             assert (before[tie_break] > after[tie_break]) is descending
@@ -411,17 +411,17 @@ def test_an_action_is_stored_with_all_its_fields(shop, administration, campaign_
     assert list(action["effects"]["items"][0]["params"][0]) == ["id", "value"]
     path = f"{campaign_path}/actions/{action['actionId']}"
     assert administration.get(path) == {"action": action}
-    least = {"effects": {"items": []}, "status": "disabled", "priority": 0}
-    updated_action = administration.put(path, least)["action"]
+    minimal_body = {"effects": {"items": []}, "status": "disabled", "priority": 0}
+    updated_action = administration.put(path, minimal_body)["action"]
     assert updated_action == {
         **action,
         "campaignVersionId": 3,
-        **least,
+        **minimal_body,
         "actionIndex": 7,
         "updatedAt": updated_action["updatedAt"],
     }
     assert updated_action["updatedAt"] > action["updatedAt"]
-    assert administration.put(path, {**least, "actionIndex": 2})["action"]["actionIndex"] == 2
+    assert administration.put(path, {**minimal_body, "actionIndex": 2})["action"]["actionIndex"] == 2
 
 
 def test_an_action_gets_the_index_after_the_largest_one(administration, campaign_path):
@@ -493,8 +493,8 @@ def test_all_faults_of_rules_and_effects_are_reported_at_once(administration, ca
         "/effects/items/3/params",
     }
     action = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
-    again = administration.put(f"{campaign_path}/actions/{action['actionId']}", body, expect=400)
-    assert again["errors"] == problem["errors"]
+    second_problem = administration.put(f"{campaign_path}/actions/{action['actionId']}", body, expect=400)
+    assert second_problem["errors"] == problem["errors"]
 
 
 @pytest.mark.parametrize(
@@ -559,10 +559,10 @@ def test_actions_are_listed_filtered_and_ordered(administration, campaign_path):
         administration.post(
             path, running(mint(1), name=name, priority=priority, actionIndex=index) | {"status": status}
         )
-    whole = administration.get(path)
-    ids = [result["actionId"] for result in whole["results"]]
+    whole_list = administration.get(path)
+    ids = [result["actionId"] for result in whole_list["results"]]
     assert ids == sorted(ids, reverse=True)
-    assert whole["totalCount"] == 4
+    assert whole_list["totalCount"] == 4
     assert [result["actionId"] for result in administration.get(path, page=1, limit=3)["results"]] == ids[3:]
     for status, count in (("running", 2), ("draft", 1), ("disabled", 1)):
         page = administration.get(path, status=status)

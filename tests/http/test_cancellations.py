@@ -154,8 +154,8 @@ def test_cancelling_a_spent_mint_claws_back_only_the_remaining_points(shop, memb
 
 
 def test_a_shortfall_becomes_debt_up_to_the_overdraft_limit(shop, member):
-    debts = shop.account(overdraftLimit=8)
-    account_id, account_key = debts["ledgerAccountId"], debts["ledgerAccountKey"]
+    debt_account = shop.account(overdraftLimit=8)
+    account_id, account_key = debt_account["ledgerAccountId"], debt_account["ledgerAccountKey"]
     shop.campaign(running(mint(10, ledgerAccountKey=account_key)))
     one, two = (shop.track_one(event(member))["loyaltyEventKey"] for _ in range(2))
     # Leaves 4 of the 20 points.
@@ -245,18 +245,18 @@ def test_cancelling_the_creation_reverts_the_confirmation_of_the_order_too(shop,
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     limit = {"scope": "member", "type": "points", "period": "total", "limit": 12}
     shop.campaign(running(mint(10)), eventType="member-purchase-order-confirmed", limitRules=[limit])
-    created, confirmed = shop.track(
+    creation, confirmation = shop.track(
         order(member, 20, external_id="o-1"), order(member, None, "confirmed", external_id="o-1")
     )
     assert shop.balance(member) == 15
-    results = cancel(shop, created["loyaltyEventKey"])["results"]
+    results = cancel(shop, creation["loyaltyEventKey"])["results"]
     assert [result["loyaltyEventKey"] for result in results] == [
-        confirmed["loyaltyEventKey"],
-        created["loyaltyEventKey"],
+        confirmation["loyaltyEventKey"],
+        creation["loyaltyEventKey"],
     ]
     assert [[part["revertedAmount"] for part in result["ledgerTransactions"]] for result in results] == [[10], [5]]
     assert shop.balance(member) == 0
-    assert cancel(shop, confirmed["loyaltyEventKey"], expect=409)["type"] == "/problems/event-cancelled"
+    assert cancel(shop, confirmation["loyaltyEventKey"], expect=409)["type"] == "/problems/event-cancelled"
     # The limit of 12 has all its points again.
     shop.track(order(member, 20, external_id="o-2"), order(member, None, "confirmed", external_id="o-2"))
     assert shop.balance(member) == 15
@@ -344,12 +344,12 @@ def test_cancelling_lowers_the_tier_that_the_points_gave(shop, member):
     assert any(reversal["loyaltyEventKey"] in (loyalty_event["reason"] or "") for loyalty_event in tier_events)
 
 
-def test_a_cancelled_event_returns_its_first_result_again(shop, member):
+def test_a_cancelled_event_that_is_tracked_again_gets_its_first_result(shop, member):
     shop.campaign(running(WHOLE_DOLLARS))
-    one = order(member, Decimal("5"), systemUniqueKey=key())
-    tracked = shop.track_one(one)
+    purchase = order(member, Decimal("5"), systemUniqueKey=key())
+    tracked = shop.track_one(purchase)
     cancel(shop, tracked["loyaltyEventKey"])
-    assert shop.track_one(one) == tracked
+    assert shop.track_one(purchase) == tracked
     assert shop.balance(member) == 0
 
 

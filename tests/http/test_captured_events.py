@@ -25,9 +25,9 @@ def member(shop):
     return shop.member()
 
 
-def capture(shop, one):
+def capture(shop, captured_event):
     """Capture an event; returns its key."""
-    [result] = shop.track(one, executionMode="captureOnly")
+    [result] = shop.track(captured_event, executionMode="captureOnly")
     assert (result["status"], result["effects"]) == ("success", [])
     return result["loyaltyEventKey"]
 
@@ -43,21 +43,21 @@ def refusal(shop, loyalty_event_key, expect=409):
 
 def test_a_captured_event_is_evaluated_once(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
-    one = event(member)
-    key = capture(shop, one)
+    captured_event = event(member)
+    key = capture(shop, captured_event)
     assert shop.balance(member) == 0
     response = evaluate(shop, key)
     assert [effect["status"] for effect in response["result"]["effects"]] == ["executed"]
     assert (response["event"]["evaluationStatus"], response["event"]["status"]) == (1, "success")
     assert evaluate(shop, key) == response
     assert shop.integration.get(f"/events/{key}") == response
-    assert shop.track_one(one, executionMode="captureOnly") == response["result"]
+    assert shop.track_one(captured_event, executionMode="captureOnly") == response["result"]
     assert shop.balance(member) == 7
     assert [loyalty_event["loyaltyEventKey"] for loyalty_event in shop.events(member, eventType=GENERIC)] == [key]
     shop.check_ledger()
 
 
-def test_transactions_have_other_keys_than_requests_that_used_the_key_of_the_event(shop, member):
+def test_effects_execute_although_requests_used_the_keys_of_their_transactions(shop, member):
     shop.campaign(running(mint(7), mint(2)), eventType=GENERIC)
     key = capture(shop, event(member))
     points = shop.use_transaction_keys(member, key)
@@ -157,21 +157,21 @@ def test_an_order_that_an_import_cancelled_earns_nothing_more(shop, member):
 
 
 def test_the_refusal_to_track_a_captured_event_in_another_mode_names_the_key_of_the_event(shop, member):
-    one = event(member)
-    key = shop.track_one(one, executionMode="captureOnly")["loyaltyEventKey"]
-    [refused_event] = shop.track(one)
+    captured_event = event(member)
+    key = shop.track_one(captured_event, executionMode="captureOnly")["loyaltyEventKey"]
+    [refused_event] = shop.track(captured_event)
     assert refused_event["error"]["type"] == "/problems/key-reused"
     assert refused_event["error"]["detail"].endswith(f"whose event has the loyaltyEventKey {key}.")
 
 
 def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))["loyaltyEventKey"]
+    tracked_key = shop.track_one(event(member))["loyaltyEventKey"]
     [queued_event] = send(shop, event(member))
     [enrolment] = shop.integration.get(f"/members/{member}/events", eventType="member-created")["results"]
     [failed_event] = shop.track(order(member, None, "confirmed", "order-9"))
     for key in (
-        tracked,
+        tracked_key,
         queued_event["loyaltyEventKey"],
         enrolment["loyaltyEventKey"],
         failed_event["loyaltyEventKey"],

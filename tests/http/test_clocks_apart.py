@@ -36,7 +36,7 @@ def test_events_of_a_server_with_a_wrong_clock_are_evaluated_at_once(shop, wrong
     assert waiting(shop) == 0
 
 
-def test_events_queued_while_the_database_was_ahead_are_evaluated_at_once(shop):
+def test_events_queued_while_the_clock_of_the_database_was_ahead_are_evaluated_at_once(shop):
     send(shop, event(shop.member()))
     with shop.organization.api.engine.begin() as db:
         statement = text(

@@ -67,7 +67,7 @@ class TestHeaders:
             "ce-subject": f"members/{member_id}",
         }
 
-    def test_a_changed_campaign_has_no_subject(self, shop, webhook_receiver):
+    def test_the_headers_of_a_created_campaign_have_no_subject(self, shop, webhook_receiver):
         add_trigger(shop.administration, "EntityChangeWebhook", url=webhook_receiver.url, entities=["campaign"])
         body = {"code": "latte", "name": "Latte", "eventType": GENERIC}
         shop.administration.post("/campaigns", body)

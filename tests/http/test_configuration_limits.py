@@ -54,10 +54,13 @@ def test_a_configuration_grows_up_to_its_limit_and_can_be_made_smaller(organizat
     account_refusal = administration.post(f"/ledgers/{ledger_id}/accounts", {**account, "name": "a" * 255}, expect=400)
     assert account_refusal["detail"].startswith("The organization's configuration would have ")
     assert size() == before
+    # A configuration above its limit can still be made smaller.
     monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", 1_000)
     administration.put(f"/audiences/{first['audienceId']}", audience(8_000))
+    # 8,000 letters in place of 10,000.
     assert before - 2_100 < size() < before - 1_900
     administration.put(f"/audiences/{first['audienceId']}", audience(8_000, active=False))
+    # An inactive audience does not count: 10,000 letters and its other fields fewer.
     assert before - 10_400 < size() < before - 9_900
 
 
@@ -97,7 +100,7 @@ def test_calls_at_the_same_time_load_a_configuration_once(organization, monkeypa
     assert configurations == [configurations[0]] * 4
 
 
-def test_the_configurations_that_were_loaded_first_are_forgotten_if_all_are_too_large(api, monkeypatch):
+def test_a_full_cache_forgets_the_configurations_that_were_loaded_first(api, monkeypatch):
     first, second, third = (api.organization().id for _ in range(3))
     monkeypatch.setattr(configuration, "_cache", {})
     size_of_one = load(api, first).size

@@ -92,7 +92,7 @@ def organization(api):
 
 
 @pytest.mark.slow
-def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, operations_run_twice):
+def test_no_operation_leaves_a_rolled_back_configuration_in_memory(organization, operations_run_twice):
     make_all(organization)
     configuring_operations = {
         operation_id for operation_id, operation in all_operations().items() if operation.changes_configuration
@@ -100,7 +100,7 @@ def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(orga
     assert operations_run_twice[True] >= configuring_operations | ACCOUNT_OPERATIONS
 
 
-def test_events_are_decided_by_the_action_that_was_committed(organization, monkeypatch):
+def test_events_are_evaluated_by_the_committed_action_after_an_update_was_rolled_back(organization, monkeypatch):
     shop = Shop(organization)
     member = shop.member()
     campaign = shop.campaign(running(mint(5)), eventType=GENERIC)
