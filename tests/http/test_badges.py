@@ -40,8 +40,8 @@ def test_a_badge_is_stored_with_all_its_fields(badges, integration):
 
 def test_missing_fields_of_a_badge_are_empty(integration):
     badge = integration.post("/badges", {"name": "A", "maxAmount": 1, "active": False})["badge"]
-    empty = {"description": None, "pictureUrl": None, "tags": [], "customAttributes": {}, "externalKey": None}
-    assert {name: badge[name] for name in empty} == empty
+    empty_fields = {"description": None, "pictureUrl": None, "tags": [], "customAttributes": {}, "externalKey": None}
+    assert {name: badge[name] for name in empty_fields} == empty_fields
     assert badge["active"] is False
 
 

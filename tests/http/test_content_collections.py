@@ -37,9 +37,9 @@ def test_a_collection_is_stored_with_all_its_fields(organization, integration):
         assert integration.get(f"{COLLECTIONS}/{name}") == collection
 
 
-def test_missing_fields_of_a_collection_are_empty(organization):
+def test_missing_fields_of_a_collection_have_defaults(organization):
     collection = Content.of(organization).collection
-    empty = {
+    defaults = {
         "slug": "drinks",
         "ftsFields": [],
         "facetFields": {},
@@ -48,7 +48,7 @@ def test_missing_fields_of_a_collection_are_empty(organization):
         "contentType": "static",
         "customAttributes": {},
     }
-    assert {name: collection[name] for name in empty} == empty
+    assert {name: collection[name] for name in defaults} == defaults
 
 
 def test_slugs_derive_from_names_and_are_unique(organization, integration):

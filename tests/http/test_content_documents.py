@@ -35,8 +35,8 @@ def test_a_document_is_stored_with_all_its_fields(organization, drinks):
     }
     document = drinks.put(fields.pop("attrs"), key=KEY.upper(), **fields)
     assert document["attrs"]["deep"] == [{"a": [1, None, {"b": True}]}]
-    generated = {name: document[name] for name in ("createdAt", "updatedAt", "attrs")}
-    assert document == {**fields, **generated, "documentKey": KEY, "locale": ""}
+    generated_fields = {name: document[name] for name in ("createdAt", "updatedAt", "attrs")}
+    assert document == {**fields, **generated_fields, "documentKey": KEY, "locale": ""}
     for name in (KEY, KEY.upper(), "flat-white"):
         assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": document}
 
@@ -95,13 +95,13 @@ def test_a_slug_of_several_documents_identifies_the_oldest(drinks):
 
 def test_a_slug_of_several_documents_identifies_the_oldest_version_not_the_oldest_document(drinks):
     drinks.put({}, key=KEY)
-    younger = drinks.put({}, slug="same")
+    younger_document = drinks.put({}, slug="same")
     # The older document has the slug only in a version that was written later.
     drinks.put({}, key=KEY, locale="es", slug="same")
     path = f"{drinks.documents}/same"
     assert drinks.integration.get(f"{path}/locales")["locales"] == [""]
     french = drinks.integration.put(f"{path}/locales/fr", {"attrs": {}, "status": "draft"})["document"]
-    assert french["documentKey"] == younger["documentKey"]
+    assert french["documentKey"] == younger_document["documentKey"]
     spanish = drinks.integration.put(f"{path}/locales/es", {"attrs": {}, "status": "draft"})["document"]
     assert spanish["documentKey"] == KEY
 
@@ -221,7 +221,7 @@ def test_audiences_of_a_document_must_exist(drinks):
 
 
 def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):
-    existing = drinks.put({"n": 0}, key=KEY)
+    existing_document = drinks.put({"n": 0}, key=KEY)
     spanish_item = item({"n": 3}, locale="es")
     items = [
         item({"n": 1}, documentKey=KEY),
@@ -238,7 +238,7 @@ def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):
     assert (response["total"], response["successCount"], response["failureCount"]) == (8, 3, 5)
     assert [document["attrs"]["n"] for document in response["upserted"]] == [1, 3, 8]
     assert [document["locale"] for document in response["upserted"]] == ["", "es", ""]
-    assert response["upserted"][0]["createdAt"] == existing["createdAt"]
+    assert response["upserted"][0]["createdAt"] == existing_document["createdAt"]
     assert [(failure["index"], failure["locale"]) for failure in response["failed"]] == [
         (1, ""),
         (2, "fr"),
@@ -302,14 +302,14 @@ def test_documents_of_coupons_must_name_an_existing_book(organization):
 def test_the_references_of_a_coupon_book_include_documents_of_coupons(organization):
     coupons, static = Content.of(organization, contentType="coupon"), Content.of(organization)
     book = CouponBooks(organization).make()
-    about = {"couponBookKey": book["couponBookKey"]}
+    attrs = {"couponBookKey": book["couponBookKey"]}
     references = f"/coupon-books/{book['couponBookKey']}/references"
-    static.put(about)
+    static.put(attrs)
     # In another collection the field has no meaning.
     assert organization.integration.get(references)["isReferenced"] is False
     key = document_key()
     for locale in ("default", "es"):
-        coupons.put(about, key=key, locale=locale, status="draft")
+        coupons.put(attrs, key=key, locale=locale, status="draft")
     reference = {"collectionKey": coupons.collection["collectionKey"], "documentKey": key}
     response = {"isReferenced": True, "references": {"campaigns": [], "documents": [reference]}}
     assert organization.integration.get(references) == response
@@ -328,7 +328,7 @@ def test_documents_of_another_collection_or_organization_are_not_found(organizat
     drinks.integration.get(f"{foreign_content.documents}/{UNKNOWN}", locale="", expect=404)
 
 
-def test_a_changed_schema_applies_to_later_writes_only(drinks):
+def test_a_changed_schema_applies_only_to_attrs_that_are_written_later(drinks):
     drinks.put({"price": 5}, key=KEY)
     schema = {"required": ["title"], "properties": {"since": {"type": "string", "format": "date"}}}
     drinks.integration.patch(drinks.path, {"jsonschema": schema})
@@ -338,15 +338,15 @@ def test_a_changed_schema_applies_to_later_writes_only(drinks):
     assert sorted(error["pointer"] for error in problem["errors"]) == ["/attrs/since", "/attrs/title"]
 
 
-def test_a_document_is_not_published_against_a_schema_that_has_changed(drinks):
+def test_a_document_that_violates_a_changed_schema_cannot_be_published(drinks):
     drinks.put({"price": 5}, key=KEY, status="draft")
     drinks.integration.patch(drinks.path, {"jsonschema": {"required": ["title"]}})
     path = f"{drinks.documents}/{KEY}"
     problem = drinks.integration.patch(path, {"status": "published"}, locale="", expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/attrs/title"]
     assert drinks.integration.get(path, locale="")["document"]["status"] == "draft"
-    titled = {"status": "published", "attrs": {"title": "Flat white"}}
-    assert drinks.integration.patch(path, titled, locale="")["document"]["status"] == "published"
+    titled_change = {"status": "published", "attrs": {"title": "Flat white"}}
+    assert drinks.integration.patch(path, titled_change, locale="")["document"]["status"] == "published"
     drinks.integration.patch(path, {"status": "draft"}, locale="")
-    published = drinks.integration.patch(path, {"status": "published"}, locale="")["document"]
-    assert (published["status"], published["attrs"]) == ("published", {"title": "Flat white"})
+    published_document = drinks.integration.patch(path, {"status": "published"}, locale="")["document"]
+    assert (published_document["status"], published_document["attrs"]) == ("published", {"title": "Flat white"})

@@ -320,6 +320,7 @@ def test_a_value_of_another_type_is_a_text_in_the_facets(organization):
     facets = content.search()["facets"]
     counts = {facet["value"]: facet["count"] for facet in facets["size"]}
     assert counts == {2: 1, "NaN": 1, "1.50": 1, "big": 1, "1_000": 1}
+    # The text "true" counts as the boolean.
     assert [(facet["value"], facet["count"]) for facet in facets["vegan"]] == [(True, 2), ("1", 1), ("yes", 1)]
     content.search(expect=400, **{"facet.vegan": "yes"})
 
@@ -476,7 +477,7 @@ def test_texts_are_sorted_like_in_a_dictionary_on_all_pages_and_in_facets(organi
 def test_the_longest_texts_can_be_sorted(organization):
     content = Content.of(organization, jsonschema=SCHEMA, ftsFields=["title"])
     # PostgreSQL expands the first character to eighteen letters and stores the second one in four bytes.
-    longest = ["\ufdfa" * 256, "\U00020000" * 256]
-    content.batch(*(item({"title": text}) for text in longest))
+    longest_texts = ["\ufdfa" * 256, "\U00020000" * 256]
+    content.batch(*(item({"title": text}) for text in longest_texts))
     documents = content.search(sort="title:asc")["items"]
-    assert sorted(document["attrs"]["title"] for document in documents) == sorted(longest)
+    assert sorted(document["attrs"]["title"] for document in documents) == sorted(longest_texts)
