@@ -198,7 +198,7 @@ def test_an_update_cannot_change_the_type_or_the_status(books, name):
     assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
 
 
-def test_the_administration_requires_the_field_of_the_account_for_points(administration):
+def test_the_administration_surface_requires_the_field_required_points_config(administration):
     book = administration.make()
     problem = administration.surface.patch(administration.path(book), {"name": "x"}, expect=400)
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
@@ -300,7 +300,7 @@ def test_a_book_that_references_an_unknown_record_is_refused(books, points):
     assert books.get(book) == book
 
 
-def test_a_program_is_set_and_cleared(books, program):
+def test_the_program_of_a_book_can_be_set_and_cleared(books, program):
     book = books.make()
     name = "loyaltyProgramId" if books.is_administration else "loyaltyProgramKey"
     updated_book = books.change(book, **{name: program[name]})
@@ -347,7 +347,7 @@ def test_deprecated_fields_get_the_deprecation_header(books, fields):
     assert "Deprecation" not in reply.headers
 
 
-def test_a_code_pattern_is_completed(books):
+def test_a_code_pattern_gets_defaults_for_its_missing_fields(books):
     # The default alphabet has no characters that look alike.
     book = books.make(type="generated", codePattern={"prefix": "CAFE-", "length": 12})
     assert book["codePattern"] == {

@@ -170,7 +170,7 @@ def test_the_return_of_an_order_claws_its_coupons_back(shop, books):
     assert assigned_and_used(books, book) == (1, 0)
     shop.track_one(order(member, None, "confirmed", "one"))
     result = shop.track_one(order(member, None, "returned", "one"))
-    assert [coupon["code"] for undone in result["reverted"] for coupon in undone["coupons"]] == ["O"]
+    assert [coupon["code"] for reversed_event in result["reverted"] for coupon in reversed_event["coupons"]] == ["O"]
     assert assigned_and_used(books, book) == (0, 0)
     assert coupons(shop, member) == []
 
@@ -195,13 +195,13 @@ def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_
         if way == "returned":
             shop.track_one(order(member, None, "confirmed", "one"))
         results = shop.track_one(order(member, None, way, "one"))["reverted"]
-    undone = [
+    reversed_amounts = [
         (coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"])
         for result in results
         for coupon in result["coupons"]
     ]
     # If the use stays, the assignment stays too, because all of it is used.
-    assert undone == ([(0, 1, 0), (1, 0, 0)] if restores else [(0, 0, 1)])
+    assert reversed_amounts == ([(0, 1, 0), (1, 0, 0)] if restores else [(0, 0, 1)])
     assert (shop.balance(member), assigned_and_used(books, book)) == ((10, (0, 0)) if restores else (7, (1, 1)))
     shop.check_ledger()
     if not restores:

@@ -236,8 +236,8 @@ def test_lists_of_a_member_contain_the_books_that_match_every_filter(organizatio
         for page in range(3)
         for book in organization.integration.get(path, limit=25, page=page, dryRun=True, **query)["results"]
     ]
-    eligible = [book["couponBookId"] for book in candidates if book["eligible"]]
-    assert list_ids(organization.integration, path, "couponBookId", query) == (len(eligible), eligible), query
+    eligible_ids = [book["couponBookId"] for book in candidates if book["eligible"]]
+    assert list_ids(organization.integration, path, "couponBookId", query) == (len(eligible_ids), eligible_ids), query
 
 
 @pytest.mark.parametrize("column", ["name", "rankingIndex", "validToDate", "type", "externalId"])

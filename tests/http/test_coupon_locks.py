@@ -140,21 +140,21 @@ def test_locks_of_a_shared_code_count_against_its_limit(shop, books):
 
 
 @pytest.mark.parametrize(("book_type", "codes"), [("codeless", ()), ("single", ("ALL",)), ("list", ("A", "B", "C"))])
-def test_a_use_of_a_lock_of_the_stock_assigns_another_coupon(shop, books, book_type, codes):
+def test_a_member_can_lock_a_coupon_of_the_stock_and_an_assigned_one_and_use_both(shop, books, book_type, codes):
     ana = Holder(shop, books.make(*codes, type=book_type))
-    of_stock = ana.lock(autoAssign=True)
+    stock_lock = ana.lock(autoAssign=True)
     ana.assign()
-    of_assignment = ana.lock()
+    assignment_lock = ana.lock()
     # The coupon that ana has is locked, but not the one that the first lock keeps.
     assert ana.use(expect=409) == LOCKED
-    assert ana.use(of_stock)["code"] == of_stock["code"]
-    assert ana.use(of_assignment)["code"] == of_assignment["code"]
+    assert ana.use(stock_lock)["code"] == stock_lock["code"]
+    assert ana.use(assignment_lock)["code"] == assignment_lock["code"]
     assert ana.use(expect=409) == NOT_ASSIGNED
     book = shop.administration.get(f"/coupon-books/{ana.book['couponBookId']}")["couponBook"]
     assert (book["totalAssigned"], book["totalUsages"]) == (2, 2)
 
 
-def test_a_coupon_that_was_assigned_after_a_lock_of_the_stock_remains_after_the_use_of_the_lock(shop, books):
+def test_using_a_lock_on_the_stock_keeps_a_coupon_that_was_assigned_meanwhile(shop, books):
     ana = Holder(shop, books.make(type="codeless", maxCouponCount=2))
     lock = ana.lock(autoAssign=True)
     ana.assign()
@@ -164,17 +164,17 @@ def test_a_coupon_that_was_assigned_after_a_lock_of_the_stock_remains_after_the_
 
 
 def test_locks_count_against_quota_and_limits_of_periods(shop, books):
-    quota = Holder(shop, books.make("A", "B", type="list", maxAssignedPerMember=1))
-    quota.lock(autoAssign=True)
-    assert quota.assign(expect=409) == quota.lock(expect=409, autoAssign=True) == "/problems/coupon-quota"
-    daily = Holder(shop, books.make(type="codeless", maxUsagesPerPeriod=2, usagePeriodType="daily"))
-    daily.assign(amount=5)
+    quota_holder = Holder(shop, books.make("A", "B", type="list", maxAssignedPerMember=1))
+    quota_holder.lock(autoAssign=True)
+    assert quota_holder.assign(expect=409) == quota_holder.lock(expect=409, autoAssign=True) == "/problems/coupon-quota"
+    daily_holder = Holder(shop, books.make(type="codeless", maxUsagesPerPeriod=2, usagePeriodType="daily"))
+    daily_holder.assign(amount=5)
     # The lock and one use are the two uses of the day.
-    lock = daily.lock()
-    daily.use()
-    assert daily.use(expect=409) == daily.lock(expect=409) == "/problems/coupon-usage-limit"
-    daily.use(lock)
-    assert daily.use(expect=409) == "/problems/coupon-usage-limit"
+    lock = daily_holder.lock()
+    daily_holder.use()
+    assert daily_holder.use(expect=409) == daily_holder.lock(expect=409) == "/problems/coupon-usage-limit"
+    daily_holder.use(lock)
+    assert daily_holder.use(expect=409) == "/problems/coupon-usage-limit"
 
 
 def test_a_refused_use_keeps_the_lock(shop, books):
@@ -188,7 +188,7 @@ def test_a_refused_use_keeps_the_lock(shop, books):
     assert shop.balance(ana.member) == 0
 
 
-def test_lists_with_stock_omit_locked_coupons(shop, books):
+def test_lists_with_stock_only_omit_a_book_whose_only_coupon_is_locked(shop, books):
     book = books.make(type="codeless", name="One", maxCouponCount=1)
     ana, ben = Holder(shop, book), Holder(shop, book)
     assert ben.book_names(withStockOnly=True) == ["One"]

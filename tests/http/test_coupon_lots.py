@@ -50,7 +50,7 @@ class Member:
         names = ("amountAssigned", "amountUsed", "expiredAt", "customAttributes")
         return [tuple(result[name] for name in names) for result in coupons]
 
-    def unused(self):
+    def unused_assignment_ids(self):
         """The ids of the assignments that are not used up, newest first."""
         usages = self.shop.integration.get(f"/members/{self.id}/coupon-usages", unusedOnly=True)["results"]
         return [result["couponUsageId"] for result in usages]
@@ -67,22 +67,22 @@ def ana(request, organization):
 
 def test_each_assignment_has_its_own_expiry(ana, movable_clock):
     soon = movable_clock.moment(days=1)
-    short = ana.assign(expiresAt=soon, couponData={"seat": 1}, amount=2)
-    never = ana.assign(couponData={"seat": 2})
+    short_assignment = ana.assign(expiresAt=soon, couponData={"seat": 1}, amount=2)
+    unlimited_assignment = ana.assign(couponData={"seat": 2})
     expiry = ana.entry()[0][2]
     assert ana.entry() == [(3, 0, expiry, {"seat": 1})]
     assert expiry is not None
-    assert ana.unused() == [never["couponUsageId"], short["couponUsageId"]]
+    assert ana.unused_assignment_ids() == [unlimited_assignment["couponUsageId"], short_assignment["couponUsageId"]]
     ana.use()
     movable_clock.wait(days=2)
     # One of the two with an expiry is used, the other has expired; the unlimited one is unaffected.
     assert ana.entry() == [(3, 1, None, {"seat": 2})]
-    assert ana.unused() == [never["couponUsageId"]]
+    assert ana.unused_assignment_ids() == [unlimited_assignment["couponUsageId"]]
     assert (ana.count(expired=True), ana.count(expired=False)) == (0, 1)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
     assert ana.entry() == [(3, 2, expiry, {"seat": 1})]
-    assert (ana.entry(notUsedOnly=True), ana.unused()) == ([], [])
+    assert (ana.entry(notUsedOnly=True), ana.unused_assignment_ids()) == ([], [])
     assert (ana.count(expired=True), ana.count(expired=False)) == (1, 0)
     ana.use(bypassUsageRestrictions=True)
     assert ana.use(bypassUsageRestrictions=True, expect=409) == "/problems/coupon-not-assigned"
@@ -152,10 +152,10 @@ def test_a_code_of_one_member_may_have_several_lots(organization, movable_clock)
         coupons = ana.shop.integration.get("/coupons", couponBookKey=ana.book["couponBookKey"], code="A")["results"]
         return coupons[0]["expiredAt"][:10], coupons[0]["customAttributes"]
 
-    last = movable_clock.moment(days=3)[:10]
-    assert expiry_and_data() == (last, {"n": 1})
+    last_day = movable_clock.moment(days=3)[:10]
+    assert expiry_and_data() == (last_day, {"n": 1})
     ana.use()
-    assert expiry_and_data() == (last, {"n": 2})
+    assert expiry_and_data() == (last_day, {"n": 2})
     movable_clock.wait(days=2)
     assert (ana.count(expired=True), ana.count(expired=False)) == (0, 1)
     ana.use()
@@ -193,8 +193,11 @@ def test_usages_report_the_code_and_the_book(organization):
     usages.append(ana.revert(usages[-1]))
     usages.append(ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"][0])
     assert {(usage["code"], usage["couponBookKey"]) for usage in usages} == {("A-2", ana.book["couponBookKey"])}
-    free = Member(ana.shop, type="codeless")
-    assert (free.assign()["code"], free.use()["couponBookKey"]) == (None, free.book["couponBookKey"])
+    member_with_codeless_coupon = Member(ana.shop, type="codeless")
+    assert (member_with_codeless_coupon.assign()["code"], member_with_codeless_coupon.use()["couponBookKey"]) == (
+        None,
+        member_with_codeless_coupon.book["couponBookKey"],
+    )
 
 
 def test_effects_and_rewards_report_the_coupon(organization):
@@ -233,7 +236,7 @@ def test_effects_and_rewards_report_the_coupon(organization):
     assert [stored_result["effects"][0]["coupons"] for stored_result in stored_results] == [coupons_by_effect[0]]
 
 
-def test_an_exhausted_discount_leaves_uses_without_a_discount(organization):
+def test_coupons_can_be_used_without_a_discount_after_the_discounts_of_the_period_are_used_up(organization):
     ana = Member(Shop(organization), type="codeless", maxDiscountPerPeriod=10, discountPeriodType="monthly")
     ana.assign(amount=9)
     ana.use(amountDiscounted=10)

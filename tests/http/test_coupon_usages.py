@@ -124,7 +124,7 @@ def test_amounts_follow_an_assignment_a_use_and_a_revert(client, type_):
     assert client.totals(book) == (1, 1)
 
 
-def test_codes_of_a_list_are_assigned_in_order_and_return_when_reverted(client):
+def test_codes_of_a_list_are_assigned_in_order_and_are_free_again_after_a_revert(client):
     book, ana, ben = client.book("list"), client.member(), client.member()
     first, second = client.assign(ana, book), client.assign(ben, book)
     assert first["couponId"] < second["couponId"]
@@ -156,9 +156,9 @@ def test_stock_and_quotas_limit_assignments(client):
     assert client.assign(ben, limited_book, amount=2, expect=409) == "/problems/coupon-out-of-stock"
     client.assign(ben, limited_book)
     assert client.assign(client.member(), limited_book, expect=409) == "/problems/coupon-out-of-stock"
-    single = client.book("single", maxAssignedPerCoupon=3)
-    client.assign(ana, single, amount=2)
-    assert client.assign(ben, single, amount=2, expect=409) == "/problems/coupon-out-of-stock"
+    single_book = client.book("single", maxAssignedPerCoupon=3)
+    client.assign(ana, single_book, amount=2)
+    assert client.assign(ben, single_book, amount=2, expect=409) == "/problems/coupon-out-of-stock"
     list_book = client.book("list", "L", maxAssignedPerCoupon=2)
     client.assign(ana, list_book, code="L", amount=2)
     assert client.assign(ana, list_book, code="L", expect=409) == "/problems/coupon-out-of-stock"
@@ -266,16 +266,16 @@ def test_an_assignment_can_capture_a_pending_burn_as_its_price(client):
         path = f"/ledgers/{ledger}/accounts/{account}/transactions"
         return client.organization.administration.post(path, body)["transactions"][0]["ledgerTransactionId"]
 
-    pending, pending_of_other = hold(member, 12), hold(other, 12)
+    hold_id, other_hold_id = hold(member, 12), hold(other, 12)
     name = "pendingCaptureLedgerTransactionId"
-    assert client.assign(member, book, expect=404, **{name: pending_of_other}) == "/problems/unknown-ledger-transaction"
+    assert client.assign(member, book, expect=404, **{name: other_hold_id}) == "/problems/unknown-ledger-transaction"
     assert client.assign(member, book, expect=404, **{name: 10**15}) == "/problems/unknown-ledger-transaction"
-    assert client.assign(member, book, expect=400, pointsOverride=1, **{name: pending}) == "/problems/invalid-request"
-    assignment = client.assign(member, book, **{name: pending})
-    assert assignment["ledgerTransactionId"] == pending
+    assert client.assign(member, book, expect=400, pointsOverride=1, **{name: hold_id}) == "/problems/invalid-request"
+    assignment = client.assign(member, book, **{name: hold_id})
+    assert assignment["ledgerTransactionId"] == hold_id
     # 12 are captured, although the price is 10.
     assert client.balance(member) == 18
-    assert client.assign(member, book, expect=409, **{name: pending}) == "/problems/not-pending"
+    assert client.assign(member, book, expect=409, **{name: hold_id}) == "/problems/not-pending"
     client.revert(member, assignment)
     assert client.balance(member) == 30
     client.shop.check_ledger()
@@ -311,7 +311,7 @@ def test_an_empty_object_counts_as_a_missing_one_in_a_repeated_request(client):
     assert client.use(member, book, systemUniqueKey=use_key, **{names[0]: {"till": 1}}, expect=409) == KEY_REUSED
 
 
-def test_a_repeated_key_returns_the_present_code(client):
+def test_a_repeated_key_returns_the_current_code_of_the_coupon(client):
     book, member = client.book("list", "A-1"), client.member()
     name = key()
     first = client.assign(member, book, systemUniqueKey=name)
@@ -361,12 +361,12 @@ def test_a_revert_gives_the_limits_of_the_period_back(integration):
 def test_expired_coupons_can_only_be_used_by_bypassing_restrictions(integration, administration):
     book, member = integration.book("generated"), integration.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
-    past = integration.organization.integration.post(path, {"expiresAt": "2001-01-01T00:00:00Z"}, expect=400)
-    assert [error["pointer"] for error in past["errors"]] == ["/expiresAt"]
+    refusal = integration.organization.integration.post(path, {"expiresAt": "2001-01-01T00:00:00Z"}, expect=400)
+    assert [error["pointer"] for error in refusal["errors"]] == ["/expiresAt"]
     path = f"/coupon-books/{book['couponBookId']}/assign"
     body = {"memberId": member["memberId"], "expiredAt": "2001-01-01T00:00:00Z"}
-    past = administration.organization.administration.post(path, body, expect=400)
-    assert [error["pointer"] for error in past["errors"]] == ["/expiredAt"]
+    refusal = administration.organization.administration.post(path, body, expect=400)
+    assert [error["pointer"] for error in refusal["errors"]] == ["/expiredAt"]
     integration.assign(member, book, expiresAt="2999-01-01T00:00:00Z", couponData={"seat": 4}, usageData={"till": 1})
     [entry] = integration.organization.integration.get(f"/members/{member['loyaltyMemberId']}/coupons")["results"]
     assert (entry["expiredAt"], entry["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
@@ -393,18 +393,21 @@ def test_auto_assign_follows_the_rules_of_an_assignment(integration):
         maxAssignedPerMember=1,
         **points(integration, assignmentRequiredPoints=4, usageRequiredPoints=2),
     )
-    member, poor = integration.member(points=6), integration.member()
+    member, poor_member = integration.member(points=6), integration.member()
     assert integration.use(member, book, expect=409) == "/problems/coupon-not-assigned"
-    assert integration.use(poor, book, autoAssign=True, expect=409) == "/problems/insufficient-balance"
+    assert integration.use(poor_member, book, autoAssign=True, expect=409) == "/problems/insufficient-balance"
     assert integration.totals(book) == (0, 0)
     usage = integration.use(member, book, autoAssign=True, systemUniqueKey=key())
     assert (usage["updatedTotalAssigned"], usage["updatedTotalUsages"]) == (1, 1)
     # 4 for the assignment and 2 for the use.
     assert integration.balance(member) == 0
     assert integration.use(member, book, autoAssign=True, expect=409) == "/problems/coupon-quota"
-    assert integration.use(poor, book, autoAssign=True, pointsOverride=0, expect=409) == "/problems/coupon-out-of-stock"
     assert (
-        integration.use(poor, book, autoAssign=True, code="ONE", pointsOverride=0, expect=409)
+        integration.use(poor_member, book, autoAssign=True, pointsOverride=0, expect=409)
+        == "/problems/coupon-out-of-stock"
+    )
+    assert (
+        integration.use(poor_member, book, autoAssign=True, code="ONE", pointsOverride=0, expect=409)
         == "/problems/coupon-code-held"
     )
 
@@ -422,18 +425,18 @@ def test_several_codes_are_assigned_to_one_member_at_once(administration):
     # In strict mode either all codes are assigned or none.
     assert assign(numberOfCodes=4, strictMode=True, expect=409)["type"] == "/problems/coupon-out-of-stock"
     assert administration.totals(book) == (0, 0)
-    two = assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1})
-    assert [usage["systemUniqueKey"] for usage in two] == ["x", "y"]
-    assert [usage["amountAssigned"] for usage in two] == [2, 2]
-    assert [usage["customAttributes"] for usage in two] == [{"a": 1}, {"a": 1}]
-    assert assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1}) == two
+    two_usages = assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1})
+    assert [usage["systemUniqueKey"] for usage in two_usages] == ["x", "y"]
+    assert [usage["amountAssigned"] for usage in two_usages] == [2, 2]
+    assert [usage["customAttributes"] for usage in two_usages] == [{"a": 1}, {"a": 1}]
+    assert assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1}) == two_usages
     assert assign(numberOfCodes=2, systemUniqueKeys=["x", "z"], expect=409)["type"] == "/problems/key-reused"
     assert assign(codes=["B-9", "B-8"], expect=404)["type"] == "/problems/unknown-coupon"
     assert assign(codes=["B-9", "B-2"], strictMode=True, expect=404)["type"] == "/problems/unknown-coupon"
     # If not strict, the codes that exist are assigned.
-    [one] = assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"])
-    assert one["systemUniqueKey"] == "w"
-    assert assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"]) == [one]
+    [one_usage] = assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"])
+    assert one_usage["systemUniqueKey"] == "w"
+    assert assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"]) == [one_usage]
     assert assign(numberOfCodes=2, expect=409)["type"] == "/problems/coupon-out-of-stock"
     faults = assign(codes=["B-1"], numberOfCodes=2, systemUniqueKeys=["p"], expect=400)["errors"]
     assert [fault["pointer"] for fault in faults] == ["/numberOfCodes", "/systemUniqueKeys"]
@@ -478,12 +481,12 @@ def test_a_batch_reports_a_result_for_each_item(administration):
     assert response["results"][4]["memberId"] is not None
     assert response["results"][6]["systemUniqueKey"] is not None
     assert administration.totals(book) == (2, 0)
-    again = batch({"memberId": ana["memberId"], "systemUniqueKey": "b-1"})["results"]
-    assert again == response["results"][:1]
+    repeated_results = batch({"memberId": ana["memberId"], "systemUniqueKey": "b-1"})["results"]
+    assert repeated_results == response["results"][:1]
     assert batch({"memberId": ben["memberId"]}, pointsOverride=-2)["successCount"] == 1
     assert administration.balance(ben) == 2
-    nameless = batch({"systemUniqueKey": "b-9"}, expect=400)
-    assert [error["pointer"] for error in nameless["errors"]] == ["/items/0"]
+    refusal = batch({"systemUniqueKey": "b-9"}, expect=400)
+    assert [error["pointer"] for error in refusal["errors"]] == ["/items/0"]
     assert batch(*({"memberId": ana["memberId"]} for _ in range(101)), expect=400)["status"] == 400
 
 
@@ -515,8 +518,8 @@ def test_a_coupon_can_be_assigned_and_used_by_its_id(administration):
     usage = post(f"{path}/use", use, expect=200)["couponUsage"]
     assert (usage["couponId"], usage["customAttributes"]) == (second["couponId"], {"till": 2})
     assert post(f"{path}/use", use, expect=200)["couponUsage"] == usage
-    unknown = post(f"{path}/use", {"memberId": 10**15}, expect=404)
-    assert unknown["type"] == "/problems/unknown-member"
+    unknown_member_problem = post(f"{path}/use", {"memberId": 10**15}, expect=404)
+    assert unknown_member_problem["type"] == "/problems/unknown-member"
     problem = post(f"/coupon-books/{book['couponBookId']}/coupons/{10**15}/use", {"memberId": 1}, expect=404)
     assert problem["type"] == "/problems/not-found"
 
@@ -546,9 +549,12 @@ def test_uses_of_a_code_can_be_reverted_individually_or_all_at_once(integration)
 
     assert revert(expect=409)["type"] == "/problems/coupon-nothing-to-revert"
     first, second = integration.use(member, book), integration.use(member, book)
-    one = revert()
-    assert (one["status"], one["couponUsage"]["revertedUsageId"]) == ("success", second["couponUsageId"])
-    assert [detail["status"] for detail in one["details"]] == ["reverted"]
+    first_revert = revert()
+    assert (first_revert["status"], first_revert["couponUsage"]["revertedUsageId"]) == (
+        "success",
+        second["couponUsageId"],
+    )
+    assert [detail["status"] for detail in first_revert["details"]] == ["reverted"]
     negative_use = integration.use(member, book, pointsOverride=-5)
     integration.shop.take(member["loyaltyMemberId"], 15)
     response = revert(revertAll=True)
@@ -603,8 +609,8 @@ def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(integration):
     assert usages(couponBookKey=coffee["couponBookKey"], order="couponUsageId,asc")[0] == first["couponUsageId"]
     assert usages(fromCreatedAt="2999-01-01T00:00:00Z") == []
     assert len(usages(toCreatedAt="2999-01-01T00:00:00Z", fromCreatedAt=first["createdAt"])) == 4
-    one = get(f"{base}/coupon-usages/{usage['couponUsageKey']}")
-    assert (one["status"], one["couponUsage"]) == ("success", usage)
+    usage_response = get(f"{base}/coupon-usages/{usage['couponUsageKey']}")
+    assert (usage_response["status"], usage_response["couponUsage"]) == ("success", usage)
     other = integration.member()
     path = f"/members/{other['loyaltyMemberId']}/coupon-usages/{usage['couponUsageKey']}"
     assert get(path, expect=404)["type"] == "/problems/not-found"
@@ -662,7 +668,7 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     assert totals(validFromDate="2026-03-02T00:00:01Z", validToDate="2026-03-02T00:00:00Z") == (0, 0)
 
 
-def test_coupons_of_another_organization_are_out_of_reach(client, other_organization):
+def test_coupons_of_another_organization_cannot_be_assigned_used_or_reverted(client, other_organization):
     foreign_client = CouponClient(other_organization, client.surface)
     book, member = foreign_client.book(), foreign_client.member()
     usage = foreign_client.assign(member, book)
