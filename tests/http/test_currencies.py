@@ -50,7 +50,7 @@ def test_an_order_or_payment_has_the_currency_of_the_organization_unless_it_name
     assert [len(result["effects"]) for result in results] == [1, 0, 1]
 
 
-def test_without_any_currency_the_currency_of_an_order_is_null(shop, ana):
+def test_an_order_has_no_currency_if_neither_it_nor_the_organization_names_one(shop, ana):
     shop.campaign(running(mint(1), rule="order.currency == null"), eventType=ORDER_CREATED)
     assert [len(result["effects"]) for result in shop.track(order(ana, 1), order(ana, 1, currency="EUR"))] == [1, 0]
 

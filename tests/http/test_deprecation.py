@@ -74,7 +74,7 @@ def test_the_header_has_the_earliest_date_of_the_deprecated_parts_that_a_request
     assert reply.headers.get("deprecation") == expected_date
 
 
-def test_a_deprecation_needs_its_date():
+def test_a_deprecation_without_a_date_is_refused():
     deprecated_parameter = parameter("p", {"type": "string"}, deprecated=True)
     with pytest.raises(DocumentError, match="x-deprecated-at"):
         serve({"/x": {"get": operation("x", parameters=[deprecated_parameter])}})

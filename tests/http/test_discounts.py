@@ -96,8 +96,8 @@ def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
     ],
 )
 def test_a_discount_of_0_uses_no_limit_and_excludes_no_campaign(shop, total, discount, problem):
-    once = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
-    offer = shop.campaign(running(discount), eventType=ORDER_CREATED, exclusive=True, limitRules=[once])
+    limit_of_one = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
+    offer = shop.campaign(running(discount), eventType=ORDER_CREATED, exclusive=True, limitRules=[limit_of_one])
     shop.campaign(running(mint(3)), eventType=ORDER_CREATED)
     member = shop.member()
     result = shop.track_one(order(member, total))
@@ -111,7 +111,7 @@ def test_a_discount_of_0_uses_no_limit_and_excludes_no_campaign(shop, total, dis
     assert limit["used"] == 0
 
 
-def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
+def test_simulations_report_allocations_and_cut_discounts(shop):
     shop.campaign(
         running(effect("discount", type="amount", value=8)),
         running(effect("discount", type="amount", value=5), priority=2),
@@ -129,6 +129,7 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
 def test_a_partner_gets_each_discount_and_the_total_after_it(shop):
     shop.campaign(running(TEN_PERCENT, effect("discount", type="amount", value=5)), eventType=PAYMENT)
     response = Partner.of(shop).pay(shop.member(), 20)
+    # 10 % of 20, then 5 of the remaining 18.
     assert [
         (partner_effect["discount"], partner_effect["discountedTotal"]) for partner_effect in response["effects"]
     ] == [(2, 18), (5, 13)]
@@ -136,8 +137,8 @@ def test_a_partner_gets_each_discount_and_the_total_after_it(shop):
 
 def test_stored_results_of_earlier_versions_have_a_discount_total_of_0(shop):
     order_event = order(shop.member(), 10)
-    before = shop.track_one(order_event)
+    first_result = shop.track_one(order_event)
     with shop.engine.begin() as db:
         statement = "UPDATE events SET result = (result::jsonb - 'discountTotal')::json WHERE organization_id = :o"
         db.execute(text(statement), {"o": shop.organization.id})
-    assert shop.track_one(order_event) == {**before, "discountTotal": 0}
+    assert shop.track_one(order_event) == {**first_result, "discountTotal": 0}

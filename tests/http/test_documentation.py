@@ -132,7 +132,7 @@ def test_drawings_have_a_title_and_colours_for_dark_screens(client):
 
 
 @pytest.mark.parametrize("path", ["/docs/nothing", "/docs/nothing.md", "/docs/../setup.cfg", "/docs/..%2fREADME.md"])
-def test_other_paths_are_not_found(client, path):
+def test_paths_without_a_page_are_not_found(client, path):
     assert page(client, path).status == 404
 
 
@@ -188,8 +188,8 @@ def test_unknown_pages_are_not_cached(client):
 
 
 def test_the_served_document_links_to_the_public_documentation():
-    described = {**operation("getBook"), "description": "See [Events](/docs/events#returns)."}
-    client, _ = serve({"/books": {"get": described}}, site=Site(base_url="https://points.example/api/v2"))
+    described_operation = {**operation("getBook"), "description": "See [Events](/docs/events#returns)."}
+    client, _ = serve({"/books": {"get": described_operation}}, site=Site(base_url="https://points.example/api/v2"))
     document = page(client, "/v2/integration/openapi.json").json
     text = document["paths"]["/books"]["get"]["description"]
     assert text == "See [Events](https://points.example/api/docs/events#returns)."
@@ -276,7 +276,7 @@ def test_a_search_shows_the_text_around_the_words(search):
 
 
 @pytest.mark.slow
-def test_pattern_characters_of_a_search_are_plain_text(search):
+def test_a_search_accepts_pattern_characters(search):
     results = search("a.b*(c)[d]$", "\\", "<script>")
     assert len(results) == 3
 

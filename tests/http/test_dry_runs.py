@@ -20,7 +20,7 @@ def member(shop):
     return shop.member()
 
 
-def dry(shop, loyalty_event, **body):
+def dry_run(shop, loyalty_event, **body):
     """Track an event in a dry run; return its result."""
     [result] = shop.track(loyalty_event, executionMode="dryRun", **body)
     return result
@@ -43,7 +43,7 @@ def test_inactive_campaigns_and_actions_are_explained_too(shop, member):
     draft, disabled = ({**running(mint(1)), "name": status, "status": status} for status in ("draft", "disabled"))
     campaign = shop.campaign(draft, running(mint(1), name="Runs"), disabled, code="on")
     shop.campaign({**draft, "name": "unseen"}, code="elsewhere", eventType="benefit-used")
-    result = dry(shop, event(member))
+    result = dry_run(shop, event(member))
     assert reasons(result) == {
         "off": ("CAMPAIGN_INACTIVE", False),
         "elsewhere": ("EVENT_TYPE", "member-generic-event"),
@@ -52,7 +52,7 @@ def test_inactive_campaigns_and_actions_are_explained_too(shop, member):
     }
     assert [explanation["actionName"] for explanation in result["explain"] if explanation["applied"]] == [None, "Runs"]
     assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"]
-    result_of_one_campaign = dry(shop, event(member), campaignKeys=[campaign["campaignKey"]])
+    result_of_one_campaign = dry_run(shop, event(member), campaignKeys=[campaign["campaignKey"]])
     assert {explanation["campaignCode"] for explanation in result_of_one_campaign["explain"]} == {"on"}
     assert shop.track_one(event(member))["effects"][0]["actionName"] == "Runs"
 
@@ -68,7 +68,7 @@ def test_an_explanation_has_the_first_reason_and_the_actual_value(shop, member):
     shop.track_one(order(member, 1, externalEventDate="2026-03-01T12:00:00Z"))
     purchase = order(member, Decimal("19.99"), externalEventDate="2026-03-01T12:00:00Z")
     purchase["payload"]["order"]["locationCode"] = "harbour"
-    assert reasons(dry(shop, purchase)) == {
+    assert reasons(dry_run(shop, purchase)) == {
         "spend": ("MIN_SPEND", Decimal("19.99")),
         "place": ("LOCATION", "harbour"),
         "day": ("DAY_OF_WEEK", 7),
@@ -82,43 +82,45 @@ def test_a_requested_trace_includes_rules_that_were_true(shop, member):
     rule = "order.total > 3 && order.total < 9"
     shop.campaign(running(mint(1), rule=rule), eventType=ORDER_CREATED)
     for total, rule_value in ((5, True), (9, False)):
-        brief = dry(shop, order(member, total))["explain"]
-        assert [explanation["trace"] for explanation in brief] == [{}, {}]
-        whole = dry(shop, order(member, total), trace=True)["explain"]
-        assert whole[0]["trace"] == {}
-        trace = whole[1]["trace"]
+        explanations = dry_run(shop, order(member, total))["explain"]
+        assert [explanation["trace"] for explanation in explanations] == [{}, {}]
+        traced_explanations = dry_run(shop, order(member, total), trace=True)["explain"]
+        assert traced_explanations[0]["trace"] == {}
+        trace = traced_explanations[1]["trace"]
         assert (trace["expression"], trace["value"]) == (rule, rule_value)
         assert [child["expression"] for child in trace["children"]] == ["order.total > 3", "order.total < 9"]
-        assert [{**explanation, "trace": {}} for explanation in whole] == brief
+        assert [{**explanation, "trace": {}} for explanation in traced_explanations] == explanations
 
 
 def test_a_dry_run_can_be_evaluated_as_of_a_later_moment(shop, member):
     shop.campaign(running(mint(1), rule="now > timestamp('2030-03-01T00:00:00Z')"), daysOfWeek=[5], code="fridays")
     # A Thursday and a Friday.
-    assert reasons(dry(shop, event(member), now="2030-03-07T18:00:00Z")) == {"fridays": ("DAY_OF_WEEK", 4)}
-    result = dry(shop, event(member), now="2030-03-08T18:00:00+00:00")
+    assert reasons(dry_run(shop, event(member), now="2030-03-07T18:00:00Z")) == {"fridays": ("DAY_OF_WEEK", 4)}
+    result = dry_run(shop, event(member), now="2030-03-08T18:00:00+00:00")
     assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"]
     # An event with a date is evaluated as of its date.
-    result_of_thursday = dry(shop, event(member, externalEventDate="2030-03-07T18:00:00Z"), now="2030-03-08T18:00:00Z")
+    result_of_thursday = dry_run(
+        shop, event(member, externalEventDate="2030-03-07T18:00:00Z"), now="2030-03-08T18:00:00Z"
+    )
     assert reasons(result_of_thursday) == {"fridays": ("DAY_OF_WEEK", 4)}
 
 
 def test_limits_and_windows_depend_on_the_requested_moment(shop, member):
     shop.campaign(running(mint(5)), pointsMonthlyLimitPerMember=5, validTo="2031-01-01T00:00:00Z")
     shop.track_one(event(member))
-    assert [outcome["status"] for outcome in dry(shop, event(member))["effects"]] == ["skipped"]
-    assert [outcome["status"] for outcome in dry(shop, event(member), now="2030-03-07T18:00:00Z")["effects"]] == [
+    assert [outcome["status"] for outcome in dry_run(shop, event(member))["effects"]] == ["skipped"]
+    assert [outcome["status"] for outcome in dry_run(shop, event(member), now="2030-03-07T18:00:00Z")["effects"]] == [
         "evaluated"
     ]
-    assert dry(shop, event(member), now="2031-03-07T18:00:00Z")["effects"] == []
+    assert dry_run(shop, event(member), now="2031-03-07T18:00:00Z")["effects"] == []
 
 
 def test_points_that_expire_before_the_requested_moment_have_expired_only_in_the_dry_run(shop, member):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     shop.give(member, 50, ledgerAccountId=account["ledgerAccountId"])
     shop.campaign(running(mint(1), rule=f"balances['{account['ledgerAccountKey']}'] >= 50"))
-    assert len(dry(shop, event(member))["effects"]) == 1
-    assert dry(shop, event(member), now="2040-01-01T00:00:00Z")["effects"] == []
+    assert len(dry_run(shop, event(member))["effects"]) == 1
+    assert dry_run(shop, event(member), now="2040-01-01T00:00:00Z")["effects"] == []
     assert shop.balance(member, account["ledgerAccountId"]) == 50
     shop.check_ledger()
 
@@ -133,7 +135,7 @@ def test_the_first_and_the_last_moment_can_be_requested(shop, member, moment):
             {"scope": "member", "type": "points", "period": period, "limit": 9} for period in ("weekly", "yearly")
         ],
     )
-    assert [outcome["status"] for outcome in dry(shop, event(member), now=moment)["effects"]] == ["evaluated"]
+    assert [outcome["status"] for outcome in dry_run(shop, event(member), now=moment)["effects"]] == ["evaluated"]
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
@@ -144,7 +146,7 @@ def test_the_first_and_the_last_moment_can_be_requested_in_any_time_zone(shop, m
     book = shop.integration.post("/coupon-books", body)["couponBook"]
     uses = (effect(name, couponBookKey=book["couponBookKey"]) for name in ("assign-coupon", "use-coupon"))
     shop.campaign(running(*uses))
-    outcomes = dry(shop, event(member), now=moment)["effects"]
+    outcomes = dry_run(shop, event(member), now=moment)["effects"]
     assert [outcome["status"] for outcome in outcomes] == ["evaluated", "evaluated"]
 
 

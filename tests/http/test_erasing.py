@@ -123,12 +123,12 @@ def test_the_database_refuses_to_empty_entries_except_by_erasing_a_member(erased
 def test_verify_finds_entries_that_were_emptied_without_erasing_a_member(erased_history, condition):
     organization, history = erased_history
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
-    emptied = text(EMPTY_ENTRIES.format(f"salt IS NOT NULL AND ({condition})") + " RETURNING audit_log_id")
+    empty_entries = text(EMPTY_ENTRIES.format(f"salt IS NOT NULL AND ({condition})") + " RETURNING audit_log_id")
     with organization.api.engine.connect() as db:
         # The triggers that would refuse the change do not run for a replica.
         db.execute(text("SET LOCAL session_replication_role = replica"))
         erasing_ids = db.execute(text(FIND_EMPTY_ENTRIES), parameters).scalars().all()
-        ids = db.execute(emptied, parameters).scalars().all()
+        ids = db.execute(empty_entries, parameters).scalars().all()
         if condition == "true":
             # Without the entry about the erasing, nothing lists the entries that it emptied.
             ids += erasing_ids
@@ -141,10 +141,10 @@ def test_verify_finds_entries_that_were_emptied_without_erasing_a_member(erased_
 def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(erased_history):
     organization, history = erased_history
     with organization.api.engine.connect() as db:
-        empty = text(
+        statement = text(
             "SELECT audit_log_id, member_ids FROM audit_log WHERE organization_id = :o AND salt IS NULL ORDER BY 1"
         )
-        rows = db.execute(empty, {"o": organization.id}).all()
+        rows = db.execute(statement, {"o": organization.id}).all()
     [entry] = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
     assert entry["changes"]["erasedEntries"] == {"from": None, "to": [row.audit_log_id for row in rows]}
     # One of these entries is about the member who was enrolled with a code of the erased member.
@@ -154,13 +154,13 @@ def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(erased_hi
 @pytest.mark.undistributed
 def test_verify_finds_emptied_entries_that_the_entry_about_the_erasing_does_not_list(erased_history):
     organization, _ = erased_history
-    unlisted = """
+    remove_list = """
         UPDATE audit_log SET changes = '{"isErased": {"from": null, "to": true}}'
         WHERE organization_id = :o AND operation_id = 'eraseMember'
     """
     with organization.api.engine.connect() as db:
         db.execute(text("SET LOCAL session_replication_role = replica"))
-        assert db.execute(text(unlisted), {"o": organization.id}).rowcount == 1
+        assert db.execute(text(remove_list), {"o": organization.id}).rowcount == 1
         erasing_ids = db.execute(text(FIND_EMPTY_ENTRIES), {"o": organization.id}).scalars().all()
         assert (
             len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erasing_ids) > 1
@@ -178,8 +178,8 @@ def test_verify_finds_no_fault_after_an_erasing_with_a_test_clock(api):
 def test_the_erased_member_is_found_by_id_without_personal_data(erased_history):
     organization, history = erased_history
     member_id, answer = history["ana"]["memberId"], history["answer"]
-    read = organization.administration.get(f"/members/{member_id}")["loyalMember"]
-    assert read == answer
+    record = organization.administration.get(f"/members/{member_id}")["loyalMember"]
+    assert record == answer
     assert answer["loyaltyMemberId"].startswith("erased-")
     assert (answer["active"], answer["publicLoyaltyMemberId"]) == (False, None)
     assert {value for name, value in answer["profile"].items() if isinstance(value, str)} == set()
@@ -192,9 +192,9 @@ def test_erasing_again_returns_the_same_response(erased_history):
     assert organization.administration.delete(path, expect=200)["loyalMember"] == history["answer"]
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
     assert [(entry["entityId"], entry["isErased"]) for entry in entries] == [(str(history["ana"]["memberId"]), False)]
-    about = organization.administration.get("/audit-log", memberId=history["ana"]["memberId"])["results"]
-    assert len(about) > 10
-    assert {result["operationId"] for result in about if not result["isErased"]} == {"eraseMember"}
+    entries_about_ana = organization.administration.get("/audit-log", memberId=history["ana"]["memberId"])["results"]
+    assert len(entries_about_ana) > 10
+    assert {result["operationId"] for result in entries_about_ana if not result["isErased"]} == {"eraseMember"}
 
 
 def test_operations_on_an_erased_member_are_refused(erased_history):
@@ -217,16 +217,16 @@ def test_an_erased_member_is_not_added_to_an_audience(organization):
     ana, ben = organization.member("ana"), organization.member("ben")
     body = {"name": "Panel", "active": True, "matcherType": "list-matcher"}
     path = f"/audiences/{admin.post('/audiences', body)['audience']['audienceId']}"
-    erased = admin.delete(f"/members/{ana['memberId']}", expect=200)["loyalMember"]
+    erased_member = admin.delete(f"/members/{ana['memberId']}", expect=200)["loyalMember"]
     problem = admin.patch(f"{path}/members", {"add": [ben["memberId"], ana["memberId"]]}, expect=409)
     assert (problem["type"], problem["detail"]) == (
         "/problems/member-erased",
         f"The member {ana['memberId']} was erased.",
     )
     assert admin.get(path)["audience"]["memberCount"] == 0
-    for member in (erased, ben):
-        listed = organization.integration.get(f"/members/{member['loyaltyMemberId']}/audiences")
-        assert listed["audienceKeys"] == []
+    for member in (erased_member, ben):
+        audiences = organization.integration.get(f"/members/{member['loyaltyMemberId']}/audiences")
+        assert audiences["audienceKeys"] == []
     # Taking the erased member off the list is possible, and has no effect.
     assert admin.patch(f"{path}/members", {"remove": [ana["memberId"]]})["audience"]["memberCount"] == 0
 
@@ -237,10 +237,10 @@ def test_reverts_for_an_erased_member_are_refused(organization):
     path = f"/members/ana/badges/{badge['badgeKey']}/assign"
     tracking = organization.integration.post(path, {}, expect=200)["badgeTracking"]
     tracked = Shop(organization).track_one({**event("member-generic-event"), "loyaltyMemberId": "ana"})
-    erased = organization.administration.delete(f"/members/{member['memberId']}", expect=200)["loyalMember"]
+    erased_member = organization.administration.delete(f"/members/{member['memberId']}", expect=200)["loyalMember"]
     for path in (
         f"/events/{tracked['loyaltyEventKey']}/cancel",
-        f"/members/{erased['loyaltyMemberId']}/badge-trackings/{tracking['badgeTrackingKey']}/revert",
+        f"/members/{erased_member['loyaltyMemberId']}/badge-trackings/{tracking['badgeTrackingKey']}/revert",
     ):
         problem = organization.integration.post(path, expect=409)
         assert (problem["type"], problem["detail"]) == (
@@ -261,15 +261,15 @@ def test_new_movements_of_an_erased_members_points_are_refused(organization):
             "/problems/member-erased",
             f"The member of the wallet {wallet} was erased.",
         )
-    # What was given before can be corrected.
+    # A mint from before the erasing can still be reverted.
     points.revert(mint_id)
     assert (points.balance(wallet), points.balance(other)) == (0, 9)
 
 
 def test_a_repeated_event_of_an_erased_member_is_refused(erased_history):
     organization, history = erased_history
-    again = {**history["event"], "loyaltyMemberId": history["answer"]["loyaltyMemberId"]}
-    [result] = organization.integration.post("/events/track", {"events": [again]}, expect=200)["results"]
+    repeated_event = {**history["event"], "loyaltyMemberId": history["answer"]["loyaltyMemberId"]}
+    [result] = organization.integration.post("/events/track", {"events": [repeated_event]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/key-reused"
     assert WORD not in str({**result, "systemUniqueKey": None})
 
@@ -296,7 +296,7 @@ def test_a_repeated_event_with_the_old_id_is_refused_before_and_after_another_pe
     assert shop.balance("zoe") == 0
 
 
-def test_messages_about_the_member_are_deleted_except_the_last(erased_history):
+def test_all_messages_about_the_member_except_the_last_one_are_deleted(erased_history):
     organization, history = erased_history
     deliveries = []
     for trigger in organization.administration.get("/triggers")["results"]:
@@ -311,20 +311,20 @@ def test_messages_about_the_member_are_deleted_except_the_last(erased_history):
 
 def test_a_new_member_can_have_the_erased_id_and_old_tokens_remain_invalid(api):
     organization = api.organization()
-    old = organization.member("free-again")
+    old_member = organization.member("free-again")
     token = organization.member_token("free-again")
-    organization.administration.delete(f"/members/{old['memberId']}", expect=200)
+    organization.administration.delete(f"/members/{old_member['memberId']}", expect=200)
     content = Content.of(organization)
     document = content.put({"title": "Espresso"})
     path = f"/members/free-again/content{content.path.removeprefix('/content')}/documents"
-    theirs = organization.integration.with_token(token)
-    assert theirs.request("GET", path).status == 401
-    new = organization.member("free-again")
-    assert new["memberId"] != old["memberId"]
-    assert theirs.request("GET", path).status == 401
+    surface_of_old_member = organization.integration.with_token(token)
+    assert surface_of_old_member.request("GET", path).status == 401
+    new_member = organization.member("free-again")
+    assert new_member["memberId"] != old_member["memberId"]
+    assert surface_of_old_member.request("GET", path).status == 401
     assert content.shown_to("free-again", token=organization.member_token("free-again")) == [document["documentKey"]]
-    assert new["ledgerBalances"] == [] or all(
-        ledger_balance["balance"] == 0 for ledger_balance in new["ledgerBalances"]
+    assert new_member["ledgerBalances"] == [] or all(
+        ledger_balance["balance"] == 0 for ledger_balance in new_member["ledgerBalances"]
     )
 
 
@@ -333,8 +333,8 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
     organization = api.organization()
     history = live(organization)
     cleo = organization.integration.get("/members/cleo-9")["loyaltyMember"]
-    bought = event("member-purchase-order-created", payload={"order": {**order(), "referralCode": f"{WORD}-friend"}})
-    loyalty_event = {**bought, "loyaltyMemberId": "cleo-9"}
+    purchase = event("member-purchase-order-created", payload={"order": {**order(), "referralCode": f"{WORD}-friend"}})
+    loyalty_event = {**purchase, "loyaltyMemberId": "cleo-9"}
     organization.integration.post("/events/track", {"events": [loyalty_event]}, expect=200)
     codes = text(
         "SELECT m.referral_code, p.referral_code FROM members m"
@@ -363,8 +363,8 @@ def test_a_worker_writes_no_trace_of_the_erased_member(api):
 
 
 def test_members_of_another_organization_cannot_be_erased(organization, other_organization):
-    theirs = other_organization.member()
-    organization.administration.delete(f"/members/{theirs['memberId']}", expect=404)
+    foreign_member = other_organization.member()
+    organization.administration.delete(f"/members/{foreign_member['memberId']}", expect=404)
     organization.administration.delete(f"/members/{2**62}", expect=404)
 
 

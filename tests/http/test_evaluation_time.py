@@ -36,7 +36,7 @@ def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
     assert shop.balance(member) == 20
 
 
-def test_minting_limits_the_time_of_all_rules_that_its_transactions_cause(shop, monkeypatch):
+def test_rules_of_events_that_a_mint_causes_share_the_time_limit_of_the_call(shop, monkeypatch):
     shop.campaign(running(mint(10), rule=RULE_WITHOUT_PAYLOAD), eventType="ledger-transaction-created")
     member = shop.member()
     shop.give(member, 1)

@@ -111,19 +111,20 @@ def track_in_the_past(store, late_event):
 DATED_BY_EVENT, DATED_BY_ORDER, UNDATED = "event", "order", None
 WAYS_TO_SEND = [
     (track_in_the_past, UNDATED),
-    *((way, dated) for way in (track, track_batch, capture, queue) for dated in (DATED_BY_EVENT, DATED_BY_ORDER)),
+    *((way, dated_by) for way in (track, track_batch, capture, queue) for dated_by in (DATED_BY_EVENT, DATED_BY_ORDER)),
     (capture, UNDATED),
     (queue, UNDATED),
 ]
 
 
-@pytest.mark.parametrize(("way", "dated"), WAYS_TO_SEND)
-def test_all_effects_of_an_event_have_its_date(store, way, dated):
+@pytest.mark.parametrize(("way", "dated_by"), WAYS_TO_SEND)
+def test_all_effects_of_an_event_have_its_date(store, way, dated_by):
     shop, date = store.shop, long_ago(store)
     [buyer, friend] = store.members
     late_event = store.order()
-    if dated is not UNDATED:
-        (late_event if dated == DATED_BY_EVENT else late_event["payload"]["order"])["externalEventDate"] = text_of(date)
+    if dated_by is not UNDATED:
+        dated_object = late_event if dated_by == DATED_BY_EVENT else late_event["payload"]["order"]
+        dated_object["externalEventDate"] = text_of(date)
     way(store, late_event)
     # Stars: minted, burned, and the price of the coupon.
     assert shop.balance(buyer, store.stars["ledgerAccountId"]) == 30 - 5 - 2
@@ -143,10 +144,10 @@ def test_all_effects_of_an_event_have_its_date(store, way, dated):
     # The event lies before the rolling year whose points count for tiers.
     assert store.tiers.of(buyer) == "Basic"
     # The limit of 60 points is used up for the day of the event, but not for today.
-    again = store.order(externalEventDate=text_of(date))
-    assert [result["status"] for result in shop.track_one(again)["effects"]][:2] == ["skipped", "skipped"]
-    today = store.order(externalEventDate=text_of(datetime.now(UTC)))
-    assert [result["status"] for result in shop.track_one(today)["effects"]][:2] == ["executed", "executed"]
+    second_order = store.order(externalEventDate=text_of(date))
+    assert [result["status"] for result in shop.track_one(second_order)["effects"]][:2] == ["skipped", "skipped"]
+    order_of_today = store.order(externalEventDate=text_of(datetime.now(UTC)))
+    assert [result["status"] for result in shop.track_one(order_of_today)["effects"]][:2] == ["executed", "executed"]
     assert store.tiers.of(buyer) == "Silver"
     shop.check_ledger()
     with shop.engine.connect() as db:

@@ -23,7 +23,7 @@ def member(shop):
 
 
 def event_lists(shop, member, **query):
-    """The member's events as each surface event_lists them."""
+    """The member's events as each surface lists them."""
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     return [
         shop.integration.get(f"/members/{member}/events", **query)["results"],
@@ -34,46 +34,46 @@ def event_lists(shop, member, **query):
 def test_lists_include_payloads_and_results_only_on_request(shop, member):
     generic_result = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
     order_result = shop.track_one(order(member, 9, "created", "order-7"))
-    for listed in event_lists(shop, member):
-        assert all("payload" not in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
-    for listed in event_lists(shop, member, include="payload,result"):
-        assert [loyalty_event["result"] for loyalty_event in listed[:2]] == [order_result, generic_result]
-        assert [loyalty_event["payload"] for loyalty_event in listed[:2]] == [
+    for events in event_lists(shop, member):
+        assert all("payload" not in loyalty_event and "result" not in loyalty_event for loyalty_event in events)
+    for events in event_lists(shop, member, include="payload,result"):
+        assert [loyalty_event["result"] for loyalty_event in events[:2]] == [order_result, generic_result]
+        assert [loyalty_event["payload"] for loyalty_event in events[:2]] == [
             {"order": {"externalId": "order-7", "total": 9}},
             {"note": ["rain", 1.25, None]},
         ]
-        [*_, enrolment] = listed
+        [*_, enrolment] = events
         assert (enrolment["eventType"], enrolment["payload"]) == ("member-created", {})
-    for listed in event_lists(shop, member, include="result", eventType=GENERIC):
-        [only] = listed
-        assert (only["result"], "payload" in only) == (generic_result, False)
-    for listed in event_lists(shop, member, include="payload"):
-        assert all("payload" in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
+    for events in event_lists(shop, member, include="result", eventType=GENERIC):
+        [generic_event] = events
+        assert (generic_event["result"], "payload" in generic_event) == (generic_result, False)
+    for events in event_lists(shop, member, include="payload"):
+        assert all("payload" in loyalty_event and "result" not in loyalty_event for loyalty_event in events)
 
 
 def test_an_event_returns_its_payload_on_request(shop, member):
     tracked = shop.track_one(event(member, payload={"note": "rain"}))
     path = f"/events/{tracked['loyaltyEventKey']}"
-    bare = shop.integration.get(path)
-    assert bare["result"] == tracked
-    assert {"payload", "result"}.isdisjoint(bare["event"])
+    response = shop.integration.get(path)
+    assert response["result"] == tracked
+    assert {"payload", "result"}.isdisjoint(response["event"])
     for include in ("payload", "payload,result"):
         assert shop.integration.get(path, include=include) == {
-            "event": {**bare["event"], "payload": {"note": "rain"}},
+            "event": {**response["event"], "payload": {"note": "rain"}},
             "result": tracked,
         }
-    assert shop.integration.get(path, include="result") == bare
+    assert shop.integration.get(path, include="result") == response
 
 
 def test_a_queued_event_has_a_payload_and_no_result(shop, member):
     [queued_event] = send(shop, event(member, payload={"note": "rain"}))
-    for listed in event_lists(shop, member, include="payload,result", eventType=GENERIC):
-        [waiting] = listed
-        assert (waiting["status"], waiting["payload"]) == ("pending", {"note": "rain"})
-        assert "result" not in waiting
+    for events in event_lists(shop, member, include="payload,result", eventType=GENERIC):
+        [pending_event] = events
+        assert (pending_event["status"], pending_event["payload"]) == ("pending", {"note": "rain"})
+        assert "result" not in pending_event
     drain(shop)
-    for listed in event_lists(shop, member, include="payload,result", eventType=GENERIC):
-        assert listed[0]["result"] == outcome(shop, queued_event)["result"]
+    for events in event_lists(shop, member, include="payload,result", eventType=GENERIC):
+        assert events[0]["result"] == outcome(shop, queued_event)["result"]
 
 
 @pytest.mark.parametrize("include", ["everything", "payload,payload,result", ""])
