@@ -62,7 +62,7 @@ def snapshot_database(api):
 
 def test_an_event_is_stored_with_all_its_fields(shop, member):
     sponsor = shop.member()
-    tracked = {
+    sent_event = {
         "loyaltyMemberId": member,
         "sponsorLoyaltyMemberId": sponsor,
         "systemUniqueKey": key(),
@@ -76,13 +76,13 @@ def test_an_event_is_stored_with_all_its_fields(shop, member):
             "order": {"externalId": "order-7", "total": Decimal("9.00"), "locationCode": "centre"},
         },
     }
-    answer = shop.integration.post("/events/track", {"events": [tracked]}, expect=200)
+    answer = shop.integration.post("/events/track", {"events": [sent_event]}, expect=200)
     assert (answer["executionMode"], answer["dryRun"]) == ("full", False)
     [result] = answer["results"]
     event_key = str(uuid.UUID(result["loyaltyEventKey"]))
     assert result == {
         **RESULT,
-        "systemUniqueKey": tracked["systemUniqueKey"],
+        "systemUniqueKey": sent_event["systemUniqueKey"],
         "loyaltyEventKey": event_key,
         "tiersAsOf": "2026-03-02T08:15:00.250000Z",
     }
@@ -100,7 +100,7 @@ def test_an_event_is_stored_with_all_its_fields(shop, member):
         "eventType": ORDER_CREATED,
         "description": "Two flat whites",
         "reason": None,
-        "systemUniqueKey": tracked["systemUniqueKey"],
+        "systemUniqueKey": sent_event["systemUniqueKey"],
         "tags": ["morning", "rain"],
         "location": "centre",
         "e2eTrackingId": event_record["e2eTrackingId"],
@@ -167,8 +167,8 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
     [event_record] = shop.events(member)
     assert (event_record["description"], event_record["tags"], event_record["externalId"]) == ("Waved", ["wave"], "abc")
     # A repeated request has no further effects.
-    again = shop.administration.post("/events/track", body, expect=200)
-    assert again == answer
+    repeated_answer = shop.administration.post("/events/track", body, expect=200)
+    assert repeated_answer == answer
     assert shop.balance(member) == 5
 
 
@@ -195,27 +195,25 @@ def test_the_administration_refuses_invalid_events_with_pointers(shop, change, p
 
 
 def test_every_fault_of_a_batch_is_reported_and_nothing_is_tracked(shop, member):
-    good = event(member)
-    bad = [
+    valid_event = event(member)
+    invalid_events = [
         {**event(member), "externalEventDate": "2026-02-30T00:00:00Z"},
         {"loyaltyMemberId": member},
         order(member, externalEventDate="0001-01-01T00:00:00+01:00"),
         event(member, payload={"order": {"externalId": "o", "total": -1}}),
         event(member, payload={"order": {"externalId": "o", "externalEventDate": "9999-12-31T23:59:59-01:00"}}),
     ]
-    problem = shop.integration.post("/events/track", {"events": [good, *bad]}, expect=400)
+    problem = shop.integration.post("/events/track", {"events": [valid_event, *invalid_events]}, expect=400)
     assert {fault["pointer"].split("/")[2] for fault in problem["errors"]} == {"1", "2", "3", "4", "5"}
     assert shop.events(member) == []
 
 
-@pytest.mark.parametrize("dated", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
-def test_dates_outside_the_calendar_are_refused_with_pointers(shop, member, dated):
+@pytest.mark.parametrize("date", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
+def test_dates_outside_the_calendar_are_refused_with_pointers(shop, member, date):
     for one, place in (
-        ({**event(member), "externalEventDate": dated}, "/events/0/externalEventDate"),
+        ({**event(member), "externalEventDate": date}, "/events/0/externalEventDate"),
         (
-            event(
-                member, ORDER_CREATED, payload={"order": {"externalId": "o", "total": 1, "externalEventDate": dated}}
-            ),
+            event(member, ORDER_CREATED, payload={"order": {"externalId": "o", "total": 1, "externalEventDate": date}}),
             "/events/0/payload/order/externalEventDate",
         ),
     ):
@@ -253,12 +251,12 @@ def test_every_built_in_type_except_those_of_the_server_can_be_tracked(shop, mem
 
 
 def test_a_refused_event_is_not_stored_and_its_key_stays_free(shop, member):
-    inactive = shop.member(active=False)
+    inactive_member = shop.member(active=False)
     cases = {
         "/problems/unknown-member": event("nobody"),
         "/problems/unknown-event-type": event(member, "moon-landing"),
         "/problems/event-type-not-trackable": event(member, "ledger-transaction-created"),
-        "/problems/member-inactive": event(inactive),
+        "/problems/member-inactive": event(inactive_member),
         "/problems/payload-missing": event(member, ORDER_CREATED),
     }
     results = shop.track(*cases.values(), event(member))
@@ -284,12 +282,12 @@ def test_a_member_who_is_sent_as_their_own_sponsor_has_no_sponsor(shop, member, 
     shop.campaign(running(mint(1), rule="sponsor == null"), eventType=GENERIC)
     shop.campaign(running(mint(10), mint(100, recipient="sponsor"), rule="sponsor != null"))
     shop.campaign(running(mint(1000, recipient="sponsor")))
-    self_sponsored = event(member, sponsorLoyaltyMemberId=member)
+    self_sponsored_event = event(member, sponsorLoyaltyMemberId=member)
     if asynchronously:
-        shop.integration.post("/events/track-async", {"events": [self_sponsored]}, expect=202)
+        shop.integration.post("/events/track-async", {"events": [self_sponsored_event]}, expect=202)
         drain(shop)
     else:
-        effects = shop.track_one(self_sponsored)["effects"]
+        effects = shop.track_one(self_sponsored_event)["effects"]
         assert [effect.get("error", {}).get("type") for effect in effects] == [None, "/problems/no-sponsor"]
     assert shop.balance(member) == 1
     sponsor = shop.member()
@@ -303,19 +301,19 @@ def test_a_payment_needs_its_payload(shop, member):
 
 
 def test_the_administration_returns_refusals_as_problems(shop, member):
-    inactive = shop.organization.member(active=False)["memberId"]
+    inactive_member_id = shop.organization.member(active=False)["memberId"]
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     shop.track_one(order(member, external_id="order-1"))
-    created = {"order": {"externalId": "order-1", "total": 1}}
+    order_payload = {"order": {"externalId": "order-1", "total": 1}}
     cases = [
         (404, "unknown-member", 10**12, GENERIC, None),
         (404, "unknown-event-type", member_id, "moon-landing", None),
         (409, "event-type-not-trackable", member_id, "ledger-transaction-created", None),
-        (409, "member-inactive", inactive, GENERIC, None),
+        (409, "member-inactive", inactive_member_id, GENERIC, None),
         (409, "payload-missing", member_id, ORDER_CREATED, None),
         (409, "payload-missing", member_id, ORDER_CREATED, {"order": {"externalId": "order-2"}}),
-        (409, "order-exists", member_id, ORDER_CREATED, created),
-        (409, "order-status", member_id, "member-purchase-order-returned", created),
+        (409, "order-exists", member_id, ORDER_CREATED, order_payload),
+        (409, "order-status", member_id, "member-purchase-order-returned", order_payload),
         (404, "unknown-order", member_id, "member-purchase-order-confirmed", {"order": {"externalId": "order-3"}}),
     ]
     before = len(shop.rows("events"))
@@ -347,8 +345,8 @@ def test_an_unknown_event_is_not_found(shop):
 
 
 def test_an_inactive_member_may_still_be_reported_as_deactivated(shop):
-    inactive = shop.member(active=False)
-    shop.track_one(event(inactive, "member-profile-deactivated"))
+    inactive_member = shop.member(active=False)
+    shop.track_one(event(inactive_member, "member-profile-deactivated"))
 
 
 # --- the same key ------------------------------------------------------------------------------------------------
@@ -358,10 +356,10 @@ def test_a_repeated_request_gets_the_identical_response(shop, member):
     # One effect mints 6, a third of the total in whole points; the other one fails.
     shop.campaign(running(mint(("=", "order.total / 3.0")), spend(10**6)), pointsMonthlyLimitPerMember=7)
     one = order(member, Decimal("20.50"), items=[{"productCode": "x", "quantity": Decimal("1.5")}], tags=["a"])
-    first, again = (
+    first, second = (
         shop.integration.request("POST", "/events/track", {"events": [one]}, expect=200).text for _ in range(2)
     )
-    assert first == again
+    assert first == second
     assert shop.balance(member) == 6
     assert len(shop.events(member)) == 1
     shop.check_ledger()
@@ -392,12 +390,12 @@ def test_the_same_key_with_other_content_is_refused_and_changes_nothing(shop, me
     assert shop.track_one(one)["loyaltyEventKey"]
 
 
-@pytest.mark.parametrize("empty", [{"tags": []}, {"payload": {}}])
-def test_an_empty_field_has_the_same_content_as_no_field(shop, member, empty):
+@pytest.mark.parametrize("empty_field", [{"tags": []}, {"payload": {}}])
+def test_an_empty_field_has_the_same_content_as_no_field(shop, member, empty_field):
     shop.campaign(running(mint(5)))
-    for first, second in ((event(member), empty), (event(member, **empty), {})):
-        again = {**{name: value for name, value in first.items() if name not in empty}, **second}
-        assert shop.track_one(first) == shop.track_one(again)
+    for first, second in ((event(member), empty_field), (event(member, **empty_field), {})):
+        repeated_event = {**{name: value for name, value in first.items() if name not in empty_field}, **second}
+        assert shop.track_one(first) == shop.track_one(repeated_event)
     assert shop.balance(member) == 10
     assert len(shop.events(member)) == 2
 
@@ -439,12 +437,12 @@ def test_both_surfaces_share_keys(shop, member):
 def test_a_repeated_failed_event_gets_its_first_failure_on_both_surfaces(shop, member):
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     shop.track_one(order(member, external_id="order-1"))
-    again = order(member, external_id="order-1")
-    [first] = shop.track(again)
+    failing_order = order(member, external_id="order-1")
+    [first] = shop.track(failing_order)
     assert first["error"]["type"] == "/problems/order-exists"
     assert first["loyaltyEventKey"]
-    assert shop.track(again, again) == [first, first]
-    body = {name: value for name, value in again.items() if name != "loyaltyMemberId"}
+    assert shop.track(failing_order, failing_order) == [first, first]
+    body = {name: value for name, value in failing_order.items() if name != "loyaltyMemberId"}
     body |= {"organizationId": shop.organization.id, "memberId": member_id}
     problem = shop.administration.post("/events/track", body, expect=409)
     assert {**first["error"], "instance": problem["instance"]} == problem
@@ -488,11 +486,11 @@ def test_a_key_of_an_event_can_be_reused_for_a_transaction(shop, member):
 
 
 @pytest.mark.slow
-def test_a_dry_run_changes_nothing_at_all(api, shop, member):
-    tracked = shop.account(pointTrackingEnabled=True, expiresInMonths=1, maxSupply=1000)
-    shop.give(member, 50, ledgerAccountId=tracked["ledgerAccountId"], externalEventDate="2020-01-01T00:00:00Z")
+def test_a_dry_run_changes_nothing_and_reports_the_effects_of_a_real_run(api, shop, member):
+    tracking_account = shop.account(pointTrackingEnabled=True, expiresInMonths=1, maxSupply=1000)
+    shop.give(member, 50, ledgerAccountId=tracking_account["ledgerAccountId"], externalEventDate="2020-01-01T00:00:00Z")
     shop.campaign(
-        running(WHOLE_DOLLARS, mint(3, ledgerAccountKey=tracked["ledgerAccountKey"]), spend(2)),
+        running(WHOLE_DOLLARS, mint(3, ledgerAccountKey=tracking_account["ledgerAccountKey"]), spend(2)),
         limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 100}],
         pointsMonthlyLimitPerMember=50,
         allowPartialApplicationOnLimit=True,
@@ -511,44 +509,44 @@ def test_a_dry_run_changes_nothing_at_all(api, shop, member):
     assert statuses == [["partial", "skipped", "evaluated"], without_mints, [], [], without_mints]
     assert [result["loyaltyEventKey"] for result in answer["results"]] == [None] * 5
     assert [result["status"] for result in answer["results"]] == ["success", "success", "failed", "failed", "success"]
-    again = shop.integration.post("/events/track", body, expect=200)
-    assert again == answer
-    full = shop.track(*body["events"])
-    for dry, real in zip(answer["results"], full, strict=True):
-        executed = [e["status"].replace("evaluated", "executed") for e in dry["effects"]]
-        assert executed == [e["status"] for e in real["effects"]]
-        assert [e["params"] for e in dry["effects"]] == [e["params"] for e in real["effects"]]
-        assert dry["limitDiscardedTotalAmount"] == real["limitDiscardedTotalAmount"]
+    repeated_answer = shop.integration.post("/events/track", body, expect=200)
+    assert repeated_answer == answer
+    real_results = shop.track(*body["events"])
+    for dry_result, real_result in zip(answer["results"], real_results, strict=True):
+        dry_statuses = [e["status"].replace("evaluated", "executed") for e in dry_result["effects"]]
+        assert dry_statuses == [e["status"] for e in real_result["effects"]]
+        assert [e["params"] for e in dry_result["effects"]] == [e["params"] for e in real_result["effects"]]
+        assert dry_result["limitDiscardedTotalAmount"] == real_result["limitDiscardedTotalAmount"]
     shop.check_ledger()
 
 
 def test_a_dry_run_explains_every_campaign_and_action(shop, member):
-    matching = shop.campaign(
+    matching_campaign = shop.campaign(
         running(mint(1), rule="order.total >= 20", name="Big"),
         running(mint(1), rule="order.total < 20", name="Small"),
         running(mint(1), rule="payment.total > 1", name="Error", abortEvaluationOnError=True),
         running(mint(1), name="Never"),
         eventType=ORDER_CREATED,
     )
-    elsewhere = shop.campaign(running(mint(1)), locationCodes=["moon"])
+    campaign_elsewhere = shop.campaign(running(mint(1)), locationCodes=["moon"])
     [result] = shop.track(order(member, Decimal("4.50")), executionMode="dryRun", trace=True)
     explain = {(explanation["campaignId"], explanation["actionName"]): explanation for explanation in result["explain"]}
     # Two campaigns, and the four actions of the one that applies.
     assert len(explain) == len(result["explain"]) == 6
     codes = {name: explanation.get("reason", {}).get("code") for (_, name), explanation in explain.items() if name}
     assert codes == {"Big": "CONDITION_FALSE", "Small": None, "Error": "CONDITION_ERROR", "Never": "ABORTED"}
-    big = explain[matching["campaignId"], "Big"]
+    big = explain[matching_campaign["campaignId"], "Big"]
     assert big["applied"] is False
-    assert big["campaignKey"] == matching["campaignKey"]
-    assert big["campaignCode"] == matching["code"]
-    assert big["actionId"] == matching["actions"][0]["actionId"]
+    assert big["campaignKey"] == matching_campaign["campaignKey"]
+    assert big["campaignCode"] == matching_campaign["code"]
+    assert big["actionId"] == matching_campaign["actions"][0]["actionId"]
     assert (big["reason"]["start"], big["reason"]["end"]) == (0, len("order.total >= 20"))
     assert big["reason"]["label"] == "not true: order total is at least 20 (it is 4.50)"
     assert big["reason"]["actual"][0]["value"] == Decimal("4.5")
     assert big["trace"]["value"] is False
-    assert explain[matching["campaignId"], "Small"]["applied"] is True
-    assert explain[matching["campaignId"], None]["applied"] is True
-    location = explain[elsewhere["campaignId"], None]
+    assert explain[matching_campaign["campaignId"], "Small"]["applied"] is True
+    assert explain[matching_campaign["campaignId"], None]["applied"] is True
+    location = explain[campaign_elsewhere["campaignId"], None]
     assert location["applied"] is False
     assert location["reason"]["code"] == "LOCATION"
     assert location["reason"]["label"] == "the event has no location"
@@ -607,7 +605,7 @@ def test_a_captured_event_is_stored_with_its_order_and_not_evaluated(shop, membe
     )
 
 
-def test_the_deprecated_dry_run_is_a_dry_run_with_a_deprecation_header(shop, member):
+def test_the_deprecated_field_dry_run_sets_the_mode_and_gets_a_deprecation_header(shop, member):
     for body, mode in (
         ({"dryRun": True}, "dryRun"),
         ({"dryRun": True, "executionMode": "full"}, "dryRun"),
@@ -627,13 +625,13 @@ def test_the_deprecated_dry_run_is_a_dry_run_with_a_deprecation_header(shop, mem
 
 def test_campaign_keys_restrict_the_campaigns_in_every_mode(shop, member):
     first, second = (shop.campaign(running(mint(amount))) for amount in (1, 10))
-    inactive = shop.campaign(running(mint(100)), active=False)
-    keys = [second["campaignKey"].upper(), inactive["campaignKey"]]
+    inactive_campaign = shop.campaign(running(mint(100)), active=False)
+    keys = [second["campaignKey"].upper(), inactive_campaign["campaignKey"]]
     [result] = shop.track(event(member), campaignKeys=keys)
     assert [outcome["campaignId"] for outcome in result["effects"]] == [second["campaignId"]]
     assert shop.balance(member) == 10
-    [dry] = shop.track(event(member), campaignKeys=[first["campaignKey"]], executionMode="dryRun")
-    assert {explanation["campaignId"] for explanation in dry["explain"]} == {first["campaignId"]}
+    [dry_result] = shop.track(event(member), campaignKeys=[first["campaignKey"]], executionMode="dryRun")
+    assert {explanation["campaignId"] for explanation in dry_result["explain"]} == {first["campaignId"]}
     # Without keys and with an empty list, all active campaigns run.
     shop.track_one(event(member))
     assert shop.balance(member) == 21
@@ -642,8 +640,8 @@ def test_campaign_keys_restrict_the_campaigns_in_every_mode(shop, member):
 
 
 def test_unknown_campaign_keys_refuse_the_call(shop, member, other_organization):
-    foreign = Shop(other_organization).campaign()["campaignKey"]
-    for campaign_key in (str(uuid.uuid4()), foreign):
+    foreign_key = Shop(other_organization).campaign()["campaignKey"]
+    for campaign_key in (str(uuid.uuid4()), foreign_key):
         body = {"events": [event(member)], "campaignKeys": [campaign_key]}
         problem = shop.integration.post("/events/track", body, expect=404)
         assert problem["type"] == "/problems/unknown-campaign"
@@ -775,7 +773,7 @@ def test_an_order_belongs_to_its_member(shop, member):
     shop.track_one(order(member, None, "confirmed", "mine"))
 
 
-def test_a_payload_with_another_status_is_refused(shop, member):
+def test_an_order_whose_status_contradicts_the_event_type_is_refused(shop, member):
     one = event(member, ORDER_CREATED, payload={"order": {"externalId": "o", "total": 1, "status": "confirmed"}})
     assert shop.expect_refusal(one) == "/problems/order-status"
     assert shop.rows("purchase_orders") == []
@@ -788,7 +786,7 @@ def test_a_new_order_needs_a_total(shop, member):
     shop.track_one(order(member, 0, external_id="o"))
 
 
-def test_a_later_event_sees_the_order_as_it_was_created(shop, member):
+def test_later_events_of_an_order_have_the_total_and_location_of_its_creation(shop, member):
     shop.campaign(
         running(WHOLE_DOLLARS), eventType="member-purchase-order-confirmed", minSpendValue=10, locationCodes=["c"]
     )
@@ -800,7 +798,7 @@ def test_a_later_event_sees_the_order_as_it_was_created(shop, member):
     assert shop.balance(member) == 12
 
 
-def test_an_event_that_the_status_of_its_order_forbids_is_only_stored(shop, member):
+def test_an_event_that_the_status_of_its_order_forbids_is_stored_without_effects(shop, member):
     shop.campaign(running(mint(5)), maxTransactionsPerMember=10)
     shop.track_one(order(member, external_id="o"))
     before = [shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "campaign_limit_counters")]
@@ -843,10 +841,10 @@ def test_expressions_see_the_event_the_order_the_member_and_the_balances(shop):
     one = order(ana, Decimal("9.5"), items=items, externalEventDate="2026-01-01T00:00:00Z", tags=["rain"])
     one["payload"]["n"] = 3
     one |= {"externalId": "e", "sponsorLoyaltyMemberId": sponsor}
-    [dry] = shop.track(one, executionMode="dryRun")
+    [dry_result] = shop.track(one, executionMode="dryRun")
     unmet_rules = [
         (explanation["actionName"], explanation["reason"])
-        for explanation in dry["explain"]
+        for explanation in dry_result["explain"]
         if not explanation["applied"]
     ]
     assert unmet_rules == []
@@ -895,8 +893,8 @@ def test_huge_amounts_cause_no_server_error(shop, member, partial):
         allowPartialApplicationOnLimit=partial,
     )
     one = order(member, Decimal("10.5"))
-    [dry] = shop.track(one, executionMode="dryRun")
-    assert dry["status"] == "success"
+    [dry_result] = shop.track(one, executionMode="dryRun")
+    assert dry_result["status"] == "success"
     first = shop.track(one)
     assert shop.track(one) == first
     shop.integration.get(f"/events/{first[0]['loyaltyEventKey']}")
@@ -962,7 +960,7 @@ def test_points_minted_by_events_expire_by_the_settings_of_the_account_or_the_ef
     shop.check_ledger()
 
 
-def test_without_a_key_points_go_to_the_account_of_the_program(shop, member):
+def test_points_without_an_account_key_go_to_the_account_of_the_program(shop, member):
     stars = shop.account(alias="stars")
     program = {
         "ledgerId": shop.organization.created.ledger_id,
@@ -993,8 +991,8 @@ def test_the_ledger_lists_the_transaction_of_an_event(shop, member):
 
 @pytest.mark.slow
 def test_every_process_uses_a_changed_campaign_from_the_next_event_on(settings, shop, member):
-    with running_api(settings) as elsewhere:
-        integration = elsewhere.surface("", shop.organization.token)
+    with running_api(settings) as other_api:
+        integration = other_api.surface("", shop.organization.token)
 
         def track_event():
             [result] = integration.post("/events/track", {"events": [event(member)]}, expect=200)["results"]
@@ -1085,15 +1083,15 @@ def list_events(history, surface="administration", **query):
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_the_events_of_a_member_are_listed_newest_first_in_pages(history, surface):
-    whole = list_events(history, surface)
-    assert (whole["totalCount"], whole["page"], whole["limit"]) == (7, 0, 25)
-    ids = [result["loyaltyEventId"] for result in whole["results"]]
+    whole_list = list_events(history, surface)
+    assert (whole_list["totalCount"], whole_list["page"], whole_list["limit"]) == (7, 0, 25)
+    ids = [result["loyaltyEventId"] for result in whole_list["results"]]
     assert ids == sorted(ids, reverse=True)
     pages = [list_events(history, surface, page=p, limit=3) for p in range(4)]
     assert [result["loyaltyEventId"] for page in pages for result in page["results"]] == ids
     assert {page["totalCount"] for page in pages} == {7}
     assert pages[3]["results"] == []
-    event_types = {result["eventType"] for result in whole["results"]}
+    event_types = {result["eventType"] for result in whole_list["results"]}
     assert event_types == {GENERIC, "benefit-used", ORDER_CREATED, "member-created"}
 
 
@@ -1104,14 +1102,14 @@ def test_the_events_of_a_member_are_listed_newest_first_in_pages(history, surfac
 def test_the_events_of_a_member_can_be_ordered_by_every_column(history, surface, column):
     for direction in ("", ",asc", ",desc"):
         rows = list_events(history, surface, order=column + direction)["results"]
-        down = direction == ",desc"
+        descending = direction == ",desc"
         values = [row[column] for row in rows]
-        present = [value for value in values if value is not None]
-        assert present == sorted(present, reverse=down)
-        assert values[len(present) :] == [None] * (len(values) - len(present))
+        present_values = [value for value in values if value is not None]
+        assert present_values == sorted(present_values, reverse=descending)
+        assert values[len(present_values) :] == [None] * (len(values) - len(present_values))
         for before, after in itertools.pairwise(rows):
             if before[column] == after[column]:
-                assert (before["loyaltyEventId"] > after["loyaltyEventId"]) is down
+                assert (before["loyaltyEventId"] > after["loyaltyEventId"]) is descending
     shop, member = history
     shop.integration.get(f"/members/{member}/events", order="payload", expect=400)
 

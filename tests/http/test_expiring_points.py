@@ -21,7 +21,7 @@ def ana(clock):
     return clock.organization.member("ana")["ledgerWalletId"]
 
 
-def expiring(clock, points, member="ana"):
+def read_expiring(clock, points, member="ana"):
     """The next expiring amount of an account with its moment, and the months with an amount."""
     record = clock.organization.integration.get(f"/members/{member}", include="expiring")["loyaltyMember"]
     [expiring_amounts] = [
@@ -44,9 +44,10 @@ def test_lots_that_expire_at_the_same_moment_are_shown_as_one_amount(clock, ana)
     points.mint(ana, 60)
     clock.advance("2026-03-01T09:00:00Z")
     points.burn(ana, 120)
-    assert expiring(clock, points) == (230, "2026-03-31T22:00:00Z", {"2026-03": 230, "2026-06": 60})
+    # 100 + 250 - 120 of the first quarter
+    assert read_expiring(clock, points) == (230, "2026-03-31T22:00:00Z", {"2026-03": 230, "2026-06": 60})
     clock.advance("2026-03-31T22:00:00Z")
-    assert expiring(clock, points) == (60, "2026-06-30T22:00:00Z", {"2026-06": 60})
+    assert read_expiring(clock, points) == (60, "2026-06-30T22:00:00Z", {"2026-06": 60})
 
 
 def test_both_interfaces_show_expiring_points_only_on_request(clock, ana):
@@ -54,8 +55,10 @@ def test_both_interfaces_show_expiring_points_only_on_request(clock, ana):
     points.mint(ana, 100)
     record = clock.organization.integration.get("/members/ana")["loyaltyMember"]
     assert [balance.keys() & {"expiring"} for balance in record["ledgerBalances"]] == [set(), set()]
-    without = clock.organization.integration.get("/members/ana", include="expiring", includeBalance=False)
-    assert "ledgerBalances" not in without["loyaltyMember"]
+    response_without_balance = clock.organization.integration.get(
+        "/members/ana", include="expiring", includeBalance=False
+    )
+    assert "ledgerBalances" not in response_without_balance["loyaltyMember"]
     member_record = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
     for path in (f"/members/{record['memberId']}", "/members/by-loyalty-member-id/ana"):
         answer = clock.organization.administration.get(path, include="expiring")["loyalMember"]
@@ -67,7 +70,7 @@ def test_both_interfaces_show_expiring_points_only_on_request(clock, ana):
 def test_points_that_never_expire_are_not_shown(clock, ana):
     points = Points.new(clock.organization, pointTrackingEnabled=True)
     points.mint(ana, 100)
-    assert expiring(clock, points) == (None, None, {})
+    assert read_expiring(clock, points) == (None, None, {})
 
 
 def test_an_inactive_balance_is_shown_as_expiring_entirely(clock, ana):
@@ -78,19 +81,19 @@ def test_an_inactive_balance_is_shown_as_expiring_entirely(clock, ana):
     points.mint(ana, 10)
     points.mint(ana, 1, countsAsActivity=False)
     # 5 months after the first mint the 100 expire, 10 days later the 11.
-    assert expiring(clock, points) == (100, "2025-08-01T08:00:00Z", {"2025-08": 111})
-    idle = Points.new(clock.organization, expirationPolicies=[policy])
-    idle.mint(ana, 7)
-    assert expiring(clock, idle) == (7, "2025-09-30T22:00:00Z", {"2025-09": 7})
+    assert read_expiring(clock, points) == (100, "2025-08-01T08:00:00Z", {"2025-08": 111})
+    idle_points = Points.new(clock.organization, expirationPolicies=[policy])
+    idle_points.mint(ana, 7)
+    assert read_expiring(clock, idle_points) == (7, "2025-09-30T22:00:00Z", {"2025-09": 7})
 
 
 def test_points_on_hold_are_not_shown_as_expiring(clock, ana):
     points = Points.new(clock.organization, expiresInMonths=2)
     points.mint(ana, 100)
     hold = points.burn(ana, 30, captureMethod="manual")[0]["ledgerTransactionId"]
-    assert expiring(clock, points) == (70, "2025-05-10T08:00:00Z", {"2025-05": 70})
+    assert read_expiring(clock, points) == (70, "2025-05-10T08:00:00Z", {"2025-05": 70})
     points.revert(hold)
-    assert expiring(clock, points) == (100, "2025-05-10T08:00:00Z", {"2025-05": 100})
+    assert read_expiring(clock, points) == (100, "2025-05-10T08:00:00Z", {"2025-05": 100})
 
 
 @pytest.mark.slow
@@ -114,9 +117,9 @@ def test_months_add_up_to_the_balance_whether_or_not_the_job_has_run(clock, ana,
             now=f"{month}-{day}T09:00:00Z",
             id=clock.organization.id,
         )
-        before = expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)
+        before = read_expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)
         (_, _, amounts_by_month), wallet_balance, member_balance = before
         assert sum(amounts_by_month.values()) == wallet_balance == member_balance
         clock.advance(f"{month}-{day}T09:00:01Z")
-        assert (expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)) == before
+        assert (read_expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)) == before
     assert points.verify() == []

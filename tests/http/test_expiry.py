@@ -128,7 +128,7 @@ class TestTiers:
             "2027-02-10T20:00:00Z": 8,
         }
 
-    def test_points_of_late_events_live_by_the_tier_of_the_evaluation_if_the_organization_is_set_so(
+    def test_points_of_late_events_live_by_the_tier_of_the_evaluation_with_the_setting_evaluation(
         self, clock, shop, tiers, points
     ):
         shop.administration.put("", {"defaultLocale": "en", "lateEventTiers": "evaluation"})
@@ -137,11 +137,11 @@ class TestTiers:
         tiers.set("ana", "Gold")
         points.mint(ana, 1, externalEventDate="2025-02-10T20:00:00Z")
         # Points that are released later live by the tier of their mint.
-        waiting = points.mint(ana, 2, externalEventDate="2025-02-10T20:00:00Z", availableAfter="P30D")
+        waiting_mint = points.mint(ana, 2, externalEventDate="2025-02-10T20:00:00Z", availableAfter="P30D")
         clock.advance("2025-02-20T09:00:00Z")
         tiers.set("ana")
         points.mint(ana, 4, externalEventDate="2025-02-12T20:00:00Z")
-        points.release(waiting)
+        points.release(waiting_mint)
         assert lots_of(points, ana) == {
             "2026-02-12T20:00:00Z": 4,
             "2027-02-10T20:00:00Z": 1,
@@ -186,8 +186,8 @@ class TestTiers:
         unknown_tier = [{"loyaltyTierKey": "00000000-0000-4000-8000-000000000000", "months": 1}]
         problem = clock.organization.administration.post(path, {**body, "tierExpirations": unknown_tier}, expect=404)
         assert problem["type"] == "/problems/unknown-tier"
-        twice = [{"loyaltyTierKey": tiers.key("Gold"), "months": 1}] * 2
-        problem = clock.organization.administration.post(path, {**body, "tierExpirations": twice}, expect=400)
+        repeated_tier = [{"loyaltyTierKey": tiers.key("Gold"), "months": 1}] * 2
+        problem = clock.organization.administration.post(path, {**body, "tierExpirations": repeated_tier}, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/tierExpirations/1/loyaltyTierKey"]
 
 

@@ -71,7 +71,7 @@ def extend(points, key="apology-1", expect=200, **body):
     return points.organization.administration.post("/expiry-extensions", values, expect=expect)
 
 
-def completed(lots, amount):
+def completed_extension(lots, amount):
     """The response of an extension that has extended this number of lots, with this amount in sum."""
     return {"lots": lots, "amount": amount, "status": "done"}
 
@@ -80,20 +80,20 @@ class TestLots:
     def test_months_are_added_to_the_expiry_of_each_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == completed(2, 130)
+        assert extend(points, memberId=ana.id, months=3) == completed_extension(2, 130)
         assert ana.lots == {"2026-02-28T00:00:00Z": 30, "2026-04-30T12:00:00Z": 100}
         assert points.verify() == []
 
     def test_an_extension_until_a_date_shortens_no_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == completed(1, 30)
+        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == completed_extension(1, 30)
         assert ana.lots == {"2025-12-24T00:00:00Z": 30, "2026-01-31T12:00:00Z": 100}
 
     def test_an_extension_revives_no_expired_lot(self, clock, points, ana):
         ana.mint(100)
         clock.advance("2026-01-31T12:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == completed(0, 0)
+        assert extend(points, memberId=ana.id, months=3) == completed_extension(0, 0)
         assert points.balance(ana.wallet) == 0
 
     def test_an_extended_lot_expires_at_its_new_end(self, clock, points, ana):
@@ -112,7 +112,7 @@ class TestLots:
         points.burn(ana.wallet, 10)
         burn = points.rows(include="lots")[0]
         [lot] = burn["lots"]["consumed"]
-        assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **LONG) == completed(1, 20)
+        assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **LONG) == completed_extension(1, 20)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100, LONG["until"]: 20}
 
     def test_a_repeated_request_extends_once(self, points, ana):
@@ -124,10 +124,10 @@ class TestLots:
 
     def test_a_dry_run_changes_nothing(self, points, ana):
         ana.mint(100)
-        assert extend(points, memberId=ana.id, months=1, dryRun=True) == completed(1, 100)
+        assert extend(points, memberId=ana.id, months=1, dryRun=True) == completed_extension(1, 100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
-        assert extend(points, memberId=ana.id, months=1) == completed(1, 100)
+        assert extend(points, memberId=ana.id, months=1) == completed_extension(1, 100)
 
     def test_an_extension_is_in_the_timeline_and_the_audit_log(self, points, ana):
         ana.mint(100)
@@ -155,8 +155,8 @@ class TestLots:
         assert extend(points, expect=status, **body)["type"] == f"/problems/{problem}"
 
     def test_an_account_that_tracks_no_points_is_refused(self, clock):
-        untracked = Points.new(clock.organization)
-        assert extend(untracked, months=1, expect=409)["type"] == "/problems/points-not-tracked"
+        untracked_points = Points.new(clock.organization)
+        assert extend(untracked_points, months=1, expect=409)["type"] == "/problems/points-not-tracked"
 
 
 class TestWholeAccount:
@@ -168,7 +168,7 @@ class TestWholeAccount:
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == completed(2, 150)
+        assert extend(points, months=1) == completed_extension(2, 150)
         assert (ana.lots, ben.lots) == ({"2026-02-28T12:00:00Z": 100}, {"2026-02-28T12:00:00Z": 50})
         assert points.verify() == []
 
@@ -177,7 +177,7 @@ class TestWholeAccount:
         assert extend(points, months=1, dryRun=True)["status"] == "running"
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1, dryRun=True) == completed(1, 100)
+        assert extend(points, months=1, dryRun=True) == completed_extension(1, 100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
 
@@ -195,7 +195,7 @@ class TestWholeAccount:
         )
         while extend_running(api.engine):
             pass
-        assert extend(other_points, months=1) == completed(1, 50)
+        assert extend(other_points, months=1) == completed_extension(1, 50)
         assert bea.lots == {"2026-02-28T12:00:00Z": 50}
 
     def test_extensions_are_applied_in_the_order_of_their_requests(self, points, ana, api):
@@ -219,14 +219,14 @@ class TestWholeAccount:
             assert extend(points, months=1) == {"lots": lots, "amount": 10 * lots, "status": "running"}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == completed(3, 30)
+        assert extend(points, months=1) == completed_extension(3, 30)
 
     def test_an_advance_of_the_clock_completes_extensions_before_it_expires_points(self, clock, points, ana):
         ana.mint(100)
         extend(points, months=1)
         clock.advance("2026-02-01T00:00:00Z")
         assert points.balance(ana.wallet) == 100
-        assert extend(points, months=1) == completed(1, 100)
+        assert extend(points, months=1) == completed_extension(1, 100)
 
 
 class TestInactivity:
@@ -243,14 +243,14 @@ class TestInactivity:
         return extend(program.points, memberId=member["memberId"], **body)
 
     def test_activity_after_an_extension_can_only_prolong_it(self, program):
-        assert self.extend(program, until="2026-12-31T00:00:00Z") == completed(1, 500)
+        assert self.extend(program, until="2026-12-31T00:00:00Z") == completed_extension(1, 500)
         assert program.lots == {"2026-12-31T00:00:00Z": 500}
         program.clock.advance("2026-02-20T10:00:00Z")
         program.buy(10)
         assert program.lots == {"2027-03-31T22:00:00Z": 510}
 
     def test_extended_points_outlive_points_that_were_not_extended(self, program):
-        assert self.extend(program, until="2028-01-01T00:00:00Z") == completed(1, 500)
+        assert self.extend(program, until="2028-01-01T00:00:00Z") == completed_extension(1, 500)
         program.buy(10)
         assert program.lots == {END_OF_QUARTER: 10, "2028-01-01T00:00:00Z": 500}
         program.clock.advance(END_OF_QUARTER)
@@ -336,16 +336,16 @@ class TestReads:
             fromDate="2026-06-30",
             toDate="2026-07-01",
         )["results"]
-        of_account = [day["amount"] for day in days if day["ledgerAccountId"] == program.points.account_id]
+        account_amounts = [day["amount"] for day in days if day["ledgerAccountId"] == program.points.account_id]
         rows = [json.loads(line) for line in exported(program.clock.organization, "balances", now=AFTER_INACTIVITY)]
-        in_file = [(row["amount"], row["expiresAt"]) for row in rows if row["amount"]]
+        exported_lots = [(row["amount"], row["expiresAt"]) for row in rows if row["amount"]]
         return {
             "wallet": program.balance,
             "lots": program.lots,
             "member": balance["balance"],
             "next expiry": balance["expiring"]["next"],
-            "daily balances": of_account,
-            "export": in_file,
+            "daily balances": account_amounts,
+            "export": exported_lots,
         }
 
     def test_all_reads_return_the_same_lots(self, api):

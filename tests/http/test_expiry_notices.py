@@ -265,7 +265,7 @@ class TestNotices:
 
 
 class TestExpired:
-    def test_without_a_subscriber_expired_points_cause_no_event(self, clock):
+    def test_expired_points_cause_no_event_without_a_subscriber(self, clock):
         program = ExpiringPoints(clock, None)
         program.give("ana", 400)
         clock.advance("2026-04-02T09:00:00Z")
