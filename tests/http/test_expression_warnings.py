@@ -42,8 +42,8 @@ def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
     update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
     assert update["warnings"] == [now_warning("/rules/expression", 8, 22)]
     # An update with the same rule repeats the warning.
-    again = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
-    assert again["warnings"] == update["warnings"]
+    repeated_update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
+    assert repeated_update["warnings"] == update["warnings"]
 
 
 def test_a_rule_as_a_tree_has_the_same_warning(shop, actions):

@@ -74,19 +74,19 @@ def test_a_text_that_is_printed_from_its_tree_is_the_same_expression(parse, from
     assert parse_result["labelledExpression"]
     [print_result] = from_trees(parse_result["node"])
     assert print_result == parse_result
-    [again] = parse(print_result["expression"])
-    assert without_places(again["node"]) == without_places(parse_result["node"])
+    [second_result] = parse(print_result["expression"])
+    assert without_places(second_result["node"]) == without_places(parse_result["node"])
 
 
 def test_an_annotated_tree_has_the_type_of_each_node(parse, from_trees):
-    [plain], [annotated] = parse("order.total >= 20"), parse("order.total >= 20", annotate=True)
-    assert plain["node"] != annotated["node"]
-    assert annotated["node"]["type"] == "bool"
-    assert annotated["node"]["args"][0]["type"] == "decimal"
-    assert annotated["node"]["at"] == [0, len("order.total >= 20")]
-    assert "type" not in plain["node"]
-    [print_result] = from_trees(plain["node"], annotate=True)
-    assert print_result["node"] == annotated["node"]
+    [plain_result], [annotated_result] = parse("order.total >= 20"), parse("order.total >= 20", annotate=True)
+    assert plain_result["node"] != annotated_result["node"]
+    assert annotated_result["node"]["type"] == "bool"
+    assert annotated_result["node"]["args"][0]["type"] == "decimal"
+    assert annotated_result["node"]["at"] == [0, len("order.total >= 20")]
+    assert "type" not in plain_result["node"]
+    [print_result] = from_trees(plain_result["node"], annotate=True)
+    assert print_result["node"] == annotated_result["node"]
 
 
 def test_a_condition_must_be_a_bool_and_a_parameter_can_have_any_type(parse, from_trees):
@@ -105,11 +105,11 @@ def test_a_condition_must_be_a_bool_and_a_parameter_can_have_any_type(parse, fro
     [("order.total >=", 14, 14), ("", 0, 0), ("1 +* 2", 3, 4), ("'open", None, None), ("\x07", None, None)],
 )
 def test_a_text_that_does_not_parse_gets_faults_and_no_tree(parse, text, start, end):
-    good, bad = parse("true", text)
-    assert good["errors"] == []
-    assert "node" not in bad
-    assert (bad["expression"], bad["labelledExpression"]) == (text, None)
-    [fault, *_] = bad["errors"]
+    valid_result, invalid_result = parse("true", text)
+    assert valid_result["errors"] == []
+    assert "node" not in invalid_result
+    assert (invalid_result["expression"], invalid_result["labelledExpression"]) == (text, None)
+    [fault, *_] = invalid_result["errors"]
     assert fault["message"]
     assert fault["code"]
     if start is not None:
@@ -141,10 +141,10 @@ def test_a_text_with_unknown_names_gets_faults_and_a_tree(parse):
     ],
 )
 def test_an_invalid_tree_gets_faults(from_trees, node):
-    good, bad = from_trees({"node": TREE}, {"node": node})
-    assert good["errors"] == []
-    assert bad["errors"]
-    assert bad["expression"] is None
+    valid_result, invalid_result = from_trees({"node": TREE}, {"node": node})
+    assert valid_result["errors"] == []
+    assert invalid_result["errors"]
+    assert invalid_result["expression"] is None
 
 
 def test_a_deep_tree_causes_no_server_error(organization):

@@ -44,8 +44,8 @@ def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization,
         assert (response.status, response.json["type"]) == (409, TAKEN)
         # Its own key can be sent again.
         assert records.update(second, externalKey="late-bird")["externalKey"] == "late-bird"
-    elsewhere = KeyedRecords.of(organization.api.organization(), name)
-    assert elsewhere.create("one", externalKey="early-bird")["externalKey"] == "early-bird"
+    records_of_other_organization = KeyedRecords.of(organization.api.organization(), name)
+    assert records_of_other_organization.create("one", externalKey="early-bird")["externalKey"] == "early-bird"
 
 
 def test_records_of_all_kinds_may_have_the_same_key(organization):

@@ -114,8 +114,8 @@ def test_errors_are_raised_and_cancelled_calls_are_not_run(pool):
     for n in range(4):
         pool.call("a", f"a{n}")
     pool.wait_for(4)
-    waiting = pool.call("a", "never")
-    assert waiting.cancel()
+    waiting_call = pool.call("a", "never")
+    assert waiting_call.cancel()
     pool.release("all")
     assert pool.call("a", "last").result(SECONDS) == "last"
     assert "never" not in pool.begun

@@ -98,10 +98,10 @@ def test_a_window_of_friday_night_is_open_on_saturday_morning(shop, ana):
 
 def test_a_window_never_opens_in_an_hour_that_clocks_skip_and_opens_twice_in_a_repeated_hour(shop, ana):
     # From 02:00 to 03:00 in Madrid clocks are put forward in spring, and back in autumn.
-    skipped = [f"2026-03-29T{hour:02}:{minute}:00Z" for hour in range(23) for minute in ("00", "30")]
-    repeated = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
-    applies = applies_at(shop, ana, daily("02:00", "03:00"), *skipped, *repeated)
-    assert applies == [False] * len(skipped) + [True, True]
+    moments_of_spring = [f"2026-03-29T{hour:02}:{minute}:00Z" for hour in range(23) for minute in ("00", "30")]
+    moments_of_autumn = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    applies = applies_at(shop, ana, daily("02:00", "03:00"), *moments_of_spring, *moments_of_autumn)
+    assert applies == [False] * len(moments_of_spring) + [True, True]
 
 
 def test_the_hours_follow_the_clock_of_the_store(shop, ana):
@@ -268,16 +268,20 @@ def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, an
 
 
 def test_the_hours_of_a_campaign_are_stored_kept_and_cleared(shop):
-    path, required = "/campaigns", {"code": "c", "name": "C"}
-    campaign = shop.administration.post(path, {**required, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)["campaign"]
+    path, required_fields = "/campaigns", {"code": "c", "name": "C"}
+    campaign = shop.administration.post(path, {**required_fields, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)[
+        "campaign"
+    ]
     path = f"{path}/{campaign['campaignId']}"
     assert (
         campaign["dayOfWeekSchedule"] == shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
     )
-    assert shop.administration.put(path, required)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
-    problem = shop.administration.put(path, {**required, "daysOfWeek": [1]}, expect=400)
+    assert shop.administration.put(path, required_fields)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    problem = shop.administration.put(path, {**required_fields, "daysOfWeek": [1]}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
-    response = shop.administration.put(path, {**required, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200)
+    response = shop.administration.put(
+        path, {**required_fields, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200
+    )
     assert response["campaign"]["daysOfWeek"] == [1]
     assert "dayOfWeekSchedule" not in response["campaign"]
 

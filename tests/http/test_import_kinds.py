@@ -88,8 +88,8 @@ def test_codes_are_added_to_their_books(imports, shop):
         (9, "code", imports.errors(job)[4][2]),
         (10, "code", imports.errors(job)[5][2]),
     ]
-    again = imports.run("couponBook,code\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes", mode="upsert")
-    assert (counts(again), codes(shop, first)) == (("done", 2, 2, 0), ["A-1", "A-2", "A-3"])
+    second_job = imports.run("couponBook,code\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes", mode="upsert")
+    assert (counts(second_job), codes(shop, first)) == (("done", 2, 2, 0), ["A-1", "A-2", "A-3"])
     CouponBooks(shop.organization).set_status(first, "archived")
     job = imports.run("couponBook,code\nFlat white,A-4\n", kind="coupon-codes")
     assert (counts(job), imports.errors(job)[0][1]) == (("done", 1, 0, 1), "code")
@@ -211,21 +211,21 @@ def test_rows_add_members_to_audiences_and_remove_members(imports, shop):
 def test_members_cannot_be_erased_while_an_import_adds_them_to_an_audience(imports, shop, monkeypatch):
     shop.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})
     lock = text("SELECT member_id FROM members WHERE organization_id = :o FOR UPDATE SKIP LOCKED")
-    change_lists, lockable = audience_members.change_lists, []
+    change_lists, lockable_ids = audience_members.change_lists, []
 
     def change_while_erasing(call, changes):
         # As erasing does it, but without waiting for locked members.
         with shop.engine.begin() as db:
-            lockable.extend(db.execute(lock, {"o": shop.organization.id}).scalars())
+            lockable_ids.extend(db.execute(lock, {"o": shop.organization.id}).scalars())
         return change_lists(call, changes)
 
     monkeypatch.setattr(audience_members, "change_lists", change_while_erasing)
     job = imports.run("audience,loyaltyMemberId\nTesters,ana\n", kind="audience-members")
     assert counts(job) == ("done", 1, 1, 0)
-    assert lockable == [shop.integration.get("/members/ben")["loyaltyMember"]["memberId"]]
+    assert lockable_ids == [shop.integration.get("/members/ben")["loyaltyMember"]["memberId"]]
 
 
-def test_imported_events_are_captured_or_on_request_evaluated(imports, shop):
+def test_imported_events_are_captured_unless_the_import_requests_their_evaluation(imports, shop):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     add_trigger(shop.administration)
 

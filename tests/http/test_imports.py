@@ -50,8 +50,8 @@ def member(imports, name):
 
 
 def members(imports):
-    listed = imports.organization.integration.get("/members", order="loyaltyMemberId,asc")["results"]
-    return [row["loyaltyMemberId"] for row in listed]
+    results = imports.organization.integration.get("/members", order="loyaltyMemberId,asc")["results"]
+    return [row["loyaltyMemberId"] for row in results]
 
 
 def position_of_next_row(imports, path):
@@ -62,16 +62,16 @@ def position_of_next_row(imports, path):
 
 
 def test_a_step_ends_after_some_megabytes_of_empty_lines_so_that_other_imports_can_run(imports, other_organization):
-    packed = gzip.compress(b"loyaltyMemberId\n" + b"\n" * 12 * 1024 * 1024 + b"ana\n")
-    path, importer = imports.queue(packed), imports.importer
-    others = Imports(other_organization)
+    compressed_file = gzip.compress(b"loyaltyMemberId\n" + b"\n" * 12 * 1024 * 1024 + b"ana\n")
+    path, importer = imports.queue(compressed_file), imports.importer
+    other_imports = Imports(other_organization)
     assert importer.step()
     assert 0 < position_of_next_row(imports, path) <= 4 * 1024 * 1024
-    quick = others.queue("loyaltyMemberId\nben\n")
+    small_import = other_imports.queue("loyaltyMemberId\nben\n")
     # One step for each organization.
     assert importer.step()
     assert importer.step()
-    assert others.get(quick)["rowsDone"] == 1
+    assert other_imports.get(small_import)["rowsDone"] == 1
     while importer.step():
         pass
     assert counts(imports.get(path)) == ("done", 1, 1, 0)
@@ -137,34 +137,34 @@ def test_an_import_that_is_cancelled_during_a_step_stores_nothing_of_this_step(i
 @pytest.mark.slow
 def test_a_file_whose_import_is_not_started_within_a_day_is_removed(imports):
     organization, settings = imports.organization, imports.organization.api.settings
-    old, recent, queued = imports.begin(), imports.begin(), imports.queue("loyaltyMemberId\nana\n")
-    for path in (old, recent):
+    old_import, recent_import, queued_import = imports.begin(), imports.begin(), imports.queue("loyaltyMemberId\nana\n")
+    for path in (old_import, recent_import):
         imports.upload(path, b"loyaltyMemberId\n", b"ben\n")
     before = earlier("updated_at", "'25 hours'")
     age = f"UPDATE imports SET updated_at = {before} WHERE organization_id = :o AND import_id = :i"
     with organization.api.engine.begin() as connection:
-        for path in (old, queued):
+        for path in (old_import, queued_import):
             connection.execute(text(age), {"o": organization.id, "i": int(path.rpartition("/")[2])})
     assert run_job(organization.api.engine, settings, "remove-uploads")["imports"] >= 1
-    failed_import = imports.get(old)
+    failed_import = imports.get(old_import)
     assert (failed_import["status"], failed_import["error"]) == (
         "failed",
         "The import was not started within a day after its last part, so its file was removed.",
     )
-    assert [imports.get(path)["status"] for path in (recent, queued)] == ["uploading", "queued"]
+    assert [imports.get(path)["status"] for path in (recent_import, queued_import)] == ["uploading", "queued"]
     parts = text("SELECT import_id, count(*) FROM import_parts WHERE organization_id = :o GROUP BY 1 ORDER BY 1")
     with organization.api.engine.connect() as connection:
         rows = connection.execute(parts, {"o": organization.id}).all()
-    ids = [int(path.rpartition("/")[2]) for path in (recent, queued)]
+    ids = [int(path.rpartition("/")[2]) for path in (recent_import, queued_import)]
     assert [tuple(row) for row in rows] == [(ids[0], 2), (ids[1], 1)]
-    problem = organization.administration.post(f"{old}/start", {"parts": 2}, expect=409)
+    problem = organization.administration.post(f"{old_import}/start", {"parts": 2}, expect=409)
     assert problem["detail"] == "The import is failed, not uploading."
 
 
 @pytest.mark.slow
 def test_the_files_of_an_organization_have_a_maximum(settings):
     with running_api(replace(settings, import_stored_bytes=2048)) as api:
-        imports, others = Imports(api.organization()), Imports(api.organization())
+        imports, other_imports = Imports(api.organization()), Imports(api.organization())
         first, second = imports.begin(), imports.begin()
         imports.upload(first, b"x" * 1024, b"x" * 1000)
         [problem] = imports.upload(second, b"x" * 25, expect=409)
@@ -175,7 +175,7 @@ def test_the_files_of_an_organization_have_a_maximum(settings):
         )
         imports.upload(second, b"x" * 24)
         imports.upload(first, b"y" * 1024)
-        others.upload(others.begin(), b"x" * 2048)
+        other_imports.upload(other_imports.begin(), b"x" * 2048)
         imports.organization.administration.post(f"{first}/cancel", expect=200)
         imports.upload(second, b"x" * 2048)
 
@@ -211,8 +211,8 @@ def test_changes_of_members_are_in_the_audit_log(imports):
     assert {(entry["entityType"], entry["operationId"], entry["surface"]) for entry in entries} == {
         ("member", "startImport", "administration")
     }
-    dry = imports.run("loyaltyMemberId,name\nana,Anne\n", mode="upsert", dryRun=True)
-    assert imports.organization.administration.get("/audit-log", actor=f"import-{dry['importId']}")["results"] == []
+    dry_run = imports.run("loyaltyMemberId,name\nana,Anne\n", mode="upsert", dryRun=True)
+    assert imports.organization.administration.get("/audit-log", actor=f"import-{dry_run['importId']}")["results"] == []
 
 
 def in_days(days):
@@ -259,11 +259,11 @@ def test_an_import_causes_events_only_on_request(imports, shop):
     assert (shop.balance("ana"), shop.rows("events")) == (0, [])
     imports.run("loyaltyMemberId\nben\n", emitEvents=True)
     assert shop.balance("ben") == 5
-    created = ("member-created", "The member was enrolled by an import.")
-    assert shop.rows("events", "event_type, reason") == [created]
+    enrolment = ("member-created", "The member was enrolled by an import.")
+    assert shop.rows("events", "event_type, reason") == [enrolment]
     imports.run("loyaltyMemberId,name,active\nben,Ben,false\nana,,\n", mode="upsert", emitEvents=True)
     assert set(shop.rows("events", "event_type, reason")) == {
-        created,
+        enrolment,
         ("member-updated", "The member was changed by an import."),
         ("member-profile-deactivated", "The member was deactivated by an import."),
     }
@@ -292,9 +292,9 @@ def test_tiers_are_imported_with_their_expiry(imports, shop):
     rows = f"ana,Gold,{until}\nben,{gold['loyaltyTierKey']},\ncora,,\ndan,Silver,\neva,Gold,2020-01-01\nfay,,{until}\n"
     job = imports.run(f"loyaltyMemberId,tier,tierExpiresAt\n{rows}")
     assert counts(job) == ("done", 6, 3, 3)
-    [of_ana], [of_ben] = (member(imports, name)["tiers"] for name in ("ana", "ben"))
-    assert (of_ana["loyaltyTierId"], of_ana["expiresAt"]) == (gold["loyaltyTierId"], until)
-    assert (of_ben["loyaltyTierId"], of_ben["expiresAt"]) == (gold["loyaltyTierId"], None)
+    [tier_of_ana], [tier_of_ben] = (member(imports, name)["tiers"] for name in ("ana", "ben"))
+    assert (tier_of_ana["loyaltyTierId"], tier_of_ana["expiresAt"]) == (gold["loyaltyTierId"], until)
+    assert (tier_of_ben["loyaltyTierId"], tier_of_ben["expiresAt"]) == (gold["loyaltyTierId"], None)
     assert member(imports, "ana")["tierStatus"][0]["isManual"]
     assert imports.errors(job) == [
         (5, "tier", "Silver is no tier."),
@@ -303,14 +303,14 @@ def test_tiers_are_imported_with_their_expiry(imports, shop):
     ]
 
 
-def test_existing_members_are_refused_or_updated_by_mode(imports):
+def test_the_mode_decides_whether_existing_members_are_refused_or_updated(imports):
     imports.run("loyaltyMemberId,name,city,customAttributes.a\nana,Ana,Rosario,1\n")
-    again = "loyaltyMemberId,name,customAttributes.b,joinedAt\nana,Anna,2,\nben,Ben,,\nana,Anne,,\n"
+    rows = "loyaltyMemberId,name,customAttributes.b,joinedAt\nana,Anna,2,\nben,Ben,,\nana,Anne,,\n"
     # Only ben is new.
-    job = imports.run(again)
+    job = imports.run(rows)
     assert counts(job) == ("done", 3, 1, 2)
     assert imports.errors(job)[0][:2] == (2, "loyaltyMemberId")
-    job = imports.run(again, mode="upsert")
+    job = imports.run(rows, mode="upsert")
     assert counts(job) == ("done", 3, 3, 0)
     ana = member(imports, "ana")
     assert (ana["profile"]["name"], ana["profile"]["city"]) == ("Anne", "Rosario")
@@ -386,7 +386,7 @@ def test_balances_with_the_same_key_are_imported_once(imports, shop):
     assert shop.balance("ana") == 5
 
 
-def test_tiers_follow_imported_points_without_events(imports, shop):
+def test_tiers_follow_imported_points_and_cause_events_only_on_request(imports, shop):
     program = shop.organization.created.loyalty_program_id
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
@@ -444,7 +444,7 @@ def test_an_import_of_an_unreadable_file_fails(imports, content, options, reason
 
 
 def test_unreadable_rows_fail_individually(imports):
-    long = b"x" * (1024 * 1024)
+    long_name = b"x" * (1024 * 1024)
     rows = [
         b"ana,Ana",
         b"ben,B\xe4rbel",
@@ -453,7 +453,7 @@ def test_unreadable_rows_fail_individually(imports):
         b'eva,"never closed',
         b"fay,Fay",
         b"gil,a\x00b",
-        b"long," + long,
+        b"long," + long_name,
         b"hal,Hal",
         b'ida,"two\r\nlines"',
         b"",
@@ -484,24 +484,24 @@ def test_the_parts_of_a_file_can_begin_at_any_byte(imports, packed):
     content = gzip.compress(content) if packed else content
     parts = [content[begin : begin + 37] for begin in range(0, len(content), 37)]
     # 7 rows in a step, and 37 bytes in a part.
-    small = Imports(imports.organization, rows=7)
-    job = small.run(*parts)
-    assert counts(job) == ("done", 50, 50, 0), small.errors(job)
+    imports_in_steps = Imports(imports.organization, rows=7)
+    job = imports_in_steps.run(*parts)
+    assert counts(job) == ("done", 50, 50, 0), imports_in_steps.errors(job)
     assert member(imports, "m17")["profile"]["name"] == 'N\xe4me "17"'
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_new_worker_continues_an_import_at_its_next_row(imports, packed):
     content = ("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(100))).encode()
-    small = Imports(imports.organization, rows=9)
-    path = small.queue(gzip.compress(content) if packed else content)
+    imports_in_steps = Imports(imports.organization, rows=9)
+    path = imports_in_steps.queue(gzip.compress(content) if packed else content)
     # Each use of `importer` creates a new worker.
     for _ in range(5):
-        assert small.importer.step()
-    assert small.get(path)["rowsRead"] == 5 * 9
-    while small.importer.step():
+        assert imports_in_steps.importer.step()
+    assert imports_in_steps.get(path)["rowsRead"] == 5 * 9
+    while imports_in_steps.importer.step():
         pass
-    assert counts(small.get(path)) == ("done", 100, 100, 0)
+    assert counts(imports_in_steps.get(path)) == ("done", 100, 100, 0)
 
 
 def test_the_file_of_errors_can_be_corrected_and_sent_again(imports):
@@ -529,8 +529,8 @@ def test_parts_of_a_file_can_be_replaced_until_the_import_is_started(imports, or
     path = imports.begin()
     imports.upload(path, b"loyaltyMemberId\n", b"ana\n")
     [first] = imports.upload(path, b"loyaltyMemberId\n")
-    [again] = imports.upload(path, b"loyaltyMemberId\n")
-    assert first == again
+    [second] = imports.upload(path, b"loyaltyMemberId\n")
+    assert first == second
     organization.administration.put(f"{path}/parts/2", b"ben\n")
     assert imports.get(path)["bytesTotal"] == len(b"loyaltyMemberId\n" + b"ben\n")
     problem = organization.administration.post(f"{path}/start", {"parts": 4}, expect=409)
@@ -548,13 +548,13 @@ def test_parts_of_a_file_can_be_replaced_until_the_import_is_started(imports, or
 
 
 def test_a_cancelled_import_stops_after_its_step(imports, organization):
-    small = Imports(organization, rows=2)
-    path = small.queue("loyaltyMemberId\nana\nben\ncora\n")
-    small.importer.step()
+    imports_in_steps = Imports(organization, rows=2)
+    path = imports_in_steps.queue("loyaltyMemberId\nana\nben\ncora\n")
+    imports_in_steps.importer.step()
     cancelled_import = organization.administration.post(f"{path}/cancel", expect=200)["import"]
     assert (cancelled_import["status"], cancelled_import["rowsDone"]) == ("cancelled", 2)
     assert organization.administration.post(f"{path}/cancel", expect=200)["import"] == cancelled_import
-    assert not small.importer.step()
+    assert not imports_in_steps.importer.step()
     assert members(imports) == ["ana", "ben"]
     organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
     job = imports.run("loyaltyMemberId\ndan\n")
@@ -678,6 +678,7 @@ def test_a_member_who_is_enrolled_during_the_import_fails_the_row(imports, shop,
     assert len(shop.rows("members")) == 250
 
 
+# The rows that take half of the remaining time, but at least 20 and at most 40.
 @pytest.mark.parametrize(
     ("remaining", "seconds_of_row", "rows"),
     [(0.98, 0.001, 40), (0.6, 0.01, 30), (0.8, 0.1, 20), (-0.5, 0.1, 20), (0.9, 0.0, 40)],
@@ -740,6 +741,7 @@ def test_an_import_waits_while_the_disk_of_the_database_is_full(imports, engine,
     assert members(imports) == ["ana", "ben"]
 
 
+# With a part of 300,000 bytes, 8 MiB (8,388,608 bytes) must stay free.
 @pytest.mark.parametrize(("free_bytes", "status"), [(9_000_000, 200), (8_000_000, 503)])
 def test_a_part_leaves_space_on_the_disk_for_the_metrics(imports, monkeypatch, free_bytes, status):
     monkeypatch.setattr(uploads, "disk_usage", lambda folder: SimpleNamespace(free=free_bytes))
@@ -753,8 +755,8 @@ def test_a_part_leaves_space_on_the_disk_for_the_metrics(imports, monkeypatch, f
 
 def test_imports_are_in_the_audit_log(imports, organization):
     imports.run("loyaltyMemberId\nana\n")
-    listed = organization.administration.get("/audit-log", entityType="import")["results"]
-    assert [entry["operationId"] for entry in listed] == ["startImport", "createImport"]
+    entries = organization.administration.get("/audit-log", entityType="import")["results"]
+    assert [entry["operationId"] for entry in entries] == ["startImport", "createImport"]
 
 
 def test_erasing_a_member_erases_the_failed_rows_about_it(imports, organization):
