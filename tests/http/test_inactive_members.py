@@ -103,13 +103,13 @@ def test_coupons_of_an_inactive_member_cannot_be_assigned_or_used(shop, member):
     book_path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
     usage = shop.integration.post(f"{book_path}/assign", {"code": "A-1"}, expect=200)["couponUsage"]
     deactivate(shop, member)
-    path, who = f"/coupon-books/{book['couponBookId']}", {"memberId": member_id_of(shop, member)}
+    path, member_field = f"/coupon-books/{book['couponBookId']}", {"memberId": member_id_of(shop, member)}
     code = f"{path}/coupons/{usage['couponId']}"
     problems = [shop.integration.post(f"{book_path}/{act}", {}, expect=409) for act in ("assign", "use")]
     problems.append(shop.integration.post(f"{book_path}/use", {"bypassUsageRestrictions": True}, expect=409))
-    problems.append(shop.administration.post(f"{path}/assign", who, expect=409))
-    problems += [shop.administration.post(f"{code}/{act}", who, expect=409) for act in ("assign", "use")]
-    answer = shop.administration.post(f"{path}/batch-assign", {"items": [who]}, expect=200)
+    problems.append(shop.administration.post(f"{path}/assign", member_field, expect=409))
+    problems += [shop.administration.post(f"{code}/{act}", member_field, expect=409) for act in ("assign", "use")]
+    answer = shop.administration.post(f"{path}/batch-assign", {"items": [member_field]}, expect=200)
     problems += [result["error"] for result in answer["results"]]
     assert [problem["type"] for problem in problems] == [INACTIVE] * 7
     shop.integration.post(f"/members/{member}/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)

@@ -101,9 +101,10 @@ class TestActivities:
         for _ in range(2):
             program.points.mint(program.wallet, 18446744073709)
         program.clock.advance(END_OF_QUARTER)
-        of_account = program.points.admin.get(f"{program.points.path}/transactions")
-        of_member = clock.organization.integration.get("/members/ana/ledger-transactions")
-        for surface, page in (("administration", of_account), ("integration", of_member)):
+        account_page = program.points.admin.get(f"{program.points.path}/transactions")
+        member_page = clock.organization.integration.get("/members/ana/ledger-transactions")
+        for surface, page in (("administration", account_page), ("integration", member_page)):
+            # The expiry of both mints: 2 x 18446744073709
             assert [row["amount"] for row in page["results"]] == [36893488147418, 18446744073709, 18446744073709]
             document = openapi.bundle(surface)
             assert faults(document, document["components"]["schemas"]["LedgerTransactionPage"], page) == []
@@ -281,8 +282,8 @@ class TestActivities:
 
     def test_a_cancelled_activity_still_extends_the_balance(self, program):
         program.clock.advance("2026-01-10T11:00:00Z")
-        bought = program.buy(10)
-        key = bought["loyaltyEventKey"]
+        purchase = program.buy(10)
+        key = purchase["loyaltyEventKey"]
         program.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
         assert program.lots == {"2027-03-31T22:00:00Z": 500}
 
@@ -312,8 +313,8 @@ class TestActivities:
         assert faults({**last, "rounding": "month"}) == ["/expirationPolicies/0/rounding"]
         assert faults({**inactivity, "activities": ["sleep"]}, expect=404) == "/problems/unknown-event-type"
         points = Points.new(clock.organization, expirationPolicies=[inactivity])
-        complete = {**inactivity, "activities": ["earn", "spend"], "rounding": "none"}
-        assert points.account["expirationPolicies"] == [complete]
+        policy_with_defaults = {**inactivity, "activities": ["earn", "spend"], "rounding": "none"}
+        assert points.account["expirationPolicies"] == [policy_with_defaults]
         problem = points.move(points.wallet(), points.wallet(), 0, expect=400, countsAsActivity=False)
         assert [error["pointer"] for error in problem["errors"]] == ["/countsAsActivity"]
 
@@ -428,7 +429,7 @@ class TestChangesOfThePolicy:
         ]
         assert program_with_expired_points.lots == {"2027-03-10T11:00:00Z": 10}
 
-    def test_an_unchanged_policy_dates_no_expiry(self, clock):
+    def test_setting_the_same_policy_again_does_not_change_the_date_of_an_expiry(self, clock):
         program = Program(clock, expirationPolicies=by_inactivity(period=12, rounding="none"))
         program.buy(500)
         program.points.change(
@@ -524,8 +525,8 @@ class TestLateActivities:
 
     def test_each_event_of_a_batch_sees_the_balance_after_earlier_events(self, program, advance_past_the_end):
         advance_past_the_end("2026-07-02T10:00:00Z")
-        late = {"externalEventDate": "2026-06-30T16:00:00Z"}
-        program.shop.track(order("ana", 7), order("ana", 40, **late), order("ana", 1, **late))
+        late_date = {"externalEventDate": "2026-06-30T16:00:00Z"}
+        program.shop.track(order("ana", 7), order("ana", 40, **late_date), order("ana", 1, **late_date))
         assert program.balance == 7 + 500 + 40 + 1
         assert program.history()[1:3] == [("burn", 500, "Expired"), ("mint", 7, None)]
         assert program.points.verify() == []
@@ -548,11 +549,11 @@ class TestLateActivities:
 
     def test_a_correction_restores_nothing(self, program, advance_past_the_end):
         advance_past_the_end("2026-07-02T10:00:00Z")
-        late = {"externalEventDate": "2026-06-30T16:00:00Z"}
-        program.points.mint(program.wallet, 5, countsAsActivity=False, **late)
+        late_date = {"externalEventDate": "2026-06-30T16:00:00Z"}
+        program.points.mint(program.wallet, 5, countsAsActivity=False, **late_date)
         assert program.balance == 5
 
-    def test_with_0_days_a_late_activity_restores_nothing(self, clock):
+    def test_a_late_activity_restores_nothing_if_late_activity_days_is_0(self, clock):
         program = Program(clock, lateActivityDays=0)
         program.buy(500)
         clock.advance("2026-06-30T22:00:01Z")
@@ -574,19 +575,19 @@ class TestLateActivities:
         advance_past_the_end("2026-07-02T10:00:00Z")
         rule = f"event.eventType == '{GENERIC}'"
         program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
-        late = event("ana", GENERIC, externalEventDate="2026-06-30T16:00:00Z")
-        [dry_run] = program.shop.track(late, executionMode="dryRun")
+        late_event = event("ana", GENERIC, externalEventDate="2026-06-30T16:00:00Z")
+        [dry_run] = program.shop.track(late_event, executionMode="dryRun")
         assert [(effect["effectId"], effect["status"]) for effect in dry_run["effects"]] == [
             ("burn-points", "evaluated")
         ]
         assert program.balance == 0
-        [outcome] = program.shop.track_one(late)["effects"]
+        [outcome] = program.shop.track_one(late_event)["effects"]
         assert (outcome["effectId"], outcome["status"]) == ("burn-points", "executed")
         assert program.balance == 50
 
 
 class TestExports:
-    def test_balances_have_the_expiry_that_applies(self, clock):
+    def test_exported_balances_have_the_earlier_of_their_two_expiries(self, clock):
         program = Program(clock, expiresInMonths=48)
         program.buy(500)
         program.points.mint(program.wallet, 20, externalEventDate="2021-09-01T10:00:00Z")

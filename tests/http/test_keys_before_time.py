@@ -23,7 +23,7 @@ def shop(organization):
 
 
 @pytest.fixture
-def twice(clock):
+def request_now_and_later(clock):
     """A function that makes a request now and again after its dates have passed, and compares both responses."""
 
     def request_twice(request, **more):
@@ -35,26 +35,28 @@ def twice(clock):
     return request_twice
 
 
-def test_repeated_coupon_calls_return_their_result_after_the_expiry(shop, twice, clock):
+def test_repeated_coupon_calls_return_their_result_after_the_expiry(shop, request_now_and_later, clock):
     book, member = CouponBooks(shop.organization).make(type="codeless"), shop.organization.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     soon = {"expiresAt": clock.moment(days=1)}
-    twice(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **soon}, expect=200))
+    request_now_and_later(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **soon}, expect=200))
     path = f"/coupon-books/{book['couponBookId']}/assign"
     soon = {"memberId": member["memberId"], "expiredAt": clock.moment(days=1)}
-    twice(lambda key: shop.administration.post(path, {"systemUniqueKeys": [f"{key}-more"], **soon}, expect=200))
+    request_now_and_later(
+        lambda key: shop.administration.post(path, {"systemUniqueKeys": [f"{key}-more"], **soon}, expect=200)
+    )
     # Under another key, the request is new, and its date is in the past.
     problem = shop.administration.post(path, soon, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/expiredAt"]
     assert shop.rows("coupon_books", "total_assigned")[0].total_assigned == 2
 
 
-def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, twice, clock):
+def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, request_now_and_later, clock):
     ledger, wallet = shop.organization.created.ledger_id, shop.organization.member()["ledgerWalletId"]
     path, soon = f"/ledgers/{ledger}/wallets/{wallet}/mint", clock.moment(days=1)
     account = shop.account(pointTrackingEnabled=True)["ledgerAccountId"]
     body = {"amount": 5, "expirationDate": soon}
-    twice(lambda key: shop.administration.post(path, {"systemUniqueKey": key, **body}, expect=200))
+    request_now_and_later(lambda key: shop.administration.post(path, {"systemUniqueKey": key, **body}, expect=200))
     item = {"organizationId": shop.organization.id, "ledgerId": ledger, "ledgerAccountId": account}
     item |= {"fromWalletId": None, "toWalletId": wallet, "amount": 5, "expirationDate": clock.moment(days=1)}
 
@@ -64,24 +66,24 @@ def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, twice,
         assert response["failed"] == []
         return response
 
-    twice(batch)
+    request_now_and_later(batch)
 
 
-def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, twice, clock):
+def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, request_now_and_later, clock):
     tiers, member = TierSchedule.new(shop, Gold=100), shop.member()
     path = f"/members/{member}/loyalty-programs/{tiers.program['loyaltyProgramKey']}/tier"
     body = {"loyaltyTierKey": tiers.key("Gold"), "expiresAt": clock.moment(days=1)}
-    response = twice(lambda key: shop.integration.put(path, {"systemUniqueKey": key, **body}))
+    response = request_now_and_later(lambda key: shop.integration.put(path, {"systemUniqueKey": key, **body}))
     assert response == {"loyaltyTierKey": tiers.key("Gold")}
     path = f"/members/by-loyalty-member-id/{member}/tier"
     body = {"loyaltyTierId": tiers.id("Gold"), "loyaltyProgramId": tiers.program["loyaltyProgramId"]}
     body |= {"expiresAt": clock.moment(days=1)}
-    twice(lambda key: shop.administration.put(path, {"systemUniqueKey": f"{key}-more", **body}))
+    request_now_and_later(lambda key: shop.administration.put(path, {"systemUniqueKey": f"{key}-more", **body}))
 
 
-def test_a_repeated_advance_returns_its_result_after_the_mission_closed(shop, twice, clock):
+def test_a_repeated_advance_returns_its_result_after_the_mission_closed(shop, request_now_and_later, clock):
     mission, member = missions.create(shop, validTo=clock.moment(days=1)), shop.member()
-    twice(lambda key: missions.advance(shop, member, mission["missionId"], 1, systemUniqueKey=key))
+    request_now_and_later(lambda key: missions.advance(shop, member, mission["missionId"], 1, systemUniqueKey=key))
     assert missions.advance(shop, member, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
 
 
@@ -96,10 +98,10 @@ def test_repeated_badge_calls_return_their_result_after_the_deactivation(shop, c
     assert badges.unassign(member, badge, systemUniqueKey="back") == unassignment
 
 
-def test_repeated_events_return_their_result_after_the_campaign_ended(shop, twice, clock):
+def test_repeated_events_return_their_result_after_the_campaign_ended(shop, request_now_and_later, clock):
     campaign = {"eventType": GENERIC, "validTo": clock.moment(days=1)}
     shop.campaign(**campaign)
     body = event(shop.member(), externalEventDate=clock.moment(days=-1))
-    twice(lambda key: shop.track_one({**body, "systemUniqueKey": f"{key}-tracked"}))
+    request_now_and_later(lambda key: shop.track_one({**body, "systemUniqueKey": f"{key}-tracked"}))
     queued = {"events": [{**body, "systemUniqueKey": "queued-once"}]}
-    twice(lambda key: shop.integration.post("/events/track-async", queued, expect=202))
+    request_now_and_later(lambda key: shop.integration.post("/events/track-async", queued, expect=202))

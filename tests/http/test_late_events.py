@@ -42,8 +42,8 @@ def tiers(shop):
 @pytest.fixture
 def gold_campaign(shop, stars, tiers):
     """Two stars a euro for gold members."""
-    twice = mint(("=", "order.total * 2"), ledgerAccountKey=stars["ledgerAccountKey"])
-    return shop.campaign(running(twice), eventType=ORDER_CREATED, loyaltyTierKeys=[tiers.key("Gold")])
+    double_points = mint(("=", "order.total * 2"), ledgerAccountKey=stars["ledgerAccountKey"])
+    return shop.campaign(running(double_points), eventType=ORDER_CREATED, loyaltyTierKeys=[tiers.key("Gold")])
 
 
 def balance_of_stars(shop, member, stars):
@@ -91,21 +91,21 @@ def test_a_late_purchase_after_the_tier_was_reached_earns_by_this_tier(shop, sta
 
 
 def test_the_date_of_the_order_counts_like_that_of_the_event(shop, stars, member):
-    one = order(member, 50)
-    one["payload"]["order"]["externalEventDate"] = "2026-03-01T18:00:00Z"
-    assert shop.track_one(one)["tiersAsOf"] == "2026-03-01T18:00:00Z"
+    late_order = order(member, 50)
+    late_order["payload"]["order"]["externalEventDate"] = "2026-03-01T18:00:00Z"
+    assert shop.track_one(late_order)["tiersAsOf"] == "2026-03-01T18:00:00Z"
     assert balance_of_stars(shop, member, stars) == 0
 
 
 @pytest.mark.parametrize(("date", "tier"), [("2025-12-31T00:00:00Z", "Basic"), ("2026-02-01T00:00:00Z", "Silver")])
 def test_expressions_of_late_events_see_the_tiers_of_their_date(shop, stars, tiers, member, date, tier):
-    one = mint(1, ledgerAccountKey=stars["ledgerAccountKey"])
-    shop.campaign(running(one, rule=f'"{tiers.key(tier)}" in tiers && size(tiers) == 1'), eventType=GENERIC)
+    one_star = mint(1, ledgerAccountKey=stars["ledgerAccountKey"])
+    shop.campaign(running(one_star, rule=f'"{tiers.key(tier)}" in tiers && size(tiers) == 1'), eventType=GENERIC)
     assert shop.track_one(event(member, externalEventDate=date))["tiersAsOf"] == date
     assert balance_of_stars(shop, member, stars) == 1
 
 
-def test_late_events_see_the_present_tiers_if_the_organization_is_set_so(shop, stars, member):
+def test_late_events_see_the_present_tiers_with_the_setting_evaluation(shop, stars, member):
     shop.administration.put("", {"defaultLocale": "en", "lateEventTiers": "evaluation"})
     result = shop.track_one(order(member, 50, externalEventDate="2026-03-01T18:00:00Z"))
     assert result["tiersAsOf"] is None
@@ -113,46 +113,46 @@ def test_late_events_see_the_present_tiers_if_the_organization_is_set_so(shop, s
 
 
 def test_a_late_event_that_no_rule_considers_shows_the_moment_of_its_tiers_like_a_dry_run(shop, member):
-    late = event(member, externalEventDate="2026-03-01T18:00:00Z")
-    moments = [shop.track_one(late, executionMode=mode)["tiersAsOf"] for mode in ("dryRun", "full")]
+    late_event = event(member, externalEventDate="2026-03-01T18:00:00Z")
+    moments = [shop.track_one(late_event, executionMode=mode)["tiersAsOf"] for mode in ("dryRun", "full")]
     assert moments == ["2026-03-01T18:00:00Z"] * 2
 
 
 def test_captured_and_queued_late_events_depend_on_the_tiers_of_their_date(shop, clock, stars, member):
-    late = [order(member, 50, externalEventDate="2026-03-01T18:00:00Z") for _ in range(2)]
-    [captured] = shop.track(late[0], executionMode="captureOnly")
-    assert captured["tiersAsOf"] is None
-    path = f"/events/{captured['loyaltyEventKey']}"
+    late_orders = [order(member, 50, externalEventDate="2026-03-01T18:00:00Z") for _ in range(2)]
+    [captured_result] = shop.track(late_orders[0], executionMode="captureOnly")
+    assert captured_result["tiersAsOf"] is None
+    path = f"/events/{captured_result['loyaltyEventKey']}"
     evaluation = shop.administration.post(f"{path}/evaluate", expect=200)["result"]
     assert (evaluation["effects"], evaluation["tiersAsOf"]) == ([], "2026-03-01T18:00:00Z")
-    send(shop, late[1])
+    send(shop, late_orders[1])
     drain(shop)
-    [queued] = [one for one in shop.track(late[1]) if one["status"] == "success"]
-    assert (queued["effects"], queued["tiersAsOf"]) == ([], "2026-03-01T18:00:00Z")
+    [queued_result] = [result for result in shop.track(late_orders[1]) if result["status"] == "success"]
+    assert (queued_result["effects"], queued_result["tiersAsOf"]) == ([], "2026-03-01T18:00:00Z")
     assert balance_of_stars(shop, member, stars) == 0
 
 
-def test_a_purchase_that_waits_in_the_queue_keeps_the_tier_of_its_date(shop, clock, stars, member):
+def test_a_captured_purchase_is_evaluated_by_the_tier_of_its_capture(shop, clock, stars, member):
     # Silver when the order is captured, gold when it is evaluated.
     shop.take(member, 400)
     clock.wait(minutes=30)
     captured_order = order(member, 50)
-    [captured] = shop.track(captured_order, executionMode="captureOnly")
+    [captured_result] = shop.track(captured_order, executionMode="captureOnly")
     shop.give(member, 400)
     clock.wait(hours=2)
-    path = f"/events/{captured['loyaltyEventKey']}"
+    path = f"/events/{captured_result['loyaltyEventKey']}"
     evaluation = shop.administration.post(f"{path}/evaluate", expect=200)
     assert evaluation["result"]["tiersAsOf"] == evaluation["event"]["createdAt"]
     assert balance_of_stars(shop, member, stars) == 0
 
 
 def test_a_dry_run_of_a_late_event_depends_on_the_tiers_of_its_date_and_changes_nothing(shop, stars, member):
-    late = order(member, 50, externalEventDate="2026-03-01T18:00:00Z")
-    [dry_result] = shop.track(late, executionMode="dryRun")
+    late_order = order(member, 50, externalEventDate="2026-03-01T18:00:00Z")
+    [dry_result] = shop.track(late_order, executionMode="dryRun")
     [reason] = [why["reason"]["code"] for why in dry_result["explain"] if not why["applied"]]
     assert (reason, dry_result["tiersAsOf"]) == ("TIER", "2026-03-01T18:00:00Z")
-    at_that_time = {key: value for key, value in late.items() if key != "externalEventDate"}
-    [dry_result] = shop.track(at_that_time, executionMode="dryRun", now="2026-03-01T18:00:00Z")
+    undated_order = {key: value for key, value in late_order.items() if key != "externalEventDate"}
+    [dry_result] = shop.track(undated_order, executionMode="dryRun", now="2026-03-01T18:00:00Z")
     # An event evaluated at another `now` is never late: it sees the tiers of today.
     assert ([effect["status"] for effect in dry_result["effects"]], dry_result["tiersAsOf"]) == (["evaluated"], None)
     assert balance_of_stars(shop, member, stars) == 0
@@ -173,8 +173,8 @@ def test_events_that_a_late_event_causes_depend_on_the_present_tiers(shop, clock
 
 def test_late_events_see_the_tiers_that_were_set_and_unset_by_request(shop, clock, tiers, stars):
     path = f"/loyalty-programs/{tiers.program['loyaltyProgramKey']}/tier"
-    one = mint(1, ledgerAccountKey=stars["ledgerAccountKey"])
-    shop.campaign(running(one), eventType=GENERIC, loyaltyTierKeys=[tiers.key("Gold")])
+    one_star = mint(1, ledgerAccountKey=stars["ledgerAccountKey"])
+    shop.campaign(running(one_star), eventType=GENERIC, loyaltyTierKeys=[tiers.key("Gold")])
     member, dates = shop.member(), []
     for tier in ("Gold", None, "Gold", "Silver"):
         clock.wait(days=1)
@@ -187,8 +187,8 @@ def test_late_events_see_the_tiers_that_were_set_and_unset_by_request(shop, cloc
 
 
 def test_the_default_tier_counts_before_the_enrolment(shop, clock, tiers, stars):
-    one = mint(1, ledgerAccountKey=stars["ledgerAccountKey"])
-    shop.campaign(running(one), eventType=GENERIC, loyaltyTierKeys=[tiers.key("Basic")])
+    one_star = mint(1, ledgerAccountKey=stars["ledgerAccountKey"])
+    shop.campaign(running(one_star), eventType=GENERIC, loyaltyTierKeys=[tiers.key("Basic")])
     member = shop.member()
     shop.give(member, 500)
     result = shop.track_one(event(member, externalEventDate="2026-01-01T00:00:00Z"))
@@ -205,9 +205,9 @@ def test_late_events_of_a_batch_read_past_tiers_by_one_statement(shop, clock, st
     date = "2026-03-01T18:00:00Z"
     assert statements(order(member, 1), order(member, 2)) == []
     assert len(statements(order(member, 1, externalEventDate=date))) == 1
-    others = [shop.member() for _ in range(3)]
-    late = [order(buyer, 1, externalEventDate=date) for buyer in (member, *others, *others)]
-    assert len(statements(*late)) == 1
+    other_members = [shop.member() for _ in range(3)]
+    late_orders = [order(buyer, 1, externalEventDate=date) for buyer in (member, *other_members, *other_members)]
+    assert len(statements(*late_orders)) == 1
 
 
 def test_stored_results_without_the_date_of_tiers_are_returned_with_null(shop, member):
@@ -242,19 +242,19 @@ def minted_points(result):
 def test_a_limit_is_charged_to_the_day_of_the_event_in_the_order_of_arrival(shop):
     create_limited_campaign(shop)
     member = shop.member()
-    dated = [(80, "2025-11-02T18:00:00Z"), (50, "2025-11-02T09:00:00Z"), (50, "2025-11-01T12:00:00Z")]
-    results = [shop.track_one(order(member, total, externalEventDate=date)) for total, date in dated]
+    totals_and_dates = [(80, "2025-11-02T18:00:00Z"), (50, "2025-11-02T09:00:00Z"), (50, "2025-11-01T12:00:00Z")]
+    results = [shop.track_one(order(member, total, externalEventDate=date)) for total, date in totals_and_dates]
     # The limit of 2 November is 100 points.
     assert [minted_points(result) for result in results] == [80, 20, 50]
     assert shop.balance(member) == 80 + 20 + 50
 
 
-def test_a_second_event_about_the_same_order_gives_nothing_in_spite_of_another_key(shop):
+def test_a_second_creation_of_an_order_is_refused_even_with_another_key(shop):
     create_limited_campaign(shop)
     member = shop.member()
     shop.track_one(order(member, 50, external_id="receipt-17", systemUniqueKey="till-4-17"))
-    again = order(member, 50, external_id="receipt-17", systemUniqueKey="till-9-sync-3")
-    assert shop.expect_refusal(again) == "/problems/order-exists"
+    second_creation = order(member, 50, external_id="receipt-17", systemUniqueKey="till-9-sync-3")
+    assert shop.expect_refusal(second_creation) == "/problems/order-exists"
     assert shop.balance(member) == 50
 
 
@@ -262,9 +262,9 @@ SALES = [(80, "2025-11-02T18:00:00Z"), (50, "2025-11-02T09:00:00Z"), (50, "2025-
 
 
 @pytest.mark.parametrize("sequence", [*permutations(SALES)])
-def test_without_reaching_a_limit_results_do_not_depend_on_the_sequence_of_events(shop, clock, tiers, stars, sequence):
-    twice = mint(("=", "order.total * 2"), ledgerAccountKey=stars["ledgerAccountKey"])
-    shop.campaign(running(twice), eventType=ORDER_CREATED, loyaltyTierKeys=[tiers.key("Silver")])
+def test_results_below_the_limits_do_not_depend_on_the_sequence_of_events(shop, clock, tiers, stars, sequence):
+    double_points = mint(("=", "order.total * 2"), ledgerAccountKey=stars["ledgerAccountKey"])
+    shop.campaign(running(double_points), eventType=ORDER_CREATED, loyaltyTierKeys=[tiers.key("Silver")])
     create_limited_campaign(shop, limit=1000)
     set_clock(clock, datetime(2025, 11, 1, tzinfo=UTC))
     member = shop.member()
