@@ -51,13 +51,13 @@ def slugs(response):
 
 def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch, ana_with_100):
     ben = points.wallet()
-    earlier = points.burn(ana_with_100, 10, fiatValue=1)[0]["ledgerTransactionId"]
+    earlier_burn = points.burn(ana_with_100, 10, fiatValue=1)[0]["ledgerTransactionId"]
     response = batch.post(
         batch.item(None, ben, Decimal("5.5"), systemUniqueKey="b-1", tags=["x"], externalId="e", description="d"),
         batch.item(ben, None, 6),
         batch.item(ana_with_100, ben, 50, ledgerId=points.account["ledgerId"]),
         batch.item(ben, None, 6, fiatValue=2, fiatCurrency="EUR", fiatGrossAmount=3),
-        {"revertedLedgerTransactionId": earlier, "systemUniqueKey": "b-5"},
+        {"revertedLedgerTransactionId": earlier_burn, "systemUniqueKey": "b-5"},
         batch.item(ana_with_100, None, 999, systemUniqueKey="b-6"),
         batch.item(ana_with_100, None, 20, captureMethod="manual"),
     )
@@ -192,10 +192,10 @@ def test_items_with_missing_or_surplus_fields_fail(points, batch, ana_with_100):
     assert response["processed"] == []
     fields = [{e["pointer"].rpartition("/")[2] for e in item["error"]["errors"]} for item in response["failed"]]
     assert fields == [names for _, names in cases]
-    with_fiat = batch.post({**revert, "fiatValue": 1})
-    assert slugs(with_fiat) == {0: "fiat-not-allowed"}
+    response_with_fiat = batch.post({**revert, "fiatValue": 1})
+    assert slugs(response_with_fiat) == {0: "fiat-not-allowed"}
     detail = "A revert has no fiatValue, fiatGrossAmount or fiatCurrency."
-    assert with_fiat["failed"][0]["error"]["detail"] == detail
+    assert response_with_fiat["failed"][0]["error"]["detail"] == detail
     assert slugs(batch.post({**revert, "ledgerId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "ledgerAccountId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "organizationId": 2**40})) == {0: "not-found"}
@@ -265,11 +265,11 @@ def test_a_failed_set_leaves_its_keys_to_later_items(points, batch, ana_with_100
 
 
 def test_a_batch_overdraws_up_to_the_limit(organization):
-    owing = Points.new(organization, overdraftLimit=50)
-    batch, wallet = Batch(owing), owing.wallet()
+    points = Points.new(organization, overdraftLimit=50)
+    batch, wallet = Batch(points), points.wallet()
     # The points of the mint are spent, so that its revert overdraws by 10; 40 more reach the limit.
-    mint = owing.mint(wallet, 10)
-    owing.burn(wallet, 10)
+    mint = points.mint(wallet, 10)
+    points.burn(wallet, 10)
     response = batch.post(
         {"revertedLedgerTransactionId": mint, "allowOverdraft": True},
         batch.item(wallet, None, 40, allowOverdraft=True),
@@ -277,7 +277,7 @@ def test_a_batch_overdraws_up_to_the_limit(organization):
     )
     assert [p["transactions"][0]["isOverdraft"] for p in response["processed"]] == [True, True]
     assert slugs(response) == {2: "overdraft-limit"}
-    assert owing.verify() == []
+    assert points.verify() == []
 
 
 @pytest.mark.parametrize("body", [{}, {"items": []}, {"items": [{"colour": "red"}]}, {"items": [{"amount": "1"}]}])
@@ -285,7 +285,7 @@ def test_malformed_batches_are_refused(points, body):
     points.admin.post("/ledger-transactions/batch", body, expect=400)
 
 
-def test_a_batch_has_a_hundred_items_at_most(points, batch, ana_with_100):
+def test_a_batch_has_at_most_100_items(points, batch, ana_with_100):
     items = [batch.item(None, ana_with_100, 1)] * 101
     assert batch.post(*items, expect=400)["errors"][0]["pointer"] == "/items"
     assert len(batch.post(*items[:100])["processed"]) == 100
@@ -293,8 +293,8 @@ def test_a_batch_has_a_hundred_items_at_most(points, batch, ana_with_100):
 
 
 def test_wallets_of_another_organization_are_unknown(points, batch, other_organization):
-    theirs = other_organization.member()["ledgerWalletId"]
-    assert slugs(batch.post(batch.item(None, theirs, 1))) == {0: "unknown-wallet"}
+    foreign_wallet = other_organization.member()["ledgerWalletId"]
+    assert slugs(batch.post(batch.item(None, foreign_wallet, 1))) == {0: "unknown-wallet"}
 
 
 def count_statements(points, work):

@@ -131,13 +131,18 @@ def test_the_minimum_and_the_maximum_amount_can_be_posted(points, amount):
 
 
 def test_wallets_outside_the_ledger_are_unknown(points, organization, other_organization):
-    theirs = other_organization.member()["ledgerWalletId"]
-    elsewhere = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]
-    strange = points.raw(lambda ledger: ledger.wallet(elsewhere))
+    foreign_wallet = other_organization.member()["ledgerWalletId"]
+    other_ledger_id = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]
+    wallet_of_other_ledger = points.raw(lambda ledger: ledger.wallet(other_ledger_id))
     wallet = points.wallet()
     points.mint(wallet, 5)
-    for unknown in (theirs, strange, 2**62):
-        for source, target in ((None, unknown), (unknown, None), (wallet, unknown), (unknown, wallet)):
+    for unknown_wallet in (foreign_wallet, wallet_of_other_ledger, 2**62):
+        for source, target in (
+            (None, unknown_wallet),
+            (unknown_wallet, None),
+            (wallet, unknown_wallet),
+            (unknown_wallet, wallet),
+        ):
             assert points.move(source, target, 1, expect=404)["type"] == "/problems/unknown-wallet"
     assert len(points.rows()) == 1
 
@@ -169,14 +174,14 @@ def test_only_burns_have_a_fiat_value(points):
     points.move(None, ana, 1, fiatValue=None, fiatCurrency=None)
 
 
-def test_nothing_moves_on_an_inactive_account(points):
+def test_movements_on_an_inactive_account_are_refused(points):
     wallet = points.wallet()
-    minted = points.mint(wallet, 10)
+    mint_id = points.mint(wallet, 10)
     body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False, "decimals": 2, "active": False}
     points.admin.put(points.path, body)
     assert refusal_type(points, None, wallet, 1) == "/problems/account-inactive"
     assert refusal_type(points, wallet, None, 1) == "/problems/account-inactive"
-    assert points.revert(minted, expect=409)["type"] == "/problems/account-inactive"
+    assert points.revert(mint_id, expect=409)["type"] == "/problems/account-inactive"
 
 
 def test_a_mint_cannot_exceed_the_maximum_supply(organization):
@@ -190,10 +195,10 @@ def test_a_mint_cannot_exceed_the_maximum_supply(organization):
     # On a revolving account burned points are free to be issued again: reverting the burn would exceed the supply.
     assert points.revert(burn, expect=409)["type"] == "/problems/supply-exceeded"
     # On an account that is not revolving, burned points count as issued.
-    once = Points.new(organization, maxSupply=100, isRevolving=False)
-    once.mint(wallet, 100)
-    once.burn(wallet, 100)
-    assert refusal_type(once, None, wallet, 1) == "/problems/supply-exceeded"
+    points_issued_once = Points.new(organization, maxSupply=100, isRevolving=False)
+    points_issued_once.mint(wallet, 100)
+    points_issued_once.burn(wallet, 100)
+    assert refusal_type(points_issued_once, None, wallet, 1) == "/problems/supply-exceeded"
 
 
 def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdrawable):
@@ -254,15 +259,15 @@ def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organi
     points = Points.new(organization, expiresInMonths=12)
     ana, ben = points.wallet(), points.wallet()
     soon, later = datetime.now(UTC) + timedelta(days=3), datetime.now(UTC) + timedelta(days=9)
-    late, early = points.mint(ana, 10, later), points.mint(ana, 5, soon)
+    late_mint, early_mint = points.mint(ana, 10, later), points.mint(ana, 5, soon)
     [debit, credit] = points.move(ana, ben, 8)
     rows = {(r["ledgerTransactionId"], r["walletId"]): r["lots"] for r in points.rows(include="lots")}
-    consumed = rows[debit["ledgerTransactionId"], ana]["consumed"]
+    consumed_lots = rows[debit["ledgerTransactionId"], ana]["consumed"]
     assert rows[debit["ledgerTransactionId"], ana]["count"] == 2
-    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in consumed] == [(early, 5), (late, 3)]
-    assert [datetime.fromisoformat(c["expiresAt"]) for c in consumed] == [soon, later]
+    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in consumed_lots] == [(early_mint, 5), (late_mint, 3)]
+    assert [datetime.fromisoformat(c["expiresAt"]) for c in consumed_lots] == [soon, later]
     assert rows[credit["ledgerTransactionId"], ben] == {"count": 0, "consumed": []}
-    assert rows[late, ana] == {"count": 0, "consumed": []}
+    assert rows[late_mint, ana] == {"count": 0, "consumed": []}
     lots = points.wallet_of(ben, include="lots")["lots"]
     assert [(datetime.fromisoformat(e["expiresAt"]), e["available"]) for e in lots["expiring"]] == [
         (soon, 5),
@@ -280,12 +285,16 @@ def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organi
 def test_rows_of_a_member_include_the_consumed_lots(organization):
     points = Points.new(organization, pointTrackingEnabled=True)
     member = organization.member()
-    minted = points.mint(member["ledgerWalletId"], 10)
+    mint_id = points.mint(member["ledgerWalletId"], 10)
     points.burn(member["ledgerWalletId"], 4)
     path = f"/members/{member['loyaltyMemberId']}/ledger-transactions"
     burn, mint = organization.integration.get(path, include="lots")["results"]
-    [consumed] = burn["lots"]["consumed"]
-    assert (consumed["madeByLedgerTransactionId"], consumed["amount"], consumed["expiresAt"]) == (minted, 4, None)
+    [consumed_lot] = burn["lots"]["consumed"]
+    assert (consumed_lot["madeByLedgerTransactionId"], consumed_lot["amount"], consumed_lot["expiresAt"]) == (
+        mint_id,
+        4,
+        None,
+    )
     assert mint["lots"] == {"count": 0, "consumed": []}
     assert "lots" not in organization.integration.get(path)["results"][0]
     organization.integration.get(path, include="coupons", expect=400)
@@ -294,7 +303,7 @@ def test_rows_of_a_member_include_the_consumed_lots(organization):
 def test_expired_points_cannot_be_spent(organization):
     points = Points.new(organization, expiresInMonths=12)
     wallet = points.wallet()
-    expired = points.mint(wallet, 10, datetime.now(UTC) - timedelta(days=2))
+    expired_mint_id = points.mint(wallet, 10, datetime.now(UTC) - timedelta(days=2))
     points.mint(wallet, 5)
     assert points.balance(wallet) == 5
     assert refusal_type(points, wallet, None, 6) == "/problems/insufficient-balance"
@@ -306,8 +315,8 @@ def test_expired_points_cannot_be_spent(organization):
     problem = points.revert(expiry["ledgerTransactionId"], expect=409)
     assert problem["type"] == "/problems/not-revertible"
     assert problem["detail"].endswith(" cannot be reverted: it is an expiry.")
-    [nothing] = points.revert(expired)
-    assert (nothing["amount"], points.balance(wallet)) == (0, 0)
+    [revert] = points.revert(expired_mint_id)
+    assert (revert["amount"], points.balance(wallet)) == (0, 0)
     assert points.verify() == []
 
 
@@ -362,13 +371,13 @@ def test_organizations_may_use_the_same_key(points, other_organization):
 def test_accounts_of_other_ledgers_and_organizations_are_unknown(points, other_organization):
     wallet = points.wallet()
     body = {"amount": 1, "fromWalletId": None, "toWalletId": wallet}
-    elsewhere = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]
-    points.admin.post(f"/ledgers/{elsewhere}/accounts/{points.account_id}/transactions", body, expect=404)
-    theirs = Points.new(other_organization)
-    points.admin.post(f"{theirs.path}/transactions", body, expect=404)
-    points.admin.post(f"{points.ledger_path}/accounts/{theirs.account_id}/transactions", body, expect=404)
-    created = {"create": [{**body, "ledgerAccountId": theirs.account_id}]}
-    problem = points.admin.post(f"{points.ledger_path}/transaction-sets", created, expect=404)
+    other_ledger_id = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]
+    points.admin.post(f"/ledgers/{other_ledger_id}/accounts/{points.account_id}/transactions", body, expect=404)
+    foreign_points = Points.new(other_organization)
+    points.admin.post(f"{foreign_points.path}/transactions", body, expect=404)
+    points.admin.post(f"{points.ledger_path}/accounts/{foreign_points.account_id}/transactions", body, expect=404)
+    transaction_set = {"create": [{**body, "ledgerAccountId": foreign_points.account_id}]}
+    problem = points.admin.post(f"{points.ledger_path}/transaction-sets", transaction_set, expect=404)
     assert problem["type"] == "/problems/unknown-ledger-account"
 
 
@@ -402,8 +411,8 @@ def test_points_can_be_minted_into_a_wallet_by_its_path(organization):
     assert {name: row[name] for name in DETAILS} == DETAILS
     assert administration.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"] == [row]
     assert administration.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
-    for past in ("2020-01-01T00:00:00Z", datetime.now(UTC).isoformat()):
-        problem = administration.post(path, {"amount": 1, "expirationDate": past}, expect=400)
+    for past_date in ("2020-01-01T00:00:00Z", datetime.now(UTC).isoformat()):
+        problem = administration.post(path, {"amount": 1, "expirationDate": past_date}, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/expirationDate"]
     administration.post(f"/ledgers/{created.ledger_id}/wallets/{2**60}/mint", {"amount": 1}, expect=404)
 
@@ -443,11 +452,18 @@ def test_a_ledger_without_accounts_mints_nothing(points):
 def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
     other, ana, ben = Points.new(organization, name="Moons"), points.wallet(), points.wallet()
     path = f"{points.ledger_path}/transaction-sets"
-    here = {"ledgerAccountId": points.account_id}
+    account_field = {"ledgerAccountId": points.account_id}
     create = [
-        {**here, "amount": 10, "fromWalletId": None, "toWalletId": ana, "systemUniqueKey": "set-1", "tags": ["a"]},
-        {**here, "amount": 4, "fromWalletId": ana, "toWalletId": ben},
-        {**here, "amount": 3, "fromWalletId": ben, "toWalletId": None, "fiatValue": 2},
+        {
+            **account_field,
+            "amount": 10,
+            "fromWalletId": None,
+            "toWalletId": ana,
+            "systemUniqueKey": "set-1",
+            "tags": ["a"],
+        },
+        {**account_field, "amount": 4, "fromWalletId": ana, "toWalletId": ben},
+        {**account_field, "amount": 3, "fromWalletId": ben, "toWalletId": None, "fiatValue": 2},
         {"ledgerAccountId": other.account_id, "amount": 9, "fromWalletId": None, "toWalletId": ana},
     ]
     rows = points.admin.post(path, {"create": create})["transactions"]
@@ -462,12 +478,12 @@ def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
     ]
     failing_set = [
         {**create[0], "systemUniqueKey": "set-2"},
-        {**here, "amount": 999, "fromWalletId": ana, "toWalletId": None},
+        {**account_field, "amount": 999, "fromWalletId": ana, "toWalletId": None},
     ]
     assert points.admin.post(path, {"create": failing_set}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.rows(systemUniqueKey="set-2") == []
-    wrong = [create[3], {**here, "amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": ana}]
-    problem = points.admin.post(path, {"create": wrong}, expect=400)
+    invalid_set = [create[3], {**account_field, "amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": ana}]
+    problem = points.admin.post(path, {"create": invalid_set}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/create/1/amount"]
     problem = points.admin.post(path, {"create": [{"amount": 1, "fromWalletId": None, "toWalletId": ana}]}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/create/0/ledgerAccountId"]
@@ -486,6 +502,9 @@ def test_a_repeated_set_gets_its_first_response_in_any_order_and_a_changed_one_i
     points.capture((first["transactions"][1]["ledgerTransactionId"], 3))
     assert points.admin.post(path, {"create": create}) == first
     assert points.admin.post(path, {"create": create[::-1]})["transactions"] == first["transactions"][::-1]
-    reused = [{**item, "amount": 11, "systemUniqueKey": "three"}, {**item, "amount": 11, "systemUniqueKey": "one"}]
-    assert points.admin.post(path, {"create": reused}, expect=409)["type"] == "/problems/key-reused"
+    set_with_reused_key = [
+        {**item, "amount": 11, "systemUniqueKey": "three"},
+        {**item, "amount": 11, "systemUniqueKey": "one"},
+    ]
+    assert points.admin.post(path, {"create": set_with_reused_key}, expect=409)["type"] == "/problems/key-reused"
     assert points.balance(ana) == 10 + 3

@@ -86,8 +86,11 @@ def test_a_revert_needs_no_body(points, ana_with_100):
 def test_mints_and_transfers_can_be_reverted(points, ana_with_100):
     ben = points.wallet()
     transfer = post(points, ana_with_100, ben, 30)
-    back = points.revert(transfer)
-    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in back] == [(ben, 30, 0), (ana_with_100, 30, 100)]
+    revert_rows = points.revert(transfer)
+    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in revert_rows] == [
+        (ben, 30, 0),
+        (ana_with_100, 30, 100),
+    ]
     mint = post(points, None, ben, 7)
     [row] = points.revert(mint)
     assert (row["fromWalletId"], row["toWalletId"], row["updatedBalance"]) == (ben, None, 0)
@@ -144,11 +147,11 @@ def test_a_repeated_revert_gets_its_first_response(points, ana_with_100):
 def test_transactions_of_another_account_or_organization_are_not_found(
     points, ana_with_100, other_organization, organization
 ):
-    theirs = Points.new(other_organization)
-    mint = theirs.mint(theirs.wallet(), 5)
+    foreign_points = Points.new(other_organization)
+    mint = foreign_points.mint(foreign_points.wallet(), 5)
     other = Points.new(organization)
-    elsewhere = other.mint(ana_with_100, 5)
-    for transaction_id in (mint, elsewhere, 2**62):
+    mint_of_other_account = other.mint(ana_with_100, 5)
+    for transaction_id in (mint, mint_of_other_account, 2**62):
         assert points.revert(transaction_id, expect=404)["type"] == "/problems/not-found"
         # In bodies, ids have at most 18 digits.
         problem = points.capture((min(transaction_id, 10**17), None), expect=404)
@@ -174,9 +177,9 @@ def test_a_reverted_burn_restores_its_lots_with_their_expiry(points, ana_with_10
 
 
 def test_points_of_a_reverted_burn_that_have_expired_since_expire_at_once(points, ana_with_100):
-    minted = points.mint(ana_with_100, 5, datetime.now(UTC) + timedelta(days=2))
+    mint_id = points.mint(ana_with_100, 5, datetime.now(UTC) + timedelta(days=2))
     burn = post(points, ana_with_100, None, 5)
-    points.change("UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id", id=minted)
+    points.change("UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id", id=mint_id)
     [row] = points.revert(burn)
     assert (row["updatedBalance"], points.balance(ana_with_100)) == (100, 100)
     assert [(r["transactionType"], r["amount"]) for r in points.rows(limit=2)] == [("burn", 5), ("revert", 5)]
@@ -189,29 +192,29 @@ def post_pending(points, *movement, **more):
 
 
 def test_a_pending_burn_holds_points_and_can_be_captured_in_part(points, ana_with_100):
-    pending = post_pending(points, ana_with_100, None, 30, fiatValue=9)
+    hold_id = post_pending(points, ana_with_100, None, 30, fiatValue=9)
     wallet = points.wallet_of(ana_with_100, include="lots")
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 30, 0)
     assert wallet["lots"]["expiring"] == [{"expiresAt": None, "available": 70, "reserved": 30}]
     assert points.burn(ana_with_100, 71, expect=409)["type"] == "/problems/insufficient-balance"
-    assert points.capture((pending, 10)) == {"ok": True}
+    assert points.capture((hold_id, 10)) == {"ok": True}
     wallet = points.wallet_of(ana_with_100)
     # A third of the amount is captured, and so is a third of the fiat value.
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (90, 0, 3)
     [row] = points.rows(limit=1, include="lots")
     assert (row["status"], row["amount"], row["fiatValue"], row["updatedBalance"]) == (SETTLED, 10, 3, 90)
     assert [lot["amount"] for lot in row["lots"]["consumed"]] == [10]
-    points.revert(pending)
+    points.revert(hold_id)
     assert points.balance(ana_with_100) == 100
     assert points.verify() == []
 
 
 def test_a_pending_transfer_is_shown_in_both_wallets(points, ana_with_100):
     ben = points.wallet()
-    pending = post_pending(points, ana_with_100, ben, 30)
+    transfer_id = post_pending(points, ana_with_100, ben, 30)
     assert points.wallet_of(ben)["pendingCreditBalance"] == 30
     assert points.wallet_of(ben, include="lots")["lots"]["pending"] == 30
-    points.capture((pending, None))
+    points.capture((transfer_id, None))
     assert (points.balance(ana_with_100), points.balance(ben), points.wallet_of(ben)["pendingCreditBalance"]) == (
         70,
         30,
@@ -222,38 +225,38 @@ def test_a_pending_transfer_is_shown_in_both_wallets(points, ana_with_100):
 
 def test_a_pending_mint_counts_when_it_is_captured(points):
     wallet = points.wallet()
-    pending = post_pending(points, None, wallet, 30)
+    mint_id = post_pending(points, None, wallet, 30)
     assert points.balance(wallet) == 0
-    points.capture((pending, 20))
+    points.capture((mint_id, 20))
     assert points.balance(wallet) == 20
     assert points.verify() == []
 
 
 @pytest.mark.parametrize("way", ["revert", "capture"])
 def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana_with_100, way):
-    pending = post_pending(points, ana_with_100, None, 30, fiatValue=9)
+    hold_id = post_pending(points, ana_with_100, None, 30, fiatValue=9)
     if way == "revert":
-        [row] = points.revert(pending, systemUniqueKey="release")
+        [row] = points.revert(hold_id, systemUniqueKey="release")
         assert (row["status"], row["amount"], row["transactionType"]) == (REVERTED, 30, "revert")
-        assert points.revert(pending, systemUniqueKey="release") == [row]
+        assert points.revert(hold_id, systemUniqueKey="release") == [row]
     else:
-        points.capture((pending, 0))
+        points.capture((hold_id, 0))
     wallet = points.wallet_of(ana_with_100)
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 0, 0)
-    assert points.capture((pending, None), expect=409)["type"] == "/problems/not-pending"
-    assert points.revert(pending, expect=409)["type"] == "/problems/already-reverted"
+    assert points.capture((hold_id, None), expect=409)["type"] == "/problems/not-pending"
+    assert points.revert(hold_id, expect=409)["type"] == "/problems/already-reverted"
     points.burn(ana_with_100, 100)
     assert points.verify() == []
 
 
 def test_either_all_captures_of_a_request_succeed_or_none(points, ana_with_100):
-    first, second, settled = (
+    first, second, settled_id = (
         post_pending(points, ana_with_100, None, 10),
         post_pending(points, ana_with_100, None, 20),
         post(points, ana_with_100, None, 1),
     )
     refusals = [
-        ((settled, None), "not-pending"),
+        ((settled_id, None), "not-pending"),
         ((second, 21), "capture-exceeds-hold"),
         ((first, 5), "not-pending"),
     ]
@@ -282,8 +285,8 @@ def test_a_revert_of_a_spent_mint_fails_or_overdraws_or_burns_the_remaining_poin
     wallet = overdrawable.wallet()
     mint = overdrawable.mint(wallet, 30)
     overdrawable.burn(wallet, 20)
-    [failed] = batch_revert(overdrawable, mint)["failed"]
-    assert failed["error"]["type"] == "/problems/insufficient-balance"
+    [failed_item] = batch_revert(overdrawable, mint)["failed"]
+    assert failed_item["error"]["type"] == "/problems/insufficient-balance"
     [revert] = batch_revert(overdrawable, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
     assert [(r["amount"], r["isOverdraft"]) for r in revert["transactions"]] == [(10, False), (20, True)]
     assert overdrawable.wallet_of(wallet)["currentOverdraftBalance"] == 20
@@ -300,16 +303,16 @@ def test_a_revert_cannot_exceed_the_overdraft_limit(overdrawable):
     wallet = overdrawable.wallet()
     mint = overdrawable.mint(wallet, 60)
     overdrawable.burn(wallet, 60)
-    [failed] = batch_revert(overdrawable, mint, allowOverdraft=True)["failed"]
-    assert failed["error"]["type"] == "/problems/overdraft-limit"
+    [failed_item] = batch_revert(overdrawable, mint, allowOverdraft=True)["failed"]
+    assert failed_item["error"]["type"] == "/problems/overdraft-limit"
     assert overdrawable.wallet_of(wallet)["currentOverdraftBalance"] == 0
 
 
 def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, ana_with_100):
     [mint] = [row["ledgerTransactionId"] for row in points.rows()]
     points.burn(ana_with_100, 60)
-    [failed] = batch_revert(points, mint, allowOverdraft=True)["failed"]
-    assert failed["error"]["type"] == "/problems/insufficient-balance"
+    [failed_item] = batch_revert(points, mint, allowOverdraft=True)["failed"]
+    assert failed_item["error"]["type"] == "/problems/insufficient-balance"
     [revert] = batch_revert(points, mint, allowOverdraft=True, burnAvailableBalance=True)["processed"]
     assert [r["amount"] for r in revert["transactions"]] == [40]
 
@@ -318,31 +321,31 @@ def test_a_batch_of_reverts_returns_a_result_for_each_transaction(
     points, ana_with_100, organization, other_organization
 ):
     first, second = post(points, ana_with_100, None, 10, fiatValue=8), post(points, ana_with_100, None, 20, fiatValue=8)
-    elsewhere = Points.new(organization, name="Moons")
-    third = elsewhere.mint(ana_with_100, 5)
-    theirs = Points.new(other_organization)
-    foreign = theirs.mint(theirs.wallet(), 5)
+    other_points = Points.new(organization, name="Moons")
+    third = other_points.mint(ana_with_100, 5)
+    foreign_points = Points.new(other_organization)
+    foreign_mint = foreign_points.mint(foreign_points.wallet(), 5)
     fiat = [{"ledgerTransactionId": str(first), "partialFiatValue": 3}]
-    response = batch_revert(points, first, foreign, second, third, first, 10**17, partialFiatValues=fiat)
+    response = batch_revert(points, first, foreign_mint, second, third, first, 10**17, partialFiatValues=fiat)
     assert [(r["ledgerTransactionId"], r["processedStatus"]) for r in response["processed"]] == [
         (str(first), "ok"),
         (str(second), "ok"),
         (str(third), "ok"),
     ]
     assert [(r["ledgerTransactionId"], r["processedStatus"], r["error"]["type"]) for r in response["failed"]] == [
-        (str(foreign), "failed", "/problems/unknown-ledger-transaction"),
+        (str(foreign_mint), "failed", "/problems/unknown-ledger-transaction"),
         (str(first), "failed", "/problems/already-reverted"),
         (str(10**17), "failed", "/problems/unknown-ledger-transaction"),
     ]
     assert [r["transactions"][0]["fiatValue"] for r in response["processed"]] == [3, 8, None]
     keys = [r["ledgerAccountKey"] for r in response["processed"]]
-    assert keys == [points.account["ledgerAccountKey"]] * 2 + [elsewhere.account["ledgerAccountKey"]]
+    assert keys == [points.account["ledgerAccountKey"]] * 2 + [other_points.account["ledgerAccountKey"]]
     assert {r["ledgerKey"] for r in response["processed"]} == {points.account["ledgerKey"]}
     # Nothing is returned about the two unknown transactions.
     assert [r["ledgerKey"] for r in response["failed"][::2]] == [None, None]
     assert all(r["transactions"] == [] for r in response["failed"])
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 8 + 8 - 3 - 8
-    assert theirs.rows()[0]["status"] == SETTLED
+    assert foreign_points.rows()[0]["status"] == SETTLED
     assert points.verify() == []
 
 
@@ -373,8 +376,8 @@ def test_a_revert_cannot_return_more_fiat_value_than_the_burn_has(points, ana_wi
     burn = post(points, ana_with_100, None, 20, fiatValue=4)
     problem = points.revert(burn, partialFiatValue=400, expect=409)
     assert problem["type"] == "/problems/fiat-exceeds-burn"
-    without = post(points, ana_with_100, None, 5)
-    assert points.revert(without, partialFiatValue=1, expect=409)["type"] == "/problems/fiat-exceeds-burn"
+    burn_without_value = post(points, ana_with_100, None, 5)
+    assert points.revert(burn_without_value, partialFiatValue=1, expect=409)["type"] == "/problems/fiat-exceeds-burn"
     points.revert(burn, partialFiatValue=4)
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 0
 
@@ -409,9 +412,9 @@ def expire_now(points, *transaction_ids):
     points.change(statement, ids=list(transaction_ids))
 
 
-@pytest.mark.parametrize("tracked", [True, False])
-def test_the_missing_amount_of_a_revert_is_clawed_back_when_a_debit_is_reverted(organization, tracked):
-    points = Points.new(organization, pointTrackingEnabled=tracked)
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_the_missing_amount_of_a_revert_is_clawed_back_when_a_debit_is_reverted(organization, is_tracked):
+    points = Points.new(organization, pointTrackingEnabled=is_tracked)
     ana = points.wallet()
     mint = points.mint(ana, 50)
     burn = post(points, ana, None, 30)
@@ -423,8 +426,8 @@ def test_the_missing_amount_of_a_revert_is_clawed_back_when_a_debit_is_reverted(
     assert (reversal["revertedLedgerTransactionId"], reversal["amount"], reversal["updatedBalance"]) == (burn, 30, 50)
     assert (clawback["revertedLedgerTransactionId"], clawback["amount"], clawback["updatedBalance"]) == (mint, 30, 20)
     assert points.revert(burn, systemUniqueKey="back") == [reversal, clawback]
-    released, clawback = points.revert(hold)
-    assert (released["status"], clawback["revertedLedgerTransactionId"], clawback["amount"]) == (REVERTED, mint, 20)
+    release, clawback = points.revert(hold)
+    assert (release["status"], clawback["revertedLedgerTransactionId"], clawback["amount"]) == (REVERTED, mint, 20)
     assert points.balance(ana) == 0
     assert points.verify() == []
 
@@ -444,15 +447,15 @@ def test_the_missing_amount_of_a_revert_is_clawed_back_from_points_that_a_captur
 def test_a_missing_amount_is_not_clawed_back_when_a_later_burn_is_reverted(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
-    early = post(points, ana, None, 50)
+    early_burn = post(points, ana, None, 50)
     revert_all(points, mint)
     points.mint(ana, 30)
-    late = post(points, ana, None, 30)
+    late_burn = post(points, ana, None, 30)
     # Only the row of the revert, no clawback: the burn took points of the second mint.
-    assert len(points.revert(late)) == 1
+    assert len(points.revert(late_burn)) == 1
     assert points.balance(ana) == 30
     # The 50 points of the first mint are clawed back at once.
-    points.revert(early)
+    points.revert(early_burn)
     assert points.balance(ana) == 30
     assert points.verify() == []
 

@@ -140,19 +140,19 @@ def test_a_pending_transaction_shows_its_hold_and_a_captured_one_the_captured_am
     def reserve(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 100)
-        pending = ledger.transaction(BURN, wallet, None, 30, status=PENDING)
-        ledger.entries(pending, [{"wallet_id": wallet, "amount": 0, "updated_balance": 100}])
-        return wallet, pending
+        hold_id = ledger.transaction(BURN, wallet, None, 30, status=PENDING)
+        ledger.entries(hold_id, [{"wallet_id": wallet, "amount": 0, "updated_balance": 100}])
+        return wallet, hold_id
 
-    wallet, pending = raw(reserve)
+    wallet, hold_id = raw(reserve)
     assert rows(administration.get(path, walletId=wallet))[0] == ("burn", 0, wallet, 30, 100)
 
     def capture(ledger):
         ledger.db.execute(
-            text("UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id"), {"id": pending}
+            text("UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id"), {"id": hold_id}
         )
         parts = [{"wallet_id": wallet, "amount": -25, "updated_balance": 75}, {"wallet_id": None, "amount": 25}]
-        ledger.entries(pending, parts, first=1)
+        ledger.entries(hold_id, parts, first=1)
 
     raw(capture)
     expected_rows = [("burn", 0, wallet, 25, 75), ("mint", 0, wallet, 100, 100)]
@@ -179,7 +179,7 @@ def test_a_revert_and_its_transaction_name_each_other(administration, path, raw)
 
 
 @pytest.fixture
-def many(raw):
+def six_mints(raw):
     """Six mints with keys, tags, dates and amounts for two wallets, and one of another account.
 
     Returns the ids of the six by number, and the two wallets.
@@ -206,8 +206,8 @@ def many(raw):
 
 
 @pytest.mark.slow
-def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, path, many):
-    ids, ana, ben = many
+def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, path, six_mints):
+    ids, ana, ben = six_mints
     days = [(START + timedelta(days=n)).isoformat() for n in range(6)]
     # A filter, and the numbers of the mints that it finds.
     filters = [
@@ -231,18 +231,18 @@ def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, p
         return [r["ledgerTransactionId"] for r in response["results"]]
 
     assert find_ids() == [ids[n] for n in range(5, -1, -1)]
-    for index, (one, numbers) in enumerate(filters):
-        assert find_ids(**one) == [ids[n] for n in sorted(numbers, reverse=True)], one
+    for index, (filter_, numbers) in enumerate(filters):
+        assert find_ids(**filter_) == [ids[n] for n in sorted(numbers, reverse=True)], filter_
         for other, other_numbers in filters[index + 1 :]:
-            if not set(one) & set(other):
+            if not set(filter_) & set(other):
                 expected_ids = [ids[n] for n in sorted(numbers & other_numbers, reverse=True)]
-                assert find_ids(**one, **other) == expected_ids, (one, other)
+                assert find_ids(**filter_, **other) == expected_ids, (filter_, other)
 
 
 @pytest.mark.parametrize("name", ["externalEventDate", "amount", "createdAt", "updatedAt", "ledgerTransactionId"])
 @pytest.mark.parametrize("with_wallet", [False, True])
-def test_rows_are_ordered_by_a_column_then_by_id(administration, path, many, name, with_wallet):
-    _, ana, _ = many
+def test_rows_are_ordered_by_a_column_then_by_id(administration, path, six_mints, name, with_wallet):
+    _, ana, _ = six_mints
     query = {"walletId": ana} if with_wallet else {}
     unordered = administration.get(path, **query)["results"]
 
@@ -257,8 +257,8 @@ def test_rows_are_ordered_by_a_column_then_by_id(administration, path, many, nam
     assert administration.get(path, order=f"{name},desc", **query)["results"] == descending
 
 
-def test_each_row_is_on_one_page_and_each_page_has_the_total_count(administration, path, many):
-    ids, _, _ = many
+def test_each_row_is_on_one_page_and_each_page_has_the_total_count(administration, path, six_mints):
+    ids, _, _ = six_mints
     pages = [administration.get(path, limit=4, page=page, order="amount") for page in range(3)]
     assert [page["totalCount"] for page in pages] == [6, 6, 6]
     listed_ids = [row["ledgerTransactionId"] for page in pages for row in page["results"]]
@@ -317,7 +317,7 @@ def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts
     organization.integration.get("/members/nobody/ledger-transactions", expect=404)
 
 
-def test_other_organizations_rows_are_not_seen(organization, other_organization, raw):
+def test_rows_of_another_organization_are_not_listed(organization, other_organization, raw):
     raw(lambda ledger: ledger.mint(ledger.wallet(), 10, tags=["a"], system_unique_key="mine"))
     created = other_organization.created
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
@@ -338,12 +338,12 @@ def test_the_total_count_of_an_account_has_each_transfer_once_for_each_wallet(ad
     assert administration.get(path, limit=2)["totalCount"] == 1 + 3 * 2
 
 
-def test_the_total_of_an_account_is_counted_up_to_a_limit(administration, path, many, monkeypatch):
+def test_the_total_of_an_account_is_counted_up_to_a_limit(administration, path, six_mints, monkeypatch):
     total = administration.get(path, limit=2)["totalCount"]
     monkeypatch.setattr(ledger_transactions, "MAX_COUNTED", total // 2)
     # One more than the limit: there are more rows.
     assert administration.get(path, limit=2)["totalCount"] == total // 2 + 1
     # A page beyond the limit counts its own row and one more, so that a next page is known to exist.
-    later = total // 2 + 1
-    assert administration.get(path, limit=1, page=later)["totalCount"] == later + 2
+    page_beyond_limit = total // 2 + 1
+    assert administration.get(path, limit=1, page=page_beyond_limit)["totalCount"] == page_beyond_limit + 2
     assert administration.get(path, limit=1, page=total - 1)["totalCount"] == total

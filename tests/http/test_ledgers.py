@@ -48,22 +48,24 @@ def configuration_version(api, organization):
 
 
 def test_a_ledger_is_created_and_listed(organization, administration):
-    created = administration.post("/ledgers", {"name": "Franchise", "description": "Of the franchise bars."})["ledger"]
-    assert created == {
+    ledger_record = administration.post("/ledgers", {"name": "Franchise", "description": "Of the franchise bars."})[
+        "ledger"
+    ]
+    assert ledger_record == {
         "organizationId": organization.id,
-        "ledgerId": created["ledgerId"],
-        "ledgerKey": str(uuid.UUID(created["ledgerKey"])),
+        "ledgerId": ledger_record["ledgerId"],
+        "ledgerKey": str(uuid.UUID(ledger_record["ledgerKey"])),
         "name": "Franchise",
         "description": "Of the franchise bars.",
         "isDefault": False,
         "externalKey": None,
-        "createdAt": created["createdAt"],
-        "updatedAt": created["createdAt"],
+        "createdAt": ledger_record["createdAt"],
+        "updatedAt": ledger_record["createdAt"],
     }
-    listed = administration.get("/ledgers")
-    assert (listed["totalCount"], listed["page"], listed["limit"]) == (2, 0, 25)
-    assert listed["results"][0] == created
-    assert listed["results"][1]["isDefault"] is True
+    page = administration.get("/ledgers")
+    assert (page["totalCount"], page["page"], page["limit"]) == (2, 0, 25)
+    assert page["results"][0] == ledger_record
+    assert page["results"][1]["isDefault"] is True
     by_name = administration.get("/ledgers", order="name,asc", limit=1)
     assert [ledger["name"] for ledger in by_name["results"]] == ["Default"]
     assert by_name["totalCount"] == 2
@@ -94,24 +96,24 @@ def test_an_account_is_created_with_every_property(organization, administration,
         "isDefaultAccount": False,
         "externalKey": "stars",
     }
-    created = administration.post(accounts, body)["ledgerAccount"]
+    account = administration.post(accounts, body)["ledgerAccount"]
     ledger = administration.get("/ledgers")["results"][0]
-    assert created == {
+    assert account == {
         **body,
         "ledgerId": organization.created.ledger_id,
         "ledgerKey": ledger["ledgerKey"],
-        "ledgerAccountId": created["ledgerAccountId"],
-        "ledgerAccountKey": str(uuid.UUID(created["ledgerAccountKey"])),
+        "ledgerAccountId": account["ledgerAccountId"],
+        "ledgerAccountKey": str(uuid.UUID(account["ledgerAccountKey"])),
         "chainAssetId": None,
         "issued": 0,
-        "createdAt": created["createdAt"],
-        "updatedAt": created["createdAt"],
+        "createdAt": account["createdAt"],
+        "updatedAt": account["createdAt"],
     }
-    assert administration.get(accounts)["results"][0] == created
+    assert administration.get(accounts)["results"][0] == account
 
 
 def test_missing_fields_have_their_defaults(administration, accounts):
-    created = administration.post(accounts, STARS)["ledgerAccount"]
+    account = administration.post(accounts, STARS)["ledgerAccount"]
     defaults = {
         "alias": None,
         "isCurrency": False,
@@ -126,7 +128,7 @@ def test_missing_fields_have_their_defaults(administration, accounts):
         "fiatPerPoint": None,
         "isDefaultAccount": False,
     }
-    assert {name: created[name] for name in defaults} == defaults
+    assert {name: account[name] for name in defaults} == defaults
 
 
 @pytest.mark.parametrize("name", STARS)
@@ -175,8 +177,8 @@ def test_all_faults_of_an_account_are_reported_at_once(administration, accounts)
 
 @pytest.mark.parametrize("limit", [0, -5, None])
 def test_an_account_that_is_not_revolving_accepts_limits_that_allow_no_overdraft(administration, accounts, limit):
-    created = administration.post(accounts, {**STARS, "isRevolving": False, "overdraftLimit": limit})
-    assert created["ledgerAccount"]["overdraftLimit"] == limit
+    response = administration.post(accounts, {**STARS, "isRevolving": False, "overdraftLimit": limit})
+    assert response["ledgerAccount"]["overdraftLimit"] == limit
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_accounts_are_filtered_and_ordered(administration, accounts):
     administration.get(accounts, ledgerAccountKey="points", expect=400)
 
 
-def test_the_first_account_of_a_ledger_is_its_default_until_another_one_becomes_it(administration, accounts):
+def test_the_first_account_of_a_ledger_is_its_default_until_another_one_replaces_it(administration, accounts):
     ledger = administration.post("/ledgers", {"name": "Other"})["ledger"]
     other_accounts = f"/ledgers/{ledger['ledgerId']}/accounts"
     first = administration.post(other_accounts, STARS)["ledgerAccount"]
@@ -239,24 +241,26 @@ def test_the_first_account_of_a_ledger_is_its_default_until_another_one_becomes_
 
 
 def test_concurrent_updates_leave_one_default_account(administration, accounts):
-    created = [administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"] for _ in range(6)]
+    account_ids = [administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"] for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda i: administration.put(f"{accounts}/{i}", {**STARS, "isDefaultAccount": True}), created))
+        list(
+            pool.map(lambda i: administration.put(f"{accounts}/{i}", {**STARS, "isDefaultAccount": True}), account_ids)
+        )
     defaults = [a for a in administration.get(accounts)["results"] if a["isDefaultAccount"]]
     assert len(defaults) == 1
-    assert defaults[0]["ledgerAccountId"] in created
+    assert defaults[0]["ledgerAccountId"] in account_ids
 
 
 def test_an_update_changes_only_the_sent_fields_and_never_the_maximum_supply(administration, accounts):
     body = {**STARS, "alias": "stars", "maxSupply": 500, "formatString": "{amount}", "expiresInMonths": 3}
-    created = administration.post(accounts, body)["ledgerAccount"]
-    path = f"{accounts}/{created['ledgerAccountId']}"
-    cleared = {"alias": None, "formatString": None, "expiresInMonths": None}
-    body = {**STARS, "name": "Moons", "active": False, "decimals": 3, **cleared}
+    original_account = administration.post(accounts, body)["ledgerAccount"]
+    path = f"{accounts}/{original_account['ledgerAccountId']}"
+    cleared_fields = {"alias": None, "formatString": None, "expiresInMonths": None}
+    body = {**STARS, "name": "Moons", "active": False, "decimals": 3, **cleared_fields}
     account = administration.put(path, body)["ledgerAccount"]
-    assert account["updatedAt"] > created["updatedAt"]
+    assert account["updatedAt"] > original_account["updatedAt"]
     assert account == {
-        **created,
+        **original_account,
         "name": "Moons",
         "active": False,
         "alias": None,
@@ -267,8 +271,8 @@ def test_an_update_changes_only_the_sent_fields_and_never_the_maximum_supply(adm
         "pointTrackingEnabled": True,
         "updatedAt": account["updatedAt"],
     }
-    off = administration.put(path, {**STARS, "pointTrackingEnabled": False})["ledgerAccount"]
-    assert off["pointTrackingEnabled"] is False
+    account_without_tracking = administration.put(path, {**STARS, "pointTrackingEnabled": False})["ledgerAccount"]
+    assert account_without_tracking["pointTrackingEnabled"] is False
     # The maximum supply is no field of an update.
     assert administration.put(path, {**STARS, "maxSupply": 1}, expect=400)["errors"]
 
@@ -277,9 +281,9 @@ def test_every_change_of_an_account_raises_the_version_of_the_configuration(
     api, organization, administration, accounts
 ):
     before = configuration_version(api, organization)
-    created = administration.post(accounts, STARS)["ledgerAccount"]
+    account = administration.post(accounts, STARS)["ledgerAccount"]
     after_creation = configuration_version(api, organization)
-    administration.put(f"{accounts}/{created['ledgerAccountId']}", STARS)
+    administration.put(f"{accounts}/{account['ledgerAccountId']}", STARS)
     assert before < after_creation < configuration_version(api, organization)
 
 
@@ -300,19 +304,19 @@ def test_settings_on_which_stored_amounts_depend_cannot_change_after_the_first_a
     assert administration.put(path, {**body, "name": "Moons"})["ledgerAccount"]["name"] == "Moons"
 
 
-def test_issued_is_the_sum_of_mints_and_on_a_revolving_account_less_the_burns(administration, accounts, raw):
+def test_burns_reduce_the_issued_amount_only_on_a_revolving_account(administration, accounts, raw):
     def mint_and_burn(ledger):
         wallet = ledger.wallet()
-        once = ledger.account(name="once", is_revolving=False)
-        for account in (ledger.account_id, once):
+        account_issued_once = ledger.account(name="once", is_revolving=False)
+        for account in (ledger.account_id, account_issued_once):
             for amount in (100, 50, "0.5"):
                 ledger.mint(wallet, amount, account)
             ledger.burn(wallet, 30, account)
 
     raw(mint_and_burn)
     # Mints of 150.5, and a burn of 30.
-    issued = {a["name"]: a["issued"] for a in administration.get(accounts)["results"]}
-    assert issued == {"Points": Decimal("120.5"), "once": Decimal("150.5")}
+    issued_amounts = {a["name"]: a["issued"] for a in administration.get(accounts)["results"]}
+    assert issued_amounts == {"Points": Decimal("120.5"), "once": Decimal("150.5")}
 
 
 def test_an_account_that_starts_tracking_points_gets_a_lot_for_each_balance(api, administration, accounts, raw):
@@ -435,7 +439,7 @@ def test_a_balance_excludes_expired_points(administration, accounts, raw):
     now = datetime.now(UTC)
 
     def mint_with_expiry(ledger):
-        tracked = ledger.account(name="tracked", point_tracking_enabled=True, expires_in_months=1)
+        tracking_account = ledger.account(name="tracked", point_tracking_enabled=True, expires_in_months=1)
         wallet, other = ledger.wallet(), ledger.wallet()
         for expires_at, amount in (
             (now - timedelta(days=1), 5),
@@ -443,15 +447,15 @@ def test_a_balance_excludes_expired_points(administration, accounts, raw):
             (now + timedelta(days=1), 11),
             (None, 13),
         ):
-            ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, expires_at, tracked)
-        spent_mint = ledger.mint(wallet, 17, tracked)
-        ledger.burn(wallet, 17, tracked)
-        ledger.lot(wallet, spent_mint, 0, now - timedelta(days=1), tracked, amount=17)
-        ledger.lot(other, ledger.mint(other, 19, tracked), 19, now - timedelta(days=1), tracked)
-        return tracked, wallet
+            ledger.lot(wallet, ledger.mint(wallet, amount, tracking_account), amount, expires_at, tracking_account)
+        spent_mint = ledger.mint(wallet, 17, tracking_account)
+        ledger.burn(wallet, 17, tracking_account)
+        ledger.lot(wallet, spent_mint, 0, now - timedelta(days=1), tracking_account, amount=17)
+        ledger.lot(other, ledger.mint(other, 19, tracking_account), 19, now - timedelta(days=1), tracking_account)
+        return tracking_account, wallet
 
-    tracked, wallet = raw(mint_with_expiry)
-    assert administration.get(f"{accounts}/{tracked}/wallets/{wallet}")["wallet"]["currentBalance"] == 11 + 13
+    tracking_account, wallet = raw(mint_with_expiry)
+    assert administration.get(f"{accounts}/{tracking_account}/wallets/{wallet}")["wallet"]["currentBalance"] == 11 + 13
 
 
 @pytest.mark.parametrize(("days_ago", "balance"), [(27, 40), (32, 3)])
@@ -461,8 +465,8 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
         account = ledger.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
         wallet = ledger.wallet()
         # 3 of the 40 points are on hold, so that the lot has 37.
-        minted = ledger.mint(wallet, 40, account, at=datetime.now(UTC) - timedelta(days=days_ago))
-        ledger.lot(wallet, minted, 37, None, account, amount=40)
+        mint_id = ledger.mint(wallet, 40, account, at=datetime.now(UTC) - timedelta(days=days_ago))
+        ledger.lot(wallet, mint_id, 37, None, account, amount=40)
         ledger.db.execute(
             text("UPDATE ledger_balances SET pending_debit_balance = 3 WHERE wallet_id = :wallet"), {"wallet": wallet}
         )
@@ -473,29 +477,29 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
 
 
 def test_accounts_and_wallets_are_found_only_in_the_path_of_their_ledger(organization, administration, raw):
-    other = administration.post("/ledgers", {"name": "Other"})["ledger"]["ledgerId"]
+    other_ledger_id = administration.post("/ledgers", {"name": "Other"})["ledger"]["ledgerId"]
     account = organization.created.ledger_account_id
-    wallet, wallet_of_other = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other)))
-    default = organization.created.ledger_id
-    administration.get(f"/ledgers/{default}/wallets/{wallet}")
-    administration.get(f"/ledgers/{other}/wallets/{wallet}", expect=404)
-    administration.get(f"/ledgers/{other}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
-    administration.get(f"/ledgers/{default}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
-    administration.put(f"/ledgers/{other}/accounts/{account}", STARS, expect=404)
-    administration.get(f"/ledgers/{other + 1000}/accounts", expect=404)
+    wallet, wallet_of_other = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other_ledger_id)))
+    default_ledger_id = organization.created.ledger_id
+    administration.get(f"/ledgers/{default_ledger_id}/wallets/{wallet}")
+    administration.get(f"/ledgers/{other_ledger_id}/wallets/{wallet}", expect=404)
+    administration.get(f"/ledgers/{other_ledger_id}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
+    administration.get(f"/ledgers/{default_ledger_id}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
+    administration.put(f"/ledgers/{other_ledger_id}/accounts/{account}", STARS, expect=404)
+    administration.get(f"/ledgers/{other_ledger_id + 1000}/accounts", expect=404)
 
 
 def test_accounts_of_another_organization_are_not_found(organization, other_organization):
-    theirs = other_organization.created
-    their_accounts = f"/ledgers/{theirs.ledger_id}/accounts"
-    organization.administration.get(their_accounts, expect=404)
-    organization.administration.post(their_accounts, STARS, expect=404)
-    path = f"/ledgers/{organization.created.ledger_id}/accounts/{theirs.ledger_account_id}"
+    foreign_records = other_organization.created
+    foreign_accounts = f"/ledgers/{foreign_records.ledger_id}/accounts"
+    organization.administration.get(foreign_accounts, expect=404)
+    organization.administration.post(foreign_accounts, STARS, expect=404)
+    path = f"/ledgers/{organization.created.ledger_id}/accounts/{foreign_records.ledger_account_id}"
     organization.administration.put(path, STARS, expect=404)
 
 
-def test_an_overdraft_without_mints_makes_issued_negative(organization):
+def test_an_overdraft_without_mints_makes_the_issued_amount_negative(organization):
     points = Points.new(organization, overdraftLimit=50)
     points.move(points.wallet(), None, 20, allowOverdraft=True)
-    listed = points.admin.get(f"{points.ledger_path}/accounts")["results"]
-    assert {result["ledgerAccountId"]: result["issued"] for result in listed}[points.account_id] == -20
+    accounts = points.admin.get(f"{points.ledger_path}/accounts")["results"]
+    assert {result["ledgerAccountId"]: result["issued"] for result in accounts}[points.account_id] == -20
