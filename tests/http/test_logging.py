@@ -14,7 +14,7 @@ PATHS = {"/books/{code}": {"get": operation("getBook", parameters=[parameter("co
 
 
 @pytest.fixture
-def configured():
+def configure_log():
     """The function that configures the log; the root logger is restored after the test."""
     root = logging.getLogger()
     before = root.handlers[:], root.level
@@ -23,8 +23,8 @@ def configured():
     root.setLevel(level)
 
 
-def test_a_request_writes_one_json_line_without_personal_data(configured, capsys):
-    configured("info", "json")
+def test_a_request_writes_one_json_line_without_personal_data(configure_log, capsys):
+    configure_log("info", "json")
     client, _ = serve(PATHS)
     reply = client("GET", "/v2/books/ana%40example.org", token="reader", headers={"X-Request-Id": "r1"})
     assert reply.status == 200
@@ -53,8 +53,8 @@ def test_a_request_writes_one_json_line_without_personal_data(configured, capsys
         assert secret not in text
 
 
-def test_a_failure_writes_one_line_with_its_trace(configured, capsys):
-    configured("warning", "json")
+def test_a_failure_writes_one_line_with_its_trace(configure_log, capsys):
+    configure_log("warning", "json")
 
     def dispatch(request):
         logging.getLogger("loyalty.anything").warning("on the way")
@@ -71,16 +71,16 @@ def test_a_failure_writes_one_line_with_its_trace(configured, capsys):
     assert lines[1]["operation"] == "integration:getBook"
 
 
-def test_the_text_format_writes_a_request_as_one_line_of_text(configured, capsys):
-    configured("info", "text")
+def test_the_text_format_writes_a_request_as_one_line_of_text(configure_log, capsys):
+    configure_log("info", "text")
     client, _ = serve(PATHS)
     client("GET", "/v2/books/ana", headers={"X-Request-Id": "r3"})
     (line,) = capsys.readouterr().err.splitlines()
     assert "INFO loyalty.requests [r3] request GET /v2/books/{code} 200 " in line
 
 
-def test_requests_are_not_logged_at_the_level_error(configured, capsys):
-    configured("error", "json")
+def test_requests_are_not_logged_at_the_level_error(configure_log, capsys):
+    configure_log("error", "json")
     client, _ = serve(PATHS)
     client("GET", "/v2/books/ana")
     assert capsys.readouterr().err == ""

@@ -79,16 +79,16 @@ def cursor_of(content):
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_is_paged_through_by_the_cursors_of_its_responses(lists, name):
-    whole = lists.get(name)
-    assert whole["nextCursor"] is None
-    assert len(whole["results"]) > 2
+    whole_list = lists.get(name)
+    assert whole_list["nextCursor"] is None
+    assert len(whole_list["results"]) > 2
     first = lists.get(name, limit=1)
     pages = [first]
     while pages[-1]["nextCursor"] is not None:
         pages.append(lists.get(name, limit=2, cursor=pages[-1]["nextCursor"]))
-    assert [row for page in pages for row in page["results"]] == whole["results"]
+    assert [row for page in pages for row in page["results"]] == whole_list["results"]
     count_field = "total" if "total" in first else "totalCount"
-    assert {page[count_field] for page in pages} == {whole[count_field]}
+    assert {page[count_field] for page in pages} == {whole_list[count_field]}
     assert [page["page"] for page in pages] == [*range(len(pages))]
     assert [page["limit"] for page in pages] == [1] + [2] * (len(pages) - 1)
 
@@ -134,7 +134,7 @@ def test_a_cursor_needs_the_order_of_its_page(lists):
     assert len(lists.get("members", limit=1, order="createdAt,desc", cursor=cursor)["results"]) == 1
 
 
-def test_an_order_without_a_direction_is_ascending(lists):
+def test_a_cursor_of_an_order_without_a_direction_is_valid_for_the_ascending_order(lists):
     cursor = lists.get("members", limit=1, order="loyaltyMemberId")["nextCursor"]
     page = lists.get("members", limit=1, order="loyaltyMemberId,asc", cursor=cursor)
     assert [member["loyaltyMemberId"] for member in page["results"]] == ["ben"]
@@ -149,11 +149,11 @@ def test_a_page_that_contradicts_the_cursor_is_refused(lists):
 
 
 def test_a_cursor_can_be_combined_with_a_filter(lists):
-    first = lists.get("coupons", limit=1, loyaltyMemberId="ana")
-    rest = lists.get("coupons", loyaltyMemberId="ana", cursor=first["nextCursor"])
-    whole = lists.get("coupons", loyaltyMemberId="ana")
-    assert whole["totalCount"] == rest["totalCount"] == 3
-    assert first["results"] + rest["results"] == whole["results"]
+    first_page = lists.get("coupons", limit=1, loyaltyMemberId="ana")
+    other_page = lists.get("coupons", loyaltyMemberId="ana", cursor=first_page["nextCursor"])
+    whole_list = lists.get("coupons", loyaltyMemberId="ana")
+    assert whole_list["totalCount"] == other_page["totalCount"] == 3
+    assert first_page["results"] + other_page["results"] == whole_list["results"]
 
 
 def test_a_cursor_with_a_filter_that_matches_no_rows_finds_nothing(lists):

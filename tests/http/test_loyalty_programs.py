@@ -47,18 +47,18 @@ def test_a_program_is_created_with_every_property(organization, body, create):
 def test_missing_fields_of_a_program_have_defaults(organization):
     body = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
     program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
-    unset = ("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "mainPortalId", "defaultTierId")
-    assert [program[name] for name in unset] == [None] * 5
+    unset_fields = ("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "mainPortalId", "defaultTierId")
+    assert [program[name] for name in unset_fields] == [None] * 5
     assert program["active"] is True
 
 
 def test_a_new_program_can_become_the_default_one(organization, create):
     program = create(setAsDefault=True)
     assert program["setAsDefault"] is True
-    former = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
-    assert former["loyaltyProgram"]["setAsDefault"] is False
-    read = organization.administration.get("")["organization"]
-    assert read["defaultLoyaltyProgramId"] == program["loyaltyProgramId"]
+    former_default = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    assert former_default["loyaltyProgram"]["setAsDefault"] is False
+    organization_record = organization.administration.get("")["organization"]
+    assert organization_record["defaultLoyaltyProgramId"] == program["loyaltyProgramId"]
 
 
 def test_an_update_changes_only_the_sent_fields_of_a_program(organization, body, create):
@@ -67,27 +67,33 @@ def test_an_update_changes_only_the_sent_fields_of_a_program(organization, body,
     tier = organization.administration.post(
         f"{path}/tiers", {"name": "First", "active": True, "minRequiredPoints": 0, "tierOrder": 1}
     )["tier"]
-    full = {**body, "name": "Renamed", "active": False, "setAsDefault": True, "defaultTierId": tier["loyaltyTierId"]}
-    updated_program = organization.administration.put(path, full)["loyaltyProgram"]
-    assert {name: updated_program[name] for name in full} == full
+    full_body = {
+        **body,
+        "name": "Renamed",
+        "active": False,
+        "setAsDefault": True,
+        "defaultTierId": tier["loyaltyTierId"],
+    }
+    updated_program = organization.administration.put(path, full_body)["loyaltyProgram"]
+    assert {name: updated_program[name] for name in full_body} == full_body
     read_program = organization.administration.get(path)["loyaltyProgram"]
     assert read_program == updated_program
-    read = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
-    assert read["isDefault"] is True
+    tier_record = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
+    assert tier_record["isDefault"] is True
 
-    required = {name: body[name] for name in ("ledgerId", "description", "setAsDefault")}
-    updated_program = organization.administration.put(path, required)["loyaltyProgram"]
+    required_fields = {name: body[name] for name in ("ledgerId", "description", "setAsDefault")}
+    updated_program = organization.administration.put(path, required_fields)["loyaltyProgram"]
     # setAsDefault false is ignored: only another program can replace the default one.
-    assert updated_program == {**read_program, **required, "setAsDefault": True}
+    assert updated_program == {**read_program, **required_fields, "setAsDefault": True}
     nulls = dict.fromkeys(("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "defaultTierId"))
-    updated_program = organization.administration.put(path, {**required, **nulls})["loyaltyProgram"]
+    updated_program = organization.administration.put(path, {**required_fields, **nulls})["loyaltyProgram"]
     assert {name: updated_program[name] for name in nulls} == nulls
-    read = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
-    assert read["isDefault"] is False
+    tier_record = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
+    assert tier_record["isDefault"] is False
 
 
 @pytest.mark.parametrize(
-    ("member", "problem"),
+    ("field", "problem"),
     [
         ("ledgerId", "unknown-ledger"),
         ("tierPointsLedgerAccountId", "unknown-ledger-account"),
@@ -96,8 +102,8 @@ def test_an_update_changes_only_the_sent_fields_of_a_program(organization, body,
         ("mainPortalId", "unknown-portal"),
     ],
 )
-def test_records_that_a_program_names_must_exist(organization, body, create, member, problem):
-    body_with_unknown_record = {**body, member: 2**62}
+def test_records_that_a_program_names_must_exist(organization, body, create, field, problem):
+    body_with_unknown_record = {**body, field: 2**62}
     response = organization.administration.post("/loyalty-programs", body_with_unknown_record, expect=404)
     assert response["type"] == f"/problems/{problem}"
     program = create()
@@ -107,10 +113,13 @@ def test_records_that_a_program_names_must_exist(organization, body, create, mem
 
 
 def test_records_of_another_organization_are_unknown(organization, other_organization, body):
-    administration, other = organization.administration, other_organization.created
-    for member, value in (("ledgerId", other.ledger_id), ("mainLedgerAccountId", other.ledger_account_id)):
-        administration.post("/loyalty-programs", {**body, member: value}, expect=404)
-    path = f"/loyalty-programs/{other.loyalty_program_id}"
+    administration, foreign_records = organization.administration, other_organization.created
+    for field, value in (
+        ("ledgerId", foreign_records.ledger_id),
+        ("mainLedgerAccountId", foreign_records.ledger_account_id),
+    ):
+        administration.post("/loyalty-programs", {**body, field: value}, expect=404)
+    path = f"/loyalty-programs/{foreign_records.loyalty_program_id}"
     assert administration.get(path, expect=404)["type"] == "/problems/not-found"
     administration.put(path, body, expect=404)
 
@@ -125,8 +134,8 @@ def test_the_accounts_of_a_program_must_belong_to_its_ledger(organization, body)
 
 def test_the_default_tier_of_a_program_must_be_one_of_its_tiers(organization, body, create):
     program = create()
-    default = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
-    body_with_unknown_record = {**body, "defaultTierId": default["loyaltyProgram"]["defaultTierId"]}
+    default_program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    body_with_unknown_record = {**body, "defaultTierId": default_program["loyaltyProgram"]["defaultTierId"]}
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     assert (
         organization.administration.put(path, body_with_unknown_record, expect=404)["type"] == "/problems/unknown-tier"
@@ -137,21 +146,21 @@ def test_programs_are_listed_filtered_and_ordered(organization, create):
     first = organization.created.loyalty_program_id
     second, third = create(name="B", active=False), create(name="A")
 
-    def listed(**query):
+    def list_ids(**query):
         programs = organization.administration.get("/loyalty-programs", **query)["loyaltyPrograms"]
         return [program["loyaltyProgramId"] for program in programs]
 
     second, key, third = second["loyaltyProgramId"], second["loyaltyProgramKey"], third["loyaltyProgramId"]
-    assert listed() == [third, second, first]
+    assert list_ids() == [third, second, first]
     # `default` is whether the list includes the default program.
-    assert listed(default=True) == [third, second, first]
-    assert listed(default=False) == [third, second]
-    assert listed(loyaltyProgramKey=key) == [second]
-    assert listed(loyaltyProgramKey=uuid.uuid4()) == []
-    assert listed(order="name") == [third, second, first]
-    assert listed(order="name,desc") == [first, second, third]
-    assert listed(order="active,asc")[0] == second
-    assert listed(order="loyaltyProgramId,asc") == [first, second, third]
+    assert list_ids(default=True) == [third, second, first]
+    assert list_ids(default=False) == [third, second]
+    assert list_ids(loyaltyProgramKey=key) == [second]
+    assert list_ids(loyaltyProgramKey=uuid.uuid4()) == []
+    assert list_ids(order="name") == [third, second, first]
+    assert list_ids(order="name,desc") == [first, second, third]
+    assert list_ids(order="active,asc")[0] == second
+    assert list_ids(order="loyaltyProgramId,asc") == [first, second, third]
     assert organization.administration.get("/loyalty-programs", order="ledgerId", expect=400)
 
 

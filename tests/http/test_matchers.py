@@ -112,12 +112,12 @@ def test_an_invalid_matcher_is_refused_with_the_field(administration, hot_drinks
 
 
 def test_matchers_of_another_organization_are_not_found(other_organization, administration, hot_drinks):
-    foreign = other_organization.administration
+    foreign_administration = other_organization.administration
     for path in (f"/matchers/{hot_drinks['matcherId']}", f"/matchers/by-key/{hot_drinks['matcherKey']}"):
-        assert foreign.get(path, expect=404)["type"] == "/problems/not-found"
-    foreign.put(f"/matchers/{hot_drinks['matcherId']}", BODY, expect=404)
-    assert hot_drinks not in foreign.get("/matchers")["results"]
-    assert foreign.get("/matchers", matcherKey=hot_drinks["matcherKey"])["totalCount"] == 0
+        assert foreign_administration.get(path, expect=404)["type"] == "/problems/not-found"
+    foreign_administration.put(f"/matchers/{hot_drinks['matcherId']}", BODY, expect=404)
+    assert hot_drinks not in foreign_administration.get("/matchers")["results"]
+    assert foreign_administration.get("/matchers", matcherKey=hot_drinks["matcherKey"])["totalCount"] == 0
 
 
 @pytest.mark.parametrize("path", ["/matchers/0", "/matchers/x", "/matchers/by-key/x"])
@@ -133,8 +133,8 @@ def test_unknown_ids_and_keys_are_not_found(administration):
 def test_matchers_are_listed_filtered_and_ordered(organization):
     administration = organization.administration
     matchers = [administration.post("/matchers", {**BODY, "name": name})["matcher"] for name in ("b", "c", "a")]
-    whole = administration.get("/matchers")
-    assert whole == {"totalCount": 3, "page": 0, "limit": 100, "results": matchers[::-1]}
+    whole_list = administration.get("/matchers")
+    assert whole_list == {"totalCount": 3, "page": 0, "limit": 100, "results": matchers[::-1]}
     assert administration.get("/matchers", page=1, limit=2)["results"] == matchers[:1]
     assert administration.get("/matchers", type="item-matcher")["totalCount"] == 3
     assert administration.get("/matchers", matcherKey=matchers[1]["matcherKey"])["results"] == [matchers[1]]
@@ -146,8 +146,8 @@ def test_matchers_are_listed_filtered_and_ordered(organization):
         ("updatedAt,desc", "acb"),
         ("type,desc", "acb"),
     ):
-        listed = administration.get("/matchers", order=column)["results"]
-        assert "".join(result["name"] for result in listed) == expected_names
+        results = administration.get("/matchers", order=column)["results"]
+        assert "".join(result["name"] for result in results) == expected_names
     for query in ({"type": "badge-matcher"}, {"matcherKey": "x"}, {"limit": 101}, {"limit": 0}, {"order": "matcher"}):
         administration.get("/matchers", expect=400, **query)
 
@@ -164,7 +164,7 @@ def items(*items_or_categories):
 
 
 @pytest.mark.parametrize(
-    ("ordered", "applies"),
+    ("order_items", "applies"),
     [
         (items("cold", "hot"), True),
         (items("cold", "hotter"), False),
@@ -176,10 +176,10 @@ def items(*items_or_categories):
         ([], False),
     ],
 )
-def test_a_rule_is_true_for_orders_with_an_item_that_matches(shop, hot_drinks, ordered, applies):
+def test_a_rule_is_true_for_orders_with_an_item_that_matches(shop, hot_drinks, order_items, applies):
     shop.campaign(running(mint(5), rule=rule_with_matcher(hot_drinks["matcherKey"])))
     member = shop.member()
-    result = shop.track_one(order(member, 10, items=ordered))
+    result = shop.track_one(order(member, 10, items=order_items))
     assert [effect["status"] for effect in result["effects"]] == (["executed"] if applies else [])
     assert shop.balance(member) == (5 if applies else 0)
 
@@ -200,11 +200,11 @@ def test_an_effect_can_depend_on_the_totals_of_matching_items(shop, hot_drinks):
 
 @pytest.mark.parametrize("form", ["expression", "node"])
 def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, administration, other_organization, form):
-    foreign = other_organization.administration.post("/matchers", BODY)["matcher"]["matcherKey"]
+    foreign_key = other_organization.administration.post("/matchers", BODY)["matcher"]["matcherKey"]
     campaign = shop.campaign(running(mint(1)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
     action_path = f"{path}/{campaign['actions'][0]['actionId']}"
-    for key in (str(uuid.uuid4()), foreign, "hot"):
+    for key in (str(uuid.uuid4()), foreign_key, "hot"):
         text = rule_with_matcher(key)
         body = running(mint(1), mint(("=", f'matches(order.items[0], "{key}") ? 1 : 2')))
         body["rules"] = {form: text if form == "expression" else to_tree(parse(text))}

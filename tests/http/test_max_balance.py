@@ -58,18 +58,18 @@ def test_an_effect_mints_up_to_the_maximum_minus_balance_and_pending_points(shop
     created, wallet = shop.organization.created, wallet_of(shop, member)
     body = {"amount": 60, "fromWalletId": None, "toWalletId": wallet, "captureMethod": "manual"}
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
-    pending = shop.administration.post(f"{path}/transactions", body)["transactions"][0]["ledgerTransactionId"]
+    hold_id = shop.administration.post(f"{path}/transactions", body)["transactions"][0]["ledgerTransactionId"]
     shop.campaign(running(mint(100), mint(1)), eventType=GENERIC)
-    [dry] = shop.track(event(member), executionMode="dryRun")
+    [dry_result] = shop.track(event(member), executionMode="dryRun")
     expected_outcomes = [("partial", 40, 100, BALANCE_LIMIT), ("skipped", 0, 1, BALANCE_LIMIT)]
-    assert [*map(mint_outcome, dry["effects"])] == expected_outcomes
+    assert [*map(mint_outcome, dry_result["effects"])] == expected_outcomes
     result = shop.track_one(event(member))
     assert [*map(mint_outcome, result["effects"])] == expected_outcomes
     assert result["limitDiscardedTotalAmount"] == 0
     assert result["effects"][0]["error"]["available"] == 40
     assert shop.balance(member) == 940
     # The pending points can be captured, because they were counted before.
-    shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(pending)}]}, expect=200)
+    shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(hold_id)}]}, expect=200)
     assert shop.balance(member) == 1000
     shop.take(member, 30)
     assert [*map(mint_outcome, shop.track_one(event(member))["effects"])] == [
@@ -172,11 +172,11 @@ def test_an_overdraft_increases_the_amount_that_can_be_credited(organization):
 def test_reverts_and_imports_and_a_lowered_maximum_leave_balances_above_the_maximum(shop, member):
     set_max_balance(shop, 100)
     shop.give(member, 100)
-    burned = shop.take(member, 60)
+    burn = shop.take(member, 60)
     shop.give(member, 60)
     created = shop.organization.created
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
-    shop.administration.post(f"{path}/{burned['ledgerTransactionId']}/revert", {}, expect=200)
+    shop.administration.post(f"{path}/{burn['ledgerTransactionId']}/revert", {}, expect=200)
     assert shop.balance(member) == 100 + 60
     balances_import = Imports(shop.organization).run("loyaltyMemberId,amount\nana,200\n", kind="balances")
     assert (counts(balances_import), shop.balance(member)) == (("done", 1, 1, 0), 160 + 200)
@@ -187,10 +187,10 @@ def test_reverts_and_imports_and_a_lowered_maximum_leave_balances_above_the_maxi
     # Without a maximum.
     set_max_balance(shop, None)
     shop.give(member, 1000)
-    assert shop.balance(member) == 1360
+    assert shop.balance(member) == 360 + 1000
 
 
-def test_the_reward_of_a_mission_is_cut(shop, member):
+def test_the_reward_of_a_mission_is_cut_at_the_maximum_balance(shop, member):
     set_max_balance(shop, 120)
     missions.create(shop, pointsAccrual=100, goalCount=1)
     results = [shop.track_one(event(member))["missions"][0]["rewards"][0] for _ in range(3)]
@@ -210,8 +210,8 @@ def test_the_reward_of_a_referral_is_cut_at_the_maximum_balance(shop):
     for _ in range(3):
         referral_event = event(shop.member(), payload={"referralCode": code["code"]})
         rewards = shop.track_one(referral_event)["referrals"][0]["rewards"]
-        [of_referrer] = [reward for reward in rewards if reward["recipient"] == "referrer"]
-        outcomes.append((of_referrer["status"], of_referrer["points"], of_referrer.get("requestedPoints")))
+        [referrer_reward] = [reward for reward in rewards if reward["recipient"] == "referrer"]
+        outcomes.append((referrer_reward["status"], referrer_reward["points"], referrer_reward.get("requestedPoints")))
     assert outcomes == [("executed", 100, None), ("partial", 20, 100), ("skipped", 100, None)]
     assert shop.balance(ana) == 120
     assert [row.referrer_points for row in shop.rows("referral_logs", "referrer_points", "referral_log_id")] == [

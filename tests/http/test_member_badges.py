@@ -105,7 +105,7 @@ def test_a_member_with_more_than_a_lowered_maximum_keeps_the_badges(badges, badg
     assert badges.assign(member, badge)["updatedTotalAssigned"] == 3
 
 
-def test_an_inactive_badge_cannot_be_assigned_or_unassigned_but_reverted(badges, badge, member):
+def test_an_inactive_badge_cannot_be_assigned_or_unassigned_but_its_assignment_can_be_reverted(badges, badge, member):
     first = badges.assign(member, badge)
     badges.change(badge, active=False)
     for act in (badges.assign, badges.unassign):
@@ -147,9 +147,9 @@ def test_a_repeated_key_assigns_once(shop, badges, badge, member):
     body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
     first = badges.assign(member, badge, 2, **body)
     assert badges.assign(member, badge, 2, **body) == first
-    events = len(shop.events(member))
+    event_count = len(shop.events(member))
     assert badges.balance(member, badge) == 2
-    assert events == 1
+    assert event_count == 1
     for other in (
         lambda: badges.assign(member, badge, 1, expect=409, **body),
         lambda: badges.unassign(member, badge, 2, expect=409, **body),
@@ -166,16 +166,16 @@ def test_a_repeated_request_returns_its_first_response_although_its_tracking_was
     first = badges.assign(member, badge, 3, systemUniqueKey="till-1")
     badges.revert(member, first)
     badges.change(badge, active=False, maxAmount=1)
-    again = badges.assign(member, badge, 3, systemUniqueKey="till-1")
-    assert again == first
-    assert again["reversalBadgeTrackingId"] is None
+    repeated_response = badges.assign(member, badge, 3, systemUniqueKey="till-1")
+    assert repeated_response == first
+    assert repeated_response["reversalBadgeTrackingId"] is None
     assert badges.balance(member, badge) == 0
 
 
 def test_a_whole_number_may_be_written_with_a_point(shop, badge, member):
     path = f"/members/{member}/badges/{badge['badgeKey']}/assign"
-    assigned = shop.integration.post(path, {"amount": 2.0}, expect=200)
-    assert assigned["badgeTracking"]["amountAssigned"] == 2
+    response = shop.integration.post(path, {"amount": 2.0}, expect=200)
+    assert response["badgeTracking"]["amountAssigned"] == 2
 
 
 @pytest.mark.parametrize(
@@ -204,17 +204,17 @@ def test_invalid_requests_are_refused_with_pointers(badges, badge, member, body,
 
 
 def test_unknown_and_foreign_records_are_not_found(shop, badges, badge, member, other_organization):
-    elsewhere = Shop(other_organization)
-    stranger, foreign = elsewhere.member(), Badges(elsewhere).create()
-    foreign_tracking = Badges(elsewhere).assign(stranger, foreign)
+    other_shop = Shop(other_organization)
+    stranger, foreign_badge = other_shop.member(), Badges(other_shop).create()
+    foreign_tracking = Badges(other_shop).assign(stranger, foreign_badge)
     other = shop.member()
     tracking = badges.assign(other, badge)
-    unknown = {"badgeId": 10**15, "badgeKey": UNKNOWN, "badgeTrackingId": 10**15, "badgeTrackingKey": UNKNOWN}
-    for wrong in (unknown, foreign):
-        assert badges.assign(member, wrong, expect=404)["type"] == "/problems/not-found"
-        assert badges.unassign(member, wrong, expect=404)["type"] == "/problems/not-found"
-    for wrong in (unknown, foreign_tracking, tracking):
-        assert badges.revert(member, wrong, expect=404)["type"] == "/problems/not-found"
+    unknown_ids = {"badgeId": 10**15, "badgeKey": UNKNOWN, "badgeTrackingId": 10**15, "badgeTrackingKey": UNKNOWN}
+    for wrong_record in (unknown_ids, foreign_badge):
+        assert badges.assign(member, wrong_record, expect=404)["type"] == "/problems/not-found"
+        assert badges.unassign(member, wrong_record, expect=404)["type"] == "/problems/not-found"
+    for wrong_record in (unknown_ids, foreign_tracking, tracking):
+        assert badges.revert(member, wrong_record, expect=404)["type"] == "/problems/not-found"
     assert badges.balance(other, badge) == 1
     for path in (f"/badges/{badge['badgeKey']}/balance", "/badges"):
         shop.integration.get(f"/members/{stranger}{path}", expect=404)
@@ -231,10 +231,11 @@ def test_campaigns_evaluate_assignments_unassignments_and_reverts(shop, badges, 
     badges.assign(member, badge, 1)
     # The revert of an assignment is reported as an unassignment.
     badges.revert(member, tracking)
-    assert shop.balance(member) == 110
+    assert shop.balance(member) == 10 + 100
     badges.assign(member, badge, 2)
+    # No rule is true for an unassignment of 3.
     badges.unassign(member, badge, 3)
-    assert shop.balance(member) == 120
+    assert shop.balance(member) == 10 + 100 + 10
     badge_events = [event for event in shop.events(member) if event["eventType"].startswith("badge-")]
     assert [event["eventType"].removeprefix("badge-") for event in reversed(badge_events)] == [
         "assigned",

@@ -46,18 +46,18 @@ def test_the_response_has_a_result_for_each_member_in_the_order_of_the_batch(sho
 def test_a_batch_enrols_members_like_single_calls(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     body = {"profile": PROFILE, "active": False, "notifications": {"email": True}, "customAttributes": {"a": 1.50}}
-    single = shop.integration.post("/members", {"loyaltyMemberId": "single", **body})["loyaltyMember"]
-    batched = enrol(shop, {"loyaltyMemberId": "batched", **body})["results"][0]["loyaltyMember"]
+    single_member = shop.integration.post("/members", {"loyaltyMemberId": "single", **body})["loyaltyMember"]
+    batch_member = enrol(shop, {"loyaltyMemberId": "batched", **body})["results"][0]["loyaltyMember"]
     unique_fields = {"memberId", "loyaltyMemberId", "ledgerWalletId", "ledgerWalletKey", "createdAt", "updatedAt"}
 
-    def shared(member):
+    def shared_fields(member):
         """The fields that do not depend on when and under which ids the member was enrolled."""
         rest = {name: value for name, value in member.items() if name not in unique_fields}
         balances = [{**balance, "walletId": None} for balance in rest["ledgerBalances"]]
         statuses = [{**status, "since": None} for status in rest["tierStatus"]]
         return {**rest, "ledgerBalances": balances, "tierStatus": statuses}
 
-    assert shared(single) == shared(batched)
+    assert shared_fields(single_member) == shared_fields(batch_member)
 
 
 def test_members_whose_ids_are_in_use_are_refused_individually(shop):
@@ -80,10 +80,10 @@ def test_members_whose_ids_are_in_use_are_refused_individually(shop):
         "failed",
         "created",
     ]
-    failed = [result["error"] for result in response["results"] if result["status"] == "failed"]
-    assert {error["type"] for error in failed} == {"/problems/member-exists"}
+    errors = [result["error"] for result in response["results"] if result["status"] == "failed"]
+    assert {error["type"] for error in errors} == {"/problems/member-exists"}
     # The detail names the id that is in use as its fifth and sixth word.
-    assert [error["detail"].split()[4:6] for error in failed] == [
+    assert [error["detail"].split()[4:6] for error in errors] == [
         ["loyaltyMemberId", "ana"],
         ["publicLoyaltyMemberId", "A-1"],
         ["loyaltyMemberId", "ben"],
@@ -114,8 +114,8 @@ def test_referral_codes_of_a_batch_count_up_to_the_limit_of_a_code(shop):
     code = friends.code(ben)
     response = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
     assert [result["referrals"][0]["status"] for result in response["results"]] == ["applied", "applied", "skipped"]
-    [unknown] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
-    assert unknown["error"]["type"] == "/problems/unknown-referral-code"
+    [unknown_code_result] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
+    assert unknown_code_result["error"]["type"] == "/problems/unknown-referral-code"
     # 100 points for the referrer of each of two members, 50 for each referred member.
     assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (200, 50, 0)
     shop.check_ledger()
