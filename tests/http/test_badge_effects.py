@@ -78,7 +78,7 @@ def test_amounts_are_rounded_down_to_whole_badges(shop, badges, badge, member):
     assert outcomes(zero) == [("assign-badge", "skipped", "/problems/zero-amount")]
 
 
-def test_effects_beyond_the_bounds_of_a_badge_are_skipped_entirely(shop, badges, badge, member):
+def test_effects_beyond_the_bounds_of_a_badge_are_skipped_and_not_cut(shop, badges, badge, member):
     spare = badges.create(active=False)
     shop.campaign(running(assigns(badge, amount=4), unassigns(badge), assigns(spare), mint(1)), eventType=GENERIC)
     assert outcomes(shop.track_one(event(member))) == [
@@ -128,7 +128,7 @@ def test_rules_see_the_current_badges_of_the_member(shop, badges, badge, member)
 
 
 @pytest.mark.slow
-def test_assigned_badges_start_campaigns_at_most_five_events_away_from_the_first_one(shop, badges, member):
+def test_a_chain_of_campaigns_that_assign_badges_ends_after_five_caused_events(shop, badges, member):
     chain = [badges.create(name=f"B{n}") for n in range(7)]
     shop.campaign(running(assigns(chain[0])), eventType=GENERIC)
     rule = "event.payload.badgeTracking.badgeKey == '{}'"

@@ -466,7 +466,7 @@ def test_a_body_is_not_read_further_once_it_is_too_large(server, no_warnings):
     assert client("POST", "/v2/books", body=largest_body + b" ").status == 413
 
 
-def test_a_required_body_is_required_and_an_optional_one_is_not(server):
+def test_a_missing_body_is_refused_only_if_it_is_required(server):
     client, recorder = server
     assert client("POST", "/v2/books").faults() == {"": "The body is missing."}
     content_type = {"Content-Type": "application/json"}

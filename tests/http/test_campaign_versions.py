@@ -46,7 +46,7 @@ def test_a_refused_change_creates_no_version(shop):
     assert versions(shop, campaign) == (2, [2])
 
 
-def test_effects_and_explanations_name_their_version(shop):
+def test_effects_and_explanations_name_the_version_of_their_campaign(shop):
     member = shop.member()
     campaign = shop.campaign(running(mint(1)))
     first = shop.track_one(event(member))

@@ -241,7 +241,7 @@ def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(sho
     assert shop.balance(member) == 0
 
 
-def test_cancelling_the_creation_reverts_the_confirmation_of_the_order_too(shop, member):
+def test_cancelling_the_creation_of_an_order_also_reverts_its_confirmation(shop, member):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     limit = {"scope": "member", "type": "points", "period": "total", "limit": 12}
     shop.campaign(running(mint(10)), eventType="member-purchase-order-confirmed", limitRules=[limit])

@@ -124,7 +124,7 @@ def test_an_imported_return_claws_points_back_when_it_is_evaluated(shop, member)
 
 
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
-def test_a_cancelled_or_returned_order_earns_nothing_more(shop, member, status):
+def test_the_creation_of_a_cancelled_or_returned_order_cannot_be_evaluated(shop, member, status):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = capture(shop, order(member, 40, external_id="order-1"))
     if status != "cancelled":
@@ -142,7 +142,7 @@ def test_a_cancelled_or_returned_order_earns_nothing_more(shop, member, status):
     assert shop.balance(member) == 0
 
 
-def test_an_order_that_an_import_cancelled_earns_nothing_more(shop, member):
+def test_the_creation_of_an_order_that_an_import_cancelled_cannot_be_evaluated(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = capture(shop, order(member, 40, external_id="order-1"))
     row = {**order(member, None, "cancelled", "order-1"), "externalEventDate": JANUARY}

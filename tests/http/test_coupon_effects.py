@@ -177,7 +177,7 @@ def test_the_return_of_an_order_claws_its_coupons_back(shop, books):
 
 @pytest.mark.parametrize("restores", [True, False])
 @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
-def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_it(shop, books, way, restores):
+def test_a_use_stays_active_when_its_order_is_undone_unless_the_book_restores_it(shop, books, way, restores):
     """Points that an active use cost stay spent; points that campaigns gave for the use are reverted in any case."""
     member = shop.member()
     shop.give(member, 10)

@@ -248,7 +248,7 @@ def test_coupons_can_be_used_without_a_discount_after_the_discounts_of_the_perio
 
 
 @pytest.mark.slow
-def test_reverting_all_reports_how_many_uses_are_left(organization):
+def test_reverting_all_uses_reports_the_number_of_remaining_uses(organization):
     ana = Member(Shop(organization), "ALL", type="single")
     ana.assign(amount=105)
     for _ in range(103):

@@ -141,7 +141,7 @@ def test_concurrent_calls_requeue_a_dead_event_once(shop, cure):
     assert waiting(shop) == 0
 
 
-def test_an_event_that_is_not_dead_cannot_be_queued_again(shop):
+def test_an_event_that_is_not_dead_cannot_be_requeued(shop):
     member = shop.member()
     tracked = shop.track_one(event(member))
     [pending_event] = send(shop, event(member))
@@ -150,7 +150,7 @@ def test_an_event_that_is_not_dead_cannot_be_queued_again(shop):
         assert problem["type"] == "/problems/event-not-dead"
 
 
-def test_a_requeued_event_has_the_maximum_number_of_attempts_again(shop, cure):
+def test_a_requeued_event_gets_the_maximum_number_of_attempts(shop, cure):
     [dead_event] = kill(shop, cure, event(shop.member(), payload=POISON))
     shop.administration.post(f"/events/{dead_event['loyaltyEventKey']}/requeue", expect=202)
     drain(shop, queue_attempts=2)

@@ -38,7 +38,7 @@ def reasons(result):
     }
 
 
-def test_inactive_campaigns_and_actions_are_explained_too(shop, member):
+def test_a_dry_run_also_explains_inactive_campaigns_and_actions(shop, member):
     shop.campaign(running(mint(1), name="Runs"), code="off", active=False)
     draft, disabled = ({**running(mint(1)), "name": status, "status": status} for status in ("draft", "disabled"))
     campaign = shop.campaign(draft, running(mint(1), name="Runs"), disabled, code="on")

@@ -83,7 +83,7 @@ def figures_of(organization, history):
 
 
 @pytest.mark.slow
-def test_no_trace_is_left_in_the_whole_database(api, erased_history):
+def test_no_trace_of_the_erased_member_is_in_the_database(api, erased_history):
     _, history = erased_history
     assert history["before"] == TABLES_WITH_THE_MEMBER
     assert traces(api.engine) == {}

@@ -73,7 +73,7 @@ def test_points_that_never_expire_are_not_shown(clock, ana):
     assert read_expiring(clock, points) == (None, None, {})
 
 
-def test_an_inactive_balance_is_shown_as_expiring_entirely(clock, ana):
+def test_the_whole_balance_is_shown_as_expiring_if_it_expires_by_inactivity(clock, ana):
     policy = {"expirationType": "inactivity", "period": 6, "rounding": "month"}
     points = Points.new(clock.organization, expiresInMonths=5, expirationPolicies=[policy])
     points.mint(ana, 100, externalEventDate="2025-03-01T09:00:00Z")

@@ -243,7 +243,7 @@ class TestReverts:
         assert points.verify() == []
 
     @pytest.mark.parametrize("moment", ["2025-04-01T10:00:00Z", "2025-05-01T10:00:00Z"])
-    def test_a_reverted_mint_takes_only_its_own_points(self, clock, moment):
+    def test_a_revert_of_a_mint_claws_back_only_its_own_points(self, clock, moment):
         """5 of 7 points expire; 2 are burned, returned, and expire on 13 April. The 30 points are of another mint."""
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()

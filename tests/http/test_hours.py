@@ -348,7 +348,7 @@ def test_fifty_windows_can_be_stored(shop):
     assert shop.campaign(dayOfWeekSchedule={"schedule": windows})["dayOfWeekSchedule"] == {"schedule": windows}
 
 
-def test_time_zones_of_locations_are_replaced_or_kept(shop):
+def test_an_update_replaces_the_time_zones_of_locations_only_if_it_sends_them(shop):
     assert shop.administration.get("")["organization"]["locationTimezones"] == {}
     set_location_timezones(shop, LPA="Atlantic/Canary", MAD=MADRID)
     response = shop.administration.put("", {"defaultLocale": "en"}, expect=200)

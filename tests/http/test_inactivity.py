@@ -273,7 +273,7 @@ class TestActivities:
         assert program.lots == {"2025-06-30T22:00:00Z": 7}
         assert program.points.verify() == []
 
-    def test_an_activity_counts_when_it_happened(self, program):
+    def test_an_activity_counts_at_the_date_on_which_it_happened(self, program):
         program.clock.advance("2026-01-10T11:00:00Z")
         program.buy(10, externalEventDate="2025-12-31T22:59:59Z")
         assert program.lots == {"2026-12-31T23:00:00Z": 510}

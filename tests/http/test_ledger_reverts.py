@@ -176,7 +176,7 @@ def test_a_reverted_burn_restores_its_lots_with_their_expiry(points, ana_with_10
     assert points.verify() == []
 
 
-def test_points_of_a_reverted_burn_that_have_expired_since_expire_at_once(points, ana_with_100):
+def test_points_of_a_reverted_burn_whose_expiry_has_passed_expire_at_once(points, ana_with_100):
     mint_id = points.mint(ana_with_100, 5, datetime.now(UTC) + timedelta(days=2))
     burn = post(points, ana_with_100, None, 5)
     points.change("UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id", id=mint_id)
@@ -382,7 +382,7 @@ def test_a_revert_cannot_return_more_fiat_value_than_the_burn_has(points, ana_wi
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 0
 
 
-def test_a_revert_of_a_mint_takes_only_its_points_that_have_not_expired(points, ana_with_100):
+def test_a_revert_of_a_mint_claws_back_only_points_that_have_not_expired(points, ana_with_100):
     mint = points.mint(ana_with_100, 50, datetime.now(UTC) + timedelta(days=2))
     points.burn(ana_with_100, 20)
     expire_now(points, mint)
@@ -393,7 +393,7 @@ def test_a_revert_of_a_mint_takes_only_its_points_that_have_not_expired(points, 
     assert points.verify() == []
 
 
-def test_a_revert_of_a_transfer_takes_only_its_points_that_have_not_expired(points, ana_with_100):
+def test_a_revert_of_a_transfer_returns_only_points_that_have_not_expired(points, ana_with_100):
     ben = points.wallet()
     points.mint(ben, 100)
     mint = points.mint(ana_with_100, 50, datetime.now(UTC) + timedelta(days=2))
