@@ -404,10 +404,12 @@ def test_5000_members_can_be_added_and_removed_in_one_call(shop, administration,
     member_list = audience(**LIST)
     path = f"/audiences/{member_list['audienceId']}/members"
     member_ids = ids(members)
-    absent = list(range(10**12, 10**12 + 5000))
+    unlisted_ids = list(range(10**12, 10**12 + 5000))
     # The ids of four members, each 1250 times.
-    assert administration.patch(path, {"add": member_ids * 1250, "remove": absent})["audience"]["memberCount"] == 4
-    assert administration.patch(path, {"remove": [*absent[:4996], *member_ids]})["audience"]["memberCount"] == 0
+    assert (
+        administration.patch(path, {"add": member_ids * 1250, "remove": unlisted_ids})["audience"]["memberCount"] == 4
+    )
+    assert administration.patch(path, {"remove": [*unlisted_ids[:4996], *member_ids]})["audience"]["memberCount"] == 0
 
 
 def test_concurrent_changes_of_a_list_are_all_counted(administration, audience, organization):

@@ -91,26 +91,30 @@ def test_effects_beyond_the_bounds_of_a_badge_are_skipped_and_not_cut(shop, badg
 
 
 def test_a_literal_badge_key_must_exist(shop, badge, other_organization):
-    foreign = Badges(Shop(other_organization)).create()
+    foreign_badge = Badges(Shop(other_organization)).create()
     campaign = shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}/actions"
-    for wrong in (foreign, {"badgeKey": UNKNOWN}, {"badgeKey": "early-bird"}):
-        for effect in (assigns(wrong), unassigns(wrong)):
+    for wrong_badge in (foreign_badge, {"badgeKey": UNKNOWN}, {"badgeKey": "early-bird"}):
+        for effect in (assigns(wrong_badge), unassigns(wrong_badge)):
             problem = shop.administration.post(path, running(effect), expect=404)
             assert problem["type"] == "/problems/unknown-badge"
     action = shop.administration.post(path, running(assigns({"badgeKey": badge["badgeKey"].upper()})))["action"]
-    problem = shop.administration.put(f"{path}/{action['actionId']}", running(assigns(foreign)), expect=404)
+    problem = shop.administration.put(f"{path}/{action['actionId']}", running(assigns(foreign_badge)), expect=404)
     assert problem["type"] == "/problems/unknown-badge"
-    without_key = {"effectId": "assign-badge", "params": [{"id": "amount", "value": 1}]}
-    assert shop.administration.post(path, running(without_key), expect=400)["type"] == "/problems/invalid-request"
+    effect_without_key = {"effectId": "assign-badge", "params": [{"id": "amount", "value": 1}]}
+    assert (
+        shop.administration.post(path, running(effect_without_key), expect=400)["type"] == "/problems/invalid-request"
+    )
 
 
 def test_a_badge_key_from_an_expression_may_be_unknown(shop, badges, badge, member):
     badge_reference = {"badgeKey": ("=", "event.tags[0]")}
     shop.campaign(running(assigns(badge_reference)), eventType=GENERIC)
-    [good, bad] = shop.track(event(member, tags=[badge["badgeKey"]]), event(member, tags=["early-bird"]))
-    assert outcomes(good) == [("assign-badge", "executed", None)]
-    assert outcomes(bad) == [("assign-badge", "failed", "/problems/unknown-badge")]
+    [valid_result, invalid_result] = shop.track(
+        event(member, tags=[badge["badgeKey"]]), event(member, tags=["early-bird"])
+    )
+    assert outcomes(valid_result) == [("assign-badge", "executed", None)]
+    assert outcomes(invalid_result) == [("assign-badge", "failed", "/problems/unknown-badge")]
     assert badges.balance(member, badge) == 1
 
 

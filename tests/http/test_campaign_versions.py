@@ -55,8 +55,8 @@ def test_effects_and_explanations_name_the_version_of_their_campaign(shop):
     assert [[e["campaignVersionId"] for e in result["effects"]] for result in (first, second)] == [[2], [3]]
     stored_result = shop.integration.get(f"/events/{first['loyaltyEventKey']}")["result"]
     assert stored_result["effects"][0]["campaignVersionId"] == 2
-    [dry] = shop.track(event(member), executionMode="dryRun")
-    assert {explanation["campaignVersionId"] for explanation in dry["explain"]} == {3}
+    [dry_result] = shop.track(event(member), executionMode="dryRun")
+    assert {explanation["campaignVersionId"] for explanation in dry_result["explain"]} == {3}
 
 
 def test_a_change_based_on_another_version_is_refused_and_creates_no_version(shop):

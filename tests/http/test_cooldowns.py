@@ -83,12 +83,12 @@ def test_cooldowns_cover_events_of_one_call_and_queued_and_captured_ones(shop, m
 
 def test_a_dry_run_explains_a_cooldown_and_starts_none(shop, member, daily_campaign):
     for _ in range(2):
-        [dry] = shop.track(event(member, **at(TEN)), executionMode="dryRun")
-        assert status_and_problem(dry) == ("evaluated", None)
+        [dry_result] = shop.track(event(member, **at(TEN)), executionMode="dryRun")
+        assert status_and_problem(dry_result) == ("evaluated", None)
     shop.track_one(event(member, **at(TEN)))
-    [dry] = shop.track(event(member, **at(TEN + timedelta(hours=1))), executionMode="dryRun")
-    assert status_and_problem(dry) == SKIPPED
-    [reason] = [explanation["reason"] for explanation in dry["explain"] if explanation["actionId"] is not None]
+    [dry_result] = shop.track(event(member, **at(TEN + timedelta(hours=1))), executionMode="dryRun")
+    assert status_and_problem(dry_result) == SKIPPED
+    [reason] = [explanation["reason"] for explanation in dry_result["explain"] if explanation["actionId"] is not None]
     assert (reason["code"], reason["actual"]) == ("COOLDOWN", "2026-03-02T10:00:00Z")
     assert reason["label"] == "The campaign had an effect at 2026-03-02T10:00:00Z, and its cooldown is PT24H."
 

@@ -55,9 +55,9 @@ class Member:
         usages = self.shop.integration.get(f"/members/{self.id}/coupon-usages", unusedOnly=True)["results"]
         return [result["couponUsageId"] for result in usages]
 
-    def count(self, expired):
+    def count(self, is_expired):
         """The number of the member's coupons that have expired, or that have not."""
-        return self.shop.integration.get("/coupons", loyaltyMemberId=self.id, expired=expired)["totalCount"]
+        return self.shop.integration.get("/coupons", loyaltyMemberId=self.id, expired=is_expired)["totalCount"]
 
 
 @pytest.fixture(params=SHARED_CODES)
@@ -78,12 +78,12 @@ def test_each_assignment_has_its_own_expiry(ana, movable_clock):
     # One of the two with an expiry is used, the other has expired; the unlimited one is unaffected.
     assert ana.entry() == [(3, 1, None, {"seat": 2})]
     assert ana.unused_assignment_ids() == [unlimited_assignment["couponUsageId"]]
-    assert (ana.count(expired=True), ana.count(expired=False)) == (0, 1)
+    assert (ana.count(is_expired=True), ana.count(is_expired=False)) == (0, 1)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
     assert ana.entry() == [(3, 2, expiry, {"seat": 1})]
     assert (ana.entry(notUsedOnly=True), ana.unused_assignment_ids()) == ([], [])
-    assert (ana.count(expired=True), ana.count(expired=False)) == (1, 0)
+    assert (ana.count(is_expired=True), ana.count(is_expired=False)) == (1, 0)
     ana.use(bypassUsageRestrictions=True)
     assert ana.use(bypassUsageRestrictions=True, expect=409) == "/problems/coupon-not-assigned"
 
@@ -157,7 +157,7 @@ def test_a_code_of_one_member_may_have_several_lots(organization, movable_clock)
     ana.use()
     assert expiry_and_data() == (last_day, {"n": 2})
     movable_clock.wait(days=2)
-    assert (ana.count(expired=True), ana.count(expired=False)) == (0, 1)
+    assert (ana.count(is_expired=True), ana.count(is_expired=False)) == (0, 1)
     ana.use()
     movable_clock.wait(days=2)
     assert ana.use(expect=409) == "/problems/coupon-not-assigned"

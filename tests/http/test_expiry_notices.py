@@ -144,16 +144,16 @@ class TestNotices:
         administration = clock.organization.administration
         body = {"defaultLocale": "en", "pointsExpiring": {"daysBefore": [2], "at": "18:30"}}
         assert administration.put("", body)["organization"]["pointsExpiring"] == body["pointsExpiring"]
-        of_organization, of_account = (
+        program_of_organization, program_with_settings = (
             ExpiringPoints(clock, None),
             ExpiringPoints(clock, {"daysBefore": [3], "at": "07:00"}, timezone="Asia/Tokyo"),
         )
-        assert "pointsExpiring" not in of_organization.points.account
-        of_organization.give("ana", 10)
-        of_account.wallets = of_organization.wallets
-        of_account.give("ana", 20)
+        assert "pointsExpiring" not in program_of_organization.points.account
+        program_of_organization.give("ana", 10)
+        program_with_settings.wallets = program_of_organization.wallets
+        program_with_settings.give("ana", 20)
         clock.advance("2026-04-01T09:00:00Z")
-        assert of_account.notices() == [("2026-03-28T22:00:00Z", 20, 3), ("2026-03-30T16:30:00Z", 10, 2)]
+        assert program_with_settings.notices() == [("2026-03-28T22:00:00Z", 20, 3), ("2026-03-30T16:30:00Z", 10, 2)]
         settings = administration.put("", {"defaultLocale": "en", "pointsExpiring": None})["organization"]
         assert "pointsExpiring" not in settings
 

@@ -151,8 +151,8 @@ class TestActivities:
         # A transfer starts the period of the receiving wallet and does not extend it.
         program.clock.advance("2026-06-01T11:00:00Z")
         program.points.move(program.wallet, other, 100)
-        of_other = program.points.wallet_of(other, include="lots")["lots"]["expiring"]
-        assert {lot["expiresAt"]: lot["available"] for lot in of_other} == {"2027-03-31T22:00:00Z": 200}
+        lots_of_other = program.points.wallet_of(other, include="lots")["lots"]["expiring"]
+        assert {lot["expiresAt"]: lot["available"] for lot in lots_of_other} == {"2027-03-31T22:00:00Z": 200}
         assert program.points.verify() == []
 
     def test_reverts_and_corrections_are_no_activities(self, program):
@@ -178,20 +178,20 @@ class TestActivities:
         if kind == "transferred":
             sender = points.wallet()
             points.mint(sender, 40)
-            pending = points.move(sender, wallet, 40, captureMethod="manual")[0]
+            pending_transaction = points.move(sender, wallet, 40, captureMethod="manual")[0]
         else:
             waits = {
                 "due": {"availableAfter": "P450D"},
                 "released": {"availableAfter": "P600D"},
                 "captured": {"captureMethod": "manual"},
             }
-            pending = points.move(None, wallet, 40, **waits[kind])[0]
+            pending_transaction = points.move(None, wallet, 40, **waits[kind])[0]
         # 450 days after 20 May 2025.
         advance_past_the_end("2026-08-13T10:00:00Z")
         if kind == "released":
-            points.release(pending["ledgerTransactionId"])
+            points.release(pending_transaction["ledgerTransactionId"])
         elif kind != "due":
-            points.capture((pending["ledgerTransactionId"], None))
+            points.capture((pending_transaction["ledgerTransactionId"], None))
         assert program.balance == 40
         # 12 months after 13 August 2026, the quarter ends with September 2027.
         assert program.lots == {"2027-09-30T22:00:00Z": 40}
@@ -219,15 +219,15 @@ class TestActivities:
         if kind == "transferred":
             sender = points.wallet()
             points.mint(sender, 40)
-            pending = points.move(sender, program.wallet, 40, captureMethod="manual")[0]
+            pending_transaction = points.move(sender, program.wallet, 40, captureMethod="manual")[0]
         else:
-            [pending] = points.move(None, program.wallet, 40, **waits[kind])
+            [pending_transaction] = points.move(None, program.wallet, 40, **waits[kind])
         # 90 days after 20 May 2025, in the next quarter.
         clock.advance("2025-08-18T10:00:00Z")
         if kind == "released":
-            points.release(pending["ledgerTransactionId"])
+            points.release(pending_transaction["ledgerTransactionId"])
         elif kind != "due":
-            points.capture((pending["ledgerTransactionId"], None))
+            points.capture((pending_transaction["ledgerTransactionId"], None))
         # 12 months after 18 August 2025, the quarter ends with September 2026.
         assert program.lots == {"2026-09-30T22:00:00Z": 40}
         clock.advance(END_OF_QUARTER)

@@ -103,5 +103,5 @@ def test_repeated_events_return_their_result_after_the_campaign_ended(shop, requ
     shop.campaign(**campaign)
     body = event(shop.member(), externalEventDate=clock.moment(days=-1))
     request_now_and_later(lambda key: shop.track_one({**body, "systemUniqueKey": f"{key}-tracked"}))
-    queued = {"events": [{**body, "systemUniqueKey": "queued-once"}]}
-    request_now_and_later(lambda key: shop.integration.post("/events/track-async", queued, expect=202))
+    queued_body = {"events": [{**body, "systemUniqueKey": "queued-once"}]}
+    request_now_and_later(lambda key: shop.integration.post("/events/track-async", queued_body, expect=202))

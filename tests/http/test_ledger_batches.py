@@ -104,7 +104,7 @@ def test_a_refused_revert_names_the_account_of_its_transaction_if_it_exists(poin
     response = batch.post(item, {"revertedLedgerTransactionId": 987654321})
     assert slugs(response) == {0: "already-reverted", 1: "unknown-ledger-transaction"}
     account = points.account
-    assert [(failed["ledgerKey"], failed["ledgerAccountKey"]) for failed in response["failed"]] == [
+    assert [(failure["ledgerKey"], failure["ledgerAccountKey"]) for failure in response["failed"]] == [
         (account["ledgerKey"], account["ledgerAccountKey"]),
         (None, None),
     ]
