@@ -53,7 +53,7 @@ def events_of(shop, member, event_type):
     return shop.integration.get(f"/members/{member}/events", eventType=event_type)["results"]
 
 
-def holds(shop, member):
+def balance_pending_and_next(shop, member):
     """(balance, pending points, (amount, moment) of the pending points that are available next or None)."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
     following = balance.get("nextAvailable")
@@ -64,17 +64,17 @@ class TestWaiting:
     def test_points_are_available_from_their_moment(self, clock, shop, points):
         member = shop.member()
         mint(shop, member, 100, availableAfter="P14D")
-        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
+        assert balance_pending_and_next(shop, member) == (0, 100, (100, AVAILABLE_AT))
         clock.advance(BEFORE)
-        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
+        assert balance_pending_and_next(shop, member) == (0, 100, (100, AVAILABLE_AT))
         assert clock.advance(AVAILABLE_AT)["steps"] == 1
-        assert holds(shop, member) == (100, 0, None)
+        assert balance_pending_and_next(shop, member) == (100, 0, None)
         assert points.verify() == []
 
     def test_rounding_to_days_waits_for_the_midnight_in_the_zone_of_the_account(self, shop):
         member = shop.member()
         mint(shop, member, 100, availableAfter="P14D", availableRounding="day")
-        assert holds(shop, member) == (0, 100, (100, "2026-03-15T23:00:00Z"))
+        assert balance_pending_and_next(shop, member) == (0, 100, (100, "2026-03-15T23:00:00Z"))
 
     @pytest.mark.parametrize(
         ("after", "moment"), [("P14D", "2026-04-03T08:00:00Z"), ("PT336H", "2026-04-03T09:00:00Z")]
@@ -84,7 +84,7 @@ class TestWaiting:
         clock.advance("2026-03-20T09:00:00Z")
         member = shop.member()
         mint(shop, member, 100, availableAfter=after)
-        assert holds(shop, member) == (0, 100, (100, moment))
+        assert balance_pending_and_next(shop, member) == (0, 100, (100, moment))
 
     def test_months_of_expiry_begin_when_points_are_available(self, clock, points):
         yearly_points = Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
@@ -96,7 +96,7 @@ class TestWaiting:
         clock.advance("2027-03-15T09:00:00Z")
         assert yearly_points.balance(wallet) == 0
 
-    def test_a_refused_burn_says_what_is_pending(self, shop):
+    def test_a_refused_burn_reports_the_pending_points(self, shop):
         member = shop.member()
         mint(shop, member, 50)
         mint(shop, member, 100, availableAfter="P14D")
@@ -109,7 +109,7 @@ class TestWaiting:
     def test_points_of_a_late_event_are_available_at_once_if_their_time_has_passed(self, clock, shop):
         member = shop.member()
         mint(shop, member, 100, availableAfter="P14D", externalEventDate="2026-02-01T12:00:00Z")
-        assert holds(shop, member) == (100, 0, None)
+        assert balance_pending_and_next(shop, member) == (100, 0, None)
 
     def test_mints_without_terms_wait_by_the_terms_of_the_account(self, clock):
         points = Points.new(clock.organization, defaultAvailability={"availableAfter": "P1D"})
@@ -129,49 +129,53 @@ class TestWaiting:
         fields = {"status": 0, "availability": "waiting", "availableAt": "2026-03-02T09:00:00Z"}
         assert {name: row[name] for name in fields} == fields
         clock.advance("2026-03-02T09:00:00Z")
-        [settled] = points.rows()
-        assert (settled["status"], settled["availability"], settled["availableAt"]) == (1, "available", None)
+        [settled_row] = points.rows()
+        assert (settled_row["status"], settled_row["availability"], settled_row["availableAt"]) == (
+            1,
+            "available",
+            None,
+        )
         # A repeated request returns the first response.
         assert points.move(None, wallet, 10, availableAfter="P1D", systemUniqueKey="once") == [row]
         assert points.balance(wallet) == 10
 
     def test_pending_points_cannot_be_captured(self, points):
-        minted = points.mint(points.wallet(), 10, availableAfter="P1D")
-        assert points.capture((minted, None), expect=409)["type"] == "/problems/not-pending"
+        mint_id = points.mint(points.wallet(), 10, availableAfter="P1D")
+        assert points.capture((mint_id, None), expect=409)["type"] == "/problems/not-pending"
 
     def test_pending_points_are_released_early(self, clock, points):
         wallet = points.wallet()
-        minted = points.mint(wallet, 10, availableAfter="P1D")
-        settled = points.mint(wallet, 5)
-        assert points.release(minted, settled, expect=409)["type"] == "/problems/not-pending"
+        mint_id = points.mint(wallet, 10, availableAfter="P1D")
+        settled_id = points.mint(wallet, 5)
+        assert points.release(mint_id, settled_id, expect=409)["type"] == "/problems/not-pending"
         assert points.balance(wallet) == 5
-        assert points.release(minted) == {"ok": True}
+        assert points.release(mint_id) == {"ok": True}
         assert points.balance(wallet) == 15
-        assert points.release(minted, expect=409)["type"] == "/problems/not-pending"
+        assert points.release(mint_id, expect=409)["type"] == "/problems/not-pending"
         clock.advance("2026-03-03T09:00:00Z")
         assert points.balance(wallet) == 15
         assert points.verify() == []
 
     def test_a_reverted_pending_mint_never_becomes_available(self, clock, points):
         wallet = points.wallet()
-        minted = points.mint(wallet, 10, availableAfter="P1D")
-        points.revert(minted)
+        mint_id = points.mint(wallet, 10, availableAfter="P1D")
+        points.revert(mint_id)
         clock.advance("2026-03-03T09:00:00Z")
         record = points.wallet_of(wallet)
         assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (0, 0, 0)
         assert points.verify() == []
 
-    def test_pending_points_count_towards_the_supply_at_once(self, clock):
+    def test_pending_points_count_towards_the_maximum_supply(self, clock):
         points = Points.new(clock.organization, maxSupply=100)
         wallet = points.wallet()
-        minted = points.mint(wallet, 60, availableAfter="P1D")
+        mint_id = points.mint(wallet, 60, availableAfter="P1D")
         problem = points.move(None, wallet, 41, expect=409)
         assert problem["type"] == "/problems/supply-exceeded"
         points.mint(wallet, 40)
         clock.advance("2026-03-02T09:00:00Z")
         assert points.balance(wallet) == 100
         assert points.verify() == []
-        points.revert(minted)
+        points.revert(mint_id)
         points.mint(wallet, 60)
 
     def test_debt_is_repaid_when_points_are_available(self, clock):
@@ -281,11 +285,11 @@ class TestOrders:
         member = shop.member()
         [effect] = self.buy(shop, member)["effects"]
         assert (effect["status"], effect["availableAt"]) == ("executed", AVAILABLE_AT)
-        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
+        assert balance_pending_and_next(shop, member) == (0, 100, (100, AVAILABLE_AT))
         clock.advance(BEFORE)
-        assert holds(shop, member) == (0, 100, (100, AVAILABLE_AT))
+        assert balance_pending_and_next(shop, member) == (0, 100, (100, AVAILABLE_AT))
         clock.advance(AVAILABLE_AT)
-        assert holds(shop, member) == (100, 0, None)
+        assert balance_pending_and_next(shop, member) == (100, 0, None)
         [available_event] = events_of(shop, member, "points-available")
         [payload] = [
             row[0] for row in shop.rows("events", "payload", "loyalty_event_id") if "availableAt" in (row[0] or {})
@@ -300,14 +304,14 @@ class TestOrders:
         assert (lot["amount"], lot["expiresAt"], available_event["createdAt"]) == (100, None, AVAILABLE_AT)
         assert available_event["reason"] == BY_TIME
 
-    def test_a_return_takes_from_pending_points(self, clock, shop, points, action):
+    def test_a_partial_return_reduces_the_pending_points(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-03-10T09:00:00Z")
         track(shop, order(member, None, "confirmed", "order-1"), partial_return(member, 40))
-        assert holds(shop, member) == (0, 60, (60, AVAILABLE_AT))
+        assert balance_pending_and_next(shop, member) == (0, 60, (60, AVAILABLE_AT))
         clock.advance(AVAILABLE_AT)
-        assert holds(shop, member) == (60, 0, None)
+        assert balance_pending_and_next(shop, member) == (60, 0, None)
         # 60 of the monthly limit of 100 are still used.
         [result] = track(shop, order(member, 100))
         assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [40]
@@ -324,12 +328,12 @@ class TestOrders:
             shop.integration.post(f"/events/{event['loyaltyEventKey']}/cancel", {}, expect=200)
         else:
             track(shop, order(member, None, by, "order-1"))
-        assert holds(shop, member) == (0, 0, None)
+        assert balance_pending_and_next(shop, member) == (0, 0, None)
         clock.advance("2026-03-16T09:00:00Z")
-        assert holds(shop, member) == (0, 0, None)
+        assert balance_pending_and_next(shop, member) == (0, 0, None)
         assert points.verify() == []
 
-    def test_the_return_of_an_order_claws_back_only_what_was_not_spent(self, clock, shop, points, action):
+    def test_the_return_of_an_order_claws_back_only_points_that_were_not_spent(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-03-16T09:00:00Z")
@@ -340,9 +344,9 @@ class TestOrders:
         )
         [clawback] = result["reverted"][0]["ledgerTransactions"]
         assert (clawback["outcome"], clawback["amount"]) == ("clamped", 100), clawback
-        assert holds(shop, member) == (0, 0, None)
+        assert balance_pending_and_next(shop, member) == (0, 0, None)
 
-    def test_a_tier_waits_for_the_points(self, clock, shop):
+    def test_a_tier_is_reached_when_its_points_become_available(self, clock, shop):
         tiers = TierSchedule.new(shop, {"basis": "earned"}, Gold=1000)
         shop.campaign(running(mint_effect(("=", "floor(order.total)"), availableAfter="P14D")))
         member = shop.member()

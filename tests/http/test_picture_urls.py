@@ -69,7 +69,7 @@ def _picture_fields(node: Any, name: str = "") -> Iterator[tuple[str, dict[str, 
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_every_field_for_a_picture_in_a_body_accepts_web_urls_only(surface):
+def test_every_field_for_a_picture_in_a_body_accepts_only_web_urls(surface):
     schemas = bundle(surface)["components"]["schemas"]
     bodies = {name: schema for name, schema in schemas.items() if name.endswith(("Body", "Input", "Update"))}
     fields = [pair for name, schema in bodies.items() for pair in _picture_fields(schema, name)]

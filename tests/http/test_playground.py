@@ -126,7 +126,7 @@ def test_fields_are_completed_where_the_cursor_is(text, names):
         ('{"order": {"to', 'xx": 5}}', '{"order": {"total": 5}}'),
     ],
 )
-def test_a_chosen_field_replaces_what_was_typed(before, after, expected_text):
+def test_a_chosen_field_replaces_the_typed_text(before, after, expected_text):
     result = run(
         f"""import {{ completed }} from "./playground-editor.js";
         const [before, after] = {json.dumps([before, after])};
@@ -159,7 +159,7 @@ def entries_of(*effects, earn=None, accounts=(BEANS, STARS), **more):
     )
 
 
-def test_each_ledger_entry_has_the_balances_around_it():
+def test_each_ledger_entry_has_the_balances_before_and_after_it():
     reward = {"kind": "points", "amount": 5, "ledgerAccountKey": "stars"}
     rows = entries_of(
         effect_on_points(amount=0.2),
@@ -211,22 +211,22 @@ def own_date(effect):
 
 def test_balances_that_the_responses_do_not_show_are_unknown():
     referral = {"rewards": [{"recipient": "referrer", "memberId": 3, "points": 20, "ledgerAccountId": 1}]}
-    [sponsored, debt, referred] = entries_of(
+    [sponsor_entry, debt_entry, referral_entry] = entries_of(
         effect_on_points(amount=2, recipient="sponsor"),
         effect_on_points("burn-points", amount=11),
         referrals=[referral],
     )
-    assert (sponsored["member"], sponsored["before"], sponsored["after"]) == ("sponsor", None, None)
-    assert (debt["before"], debt["after"]) == (10.1, None)
-    assert (referred["member"], referred["account"], referred["after"]) == ("member 3", "Beans", None)
+    assert (sponsor_entry["member"], sponsor_entry["before"], sponsor_entry["after"]) == ("sponsor", None, None)
+    assert (debt_entry["before"], debt_entry["after"]) == (10.1, None)
+    assert (referral_entry["member"], referral_entry["account"], referral_entry["after"]) == ("member 3", "Beans", None)
     refunds = [{"tender": "points", "amount": 6, "points": 600}, {"tender": "card", "amount": 6, "points": None}]
     [refund, mint] = entries_of(effect_on_points(amount=2), refunds=refunds)
     assert (refund["account"], refund["amount"], refund["after"], mint["after"]) == ("unknown", 600, None, None)
-    [unnamed] = entries_of(effect_on_points(amount=2), accounts=[])
-    assert (unnamed["account"], unnamed["before"]) == ("Account 1", None)
+    [unnamed_entry] = entries_of(effect_on_points(amount=2), accounts=[])
+    assert (unnamed_entry["account"], unnamed_entry["before"]) == ("Account 1", None)
 
 
-def test_a_return_lists_what_it_reverts():
+def test_a_return_lists_the_transactions_that_it_reverts():
     def reversal(kind, amount, wallet_id, outcome="reverted"):
         transaction = {"transactionType": kind, "revertedAmount": amount, "walletId": wallet_id, "outcome": outcome}
         return transaction | {"ledgerAccountKey": "beans"}

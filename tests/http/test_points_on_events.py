@@ -50,7 +50,7 @@ def confirm(shop, member, external_id="order-1", **more):
     return result
 
 
-def test_an_organization_looks_for_waiting_points_only_after_the_first_that_wait_for_an_event(shop):
+def test_an_organization_awaits_events_as_soon_as_points_wait_for_one(shop):
     def awaits_events():
         [(awaits_events,)] = shop.rows("organizations", "awaits_events")
         return awaits_events
@@ -76,7 +76,7 @@ class TestOrders:
         assert effect["status"] == "executed", effect
         return effect
 
-    def test_time_runs_from_the_confirmation(self, clock, shop, points, action):
+    def test_points_become_available_14_days_after_the_confirmation(self, clock, shop, points, action):
         member = shop.member()
         assert self.buy(shop, member)["availableAt"] is None
         [row] = points.rows()
@@ -114,7 +114,7 @@ class TestOrders:
         clock.advance("2026-03-15T09:00:00Z")
         assert balance_and_pending(shop, member) == (100, 0)
 
-    def test_points_are_cancelled_if_nothing_confirms_them(self, clock, shop, points, action):
+    def test_points_are_cancelled_if_no_event_confirms_them(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-04-30T07:59:59Z")
@@ -148,7 +148,7 @@ class TestOrders:
         clock.advance(AVAILABLE_AT)
         assert balance_and_pending(shop, member) == (100, 100)
 
-    def test_one_call_creates_and_confirms(self, clock, shop, points, action):
+    def test_one_call_can_create_and_confirm_an_order(self, clock, shop, points, action):
         member = shop.member()
         created = order(member, 100, external_id="order-1")
         results = shop.track(created, order(member, None, "confirmed", "order-1"))
@@ -158,12 +158,13 @@ class TestOrders:
         assert balance_and_pending(shop, member) == (100, 0)
         assert points.verify() == []
 
-    def test_a_late_confirmation_counts_from_its_date(self, clock, shop, points, action):
+    def test_the_wait_after_a_late_confirmation_begins_at_its_date(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-04-10T09:00:00Z")
         confirm(shop, member, externalEventDate="2026-03-28T12:00:00+01:00")
         assert balance_and_pending(shop, member) == (0, 100)
+        # 12:00 in Madrid 14 days later, where the clocks have gone forward on 29 March.
         clock.advance("2026-04-11T10:00:00Z")
         assert balance_and_pending(shop, member) == (100, 0)
 
@@ -207,8 +208,8 @@ class TestOrders:
         else:
             if way == "returned":
                 confirm(shop, member)
-            [undone] = shop.track(order(member, None, way, "order-1"))
-            assert undone["status"] == "success"
+            [undo_result] = shop.track(order(member, None, way, "order-1"))
+            assert undo_result["status"] == "success"
         assert balance_and_pending(shop, member) == (0, 0)
         [payload] = payloads(shop, "points-cancelled")
         assert payload["amount"] == 100
@@ -287,7 +288,7 @@ class TestMembers:
         assert sorted(lots) == sorted(row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1)
         assert points.verify() == []
 
-    def test_a_repeated_request_is_the_same_request(self, clock, shop, points):
+    def test_a_repeated_request_returns_the_first_mint_and_a_changed_one_is_refused(self, clock, shop, points):
         member, terms = shop.member(), {"availableOn": ON_CONFIRMED, "systemUniqueKey": "once"}
         minted = mint(shop, member, 30, **terms)
         assert mint(shop, member, 30, **terms) == minted
@@ -306,9 +307,9 @@ class TestMembers:
         assert balance_and_pending(shop, member) == (30, 0)
 
     def test_mints_without_terms_wait_for_the_event_of_the_account(self, clock, shop):
-        awaited = {"eventTypes": ["member-generic-event"], "cancelAfter": "P1D"}
-        account = Points.new(clock.organization, defaultAvailability={"availableOn": awaited})
-        assert account.account["defaultAvailability"]["availableOn"] == awaited
+        awaited_event = {"eventTypes": ["member-generic-event"], "cancelAfter": "P1D"}
+        account = Points.new(clock.organization, defaultAvailability={"availableOn": awaited_event})
+        assert account.account["defaultAvailability"]["availableOn"] == awaited_event
         wallet = account.wallet()
         account.mint(wallet, 10)
         # No event confirms the points within the day, so they are cancelled.

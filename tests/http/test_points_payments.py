@@ -105,7 +105,7 @@ def type_of(problem):
         ),
     ],
 )
-def test_a_quote_is_what_the_member_may_pay(till, policy, balance, expected_quote):
+def test_a_quote_has_the_maximum_that_the_member_may_pay(till, policy, balance, expected_quote):
     till.allow({"currency": "EUR", **policy})
     till.shop.give(till.member, balance)
     assert till.quote(50) == {**expected_quote, "balance": balance, "reason": None}
@@ -122,7 +122,7 @@ def test_a_quote_of_a_large_balance_can_be_paid(till):
     assert payment["value"] == quote["maxValue"] == Decimal("184467440737.09")
 
 
-def test_a_quote_without_points_says_why(till):
+def test_a_quote_of_0_points_has_the_reason(till):
     assert till.quote(50)["reason"] == "no-points"
     till.allow({**POLICY, "minPoints": 200})
     till.shop.give(till.member, 199)
@@ -162,7 +162,7 @@ def test_a_quote_is_in_the_currency_of_the_points(till):
     assert till.quote(50, currency="EUR")["maxPoints"] == 0
 
 
-def test_points_without_redemption_pay_nothing(till):
+def test_an_account_without_a_redemption_policy_refuses_quotes(till):
     assert "redemption" not in till.allow(None)
     assert type_of(till.quote(50, expect=409)) == "redemption-disabled"
     assert type_of(till.quote(50, ledgerAccountKey=str(uuid.uuid4()), expect=404)) == "unknown-ledger-account"
@@ -179,11 +179,11 @@ def test_an_inactive_member_gets_no_quote(till):
 
 
 def test_missing_fields_of_a_policy_have_defaults(till):
-    complete = {**POLICY, "minPoints": 0, "multipleOf": 1, "maxShare": 1}
-    assert till.allow(POLICY)["redemption"] == complete
+    complete_policy = {**POLICY, "minPoints": 0, "multipleOf": 1, "maxShare": 1}
+    assert till.allow(POLICY)["redemption"] == complete_policy
     # An update without the policy keeps it.
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-    assert till.shop.administration.put(till.account_path, body)["ledgerAccount"]["redemption"] == complete
+    assert till.shop.administration.put(till.account_path, body)["ledgerAccount"]["redemption"] == complete_policy
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_points_beyond_the_multiple_stay_with_the_member(till):
     assert till.balance == 1
 
 
-def test_a_payment_of_a_value_keeps_it(till):
+def test_a_payment_requested_by_value_has_exactly_this_value(till):
     till.allow({"pointsPerUnit": 3, "currency": "EUR"})
     till.shop.give(till.member, 100)
     # 3.34 x 3 = 10.02, rounded up.
@@ -333,8 +333,8 @@ def test_deactivating_a_member_releases_held_points_and_prevents_payments(funded
 
 def test_a_captured_payment_burns_its_points(funded_till):
     payment = funded_till.pay(points=2500)
-    captured = funded_till.act(payment, "capture")
-    assert captured == {**payment, "status": "captured", "updatedAt": captured["updatedAt"]}
+    captured_payment = funded_till.act(payment, "capture")
+    assert captured_payment == {**payment, "status": "captured", "updatedAt": captured_payment["updatedAt"]}
     assert funded_till.balance == 230
     rows = funded_till.shop.rows(
         "ledger_transactions", "status, amount, fiat_value, fiat_currency", "ledger_transaction_id"
@@ -346,11 +346,11 @@ def test_a_captured_payment_burns_its_points(funded_till):
 def test_a_partial_capture_has_its_share_of_the_value_and_releases_the_rest(funded_till):
     payment = funded_till.pay(value=9.99)
     assert payment["points"] == 999
-    captured = funded_till.act(payment, "capture", {"points": 500})
+    captured_payment = funded_till.act(payment, "capture", {"points": 500})
     # 9.99 x 500 / 999
-    assert (captured["points"], captured["value"]) == (500, 5)
+    assert (captured_payment["points"], captured_payment["value"]) == (500, 5)
     assert funded_till.balance == 2230
-    assert funded_till.refund(captured, value=5)["status"] == "refunded"
+    assert funded_till.refund(captured_payment, value=5)["status"] == "refunded"
 
 
 def test_a_share_of_a_value_is_rounded_down(till):

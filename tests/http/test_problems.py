@@ -108,7 +108,7 @@ def test_a_result_that_is_not_json_is_a_500_and_no_broken_response(caplog):
     assert client("GET", "/v2/x").status == 500
 
 
-def test_a_status_without_a_problem_type_is_about_blank():
+def test_a_problem_without_a_type_of_its_own_has_the_type_about_blank():
     assert json.loads(problem_body(426, "Upgrade Required.", "r-1")) == {
         "type": "about:blank",
         "title": "Upgrade Required",
@@ -126,7 +126,7 @@ def test_a_204_has_no_body():
     assert "content-length" not in reply.headers
 
 
-def test_headers_of_a_result_are_sent_with_the_usual_ones():
+def test_headers_of_a_result_are_sent_with_the_default_headers():
     client, _ = serve(
         PATHS, dispatch=lambda request: Response(200, {}, (("Location", "/v2/x/1"), ("Cache-Control", "private")))
     )
@@ -150,7 +150,7 @@ def test_a_valid_request_id_is_used(request_id):
 
 
 @pytest.mark.parametrize("request_id", ["", "x" * 65, "a b", "a\tb", "é", "a\n", "<script>"])
-def test_any_other_request_id_is_replaced(request_id):
+def test_an_invalid_request_id_is_replaced(request_id):
     client, recorder = serve(PATHS)
     new_id = client("GET", "/v2/x", headers={"X-Request-Id": request_id}).headers["x-request-id"]
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", new_id)

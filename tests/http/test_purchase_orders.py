@@ -114,6 +114,7 @@ def test_an_order_reports_the_granted_and_the_requested_amount(shop, member, mem
     [result] = create(shop, member_id, total=3)["evaluationResults"]
     params = [{param["id"]: param["value"] for param in effect["params"]} for effect in result["effects"]]
     amounts = [(values["amount"], values["requestedAmount"]) for values in params]
+    # The limit allows 3 of 10. Half of the total is 1.5, of which 1 whole point is minted.
     assert amounts == [(3, 10), (1, Decimal("1.5"))]
     assert shop.balance(member) == 4
 
@@ -218,8 +219,11 @@ def test_orders_of_a_batch_succeed_or_fail_individually(shop):
     assert errors == [None, "/problems/unknown-member", "/problems/order-exists", None, None]
     statuses = [[entry["order"]["status"] for entry in result["result"]] for result in results]
     assert statuses == [["confirmed"], [], [], ["returned"], ["created"]]
-    repeated = batch(shop, *orders)["results"]
-    assert {result["error"]["type"] for result in repeated} == {"/problems/order-exists", "/problems/unknown-member"}
+    repeated_results = batch(shop, *orders)["results"]
+    assert {result["error"]["type"] for result in repeated_results} == {
+        "/problems/order-exists",
+        "/problems/unknown-member",
+    }
     # 10 and 2 points for the orders of the first member; the order of the third was returned.
     assert [shop.balance(buyer) for buyer in members] == [12, 0, 0]
     assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
@@ -252,12 +256,12 @@ def test_orders_are_listed_by_page_in_the_requested_order(shop, member, member_i
     ]
     shop.track_one(order(member, 1, external_id="o-4"))
     path = f"/members/{member_id}/purchase-orders"
-    listed = shop.administration.get(path, limit=3)
-    assert (listed["totalCount"], listed["page"], listed["limit"]) == (5, 0, 3)
-    assert [result["externalId"] for result in listed["results"]] == ["o-4", "o-3", "o-2"]
-    assert listed["results"][1] == created_orders[3]
-    listed = shop.administration.get(path, limit=3, page=1, order="total,desc")
-    assert [result["externalId"] for result in listed["results"]] == ["o-3", "o-4"]
+    response = shop.administration.get(path, limit=3)
+    assert (response["totalCount"], response["page"], response["limit"]) == (5, 0, 3)
+    assert [result["externalId"] for result in response["results"]] == ["o-4", "o-3", "o-2"]
+    assert response["results"][1] == created_orders[3]
+    response = shop.administration.get(path, limit=3, page=1, order="total,desc")
+    assert [result["externalId"] for result in response["results"]] == ["o-3", "o-4"]
     assert shop.administration.get(path, page=9)["results"] == []
     for name in ("orderId", "externalId", "externalEventDate", "status", "createdAt", "updatedAt"):
         assert len(shop.administration.get(path, order=f"{name},asc")["results"]) == 5

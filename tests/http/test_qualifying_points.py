@@ -200,8 +200,8 @@ def test_points_that_qualify_without_an_amount_are_cancelled_with_their_event(sh
 
 def test_an_expression_for_fewer_than_zero_qualifying_points_fails_the_effect(shop, member):
     shop.campaign(running(mint(0, qualifyingAmount=("=", "event.payload.points"))), eventType=GENERIC)
-    [failed] = shop.track_one(event(member, payload={"points": -1}))["effects"]
-    assert (failed["status"], failed["error"]["detail"]) == (
+    [outcome] = shop.track_one(event(member, payload={"points": -1}))["effects"]
+    assert (outcome["status"], outcome["error"]["detail"]) == (
         "failed",
         "qualifyingAmount evaluated to -1, less than zero.",
     )
@@ -216,26 +216,27 @@ def test_a_mint_that_a_limit_cuts_qualifies_for_its_share(shop, member):
         allowPartialApplicationOnLimit=True,
     )
     shop.track_one(event(member))
+    # The limit allows a quarter of the 100 points, so a quarter of the 200 qualifies.
     assert standing(shop) == (25, 50, "Member")
     shop.track_one(event(member))
     assert standing(shop) == (25, 50, "Member")
 
 
-def test_a_pending_mint_qualifies_for_what_is_captured(shop, organization, member):
+def test_a_partly_captured_mint_qualifies_for_the_captured_share(shop, organization, member):
     wallet = shop.integration.get("/members/ana")["loyaltyMember"]["ledgerWalletId"]
     account, ledger = organization.created.ledger_account_id, organization.created.ledger_id
     item = {"ledgerAccountId": account, "fromWalletId": None, "toWalletId": wallet, "amount": 10}
     item |= {"captureMethod": "manual", "qualifyingAmount": 999}
     response = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
-    pending = response["processed"][0]["transactions"][0]["ledgerTransactionId"]
+    pending_id = response["processed"][0]["transactions"][0]["ledgerTransactionId"]
     assert standing(shop) == (0, 0, "Member")
-    body = {"transactions": [{"ledgerTransactionId": str(pending), "captureAmount": 5}]}
+    body = {"transactions": [{"ledgerTransactionId": str(pending_id), "captureAmount": 5}]}
     shop.administration.post(f"/ledgers/{ledger}/accounts/{account}/captures", body, expect=200)
     # 999 x 5 / 10, rounded down.
     assert standing(shop) == (5, 499, "Member")
 
 
-def test_exported_balances_restore_what_qualifies_in_each_period(api, organization):
+def test_an_import_of_exported_balances_restores_the_qualifying_points_of_each_period(api, organization):
     def standings(shop):
         return [standing(shop, name) for name in ("ana", "ben")]
 

@@ -48,7 +48,7 @@ def test_a_burst_is_allowed_then_the_rate_applies(clock):
     assert [rates.take("a", rate).remaining for _ in range(3)] == [2, 1, 0]
 
 
-def test_a_look_takes_nothing_from_the_rate(clock):
+def test_a_peek_takes_nothing_from_the_rate(clock):
     rates, rate = Rates(clock), Rate(count=1, seconds=60)
     assert [rates.peek("a", rate).is_allowed for _ in range(3)] == [True, True, True]
     assert rates.take("a", rate).is_allowed
@@ -58,12 +58,12 @@ def test_a_look_takes_nothing_from_the_rate(clock):
 @given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), max_size=60), count=st.integers(1, 5))
 def test_no_key_gets_more_than_its_burst_and_its_rate(steps, count):
     clock, rate = Clock(), Rate(count, seconds=60)
-    rates, grants_by_key, began = Rates(clock), {}, clock.now
+    rates, grants_by_key, start = Rates(clock), {}, clock.now
     for key, pause in steps:
         clock.now += pause
         if rates.take(key, rate).is_allowed:
             grants_by_key[key] = grants_by_key.get(key, 0) + 1
-    maximum = count + (clock.now - began) * count / 60
+    maximum = count + (clock.now - start) * count / 60
     assert all(grants <= maximum + 1e-6 for grants in grants_by_key.values())
 
 

@@ -17,11 +17,13 @@ MOMENTS = ("2026-03-06T10:00", "2026-03-19T10:10", "2026-04-02T10:20", "2026-05-
 def balances(clock, points, member):
     """The balances of a member, with pending and expiring points, by both interfaces and by the wallet."""
     record = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
-    administered = clock.organization.administration.get(f"/members/{member['memberId']}", include="expiring")
+    administration_response = clock.organization.administration.get(
+        f"/members/{member['memberId']}", include="expiring"
+    )
     wallet = points.wallet_of(member["ledgerWalletId"], include="lots")
     # The worker updates the record when it posts.
     del wallet["updatedAt"]
-    return record["ledgerBalances"], administered["loyalMember"]["ledgerBalances"], wallet
+    return record["ledgerBalances"], administration_response["loyalMember"]["ledgerBalances"], wallet
 
 
 def available_mints(points):

@@ -65,11 +65,11 @@ def make_due(clock, points):
 def evaluate_tiers(shop, at=LATER):
     """Evaluate the tiers of all members; return the numbers of evaluated members and of changed tiers."""
     now = datetime.fromisoformat(at)
-    evaluated = transactions.run(
+    evaluation = transactions.run(
         shop.organization.api.engine,
         lambda db: evaluate_next(db, organizations.find(db, shop.organization.id), 0, now, everyone=True),
     )
-    return evaluated.members, evaluated.moves
+    return evaluation.members, evaluation.moves
 
 
 def member_id(shop, member):
@@ -112,7 +112,7 @@ def test_events_of_the_test_clock_have_their_own_reasons(clock, shop, member):
     }
 
 
-def test_a_tier_changes_because_points_became_available_and_because_points_expired(clock, shop, member):
+def test_a_tier_change_has_the_reason_that_points_became_available_or_expired(clock, shop, member):
     tiers = TierSchedule.new(shop, Gold=25)
     clock.advance(LATER)
     assert tiers.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Basic")]
@@ -127,7 +127,7 @@ def test_a_tier_changes_because_points_became_available_and_because_points_expir
         ("evaluation of tiers", f"{AVAILABLE} {EXPIRED}"),
     ],
 )
-def test_the_reason_of_a_tier_names_what_was_due_unless_a_request_moved_points(shop, member, make_due, way, reason):
+def test_the_reason_of_a_tier_names_the_due_points_unless_a_request_moved_points(shop, member, make_due, way, reason):
     TierSchedule.new(shop, Gold=15)
     make_due()
     if way == "request":
@@ -151,7 +151,9 @@ def test_an_expired_tier_has_its_own_reason_when_a_request_moves_points_of_anoth
 
 
 @pytest.mark.parametrize("hold", ["fixed", "floor"])
-def test_a_tier_that_was_set_has_expired_even_if_points_expire_with_it(shop, points, make_due, hold):
+def test_the_end_of_a_set_tier_has_the_reason_that_it_expired_even_if_points_expire_with_it(
+    shop, points, make_due, hold
+):
     tiers, member = TierSchedule.new(shop, Gold=100), shop.member()
     shop.give(member, 10)
     tiers.set(member, "Gold", expiresAt="2026-04-01T09:00:00Z", tierHold=hold)
@@ -162,7 +164,7 @@ def test_a_tier_that_was_set_has_expired_even_if_points_expire_with_it(shop, poi
     assert reasons(shop, member, SET)[-1] == "The tier had expired."
 
 
-def test_a_tier_by_earned_points_does_not_change_because_points_expired(shop, points, make_due):
+def test_the_end_of_a_tier_by_earned_points_has_the_reason_that_it_and_not_points_expired(shop, points, make_due):
     policy = {"basis": "earned", "period": "rolling", "months": 1}
     tiers, member = TierSchedule.new(shop, policy, Gold=10), shop.member()
     shop.give(member, 10)
@@ -173,7 +175,7 @@ def test_a_tier_by_earned_points_does_not_change_because_points_expired(shop, po
     assert reasons(shop, member, SET)[-1] == "The tier had expired."
 
 
-def test_a_tier_that_depends_on_changed_settings_was_evaluated_again(shop, points):
+def test_a_tier_that_changes_by_new_settings_has_the_reason_that_it_was_evaluated_again(shop, points):
     member = shop.member()
     shop.give(member, 20)
     TierSchedule.new(shop, Gold=15)
@@ -182,7 +184,7 @@ def test_a_tier_that_depends_on_changed_settings_was_evaluated_again(shop, point
 
 
 @pytest.mark.parametrize("way", ["request", "event", "evaluation of tiers"])
-def test_a_tier_that_became_inactive_was_deactivated(shop, points, way):
+def test_the_end_of_an_inactive_tier_has_the_reason_that_it_was_deactivated(shop, points, way):
     tiers, other, member = TierSchedule.new(shop, Gold=15), Points.new(shop.organization), shop.member()
     shop.campaign(running(mint(1)), eventType=GENERIC)
     tiers.set(member, "Gold")

@@ -69,7 +69,7 @@ def test_all_points_remain_while_the_rule_is_true_for_the_remaining_order(shop, 
 
 
 @pytest.mark.parametrize("way", ["captured", "queued"])
-def test_events_that_are_evaluated_later_are_evaluated_again(shop, ana, way):
+def test_captured_and_queued_orders_are_reevaluated_on_a_return(shop, ana, way):
     campaign(shop, running(mint(500), rule=AT_LEAST_100))
     creation = order(ana, 120, external_id="o-1")
     if way == "captured":
@@ -133,7 +133,7 @@ def test_the_remaining_order_has_no_returned_items(shop, ana):
     assert shop.balance(ana) == 100
 
 
-def test_the_rest_of_a_reevaluated_return_equals_a_full_return(shop, ana):
+def test_a_return_of_the_rest_after_a_reevaluation_equals_a_full_return(shop, ana):
     saved_campaign = campaign(
         shop,
         running(mint(("=", "floor(order.total / 50.0) * 10.0"))),
@@ -242,7 +242,7 @@ def test_a_return_reduces_the_used_budget_to_the_discounts_of_the_remaining_orde
     assert usage(shop, saved_campaign) == [4]
 
 
-def test_waiting_points_are_reduced(shop, ana):
+def test_a_return_reduces_points_that_wait(shop, ana):
     campaign(shop, running(mint(500, availableAfter="P14D"), rule=AT_LEAST_100))
     buy(shop, ana)
     give_back(shop, ana, {"total": 80})
@@ -250,7 +250,7 @@ def test_waiting_points_are_reduced(shop, ana):
     assert (balance["balance"], balance["pending"]) == (0, 0)
 
 
-def test_qualifying_points_are_reduced_by_their_own_amount(shop, ana):
+def test_qualifying_points_are_reduced_to_their_own_reevaluated_amount(shop, ana):
     campaign(shop, running(mint(100, qualifyingAmount=("=", "order.total"))))
     buy(shop, ana)
     give_back(shop, ana, {"total": 40})

@@ -231,14 +231,14 @@ def test_programs_are_listed_and_ordered(organization):
     ana = shop.member()
     programs[0].codes(ana, "x", "y")
     administration = organization.administration
-    whole = administration.get("/referral-programs")
-    assert whole == {
+    whole_page = administration.get("/referral-programs")
+    assert whole_page == {
         "totalCount": 3,
         "page": 0,
         "limit": 100,
         "results": [program.record() for program in programs[::-1]],
     }
-    assert [result["totalCodes"] for result in whole["results"]] == [0, 0, 2]
+    assert [result["totalCodes"] for result in whole_page["results"]] == [0, 0, 2]
     assert administration.get("/referral-programs", page=1, limit=2)["results"] == [programs[0].record()]
     for order, expected_names in (
         ("referralProgramId,asc", "bca"),
@@ -251,8 +251,8 @@ def test_programs_are_listed_and_ordered(organization):
         ("createdAt", "bca"),
         ("updatedAt,desc", "acb"),
     ):
-        listed = administration.get("/referral-programs", order=order)["results"]
-        assert "".join(result["name"] for result in listed) == expected_names, order
+        results = administration.get("/referral-programs", order=order)["results"]
+        assert "".join(result["name"] for result in results) == expected_names, order
     for query in ({"order": "maxPerCode"}, {"limit": 101}, {"limit": 0}, {"active": True}):
         administration.get("/referral-programs", expect=400, **query)
 
@@ -309,7 +309,7 @@ def test_codes_are_unique_in_the_organization_and_created_all_or_none(shop, admi
 
 
 @pytest.mark.parametrize("codes", [["ana"], ["free", "aNa"], ["éclair"], ["free", "Free"]])
-def test_codes_that_differ_in_the_case_of_letters_only_are_refused(shop, administration, codes):
+def test_codes_that_differ_only_in_the_case_of_letters_are_refused(shop, administration, codes):
     friends, other = Friends(shop), Friends(shop)
     ana, ben = shop.member(), shop.member()
     friends.codes(ana, "ANA", "ÉCLAIR")
@@ -376,9 +376,9 @@ def test_logs_are_listed_and_ordered(shop, administration):
     for referral_event in events:
         shop.track_one(referral_event)
     path = f"{friends.path}/codes/{code['referralCodeId']}/logs"
-    whole = administration.get(path)
-    assert {**whole, "results": None} == {"totalCount": 2, "page": 0, "limit": 100, "results": None}
-    second, first = whole["results"]
+    whole_page = administration.get(path)
+    assert {**whole_page, "results": None} == {"totalCount": 2, "page": 0, "limit": 100, "results": None}
+    second, first = whole_page["results"]
     assert first == {
         "referralLogId": first["referralLogId"],
         "referralCodeId": code["referralCodeId"],
@@ -397,8 +397,8 @@ def test_logs_are_listed_and_ordered(shop, administration):
         ("createdAt", "ba"),
         ("updatedAt,desc", "ab"),
     ):
-        listed = administration.get(path, order=order)["results"]
-        assert "".join(result["systemUniqueKey"] for result in listed) == expected_keys, order
+        results = administration.get(path, order=order)["results"]
+        assert "".join(result["systemUniqueKey"] for result in results) == expected_keys, order
     for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
         administration.get(path, expect=400, **query)
     for wrong in (
@@ -431,7 +431,7 @@ def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
 
     rows = []
     owner_of = {code: owner for owner, codes_of_owner in zip(owners, codes, strict=True) for code in codes_of_owner}
-    enrolled = {(owner_of[codes[n % 3][0]], guests[n]) for n in range(6)}
+    enrolments = {(owner_of[codes[n % 3][0]], guests[n]) for n in range(6)}
     referrals = [
         (owner_of[code], guest)
         for index, ((guest, code), result) in enumerate(zip(attempts, results[:-1], strict=True))
@@ -445,7 +445,7 @@ def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
                 "memberId": friends.member_id(owner),
                 "name": profile["name"],
                 "email": profile["email"],
-                "invites": len({guest for referrer, guest in enrolled if referrer == owner} | accepted_guests),
+                "invites": len({guest for referrer, guest in enrolments if referrer == owner} | accepted_guests),
                 "acceptedInvites": len(accepted_guests),
                 "pointsAccumulated": 100 * sum(referrer == owner for referrer, _ in referrals),
             }
@@ -458,9 +458,9 @@ def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
     for name in ("memberId", "name", "email", "invites", "acceptedInvites", "pointsAccumulated"):
         for way in ("asc", "desc"):
             rows_with_value = [row for row in rows if row[name] is not None]
-            ordered = sorted(rows_with_value, key=lambda row: (row[name], row["memberId"]), reverse=way == "desc")
-            ordered += [row for row in rows if row[name] is None]
-            assert administration.get(path, order=f"{name},{way}")["results"] == ordered, (name, way)
+            ordered_rows = sorted(rows_with_value, key=lambda row: (row[name], row["memberId"]), reverse=way == "desc")
+            ordered_rows += [row for row in rows if row[name] is None]
+            assert administration.get(path, order=f"{name},{way}")["results"] == ordered_rows, (name, way)
     assert sum(row["pointsAccumulated"] for row in rows) == 100 * friends.record()["totalLogs"]
     assert friends.record()["referredCount"] == len({guest for _, guest in referrals})
     for query in ({"order": "code"}, {"limit": 101}, {"limit": 0}):

@@ -288,7 +288,7 @@ def test_rewards_go_to_the_ledger_accounts_of_the_program(shop):
 
 
 @pytest.mark.parametrize("side", ["referrer", "referred"])
-def test_a_side_without_an_accrual_gets_no_points(shop, side):
+def test_a_referrer_or_referred_member_without_an_accrual_gets_no_points(shop, side):
     for nothing in (0, None):
         friends = Friends(shop, **{f"{side}PointsAccrual": nothing})
         ana, ben = shop.member(), shop.member()
@@ -299,8 +299,8 @@ def test_a_side_without_an_accrual_gets_no_points(shop, side):
 
 
 def test_a_reward_that_cannot_be_given_does_not_prevent_the_other(shop):
-    scarce = shop.account(maxSupply=10)
-    friends = Friends(shop, referrerLedgerAccountId=scarce["ledgerAccountId"])
+    scarce_account = shop.account(maxSupply=10)
+    friends = Friends(shop, referrerLedgerAccountId=scarce_account["ledgerAccountId"])
     ana, ben = shop.member(), shop.member()
     [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
     referrer, referred = referral["rewards"]
@@ -330,7 +330,7 @@ def test_only_the_full_mode_executes_referrals(shop, friends, mode):
         assert result["referrals"] == []
 
 
-def test_a_dry_run_reports_what_the_full_run_does(shop):
+def test_a_dry_run_reports_the_same_referrals_as_the_full_run(shop):
     friends = Friends(shop, maxPerCode=3, maxReferralsPerMember=4)
     owners, guests = [shop.member() for _ in range(2)], [shop.member() for _ in range(4)]
     codes = [friends.code(owners[n % 2]) for n in range(4)]
@@ -398,8 +398,8 @@ def test_undoing_an_order_undoes_its_referral(shop, status, in_one_request):
     friends = Friends(shop, eventType=CREATED, maxPerCode=1)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
-    created = order(ben, 10, external_id="o", referralCode=code)
-    events = [created, *([order(ben, None, "confirmed", "o")] if status == "returned" else [])]
+    creation = order(ben, 10, external_id="o", referralCode=code)
+    events = [creation, *([order(ben, None, "confirmed", "o")] if status == "returned" else [])]
     events += [order(ben, None, status, "o"), order(cleo, referralCode=code)]
     results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
     assert len(results[-2]["reverted"][0]["referrals"]) == 1

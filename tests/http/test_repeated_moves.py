@@ -127,14 +127,15 @@ def test_a_second_import_of_an_export_changes_nothing(source, target):
 
 def test_rows_that_failed_can_be_imported_later(source, target):
     lines = exported(source, "balances")
-    renamed = "".join(lines).replace('"ben"', '"bob"')
-    assert import_into(target, renamed, "balances") == ("done", 7, 5, 2)
+    renamed_lines = "".join(lines).replace('"ben"', '"bob"')
+    # The target has no member bob, so his 2 rows fail.
+    assert import_into(target, renamed_lines, "balances") == ("done", 7, 5, 2)
     assert import_into(target, "".join(lines), "balances", mode="upsert") == ("done", 7, 7, 0)
     assert (holdings_of(target, "ana")["points"], holdings_of(target, "ben")["points"]) == (340, 7)
 
 
 @pytest.mark.slow
-def test_of_a_newer_export_only_new_records_are_imported(source, target):
+def test_only_the_new_records_of_a_newer_export_are_imported(source, target):
     move(source, target)
     changes = {
         "balances": "loyaltyMemberId,amount,account\nana,60,\nben,5,stars\n",
@@ -156,7 +157,7 @@ def test_of_a_newer_export_only_new_records_are_imported(source, target):
     assert holdings_of(source, "ben") == holdings_of(target, "ben") == {**BEN, "stars": 5, "coupons": 3}
 
 
-def test_a_coupon_that_was_used_between_two_exports_fails(source, target):
+def test_the_row_of_a_coupon_that_was_used_between_two_exports_fails(source, target):
     move(source, target)
     [book] = source.integration.get("/coupon-books")["results"]
     source.integration.post(f"/members/ana/coupon-books/{book['couponBookKey']}/use", {"code": "A-2"}, expect=200)

@@ -266,13 +266,13 @@ def test_cancelled_events_count_negatively_and_failed_events_do_not_count(shop, 
         for n in range(2)
     )
     shop.expect_refusal(order(member, 10, external_id="o-0"))
-    created = {"eventType": "member-purchase-order-created"}
-    assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
+    creation_events = {"eventType": "member-purchase-order-created"}
+    assert report(shop, "event-count", **creation_events, **MARCH)["result"]["totalCount"] == 2
     shop.integration.post(f"/events/{cancelled_order['loyaltyEventKey']}/cancel", {}, expect=200)
     settle()
     # The cancellation counts today, not in March.
-    assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
-    assert report(shop, "event-count", **created)["result"]["totalCount"] == -1
+    assert report(shop, "event-count", **creation_events, **MARCH)["result"]["totalCount"] == 2
+    assert report(shop, "event-count", **creation_events)["result"]["totalCount"] == -1
     assert report(shop, "tag-total", **MARCH)["result"]["amount"] == 20
     assert report(shop, "tag-total")["result"]["amount"] == -10
     shop.track_one(order(member, None, "confirmed", external_id="o-0", externalEventDate="2024-03-24T12:00:00Z"))
@@ -280,7 +280,7 @@ def test_cancelled_events_count_negatively_and_failed_events_do_not_count(shop, 
     shop.track_one(order_return)
     settle()
     # The return cancels the creation of the other order on the date of the return.
-    assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 1
+    assert report(shop, "event-count", **creation_events, **MARCH)["result"]["totalCount"] == 1
     assert report(shop, "event-count", eventType=order_return["eventType"], **MARCH)["result"]["totalCount"] == 1
     assert kept_order["status"] == "success"
 

@@ -92,7 +92,7 @@ def test_points_count_in_the_range_that_begins_when_they_become_available(clock,
 @pytest.mark.parametrize(
     ("zone", "day"), [("Europe/Madrid", "2026-03-15"), ("UTC", "2026-03-14"), ("Asia/Kathmandu", "2026-03-15")]
 )
-def test_the_day_is_that_of_the_time_zone(clock, shop, settle, zone, day):
+def test_points_count_on_the_day_in_the_requested_time_zone(clock, shop, settle, zone, day):
     """Midnight in Madrid is 23:00 of the day before in UTC."""
     shop.give(shop.member(), 100, availableAfter="P13D", availableRounding="day")
     clock.advance("2026-03-20T09:00:00Z")
@@ -124,7 +124,7 @@ def test_points_settled_late_count_on_the_day_on_which_they_were_available(organ
     assert series(shop) == {}
 
 
-def test_points_released_early_count_on_that_day(clock, shop, settle):
+def test_points_released_early_count_on_the_day_of_their_release(clock, shop, settle):
     minted = shop.give(shop.member(), 100, availableAfter="P14D")
     clock.advance("2026-03-05T22:59:59Z")
     default_account(shop).release(minted["ledgerTransactionId"])
@@ -135,13 +135,13 @@ def test_points_released_early_count_on_that_day(clock, shop, settle):
 
 
 def test_points_that_waited_for_an_event_count_on_the_day_of_their_availability(clock, shop, settle):
-    confirmed, at_once, early = shop.member(), shop.member(), shop.member()
-    awaited = {"availableOn": {"eventTypes": ["member-generic-event"]}}
-    shop.give(confirmed, 100, availableAfter="P2D", **awaited)
-    shop.give(at_once, 10, **awaited)
-    minted = shop.give(early, 1, **awaited)
+    confirmed_member, immediate_member, early_member = shop.member(), shop.member(), shop.member()
+    terms = {"availableOn": {"eventTypes": ["member-generic-event"]}}
+    shop.give(confirmed_member, 100, availableAfter="P2D", **terms)
+    shop.give(immediate_member, 10, **terms)
+    minted = shop.give(early_member, 1, **terms)
     clock.advance("2026-03-05T09:00:00Z")
-    shop.track(event(confirmed), event(at_once))
+    shop.track(event(confirmed_member), event(immediate_member))
     default_account(shop).release(minted["ledgerTransactionId"])
     clock.advance("2026-03-20T09:00:00Z")
     settle(shop)
@@ -164,11 +164,11 @@ def test_points_that_remain_after_a_return_count_when_they_are_available(clock, 
 
 def test_a_revert_counts_on_its_own_day(clock, shop, settle):
     member = shop.member()
-    available, waiting = (shop.give(member, amount, availableAfter="P14D") for amount in (100, 30))
+    available_mint, waiting_mint = (shop.give(member, amount, availableAfter="P14D") for amount in (100, 30))
     clock.advance("2026-03-10T09:00:00Z")
-    default_account(shop).revert(waiting["ledgerTransactionId"])
+    default_account(shop).revert(waiting_mint["ledgerTransactionId"])
     clock.advance("2026-03-20T09:00:00Z")
-    default_account(shop).revert(available["ledgerTransactionId"])
+    default_account(shop).revert(available_mint["ledgerTransactionId"])
     settle(shop)
     assert series(shop, **MARCH) == {"2026-03-15": 100, "2026-03-20": -100}
 
@@ -181,8 +181,8 @@ def test_points_that_never_waited_count_on_the_day_of_their_event(clock, shop, s
     authorized_order = order(member, 40, externalEventDate="2026-02-20T12:00:00Z")
     shop.track(authorized_order, executionMode="authorize")
     clock.advance("2026-03-10T09:00:00Z")
-    [pending] = [row[0] for row in shop.rows("ledger_transactions", "ledger_transaction_id, status") if row[1] == 0]
-    default_account(shop).capture((pending, None))
+    [pending_id] = [row[0] for row in shop.rows("ledger_transactions", "ledger_transaction_id, status") if row[1] == 0]
+    default_account(shop).capture((pending_id, None))
     settle(shop)
     months = {"sinceFrom": "2026-02-01T00:00:00Z", "sinceTo": "2026-04-01T00:00:00Z", "tz": "UTC"}
     assert series(shop, **months) == {"2026-02-10": 100, "2026-02-20": 10}
