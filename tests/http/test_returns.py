@@ -35,10 +35,10 @@ def points(shop):
 
 def buy(shop, member, total=10, *statuses, external_id="o-1", **more):
     """Create an order and give it these statuses; return the result of the creation."""
-    created = shop.track_one(order(member, total, external_id=external_id, **more))
+    creation = shop.track_one(order(member, total, external_id=external_id, **more))
     for status in statuses:
         shop.track_one(order(member, None, status, external_id))
-    return created
+    return creation
 
 
 def return_part(shop, member, *totals, external_id="o-1"):
@@ -62,19 +62,19 @@ def limit_usage(shop):
     ],
 )
 def test_undoing_an_order_reverts_its_points_and_its_use_of_limits(shop, member, points, earlier_statuses, status):
-    created = buy(shop, member, "10.75", *earlier_statuses)
+    creation = buy(shop, member, "10.75", *earlier_statuses)
     assert shop.balance(member) == 10
     result = shop.track_one(order(member, None, status, "o-1"))
     assert shop.balance(member) == 0
     assert set(limit_usage(shop).values()) == {0}
     [reversal] = result["reverted"]
-    assert reversal["loyaltyEventKey"] == created["loyaltyEventKey"]
+    assert reversal["loyaltyEventKey"] == creation["loyaltyEventKey"]
     assert [ledger_transaction["outcome"] for ledger_transaction in reversal["ledgerTransactions"]] == ["reverted"]
     reversal_event, *_, original = shop.events(member)
     assert reversal_event["revertedLoyaltyEventId"] == original["loyaltyEventId"]
     assert original["reversalLoyaltyEventId"] == reversal_event["loyaltyEventId"]
     assert (original["revertedLoyaltyEventId"], reversal_event["reversalLoyaltyEventId"]) == (None, None)
-    problem = shop.integration.post(f"/events/{created['loyaltyEventKey']}/cancel", {}, expect=409)
+    problem = shop.integration.post(f"/events/{creation['loyaltyEventKey']}/cancel", {}, expect=409)
     assert problem["type"] == "/problems/event-cancelled"
     problem = shop.integration.post(f"/events/{reversal_event['loyaltyEventKey']}/cancel", {}, expect=409)
     assert problem["type"] == "/problems/event-not-cancellable"
@@ -135,7 +135,7 @@ def test_a_partial_return_of_all_items_is_the_full_return(shop, member, points):
 def test_a_return_also_claws_back_points_that_an_earlier_return_could_not(shop, member, points):
     buy(shop, member, 10, "confirmed")
     shop.take(member, 9)
-    # Of the 5 points of this part only 1 is there.
+    # This part earned 5 points, but the member has only 1.
     return_part(shop, member, 5)
     assert shop.balance(member) == 0
     shop.give(member, 100)
@@ -162,8 +162,8 @@ def test_undoing_an_order_reverts_its_burns_and_the_points_of_the_sponsor(shop, 
     sponsor = shop.member()
     shop.give(member, 50)
     shop.campaign(running(spend(20), mint(8), mint(4, recipient="sponsor")), eventType=ORDER_CREATED)
-    created = order(member, 10, external_id="o-1")
-    shop.track_one({**created, "sponsorLoyaltyMemberId": sponsor})
+    creation = order(member, 10, external_id="o-1")
+    shop.track_one({**creation, "sponsorLoyaltyMemberId": sponsor})
     shop.track_one(order(member, None, "confirmed", "o-1"))
     return_part(shop, member, 5)
     # 50 - 20 + 8 / 2: only the full return reverts the burn.
@@ -216,8 +216,8 @@ def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, 
 def test_a_dry_run_of_a_return_reports_the_reverts_and_changes_nothing(shop, member, points):
     buy(shop, member, 10, "confirmed")
     full_return = order(member, None, "returned", "o-1")
-    [dry] = shop.track(full_return, executionMode="dryRun")
-    assert [t["revertedAmount"] for reversal in dry["reverted"] for t in reversal["ledgerTransactions"]] == [10]
+    [dry_result] = shop.track(full_return, executionMode="dryRun")
+    assert [t["revertedAmount"] for reversal in dry_result["reverted"] for t in reversal["ledgerTransactions"]] == [10]
     assert shop.balance(member) == 10
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
 
@@ -236,18 +236,20 @@ def test_an_event_that_undoes_an_order_is_refused_in_the_mode_capture_only(shop,
 def test_a_return_that_was_sent_before_the_confirmation_can_be_sent_again(shop, member, points):
     buy(shop, member, 10)
     full_return = order(member, None, "returned", "o-1")
-    [early], [still_early] = shop.track(full_return), shop.track(full_return)
-    assert early == still_early
-    assert early["error"]["type"] == "/problems/order-status"
+    [early_result], [repeated_result] = shop.track(full_return), shop.track(full_return)
+    assert early_result == repeated_result
+    assert early_result["error"]["type"] == "/problems/order-status"
     shop.track_one(order(member, None, "confirmed", "o-1"))
     assert shop.track(full_return, executionMode="dryRun")[0]["status"] == "success"
     result = shop.track_one(full_return)
-    assert result["loyaltyEventKey"] == early["loyaltyEventKey"]
+    assert result["loyaltyEventKey"] == early_result["loyaltyEventKey"]
     assert [t["revertedAmount"] for reversal in result["reverted"] for t in reversal["ledgerTransactions"]] == [10]
     assert shop.track_one(full_return) == result
     assert shop.balance(member) == 0
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
-    [stored_event] = [event for event in shop.events(member) if event["loyaltyEventKey"] == early["loyaltyEventKey"]]
+    [stored_event] = [
+        event for event in shop.events(member) if event["loyaltyEventKey"] == early_result["loyaltyEventKey"]
+    ]
     assert (stored_event["status"], stored_event["evaluationStatus"], stored_event.get("lastError")) == (
         "success",
         1,
@@ -285,7 +287,7 @@ def test_a_batch_can_undo_orders_that_it_creates(shop, points):
 
 
 @pytest.mark.parametrize("last", ["returned", "cancelled"])
-def test_a_dry_run_of_a_batch_reverses_what_the_real_run_reverses(shop, points, last):
+def test_a_dry_run_of_a_batch_reverts_the_same_amounts_as_the_real_run(shop, points, last):
     shop.campaign(running(mint(3)), eventType=f"member-purchase-order-{last}")
     member, bystander = shop.member(), shop.member()
     batch = [order(member, 10, external_id="o-1"), order(bystander, 7, external_id="o-2")]
@@ -313,14 +315,14 @@ def test_a_dry_run_of_a_batch_reverses_what_the_real_run_reverses(shop, points, 
             for result in results
         ]
 
-    dry = shop.track(*batch, executionMode="dryRun")
+    dry_results = shop.track(*batch, executionMode="dryRun")
     assert [shop.balance(person) for person in (member, bystander)] == [0, 0]
     assert {row.event_type for row in shop.rows("events")} == {"member-created"}
     assert [shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "trigger_deliveries")] == [[]] * 3
-    real = shop.track(*batch)
-    assert {result["status"] for result in real} <= {"success", "failed"}
-    assert figures(dry) == figures(real)
-    assert ([10] if last == "cancelled" else [8]) in [amounts for amounts, _ in figures(real)]
+    real_results = shop.track(*batch)
+    assert {result["status"] for result in real_results} <= {"success", "failed"}
+    assert figures(dry_results) == figures(real_results)
+    assert ([10] if last == "cancelled" else [8]) in [amounts for amounts, _ in figures(real_results)]
 
 
 def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
@@ -356,7 +358,7 @@ def test_a_return_reduces_the_used_limit_for_a_later_event_of_the_batch(shop, me
     assert shop.balance(member) == 10
 
 
-def test_remaining_points_are_rounded_to_the_decimals_of_the_account(shop, member):
+def test_remaining_points_are_rounded_down_to_the_decimals_of_the_account(shop, member):
     cents = shop.account(decimals=2)
     shop.campaign(
         running(mint(("=", "order.total"), ledgerAccountKey=cents["ledgerAccountKey"])),
@@ -365,6 +367,7 @@ def test_remaining_points_are_rounded_to_the_decimals_of_the_account(shop, membe
     )
     buy(shop, member, 10, "confirmed")
     return_part(shop, member, "3.333")
+    # 10 - 3.333 is 6.667.
     assert shop.balance(member, cents["ledgerAccountId"]) == Decimal("6.66")
     assert limit_usage(shop) == {"points": Decimal("6.66")}
 
@@ -451,9 +454,9 @@ def test_points_of_the_confirmation_are_reverted_in_the_same_proportion(shop, me
 def test_reverting_a_burn_gives_back_no_points_of_a_returned_order(shop, member, points):
     for number in range(3):
         buy(shop, member, 50, "confirmed", external_id=f"o-{number}")
-        burned = shop.take(member, 50)
+        burn = shop.take(member, 50)
         shop.track_one(order(member, 20, "partially-returned", f"o-{number}"))
         shop.track_one(order(member, None, "returned", f"o-{number}"))
-        path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{burned['ledgerAccountId']}/transactions"
-        shop.administration.post(f"{path}/{burned['ledgerTransactionId']}/revert", {}, expect=200)
+        path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{burn['ledgerAccountId']}/transactions"
+        shop.administration.post(f"{path}/{burn['ledgerTransactionId']}/revert", {}, expect=200)
         assert shop.balance(member) == 0

@@ -71,9 +71,9 @@ class TestMissions:
         assert account.balance(wallet) == 100
 
     def test_the_points_wait_for_the_order_to_be_confirmed(self, clock, shop):
-        awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
-        mission = create(shop, eventType=ORDER_CREATED, availableOn=awaited)["mission"]
-        assert mission["availableOn"] == awaited
+        awaited_event = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
+        mission = create(shop, eventType=ORDER_CREATED, availableOn=awaited_event)["mission"]
+        assert mission["availableOn"] == awaited_event
         member = shop.member()
         shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
         assert balance_and_pending(shop, member) == (0, 200)
@@ -92,7 +92,7 @@ class TestMissions:
         assert balance_and_pending(shop, member) == (0, 0)
 
     @pytest.mark.parametrize(
-        ("terms", "reported"),
+        ("terms", "reported_moment"),
         [
             ({"availableAfter": "P14D"}, AVAILABLE_AT),
             ({"availableOn": {"eventTypes": [CONFIRMED]}}, None),
@@ -101,11 +101,11 @@ class TestMissions:
         ],
     )
     @pytest.mark.parametrize("body", [{}, {"executionMode": "dryRun"}])
-    def test_the_result_of_the_event_reports_until_when_the_points_wait(self, shop, terms, reported, body):
+    def test_the_result_of_the_event_reports_until_when_the_points_wait(self, shop, terms, reported_moment, body):
         create(shop, **terms)
         [mission] = shop.track_one(event(shop.member()), **body)["missions"]
         [reward] = mission["rewards"]
-        assert (reward["amount"], reward.get("availableAt", "at once")) == (100, reported)
+        assert (reward["amount"], reward.get("availableAt", "at once")) == (100, reported_moment)
 
     def test_a_simulation_counts_the_points_as_pending(self, shop):
         create(shop, eventType=ORDER_CREATED, availableAfter="P14D")
@@ -156,8 +156,8 @@ class TestReferralPrograms:
         assert (balance_and_pending(shop, ana), balance_and_pending(shop, ben)) == ((100, 0), (50, 0))
 
     def test_the_points_of_both_sides_wait_for_the_order_of_the_referred_member(self, clock, shop):
-        awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
-        friends = Friends(shop, eventType=ORDER_CREATED, availableOn=awaited)
+        awaited_event = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
+        friends = Friends(shop, eventType=ORDER_CREATED, availableOn=awaited_event)
         ana, ben, cora = shop.member(), shop.member(), shop.member()
         for member, name in ((ben, "order-1"), (cora, "order-2")):
             purchase = order(member, 100, external_id=name)
@@ -170,7 +170,7 @@ class TestReferralPrograms:
         assert [balance_and_pending(shop, member) for member in (ana, ben, cora)] == [(100, 0), (50, 0), (0, 0)]
 
     @pytest.mark.parametrize(
-        ("terms", "reported"),
+        ("terms", "reported_moment"),
         [
             ({"availableAfter": "P14D"}, AVAILABLE_AT),
             ({"availableOn": {"eventTypes": [CONFIRMED]}}, None),
@@ -178,12 +178,12 @@ class TestReferralPrograms:
         ],
     )
     @pytest.mark.parametrize("body", [{}, {"executionMode": "dryRun"}])
-    def test_the_result_of_the_event_reports_until_when_the_points_wait(self, shop, terms, reported, body):
+    def test_the_result_of_the_event_reports_until_when_the_points_wait(self, shop, terms, reported_moment, body):
         friends = Friends(shop, **terms)
         referral_event = event(shop.member(), payload={"referralCode": friends.code(shop.member())})
         [referral] = shop.track_one(referral_event, **body)["referrals"]
         rewards = [(reward["points"], reward.get("availableAt", "at once")) for reward in referral["rewards"]]
-        assert rewards == [(100, reported), (50, reported)]
+        assert rewards == [(100, reported_moment), (50, reported_moment)]
 
     def test_a_simulation_counts_the_points_of_the_buyer_as_pending(self, shop):
         friends = Friends(shop, eventType=ORDER_CREATED, availableAfter="P14D")
@@ -203,11 +203,11 @@ class TestReferralPrograms:
 
 
 def test_configuration_files_keep_the_terms_of_missions_and_referral_programs(api, clock, shop, tmp_path):
-    awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
+    awaited_event = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
     create(shop, name="after", availableAfter="P14D", availableRounding="day")
-    create(shop, name="on", eventType=ORDER_CREATED, availableOn=awaited)
+    create(shop, name="on", eventType=ORDER_CREATED, availableOn=awaited_event)
     Friends(shop, availableAt=AVAILABLE_AT)
-    Friends(shop, eventType=ORDER_CREATED, availableOn=awaited)
+    Friends(shop, eventType=ORDER_CREATED, availableOn=awaited_event)
     copy = Shop(api.organization())
     copy_configuration(api, clock.organization.id, copy.organization.id, tmp_path)
     names = "availableAt", "availableAfter", "availableRounding", "availableOn"
@@ -216,8 +216,8 @@ def test_configuration_files_keep_the_terms_of_missions_and_referral_programs(ap
         results = of_shop.administration.get(path)["results"]
         return [tuple(result.get(name) for name in names) for result in sorted(results, key=itemgetter("name"))]
 
-    assert terms(copy, "/missions") == [(None, "P14D", "day", None), (None, None, "none", awaited)]
+    assert terms(copy, "/missions") == [(None, "P14D", "day", None), (None, None, "none", awaited_event)]
     assert sorted(terms(copy, "/referral-programs"), key=str) == [
         (AVAILABLE_AT, None, "none", None),
-        (None, None, "none", awaited),
+        (None, None, "none", awaited_event),
     ]

@@ -70,18 +70,18 @@ def calls(large_shop):
     """Calls that change one member, by name."""
     shop = large_shop.shop
     integration, administration = shop.integration, shop.administration
-    codeless, with_codes = (
+    codeless_path, list_path = (
         f"/members/m-7/coupon-books/{book['couponBookKey']}" for book in (large_shop.book, large_shop.list_book)
     )
 
     def revert_use():
-        integration.post(f"{codeless}/assign", {}, expect=200)
-        usage = integration.post(f"{codeless}/use", {}, expect=200)["couponUsage"]
+        integration.post(f"{codeless_path}/assign", {}, expect=200)
+        usage = integration.post(f"{codeless_path}/use", {}, expect=200)["couponUsage"]
         administration.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
 
     def use_code():
-        code = integration.post(f"{with_codes}/assign", {}, expect=200)["couponUsage"]["code"]
-        integration.post(f"{with_codes}/use", {"code": code}, expect=200)
+        code = integration.post(f"{list_path}/assign", {}, expect=200)["couponUsage"]["code"]
+        integration.post(f"{list_path}/use", {"code": code}, expect=200)
 
     return {
         **calls_about(shop, "m-7", large_shop.book, large_shop.badge),

@@ -51,12 +51,12 @@ def discount(kind, value):
         (mint(1, recipient="nobody"), "value of recipient is not one of: member, sponsor."),
     ],
 )
-def test_constants_that_can_never_work_are_refused(shop, refused_effect, text):
+def test_an_effect_with_an_invalid_name_or_constant_is_refused(shop, refused_effect, text):
     assert fault_texts(shop, running(refused_effect)) == [text]
 
 
 @pytest.mark.parametrize("rule", ["balances.pionts > 1", 'balancesAfter["pionts"] > 1'])
-def test_an_unknown_account_is_refused_with_the_existing_ones(shop, rule):
+def test_the_refusal_of_an_unknown_account_names_the_existing_accounts(shop, rule):
     account = shop.account(alias="stars")
     [text] = fault_texts(shop, running(mint(1), rule=rule))
     assert text.startswith('rules.expression names "pionts", which is the key of no ledger account. ')
@@ -76,7 +76,7 @@ def test_an_unknown_account_is_refused_with_the_existing_ones(shop, rule):
         'tiers.size() > 0 && tiers[0] == "gold"',
     ],
 )
-def test_the_name_of_a_tier_is_refused_with_the_keys_of_the_tiers(shop, rule):
+def test_a_rule_with_the_name_of_a_tier_is_refused_with_the_keys_of_the_tiers(shop, rule):
     program = shop.organization.created.loyalty_program_id
     tiers = shop.administration.get(f"/loyalty-programs/{program}/tiers")["results"]
     [text] = fault_texts(shop, running(mint(1), rule=rule))
@@ -192,7 +192,7 @@ def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
     campaign = shop.campaign(
         running(mint(1), rule="payment.total > 5"), running(mint(2)), running(mint(3), rule="false"), eventType=GENERIC
     )
-    failed = {
+    error = {
         "campaignId": campaign["campaignId"],
         "actionId": campaign["actions"][0]["actionId"],
         "missionId": None,
@@ -201,13 +201,13 @@ def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
     }
     tracked_event = event(member)
     result = shop.track_one(tracked_event)
-    assert result["errors"] == [failed]
+    assert result["errors"] == [error]
     assert [outcome["params"][0]["value"] for outcome in result["effects"]] == [2]
-    assert shop.track_one(tracked_event)["errors"] == [failed]
-    [dry] = shop.track(event(member), executionMode="dryRun")
-    assert dry["errors"] == [failed]
-    [authorized] = shop.track(event(member), executionMode="authorize")
-    assert authorized["errors"] == [failed]
+    assert shop.track_one(tracked_event)["errors"] == [error]
+    [dry_result] = shop.track(event(member), executionMode="dryRun")
+    assert dry_result["errors"] == [error]
+    [authorization_result] = shop.track(event(member), executionMode="authorize")
+    assert authorization_result["errors"] == [error]
     assert shop.track_one(order(member))["errors"] == []
     # Dry runs and repeated events are not counted.
     metric = (
@@ -232,11 +232,11 @@ def test_rules_see_the_balance_after_the_effects_of_the_event(shop, member):
     assert amounts == [[60], [60, 7], [60]]
 
 
-def test_an_action_that_could_not_be_saved_today_has_a_fault_and_no_rule():
+def test_a_stored_action_whose_rule_is_no_longer_valid_has_a_fault_and_no_rule():
     # The repetitions of the pattern are too many.
-    compiled = compile_action(action(1, mint(1), rule='"a".matches("(((a{1,99}){1,99}){1,99})")'))
-    assert compiled.fault
-    assert compiled.rule is None
+    compiled_action = compile_action(action(1, mint(1), rule='"a".matches("(((a{1,99}){1,99}){1,99})")'))
+    assert compiled_action.fault
+    assert compiled_action.rule is None
 
 
 def test_balances_include_rewards_of_missions_and_exclude_effects_of_the_event(shop):

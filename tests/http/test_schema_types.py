@@ -39,8 +39,8 @@ def member(shop):
     return shop.member()
 
 
-def kind(shop, schema_type, **more):
-    """The apiCode of a new custom event type."""
+def create_event_type(shop, schema_type, **more):
+    """Create a custom event type; return its apiCode."""
     body = {"name": "Cup", "apiCode": f"cup-{schema_type}", "schemaType": schema_type, **more}
     return shop.integration.post("/custom-event-types", body)["eventType"]["apiCode"]
 
@@ -55,7 +55,7 @@ def kind(shop, schema_type, **more):
     ],
 )
 def test_a_value_of_another_type_is_refused(shop, member, schema_type, valid, wrong):
-    api_code = kind(shop, schema_type)
+    api_code = create_event_type(shop, schema_type)
     results = shop.track(*(event(member, api_code, payload={"value": value, "more": True}) for value in valid))
     assert {result["status"] for result in results} == {"success"}
     without_value = [] if schema_type == "custom" else [{"payload": {"value": None}}, {"payload": {}}, {}]
@@ -74,18 +74,18 @@ def test_a_value_of_another_type_is_refused(shop, member, schema_type, valid, wr
 
 
 def test_every_way_of_tracking_checks_the_value(shop, member):
-    api_code = kind(shop, "number")
+    api_code = create_event_type(shop, "number")
     wrong = event(member, api_code, payload={"value": "12"})
-    [queued] = shop.integration.post("/events/track-async", {"events": [wrong]}, expect=202)["results"]
-    assert (queued["outcome"], queued["error"]["type"]) == ("rejected", INVALID)
+    [receipt] = shop.integration.post("/events/track-async", {"events": [wrong]}, expect=202)["results"]
+    assert (receipt["outcome"], receipt["error"]["type"]) == ("rejected", INVALID)
     for mode in ("dryRun", "captureOnly", "authorize"):
         assert shop.expect_refusal(wrong, executionMode=mode) == INVALID
     # The key is still free.
     shop.track_one({**wrong, "payload": {"value": 12}})
 
 
-def test_a_rule_sees_the_number(shop, member):
-    api_code = kind(shop, "number")
+def test_a_rule_can_compute_with_the_number(shop, member):
+    api_code = create_event_type(shop, "number")
     shop.campaign(running(mint(("=", "event.payload.value * 2")), rule="event.payload.value >= 2"), eventType=api_code)
     shop.track(*(event(member, api_code, payload={"value": value}) for value in (1, 2, 5)))
     # 2 x 2 and 5 x 2
@@ -93,7 +93,7 @@ def test_a_rule_sees_the_number(shop, member):
 
 
 def test_a_repeated_event_returns_its_result_after_the_type_has_changed(shop, member):
-    api_code = kind(shop, "custom")
+    api_code = create_event_type(shop, "custom")
     repeated_event = event(member, api_code, payload={"value": "many"})
     first = shop.track_one(repeated_event)
     shop.integration.patch(f"/custom-event-types/{api_code}", {"schemaType": "number"})

@@ -121,8 +121,8 @@ def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organiza
         }
         changes = {key: after.get(id_, 0) - before.get(id_, 0) for key, id_ in ids.items()}
         assert gains == {key: change for key, change in changes.items() if change}
-        listed = shop.events(member, include="result", limit=25)
-        new_events = [event for event in listed if event["loyaltyEventKey"] not in earlier_keys]
+        events = shop.events(member, include="result", limit=25)
+        new_events = [event for event in events if event["loyaltyEventKey"] not in earlier_keys]
         new_events.sort(key=lambda event: event["loyaltyEventId"])
         results = [event["result"] for event in new_events]
         # The simulation reports the effects of the order first, then those of the events that it causes.

@@ -132,7 +132,7 @@ def test_a_tier_that_the_order_reaches_gives_its_rewards(shop, a_point_a_euro, i
     assert [outcome["effectId"] for outcome in simulation["earn"]["effects"]] == ["mint-points", "mint-points"]
 
 
-def test_a_monthly_limit_leaves_a_part_and_the_rest_is_discarded(shop):
+def test_points_beyond_a_monthly_limit_are_discarded(shop):
     shop.campaign(
         running(WHOLE_DOLLARS),
         eventType=ORDER_CREATED,
@@ -147,7 +147,7 @@ def test_a_monthly_limit_leaves_a_part_and_the_rest_is_discarded(shop):
     assert available_and_discarded(simulate(shop, "37.60")) == [(37, 0)]
 
 
-def test_a_limit_of_the_campaign_also_holds_for_newcomers(shop):
+def test_a_limit_of_the_campaign_also_applies_to_newcomers(shop):
     limit = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, limitRules=[limit])
     # Without a member in the request, a newcomer is simulated.
@@ -229,7 +229,7 @@ def test_codes_of_other_members_and_used_codes_are_excluded_with_the_reason(shop
     assert reasons(ana, "A") == [["coupon-quota"]]
 
 
-def test_a_member_token_simulates_this_member_only_and_sees_no_rules(api, shop, a_point_a_euro):
+def test_a_member_token_can_simulate_only_this_member_and_gets_no_details_of_rules(api, shop, a_point_a_euro):
     shop.campaign(running(mint(1), rule="order.items[0].quantity > 1"), eventType=ORDER_CREATED)
     ana, ben = shop.member(), shop.member()
     member_surface = api.surface(token=shop.organization.member_token(ana))
@@ -252,13 +252,13 @@ def test_an_assumed_person_is_simulated_and_not_stored(shop, a_point_a_euro):
     assert shop.rows("members", "count(*)") == before
 
 
-def test_assumed_tiers_hold_at_any_event_date(shop):
+def test_assumed_tiers_apply_at_any_event_date(shop):
     gold = TierSchedule.new(shop, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
-    dated = {"order": {"externalEventDate": "2026-01-05T12:00:00Z"}}
+    body = {"order": {"externalEventDate": "2026-01-05T12:00:00Z"}}
     for at in (None, "2026-01-05T12:00:00Z"):
-        assert available_and_discarded(simulate(shop, 10, **dated, at=at, **{"as": {"tierKeys": [gold]}})) == [(7, 0)]
-        assert available_and_discarded(simulate(shop, 10, **dated, at=at)) == []
+        assert available_and_discarded(simulate(shop, 10, **body, at=at, **{"as": {"tierKeys": [gold]}})) == [(7, 0)]
+        assert available_and_discarded(simulate(shop, 10, **body, at=at)) == []
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
@@ -272,7 +272,7 @@ def test_the_first_and_the_last_moment_can_be_simulated(shop, a_point_a_euro, mo
         assert (available_and_discarded(simulation), simulation["at"]) == ([(10, 0)], moment)
 
 
-def test_rules_see_everything_that_is_assumed(shop):
+def test_rules_see_every_field_of_an_assumed_person(shop):
     account = shop.organization.created.ledger_account_key
     audience = shop.administration.post("/audiences", {"name": "VIP", "matcherType": "list-matcher"})["audience"]
     badge, mission = badge_of(shop, maxAmount=9), create_mission(shop)
@@ -423,8 +423,8 @@ class TestNext:
         shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, locationCodes=["moon"])
         shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, active=False)
         shop.campaign(running(mint(1)), eventType=GENERIC, minSpendValue=50)
-        none_left = {"scope": "campaign", "type": "points", "period": "total", "limit": 0}
-        shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, limitRules=[none_left])
+        used_up_limit = {"scope": "campaign", "type": "points", "period": "total", "limit": 0}
+        shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, limitRules=[used_up_limit])
         assert simulate(shop, 40)["next"] == []
 
     def test_an_action_that_its_exclusive_group_prevents_is_no_reward(self, shop):
@@ -437,7 +437,7 @@ class TestNext:
         shop.campaign(running(mint(1)), eventType="member-payment-confirmed", minSpendValue=50, name="Paid")
         assert shortfalls(simulate(shop, payment={"total": 40})) == [("Paid", "orderTotal", 10)]
 
-    def test_eight_totals_are_tried_and_ten_rewards_returned(self, shop):
+    def test_at_most_eight_totals_are_tried_and_at_most_ten_rewards_returned(self, shop):
         for total in range(1, 9):
             shop.campaign(running(mint(total)), eventType=ORDER_CREATED, minSpendValue=40 + total, name=f"{total}")
         simulation = simulate(shop, 40)
@@ -453,7 +453,7 @@ class TestNext:
         assert simulation["nextComplete"] is False
         assert [amount for _, _, amount in shortfalls(simulation)] == [1, 2, 3, 4, 5, 6, 7, 8, 5, 6]
 
-    def test_no_total_is_tried_once_the_time_is_used_up(self, shop, a_point_a_euro, a_hundred_from_fifty, monkeypatch):
+    def test_no_total_is_tried_after_the_time_is_used_up(self, shop, a_point_a_euro, a_hundred_from_fifty, monkeypatch):
         monkeypatch.setattr(rewards, "TRIAL_SECONDS", 0)
         simulation = simulate(shop, 40)
         assert (simulation["next"], simulation["nextComplete"]) == ([], False)
@@ -472,16 +472,16 @@ def test_only_the_requested_parts_are_returned(shop, books, a_point_a_euro, a_hu
         simulation = simulate(shop, 10, include=[part])
         assert [name for name in parts if simulation.get(name)] == [part]
     assert [name for name in parts if simulate(shop, 10).get(name)] == ["earn", "redeem", "next"]
-    explained = simulate(shop, 10, include=["explain"])["explain"]
-    assert [(entry["applied"], entry["trace"]) for entry in explained] == [(True, {}), (False, {}), (True, {})]
-    assert [entry["reason"]["code"] for entry in explained if "reason" in entry] == ["MIN_SPEND"]
+    explanation = simulate(shop, 10, include=["explain"])["explain"]
+    assert [(entry["applied"], entry["trace"]) for entry in explanation] == [(True, {}), (False, {}), (True, {})]
+    assert [entry["reason"]["code"] for entry in explanation if "reason" in entry] == ["MIN_SPEND"]
 
 
 def test_only_the_named_campaigns_are_evaluated(shop, a_point_a_euro, a_hundred_from_fifty):
-    only = simulate(shop, 60, campaignKeys=[a_hundred_from_fifty["campaignKey"]])
-    assert available_and_discarded(only) == [(100, 0)]
-    unknown = simulate(shop, 60, expect=404, campaignKeys=["0b6c7d1e-9a5f-4f0d-8a3b-2c1d0e9f8a7b"])
-    assert unknown["type"] == "/problems/unknown-campaign"
+    simulation = simulate(shop, 60, campaignKeys=[a_hundred_from_fifty["campaignKey"]])
+    assert available_and_discarded(simulation) == [(100, 0)]
+    problem = simulate(shop, 60, expect=404, campaignKeys=["0b6c7d1e-9a5f-4f0d-8a3b-2c1d0e9f8a7b"])
+    assert problem["type"] == "/problems/unknown-campaign"
 
 
 def test_usable_books_come_first_and_then_books_of_a_lower_ranking_index(shop, books):
@@ -541,14 +541,14 @@ class TestTimeOfConditions:
         assert (self.names(simulation), simulation["redeemComplete"]) == (["free", "for points"], False)
         assert (shortfalls(simulation), simulation["nextComplete"]) == ([("for points", "points", 5)], False)
 
-    def test_no_condition_is_evaluated_once_all_redemptions_are_found(self, shop, make_book, no_time, monkeypatch):
+    def test_no_condition_is_evaluated_after_all_redemptions_are_found(self, shop, make_book, no_time, monkeypatch):
         monkeypatch.setattr(simulated_coupons, "MAX_REDEMPTIONS", 1)
         make_book("1", rankingIndex=1)
         make_book("2", rankingIndex=2, **self.CONDITION)
         simulation = simulate(shop, 10, include=["redeem"])
         assert (self.names(simulation), simulation["redeemComplete"]) == (["1"], True)
 
-    def test_no_condition_is_evaluated_once_the_nearest_rewards_are_found(self, shop, make_book, no_time, monkeypatch):
+    def test_no_condition_is_evaluated_after_the_nearest_rewards_are_found(self, shop, make_book, no_time, monkeypatch):
         monkeypatch.setattr(rewards, "MAX_REWARDS", 1)
         make_book("5", usageRequiredPoints=5)
         make_book("6", usageRequiredPoints=6, **self.CONDITION)
@@ -576,7 +576,7 @@ def test_a_limited_number_of_books_is_considered(shop, books, monkeypatch):
     assert (simulation["redeemComplete"], simulation["nextComplete"]) == (False, False)
 
 
-def test_what_cannot_be_simulated_is_refused(shop):
+def test_invalid_simulations_are_refused(shop):
     def pointers(**body):
         return [fault["pointer"] for fault in simulate(shop, expect=400, **body)["errors"]]
 
@@ -602,8 +602,8 @@ def test_inactive_and_erased_members_are_refused(shop):
     shop.administration.patch(path, {"active": False})
     assert simulate(shop, 1, expect=409, loyaltyMemberId="gone")["type"] == "/problems/member-inactive"
     shop.administration.delete(path, expect=200)
-    erased = shop.administration.get(path)["loyalMember"]["loyaltyMemberId"]
-    assert simulate(shop, 1, expect=404, loyaltyMemberId=erased)["type"] == "/problems/unknown-member"
+    erased_id = shop.administration.get(path)["loyalMember"]["loyaltyMemberId"]
+    assert simulate(shop, 1, expect=404, loyaltyMemberId=erased_id)["type"] == "/problems/unknown-member"
 
 
 def test_an_order_with_payments_has_missing_amounts(shop, a_hundred_from_fifty):

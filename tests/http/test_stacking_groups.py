@@ -85,7 +85,7 @@ def test_an_invalid_group_is_refused(administration, change):
     administration.post("/stacking-groups", {"name": "All", "mode": "all", **change}, expect=400)
 
 
-def test_another_organization_has_no_such_group(api, administration, group):
+def test_a_group_is_unknown_in_another_organization(api, administration, group):
     key = group()
     [stacking_group] = administration.get("/stacking-groups")["results"]
     other = api.organization("Other").administration
@@ -146,8 +146,8 @@ def test_actions_of_a_group_for_items_need_a_discount(shop, administration, acti
             "stackingGroupKey lets actions apply to single items, and an action has no discount.",
         )
     administration.post(actions, running(points, percent_off(5), **by_item))
-    outside = administration.post(actions, running(points))["action"]
-    path = f"{actions}/{outside['actionId']}"
+    action = administration.post(actions, running(points))["action"]
+    path = f"{actions}/{action['actionId']}"
     assert faults(administration.put(path, running(points, **by_item), expect=400)) == ["/stackingGroupKey"]
     administration.put(path, running(percent_off(5), **by_item))
     # The action is in the group, and cannot lose its discount.
@@ -169,7 +169,7 @@ def test_the_scope_item_is_refused_while_an_action_of_the_group_gives_no_discoun
     assert administration.put(path, body)["stackingGroup"]["scope"] == "item"
 
 
-def test_an_action_without_a_worth_cannot_join_later_nor_stay_in_a_group_that_compares(administration, actions, group):
+def test_an_action_without_a_worth_can_neither_join_nor_stay_in_a_group_that_compares(administration, actions, group):
     action = administration.post(actions, running(mint(5)))["action"]
     path = f"{actions}/{action['actionId']}"
     in_best_group = running(mint(5), stackingGroupKey=group("best"))
@@ -365,7 +365,7 @@ def test_invalid_parameters_of_a_discount_are_refused_with_their_field(administr
     assert faults(problem) == [f"/effects/items/0/params/2/{field}"]
 
 
-def test_a_simulation_equals_what_tracking_gives(shop, three_offers):
+def test_a_simulation_reports_the_effects_and_the_discount_of_tracking(shop, three_offers):
     member, basket = shop.member(), {"total": 80, "items": items(50, 30)}
     body = {"loyaltyMemberId": member, "order": basket}
     earn = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]

@@ -62,7 +62,7 @@ def test_points_have_the_texts_of_the_event_and_the_tags_of_their_rule(shop):
     assert {tag: total(shop, tag) for tag in points} == dict.fromkeys(points, 0)
 
 
-def test_an_event_without_texts_leaves_them_out(shop):
+def test_points_of_an_event_without_texts_have_none(shop):
     shop.campaign(running(mint(30)), eventType=GENERIC)
     shop.track_one(event(shop.member()))
     assert transactions(shop) == {30: (None, None, None)}

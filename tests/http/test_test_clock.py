@@ -80,19 +80,19 @@ class TestOperations:
         assert clock.get() == state
         assert clock.get() == state
 
-    def test_without_a_start_it_begins_with_the_real_time(self, api):
+    def test_a_clock_without_a_start_begins_with_the_real_time(self, api):
         clock = Clock(api.organization(environment="test"))
         before = datetime.now(UTC)
-        started = datetime.fromisoformat(clock.start()["now"])
-        assert before <= started <= datetime.now(UTC)
+        start = datetime.fromisoformat(clock.start()["now"])
+        assert before <= start <= datetime.now(UTC)
 
     def test_a_live_organization_has_no_clock(self, organization):
-        live = Clock(organization)
+        live_clock = Clock(organization)
         responses = [
-            live.get(expect=409),
-            live.start(expect=409),
-            live.advance(START, expect=409),
-            live.remove(expect=409),
+            live_clock.get(expect=409),
+            live_clock.start(expect=409),
+            live_clock.advance(START, expect=409),
+            live_clock.remove(expect=409),
         ]
         assert [problem(response) for response in responses] == ["not-a-test-organization"] * 4
 
@@ -141,11 +141,11 @@ class TestOperations:
 
     def test_a_clock_does_not_begin_before_the_newest_record(self, api):
         organization = api.organization(environment="test")
-        joined = organization.member("ana")["createdAt"]
+        enrolled_at = organization.member("ana")["createdAt"]
         clock = Clock(organization)
         response = clock.start(startsAt=START, expect=409)
         assert problem(response) == "test-clock-backwards"
-        assert clock.start(startsAt=joined)["now"] == joined
+        assert clock.start(startsAt=enrolled_at)["now"] == enrolled_at
 
     def test_an_organization_shows_its_clock(self, clock, organization):
         test_organization = clock.organization.administration.get("")["organization"]
@@ -193,7 +193,7 @@ class TestOperations:
         badges.change(badge, name="Late bird")
         assert problem(clock.remove(expect=409)) == "test-clock-in-use"
 
-    def test_users_depend_on_the_real_time(self, api):
+    def test_users_and_groups_are_dated_by_the_real_time(self, api):
         clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
         users = Users.of(clock.organization)
         group, user = users.group(), users.person()
@@ -253,7 +253,7 @@ class TestAdvancing:
         assert (expiry["description"], expiry["amount"]) == ("Expired", 100)
         assert expiry["createdAt"] == "2027-03-01T09:00:00Z"
 
-    def test_nothing_is_done_before_its_moment(self, clock, yearly_points):
+    def test_points_do_not_expire_before_their_moment(self, clock, yearly_points):
         wallet = yearly_points.wallet()
         yearly_points.mint(wallet, 100)
         assert clock.advance("2027-03-01T08:59:59Z")["steps"] == 0
@@ -265,12 +265,12 @@ class TestAdvancing:
         # 23:30 UTC on 31 January is 0:30 on 1 February in Madrid. A month later is 0:30 on 1 March there.
         clock = Clock.new(api, "2026-01-31T23:30:00Z")
         policies = [{"expirationType": "lastTransaction", "period": 1}]
-        idle = Points.new(clock.organization, expirationPolicies=policies)
-        wallet = idle.wallet()
-        idle.mint(wallet, 40)
+        idle_points = Points.new(clock.organization, expirationPolicies=policies)
+        wallet = idle_points.wallet()
+        idle_points.mint(wallet, 40)
         state = clock.advance("2026-04-01T00:00:00Z")
         assert state["steps"] == 1
-        [expiry, _] = transactions_of(idle)
+        [expiry, _] = transactions_of(idle_points)
         assert (expiry["amount"], expiry["createdAt"]) == (40, "2026-02-28T23:30:00Z")
 
     def test_idle_balances_expire_in_the_order_of_the_organizations_zone(self, api, monkeypatch):
@@ -279,13 +279,15 @@ class TestAdvancing:
         monkeypatch.setattr(idle_balances, "_FEW_IDLE", 1)
         monkeypatch.setattr(idle_balances, "_IDLE_AT_ONCE", 1)
         clock = Clock.new(api, "2026-01-28T12:00:00Z")
-        idle = Points.new(clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
-        first, second = idle.wallet(), idle.wallet()
-        idle.mint(first, 1)
+        idle_points = Points.new(
+            clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}]
+        )
+        first, second = idle_points.wallet(), idle_points.wallet()
+        idle_points.mint(first, 1)
         clock.advance("2026-01-30T23:30:00Z")
-        idle.mint(second, 2)
+        idle_points.mint(second, 2)
         assert clock.advance("2026-04-01T00:00:00Z")["steps"] == 2
-        expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle)[:2]]
+        expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle_points)[:2]]
         assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
 
     @pytest.mark.parametrize(
@@ -302,12 +304,12 @@ class TestAdvancing:
     ):
         clock = Clock.new(api, minted_at, timezone=timezone)
         policies = [{"expirationType": "lastTransaction", "period": months}]
-        idle = Points.new(clock.organization, expirationPolicies=policies)
-        idle.mint(idle.wallet(), 40)
+        idle_points = Points.new(clock.organization, expirationPolicies=policies)
+        idle_points.mint(idle_points.wallet(), 40)
         end = datetime.fromisoformat(expires_at)
         assert clock.advance((end - timedelta(minutes=30)).isoformat())["steps"] == 0
         assert clock.advance((end + timedelta(minutes=30)).isoformat())["steps"] == 1
-        [expiry, _] = transactions_of(idle)
+        [expiry, _] = transactions_of(idle_points)
         assert (expiry["amount"], expiry["createdAt"]) == (40, expires_at)
 
     def test_a_tier_by_calendar_years_is_reevaluated_at_the_new_year(self, api):
@@ -335,9 +337,9 @@ class TestAdvancing:
         }
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         account = f"{path}/{clock.organization.created.ledger_account_id}"
-        [minted] = shop.administration.get(f"{account}/transactions")["results"]
+        [transaction] = shop.administration.get(f"{account}/transactions")["results"]
         # 9:00 UTC is 10:00 in Madrid.
-        assert (minted["amount"], minted["createdAt"]) == (11, START)
+        assert (transaction["amount"], transaction["createdAt"]) == (11, START)
 
     def test_queued_events_that_fail_are_retried_before_time_passes(self, clock, shop, monkeypatch):
         shop.campaign(running(mint(5), rule=IS_GENERIC))
@@ -365,9 +367,9 @@ class TestAdvancing:
 
         monkeypatch.setattr(drain_queue, "evaluate_claimed", fail)
         assert clock.advance("2026-04-01T09:00:00Z")["status"] == "ready"
-        [dead] = shop.administration.get("/events/dead-letters")["results"]
-        assert dead["event"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
-        assert (dead["event"]["status"], dead["event"]["updatedAt"]) == ("failed", START)
+        [dead_letter] = shop.administration.get("/events/dead-letters")["results"]
+        assert dead_letter["event"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
+        assert (dead_letter["event"]["status"], dead_letter["event"]["updatedAt"]) == ("failed", START)
 
     def test_the_deactivation_of_a_trigger_does_not_wait_for_a_step(self, clock, yearly_points, monkeypatch, api):
         wallet = yearly_points.wallet()
@@ -404,8 +406,8 @@ class TestAdvancing:
         assert problem(clock.remove(expect=409)) == "test-clock-advancing"
         assert shop.integration.get(f"/members/{member}/events", eventType="member-generic-event")["totalCount"] == 0
         shop.integration.post("/members/exists", {"loyaltyMemberIds": [member]}, expect=200)
-        simulated = shop.integration.post("/simulations", {"order": {"total": 5}}, expect=200)["simulation"]
-        assert simulated["at"] == START
+        simulation = shop.integration.post("/simulations", {"order": {"total": 5}}, expect=200)["simulation"]
+        assert simulation["at"] == START
         assert clock.advance("2026-03-02T09:00:00Z")["status"] == "ready"
         track(shop, event(member))
 
@@ -432,13 +434,13 @@ class TestAdvancing:
 
     def test_points_that_are_due_when_the_clock_begins_expire_at_its_start(self, api):
         organization = api.organization(environment="test")
-        idle = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
-        wallet = idle.wallet()
-        idle.mint(wallet, 40)
+        idle_points = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
+        wallet = idle_points.wallet()
+        idle_points.mint(wallet, 40)
         clock, later = Clock(organization), (datetime.now(UTC) + timedelta(days=40)).isoformat()
         start = clock.start(startsAt=later)["now"]
         assert clock.advance((datetime.now(UTC) + timedelta(days=50)).isoformat())["steps"] == 0
-        [expiry, _] = transactions_of(idle)
+        [expiry, _] = transactions_of(idle_points)
         assert (expiry["amount"], expiry["createdAt"]) == (40, start)
 
     def test_a_worker_continues_an_advance(self, clock, yearly_points, monkeypatch, api):
@@ -450,7 +452,7 @@ class TestAdvancing:
         assert (state["status"], state["now"], state["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
         assert yearly_points.balance(wallet) == 0
 
-    def test_a_moment_with_much_to_do_is_done_in_parts(self, clock, yearly_points, monkeypatch, api):
+    def test_the_work_of_one_moment_is_done_in_parts(self, clock, yearly_points, monkeypatch, api):
         wallets = [yearly_points.wallet() for _ in range(3)]
         for wallet in wallets:
             yearly_points.mint(wallet, 100)
@@ -469,7 +471,9 @@ class TestAdvancing:
         assert expiries() == ["2027-03-01T09:00:00Z"] * 3
         assert [yearly_points.balance(wallet) for wallet in wallets] == [0, 0, 0]
 
-    def test_a_worker_looks_at_other_clocks_after_a_while(self, clock, yearly_points, monkeypatch, api):
+    def test_a_worker_leaves_an_advance_after_its_time_for_one_clock_is_used_up(
+        self, clock, yearly_points, monkeypatch, api
+    ):
         yearly_points.mint(yearly_points.wallet(), 100)
         # Neither the request nor the worker has time for a step.
         monkeypatch.setattr(service, "CALL_SECONDS", 0)
@@ -490,17 +494,17 @@ class TestAdvancing:
 
         with monkeypatch.context() as patch:
             patch.setattr(service, "expire_next", fail)
-            failed = clock.advance("2027-03-02T00:00:00Z")
+            state = clock.advance("2027-03-02T00:00:00Z")
         assert len(attempts) == 4
-        assert (failed["status"], failed["now"]) == ("failed", START)
-        assert failed["lastError"] == "A step met ZeroDivisionError; the log of the server has more."
+        assert (state["status"], state["now"]) == ("failed", START)
+        assert state["lastError"] == "A step met ZeroDivisionError; the log of the server has more."
         assert problem(clock.organization.integration.post("/members", {"loyaltyMemberId": "b"}, expect=409)) == (
             "test-clock-advancing"
         )
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
         assert yearly_points.balance(wallet) == 0
 
-    def test_jobs_depend_on_the_clock(self, clock, yearly_points, api):
+    def test_jobs_use_the_time_of_the_clock_and_not_the_real_time(self, clock, yearly_points, api):
         wallet = yearly_points.wallet()
         # The lot expires on 1 May 2026, which is past in real time.
         yearly_points.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))
@@ -573,8 +577,8 @@ class TestRealTime:
         body = {"amount": 5, "fromWalletId": None, "toWalletId": yearly_points.wallet(), "systemUniqueKey": key()}
         for _ in range(3):
             yearly_points.admin.post(f"{yearly_points.path}/transactions", body)
-        listed = yearly_points.admin.get("/audit-log", operationId="createLedgerTransaction")
-        assert listed["totalCount"] == 1
+        page = yearly_points.admin.get("/audit-log", operationId="createLedgerTransaction")
+        assert page["totalCount"] == 1
 
     def test_repeated_requests_about_badges_and_coupons_are_audited_once(self, clock, shop):
         member, badges, books = shop.member(), Badges(shop), CouponBooks(clock.organization)
@@ -591,7 +595,7 @@ class TestRealTime:
     def test_captured_events_are_audited_once(self, clock, shop):
         member = shop.member()
         body = {"events": [event(member)], "executionMode": "captureOnly"}
-        [captured] = shop.integration.post("/events/track", body, expect=200)["results"]
+        [result] = shop.integration.post("/events/track", body, expect=200)["results"]
         for _ in range(2):
-            shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+            shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
         assert shop.administration.get("/audit-log", operationId="evaluateEvent")["totalCount"] == 1

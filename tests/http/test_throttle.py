@@ -127,7 +127,7 @@ class TestDeadlines:
         assert "retry-after" in reply.headers
         over.set()
 
-    def test_an_error_after_the_deadline_leaves_no_warning(self, caplog):
+    def test_an_error_after_the_deadline_logs_no_warning(self, caplog):
         over = threading.Event()
 
         def dispatch(request):
@@ -156,13 +156,15 @@ def test_a_full_disk_is_a_503_and_makes_the_server_unready(engine, monkeypatch):
 
 
 def test_a_write_to_a_read_only_database_is_a_503_and_the_server_is_unready(settings, caplog):
-    read_only = create_engine(settings.database_url, threads=1)
+    read_only_engine = create_engine(settings.database_url, threads=1)
     event.listen(
-        read_only, "connect", lambda connection, _: connection.send_separately("SET default_transaction_read_only = on")
+        read_only_engine,
+        "connect",
+        lambda connection, _: connection.send_separately("SET default_transaction_read_only = on"),
     )
 
     def dispatch(request):
-        with read_only.begin() as db:
+        with read_only_engine.begin() as db:
             db.execute(text("CREATE TABLE never_created (number int)"))
 
     reply = server(Recorder(dispatch))("GET", "/v2/books")
@@ -171,5 +173,5 @@ def test_a_write_to_a_read_only_database_is_a_503_and_the_server_is_unready(sett
     assert [record.getMessage() for record in caplog.records if record.name == "loyalty.errors"] == [
         "the database is unavailable: ReadOnlySqlTransaction"
     ]
-    assert _readiness(read_only)() == {"database": False, "storage": True, "migrations": True}
-    read_only.dispose()
+    assert _readiness(read_only_engine)() == {"database": False, "storage": True, "migrations": True}
+    read_only_engine.dispose()

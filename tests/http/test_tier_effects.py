@@ -75,7 +75,7 @@ def test_a_tier_that_a_campaign_sets_ignores_the_points_until_it_expires(shop, s
     assert schedule.of(member) == "Silver"
 
 
-def test_campaigns_see_the_tier_at_once(shop, schedule, member):
+def test_campaigns_of_the_tier_event_see_the_tier_that_the_effect_set(shop, schedule, member):
     shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
     shop.campaign(running(mint(5)), eventType=SET, loyaltyTierKeys=[schedule.key("Gold")])
     shop.track(event(member), event(member))
@@ -142,8 +142,8 @@ def test_an_unknown_computed_key_or_a_past_expiry_fails_the_effect(shop, schedul
         [("executed", None)],
         [("failed", "/problems/unknown-tier")],
     ]
-    past = shop.track_one(event(member, "member-updated", externalEventDate="2020-01-01T00:00:00Z"))
-    assert outcomes(past) == [("failed", "/problems/effect-parameter")]
+    result = shop.track_one(event(member, "member-updated", externalEventDate="2020-01-01T00:00:00Z"))
+    assert outcomes(result) == [("failed", "/problems/effect-parameter")]
     assert schedule.of(member) == "Silver"
 
 
@@ -207,7 +207,7 @@ def test_a_cancellation_returns_the_member_to_the_tier_of_the_current_points(sho
     assert schedule.moves(member) == [(SET, "Basic", "Gold"), (SET, "Basic", "Silver")]
 
 
-def test_after_a_cancellation_later_points_decide_even_if_the_member_had_no_tier_before(shop, schedule, member):
+def test_a_cancellation_leaves_the_tier_to_later_points_even_if_the_member_had_no_tier_before(shop, schedule, member):
     created = shop.organization.created
     program = {"name": "Club", "description": "Another one", "ledgerId": created.ledger_id, "setAsDefault": False}
     body = {**program, "tierPointsLedgerAccountId": created.ledger_account_id}
@@ -275,6 +275,7 @@ def test_the_tier_of_a_caused_event_is_reverted_first(shop, schedule, member):
     before = stored_tiers(shop)
     tracked = shop.track_one(event(member))
     assert schedule.of(member) == "Gold"
+    # In the other order, the tier of the first event would be kept, because it is not the current one.
     assert [result["outcome"] for result in cancel(shop, tracked)] == ["reverted", "reverted"]
     assert stored_tiers(shop) == before
 

@@ -71,7 +71,7 @@ def test_the_event_about_a_fall_to_the_floor_is_manual(shop):
     ]
 
 
-def test_at_the_end_of_a_floor_the_points_decide(shop, imports, program, monkeypatch):
+def test_points_decide_the_tier_after_the_end_of_a_floor(shop, imports, program, monkeypatch):
     imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Gold,{END}\n")
     shop.give("ana", 700)
     assert status(shop) == ("Gold", "floor", True, None, None)
@@ -152,8 +152,8 @@ def test_an_effect_sets_a_floor_which_a_cancellation_removes(shop, program):
 
 def test_an_unknown_tier_hold_in_a_campaign_is_refused(shop, program):
     keys = {"loyaltyProgramKey": program.program["loyaltyProgramKey"], "loyaltyTierKey": program.key("Silver")}
-    created = shop.campaign(running(mint(1)), eventType=GENERIC)
-    path = f"/campaigns/{created['campaignId']}/actions"
+    campaign = shop.campaign(running(mint(1)), eventType=GENERIC)
+    path = f"/campaigns/{campaign['campaignId']}/actions"
     shop.administration.post(path, running(effect("set-tier", tierHold="ceiling", **keys)), expect=400)
 
 

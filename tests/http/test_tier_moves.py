@@ -93,7 +93,7 @@ def movement(amount, source=None, target=None, **more):
 def test_ledger_transactions_captures_and_reverts_move_the_tier(shop, schedule, member):
     other, member_wallet = shop.member(), wallet(shop, member)
     other_wallet = wallet(shop, other)
-    minted = transact(shop, "", movement(600, target=member_wallet))["transactions"][0]["ledgerTransactionId"]
+    mint_id = transact(shop, "", movement(600, target=member_wallet))["transactions"][0]["ledgerTransactionId"]
     assert schedule.of(member) == "Gold"
     transact(shop, "", movement(250, member_wallet, other_wallet))
     assert (schedule.of(member), schedule.of(other)) == ("Silver", "Silver")
@@ -109,14 +109,14 @@ def test_ledger_transactions_captures_and_reverts_move_the_tier(shop, schedule, 
     assert schedule.of(member) == "Gold"
     reply = shop.administration.request(
         "POST",
-        f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions/{minted}/revert",
+        f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions/{mint_id}/revert",
         {},
     )
     assert reply.status in (200, 201), reply.text
     assert (shop.balance(member), schedule.of(member)) == (0, "Basic")
 
 
-def test_sets_and_batches_move_the_tier(shop, schedule, member):
+def test_transaction_sets_and_batches_move_the_tier(shop, schedule, member):
     created, member_wallet = shop.organization.created, wallet(shop, member)
     other_wallet = wallet(shop, other := shop.member())
     account = {"ledgerAccountId": created.ledger_account_id}
@@ -157,7 +157,7 @@ def test_expired_points_move_the_tier(shop, schedule, member):
     assert events_of_type(shop, member, SET)[-1]["reason"] == "Points had expired."
 
 
-def test_an_event_sees_the_tier_that_expired_points_leave(shop, schedule, member):
+def test_an_event_sees_the_tier_of_the_points_that_have_not_expired(shop, schedule, member):
     """Campaigns evaluate the event with the tier of the remaining points, before a job posts the expiry."""
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     body = {name: schedule.program[name] for name in ("ledgerId", "description", "defaultTierId", "active", "name")}
@@ -234,7 +234,7 @@ def test_a_campaign_rewards_reaching_a_tier(shop, schedule, member):
     assert shop.balance(member) == 600
 
 
-def test_the_payload_names_both_tiers_and_the_program(shop, schedule, member):
+def test_the_payload_of_a_tier_event_names_both_tiers_and_the_program(shop, schedule, member):
     shop.give(member, 200)
     [row] = [row for row in shop.rows("events") if row.event_type == SET]
     assert row.payload == {
@@ -249,7 +249,7 @@ def test_the_payload_names_both_tiers_and_the_program(shop, schedule, member):
     }
 
 
-def test_without_a_default_tier_a_member_can_lose_the_last_one(shop, schedule, member):
+def test_a_member_of_a_program_without_a_default_tier_can_lose_every_tier(shop, schedule, member):
     body = {name: schedule.program[name] for name in ("ledgerId", "description", "tierPointsLedgerAccountId")}
     shop.administration.put(
         f"/loyalty-programs/{schedule.program['loyaltyProgramId']}",
@@ -285,15 +285,15 @@ def test_at_most_100_caused_events_of_one_event_are_evaluated(shop, schedule, me
     shop.campaign(*(running(mint(1)) for _ in range(5)), enabledTopics=[GENERIC, TRANSACTION])
     shop.track_one(event(member))
     rows = [row for row in shop.rows("events") if row.event_type == TRANSACTION]
-    evaluated = [row for row in rows if row.evaluation_status == 1]
+    evaluated_rows = [row for row in rows if row.evaluation_status == 1]
     # Each evaluated event causes five others.
-    assert 0 < len(evaluated) < 100 < len(rows)
-    assert len(rows) == shop.balance(member) == 5 * (1 + len(evaluated))
+    assert 0 < len(evaluated_rows) < 100 < len(rows)
+    assert len(rows) == shop.balance(member) == 5 * (1 + len(evaluated_rows))
     assert any("one event caused more than 100 others" in row.reason for row in rows)
     shop.track(event(member), event(member))
     rows = [row for row in shop.rows("events") if row.event_type == TRANSACTION and row.evaluation_status == 1]
     # The limit applies to each event of a batch.
-    assert len(rows) == 3 * len(evaluated)
+    assert len(rows) == 3 * len(evaluated_rows)
 
 
 def test_transactions_are_reported_only_if_a_campaign_names_their_event_type(shop, schedule, member):

@@ -87,8 +87,8 @@ def test_concurrent_updates_leave_one_default_tier(organization, path, create):
     body = {**SILVER, "isDefault": True}
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda tier: organization.administration.put(f"{path}/{tier}", body), tiers))
-    listed = organization.administration.get(path)["results"]
-    assert [tier["loyaltyTierId"] for tier in listed if tier["isDefault"]] == [default_tier_id(organization)]
+    results = organization.administration.get(path)["results"]
+    assert [tier["loyaltyTierId"] for tier in results if tier["isDefault"]] == [default_tier_id(organization)]
     assert default_tier_id(organization) in tiers
 
 
@@ -116,13 +116,13 @@ def test_tiers_are_listed_filtered_and_ordered(organization, path, create):
 
 def test_paging_of_the_list_is_deprecated(organization, path, create):
     create()
-    plain = organization.administration.request("GET", path)
-    assert "Deprecation" not in plain.headers
-    assert (plain.json["totalCount"], plain.json["page"], plain.json["limit"]) == (2, 0, 100)
-    paged = organization.administration.request("GET", path, page=1, limit=1)
-    assert paged.headers["Deprecation"].startswith("@")
-    assert [tier["loyaltyTierId"] for tier in paged.json["results"]] == [default_tier_id(organization)]
-    assert {name: paged.json[name] for name in ("totalCount", "page", "limit")} == {
+    plain_reply = organization.administration.request("GET", path)
+    assert "Deprecation" not in plain_reply.headers
+    assert (plain_reply.json["totalCount"], plain_reply.json["page"], plain_reply.json["limit"]) == (2, 0, 100)
+    paged_reply = organization.administration.request("GET", path, page=1, limit=1)
+    assert paged_reply.headers["Deprecation"].startswith("@")
+    assert [tier["loyaltyTierId"] for tier in paged_reply.json["results"]] == [default_tier_id(organization)]
+    assert {name: paged_reply.json[name] for name in ("totalCount", "page", "limit")} == {
         "totalCount": 2,
         "page": 1,
         "limit": 1,

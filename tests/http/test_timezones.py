@@ -42,7 +42,7 @@ def track_at(shop, member, moment):
     return shop.balance(member)
 
 
-def test_an_organization_has_a_zone(shop):
+def test_the_zone_of_an_organization_is_utc_until_it_is_set(shop):
     assert shop.administration.get("")["organization"]["timezone"] == "UTC"
     assert set_zone(shop, LOS_ANGELES)["organization"]["timezone"] == LOS_ANGELES
     assert shop.administration.put("", {"defaultLocale": "en"})["organization"]["timezone"] == LOS_ANGELES
@@ -68,21 +68,21 @@ INVALID_ZONES += ["localtime", "Factory", "posixrules", "posix/Europe/Madrid", "
 def test_unknown_zones_are_refused(shop, zone):
     program = {"name": "P", "active": True, "maxPerCode": 1, "code": "p", "eventType": "member-created"}
     book = {"publishingStatus": "draft", "name": "B", "type": "codeless", "timezone": zone}
-    a = shop.administration
+    administration = shop.administration
     for problem in (
         set_zone(shop, zone, expect=400),
-        a.post("/campaigns", {"code": "c", "name": "c", "timezone": zone}, expect=400),
-        a.post("/missions", missions.body(timezone=zone), expect=400),
-        a.post("/referral-programs", {**program, "timezone": zone}, expect=400),
+        administration.post("/campaigns", {"code": "c", "name": "c", "timezone": zone}, expect=400),
+        administration.post("/missions", missions.body(timezone=zone), expect=400),
+        administration.post("/referral-programs", {**program, "timezone": zone}, expect=400),
         shop.integration.post("/coupon-books", book, expect=400),
     ):
         assert [error["pointer"] for error in problem["errors"]] == ["/timezone"]
-    program_id = a.get("/loyalty-programs")["loyaltyPrograms"][0]["loyaltyProgramId"]
+    program_id = administration.get("/loyalty-programs")["loyaltyPrograms"][0]["loyaltyProgramId"]
     policy = {"basis": "earned", "period": "calendar", "timezone": zone}
     body = {"description": "Club", "setAsDefault": True, "ledgerId": shop.organization.created.ledger_id}
-    problem = a.put(f"/loyalty-programs/{program_id}", {**body, "tierPolicy": policy}, expect=400)
+    problem = administration.put(f"/loyalty-programs/{program_id}", {**body, "tierPolicy": policy}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/tierPolicy/timezone"]
-    problem = a.get("/reports/members-over-time", tz=zone, expect=400)
+    problem = administration.get("/reports/members-over-time", tz=zone, expect=400)
     assert [error["parameter"] for error in problem["errors"]] == ["tz"]
 
 
@@ -96,7 +96,7 @@ def test_a_rule_cannot_name_a_file_of_the_time_zone_database(shop, zone):
     )
 
 
-def test_weekends_are_those_of_the_organization_or_the_campaign(shop, member):
+def test_days_of_the_week_of_a_campaign_are_in_its_zone_or_that_of_the_organization(shop, member):
     """The first campaign gives 1 on Sundays in Los Angeles, the second 10 on Sundays in UTC."""
     set_zone(shop, LOS_ANGELES)
     shop.campaign(running(mint(1)), eventType=GENERIC, daysOfWeek=[7])
@@ -133,10 +133,10 @@ def test_limits_count_days_of_23_and_25_hours_and_months_of_the_zone(shop, membe
 def test_calendar_methods_of_rules_and_amounts_are_in_the_zone_of_the_campaign(shop, member):
     set_zone(shop, LOS_ANGELES)
     stars = shop.account(alias="stars", pointTrackingEnabled=True)["ledgerAccountKey"]
-    started = 'event.externalEventDate.startOf("quarter") == timestamp("%s")'
+    quarter_start_rule = 'event.externalEventDate.startOf("quarter") == timestamp("%s")'
     expiry = ("=", 'event.externalEventDate.addYears(100).endOf("quarter")')
     for zone, start in ((None, "2026-01-01T08:00:00Z"), ("Europe/Madrid", "2025-12-31T23:00:00Z")):
-        action = running(mint(1, ledgerAccountKey=stars, expirationDate=expiry), rule=started % start)
+        action = running(mint(1, ledgerAccountKey=stars, expirationDate=expiry), rule=quarter_start_rule % start)
         shop.campaign(action, eventType=GENERIC, timezone=zone)
     tracked = shop.track_one(event(member, externalEventDate="2026-02-10T12:00:00Z"))
     params = [{param["id"]: param["value"] for param in outcome["params"]} for outcome in tracked["effects"]]
@@ -156,15 +156,15 @@ def test_rules_read_times_in_the_zone_of_the_campaign_unless_they_name_one(shop,
     shop.campaign(running(mint(10), rule=rule.replace("()", "('UTC')")), eventType=GENERIC, timezone=LOS_ANGELES)
     assert track_at(shop, member, "2026-03-08T07:59:59Z") == 10
     assert track_at(shop, member, "2026-03-09T06:59:59Z") == 11
-    dry = {**event(member, externalEventDate="2026-03-09T06:59:59Z")}
-    [result] = shop.track(dry, executionMode="dryRun")
+    generic_event = {**event(member, externalEventDate="2026-03-09T06:59:59Z")}
+    [result] = shop.track(generic_event, executionMode="dryRun")
     assert len(result["effects"]) == 1
 
 
 def test_rules_see_the_date_of_the_event_or_of_its_order_or_else_the_current_time(shop, member):
-    dated = "event.externalEventDate == timestamp('2026-03-08T07:00:00Z')"
+    has_the_date = "event.externalEventDate == timestamp('2026-03-08T07:00:00Z')"
     shop.campaign(running(mint(1), rule="event.externalEventDate == now"))
-    shop.campaign(running(mint(10), rule=dated))
+    shop.campaign(running(mint(10), rule=has_the_date))
     assert [e["status"] for e in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 1
     assert track_at(shop, member, "2026-03-08T07:00:00Z") == 11
@@ -198,31 +198,32 @@ def test_missions_are_available_by_days_of_their_zone(shop, member):
         missions.create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=1, **zone)["missionKey"]
         for zone in ({}, {"timezone": "Pacific/Kiritimati"}, {"timezone": "Pacific/Midway"})
     ]
-    available = shop.administration.get(f"/members/{member_id}/missions", available=True)["results"]
-    assert {result["missionKey"] for result in available} == set(mission_keys)
+    available_missions = shop.administration.get(f"/members/{member_id}/missions", available=True)["results"]
+    assert {result["missionKey"] for result in available_missions} == set(mission_keys)
     shop.track_one(event(member))
     assert shop.administration.get(f"/members/{member_id}/missions", available=True)["results"] == []
 
 
 def test_dates_without_an_offset_are_local(shop):
     dates = {"validFrom": "2026-03-08T00:00:00", "validTo": "2026-03-09T00:00:00"}
-    local = {"validFrom": "2026-03-08T08:00:00Z", "validTo": "2026-03-09T07:00:00Z"}
+    dates_in_utc = {"validFrom": "2026-03-08T08:00:00Z", "validTo": "2026-03-09T07:00:00Z"}
     program = {"name": "P", "active": True, "maxPerCode": 1, "eventType": "member-created", "timezone": LOS_ANGELES}
     program |= {"validFromDate": dates["validFrom"], "validToDate": "2026-03-09T00:00:00+01:00"}
-    a = shop.administration
-    campaign = a.post("/campaigns", {"code": "c", "name": "c", "timezone": LOS_ANGELES, **dates})["campaign"]
-    assert {name: campaign[name] for name in dates} == local
-    referral_program = a.post("/referral-programs", {**program, "code": "p"})["referralProgram"]
+    administration = shop.administration
+    campaign_body = {"code": "c", "name": "c", "timezone": LOS_ANGELES, **dates}
+    campaign = administration.post("/campaigns", campaign_body)["campaign"]
+    assert {name: campaign[name] for name in dates} == dates_in_utc
+    referral_program = administration.post("/referral-programs", {**program, "code": "p"})["referralProgram"]
     assert (referral_program["validFromDate"], referral_program["validToDate"]) == (
-        local["validFrom"],
+        dates_in_utc["validFrom"],
         "2026-03-08T23:00:00Z",
     )
     assert referral_program["timezone"] == LOS_ANGELES
-    mission = a.post("/missions", missions.body(**dates))["mission"]
+    mission = administration.post("/missions", missions.body(**dates))["mission"]
     assert {name: mission[name] for name in dates} == {name: f"{text}Z" for name, text in dates.items()}
     set_zone(shop, LOS_ANGELES)
-    mission = a.post("/missions", missions.body(**dates))["mission"]
-    assert ({name: mission[name] for name in dates}, mission["timezone"]) == (local, None)
+    mission = administration.post("/missions", missions.body(**dates))["mission"]
+    assert ({name: mission[name] for name in dates}, mission["timezone"]) == (dates_in_utc, None)
 
 
 @pytest.fixture

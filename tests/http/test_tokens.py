@@ -91,11 +91,11 @@ def test_claims_of_the_wrong_type_are_refused(authenticator, issue, claims):
     expect_refusal(authenticator, issue(claims))
 
 
-def test_a_token_expires(authenticator, issue):
+def test_an_expired_token_is_refused(authenticator, issue):
     expect_refusal(authenticator, issue(now=datetime.now(UTC) - timedelta(hours=2)))
 
 
-def test_a_token_that_expires_is_forgotten(authenticator, issue, monkeypatch):
+def test_an_expired_token_is_no_longer_remembered(authenticator, issue, monkeypatch):
     token = issue(lifetime=60)
     caller = authenticator(token)
     assert authenticator.remembered(token) == caller
@@ -111,11 +111,11 @@ def test_a_token_with_the_wrong_issuer_or_audience_is_refused(authenticator, iss
 
 def test_a_token_of_another_key_is_refused(authenticator, issue):
     server_key_id = jwt.get_unverified_header(issue())["kid"]
-    foreign = ec.generate_private_key(ec.SECP256R1())
+    foreign_key = ec.generate_private_key(ec.SECP256R1())
     for key_id in (server_key_id, "another"):
-        expect_refusal(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": key_id}))
-    expect_refusal(authenticator, jwt.encode(claims_now(), foreign, "ES256"))
-    expect_refusal(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": ""}))
+        expect_refusal(authenticator, jwt.encode(claims_now(), foreign_key, "ES256", headers={"kid": key_id}))
+    expect_refusal(authenticator, jwt.encode(claims_now(), foreign_key, "ES256"))
+    expect_refusal(authenticator, jwt.encode(claims_now(), foreign_key, "ES256", headers={"kid": ""}))
 
 
 def test_tokens_without_a_valid_signature_are_refused(authenticator, issue):
@@ -259,8 +259,8 @@ def test_tokens_of_the_trusted_issuer_need_its_audience(make_trusting_authentica
 
 
 def test_invalid_tokens_that_name_the_trusted_issuer_are_refused(make_trusting_authenticator, issuer):
-    foreign = rsa.generate_private_key(65537, 2048)
-    expect_refusal(make_trusting_authenticator(), issuer.token(key=foreign))
+    foreign_key = rsa.generate_private_key(65537, 2048)
+    expect_refusal(make_trusting_authenticator(), issuer.token(key=foreign_key))
     expect_refusal(make_trusting_authenticator(), issuer.token(key_id="unknown"))
     expect_refusal(make_trusting_authenticator(), issuer.token(exp=int(time.time()) - 60))
     expect_refusal(
@@ -405,7 +405,7 @@ def test_the_record_of_a_user_counts_instead_of_the_claims_of_the_trusted_issuer
     foreign_api.surface(f"/organizations/{organization.id}", new_token).get(programs, expect=401)
 
 
-def test_a_record_that_is_created_later_replaces_the_claims(foreign_api, issuer):
+def test_the_record_of_a_user_that_is_created_later_replaces_the_claims_of_the_token(foreign_api, issuer):
     organization = foreign_api.organization()
     subject = f"auth0|{uuid.uuid4()}"
     token = issuer.token(sub=subject, organizationId=organization.id, isAdmin=True)

@@ -36,7 +36,7 @@ def find(organization):
         )
 
 
-def test_up_to_the_maximum_of_counted_rows_the_total_is_exact(find, monkeypatch):
+def test_the_total_is_exact_up_to_the_maximum_of_counted_rows(find, monkeypatch):
     for maximum in (COUNT, COUNT + 1):
         monkeypatch.setattr(counts, "MAX_COUNTED", maximum)
         assert find(0).total_count == COUNT
@@ -115,7 +115,8 @@ def test_the_total_of_pages_of_several_sizes_depends_on_the_rows_so_far(find, mo
     second = find(0, cursor=first.next_cursor, limit=3)
     third = find(0, cursor=second.next_cursor, limit=30)
     last = find(0, cursor=third.next_cursor, limit=30)
-    # The rows so far and one more page of the size, but at least the total of the page before.
+    # The rows so far and one more page of the size, but at least the total of the page before:
+    # 20 + 20, then 23 + 3, which is less than 40, then 53 + 30.
     assert [page.total_count for page in (first, second, third, last)] == [40, 40, 83, COUNT]
     assert [page.is_exact for page in (first, second, third, last)] == [False, False, False, True]
 

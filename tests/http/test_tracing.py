@@ -39,7 +39,7 @@ def exporter() -> Iterator[InMemorySpanExporter]:
 
 
 @pytest.fixture
-def traced(exporter, settings) -> Iterator[Api]:
+def traced_api(exporter, settings) -> Iterator[Api]:
     with running_api(settings) as api:
         yield api
 
@@ -48,8 +48,8 @@ def spans(exporter, kind=None):
     return [span for span in exporter.get_finished_spans() if kind is None or span.kind == kind]
 
 
-def test_a_call_has_a_span_with_its_statements(traced, exporter):
-    organization = traced.organization()
+def test_a_call_has_a_span_with_its_statements(traced_api, exporter):
+    organization = traced_api.organization()
     organization.member("ana")
     exporter.clear()
     headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "X-Request-Id": "sale-17"}
@@ -67,8 +67,8 @@ def test_a_call_has_a_span_with_its_statements(traced, exporter):
     assert all(statement.attributes["db.query.text"].startswith(statement.name) for statement in statements)
 
 
-def test_spans_contain_no_values_of_requests_and_records(traced, exporter):
-    shop = Shop(traced.organization())
+def test_spans_contain_no_values_of_requests_and_records(traced_api, exporter):
+    shop = Shop(traced_api.organization())
     shop.organization.member("ana-the-secret")
     shop.track(event("ana-the-secret"))
     shop.organization.integration.get("/members/ana-the-unknown", expect=404)
@@ -77,7 +77,7 @@ def test_spans_contain_no_values_of_requests_and_records(traced, exporter):
     assert re.search(r"\bana\b", text) is None
 
 
-def test_an_error_is_reported_by_its_type(exporter, db):
+def test_a_span_reports_an_error_by_its_type_and_without_its_message(exporter, db):
     with pytest.raises(ZeroDivisionError), tracing.span("work", {}):
         raise ZeroDivisionError("of ana")
     [work] = spans(exporter)
@@ -116,10 +116,10 @@ def test_the_work_of_a_worker_has_spans(api, settings, exporter):
 
     exporter.clear()
     # With an interval of 0 minutes a job never runs.
-    switched_off = [dataclasses.replace(job, minutes=lambda _: 0) for job in JOBS[1:]]
+    switched_off_jobs = [dataclasses.replace(job, minutes=lambda _: 0) for job in JOBS[1:]]
     job = dataclasses.replace(JOBS[0], name="expire-traced")
     add_jobs(api.engine, [job])
-    assert run_due_jobs(api.engine, settings, lambda: False, [job, *switched_off])
+    assert run_due_jobs(api.engine, settings, lambda: False, [job, *switched_off_jobs])
     assert "job expire-traced" in {span.name for span in spans(exporter)}
 
 

@@ -96,22 +96,22 @@ def test_pending_events_are_found_by_their_status(shop):
     member = shop.member()
     [receipt] = send(shop, event(member))
     assert [event["loyaltyEventKey"] for event in shop.events(member, status="pending")] == [receipt["loyaltyEventKey"]]
-    listed = shop.integration.get(f"/members/{member}/events", status="pending")
-    assert listed["totalCount"] == 1
+    page = shop.integration.get(f"/members/{member}/events", status="pending")
+    assert page["totalCount"] == 1
     drain(shop)
     assert shop.events(member, status="pending") == []
     assert [event["loyaltyEventKey"] for event in shop.events(member, status="success")] == [receipt["loyaltyEventKey"]]
 
 
 def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued(shop):
-    member, idle = shop.member(), shop.member(active=False)
+    member, inactive_member = shop.member(), shop.member(active=False)
     tracked_event = event(member, tags=["first"])
     shop.track_one(tracked_event)
     event_by_problem = {
         "/problems/unknown-member": event("nobody"),
         "/problems/unknown-event-type": event(member, "no-such-type"),
         "/problems/event-type-not-trackable": event(member, "ledger-transaction-created"),
-        "/problems/member-inactive": event(idle),
+        "/problems/member-inactive": event(inactive_member),
         "/problems/payload-missing": event(member, "member-payment-confirmed"),
         "/problems/key-reused": {**tracked_event, "tags": ["other"]},
     }
@@ -122,8 +122,8 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
     assert {result["loyaltyEventKey"] for result in results[:-1]} == {None}
     assert results[-1]["outcome"] == "queued"
     assert waiting(shop) == 1
-    sponsored = event(member, sponsorLoyaltyMemberId="nobody")
-    assert send(shop, sponsored)[0]["error"]["type"] == "/problems/unknown-member"
+    sponsored_event = event(member, sponsorLoyaltyMemberId="nobody")
+    assert send(shop, sponsored_event)[0]["error"]["type"] == "/problems/unknown-member"
     # The key of a rejected event stays free.
     corrected_event = {**event_by_problem["/problems/unknown-event-type"], "eventType": "member-generic-event"}
     assert send(shop, corrected_event)[0]["outcome"] == "queued"
@@ -159,8 +159,8 @@ def test_the_single_call_returns_the_effects_of_a_queued_event_after_its_evaluat
     request = {"organizationId": shop.organization.id, "memberId": member_id, **more}
     response = shop.administration.post("/events/track", request, expect=200)
     assert response == {"systemUniqueKey": queued_event["systemUniqueKey"], "effects": []}
-    [listed] = shop.events(loyalty_member_id)
-    assert listed["status"] == "pending"
+    [pending_event] = shop.events(loyalty_member_id)
+    assert pending_event["status"] == "pending"
     drain(shop)
     response = shop.administration.post("/events/track", request, expect=200)
     assert [effect["status"] for effect in response["effects"]] == ["executed"]
@@ -184,18 +184,18 @@ def test_a_captured_event_cannot_be_queued_under_its_key(shop):
 def test_an_event_that_failed_before_its_order_was_created_can_be_queued_again(shop):
     member = shop.member()
     confirmation = order(member, None, "confirmed", "o-1")
-    [early] = send(shop, confirmation)
+    [early_receipt] = send(shop, confirmation)
     drain(shop)
-    assert outcome(shop, early)["result"]["error"]["type"] == "/problems/unknown-order"
+    assert outcome(shop, early_receipt)["result"]["error"]["type"] == "/problems/unknown-order"
     [creation, second, third] = send(shop, order(member, 10, external_id="o-1"), confirmation, confirmation)
     assert {creation["outcome"], second["outcome"]} == {"queued"}
-    assert second == third == early
-    assert outcome(shop, early)["event"]["status"] == "pending"
+    assert second == third == early_receipt
+    assert outcome(shop, early_receipt)["event"]["status"] == "pending"
     assert waiting(shop) == 2
     drain(shop)
-    assert outcome(shop, early)["result"]["status"] == "success"
+    assert outcome(shop, early_receipt)["result"]["status"] == "success"
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
-    assert send(shop, confirmation) == [early]
+    assert send(shop, confirmation) == [early_receipt]
     assert waiting(shop) == 0
 
 
@@ -218,10 +218,10 @@ def test_transactions_have_other_keys_than_requests_that_used_the_key_of_an_earl
     shop.campaign(running(mint(7)), eventType="member-purchase-order-confirmed")
     member = shop.member()
     confirmation = order(member, None, "confirmed", "o-1")
-    [early] = shop.track(confirmation)
-    points = shop.use_transaction_keys(member, early["loyaltyEventKey"])
+    [early_result] = shop.track(confirmation)
+    points = shop.use_transaction_keys(member, early_result["loyaltyEventKey"])
     shop.track_one(order(member, 10, external_id="o-1"))
-    assert shop.track_one(confirmation)["loyaltyEventKey"] == early["loyaltyEventKey"]
+    assert shop.track_one(confirmation)["loyaltyEventKey"] == early_result["loyaltyEventKey"]
     assert shop.balance(member) == points + 7
 
 
@@ -249,17 +249,17 @@ def test_queued_events_of_deactivated_members_and_event_types_fail(shop):
     assert waiting(shop) == 0
 
 
-def test_queued_events_count_on_their_event_date(shop):
+def test_a_daily_limit_counts_queued_events_on_their_event_date(shop):
     shop.campaign(running(mint(1)), limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 1}])
     member = shop.member()
-    past = [event(member, externalEventDate=f"2026-01-0{day}T10:00:00Z") for day in (1, 2, 1)]
-    receipts = send(shop, *past)
+    past_events = [event(member, externalEventDate=f"2026-01-0{day}T10:00:00Z") for day in (1, 2, 1)]
+    receipts = send(shop, *past_events)
     drain(shop)
     statuses = [outcome(shop, receipt)["result"]["effects"][0]["status"] for receipt in receipts]
     assert statuses == ["executed", "executed", "skipped"]
 
 
-def test_a_sponsor_is_rewarded(shop):
+def test_the_sponsor_of_a_queued_event_is_rewarded(shop):
     shop.campaign(running(mint(5, recipient="sponsor")))
     member, sponsor = shop.member(), shop.member()
     send(shop, event(member, sponsorLoyaltyMemberId=sponsor))

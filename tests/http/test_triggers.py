@@ -299,8 +299,8 @@ class TestLists:
         ids = [result["triggerDeliveryId"] for result in page["results"]]
         assert ids == sorted(ids, reverse=True)
         for column in ("triggerDeliveryId", "type", "status", "attempts", "nextAttemptAt", "createdAt", "updatedAt"):
-            ordered = administration.get(path, order=f"{column},asc")["results"]
-            assert sorted(result["triggerDeliveryId"] for result in ordered) == sorted(ids)
+            results = administration.get(path, order=f"{column},asc")["results"]
+            assert sorted(result["triggerDeliveryId"] for result in results) == sorted(ids)
         assert administration.get(path, order="lastAttemptAt", limit=1, page=2)["totalCount"] == 3
         assert administration.get(path, status="pending")["totalCount"] == 3
         assert administration.get(path, status="failed")["results"] == []
@@ -403,5 +403,5 @@ class TestLimits:
         administration.post(f"/events/{results[0]['loyaltyEventKey']}/requeue", expect=202)
         queue.drain(shop)
         assert queue.outcome(shop, results[0])["event"]["status"] == "success"
-        # Of AsyncTrackWebhook, also a message about the failure.
+        # Triggers of the type AsyncTrackWebhook also have a message about the failure.
         assert [len(deliveries(administration, trigger)) for trigger in triggers] == [count, count]

@@ -72,8 +72,8 @@ def faults(organization):
 def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
     history = live(organization)
     path = f"/members/{history['ana']['memberId']}"
-    erased = organization.administration.delete(path, expect=200)["loyalMember"]
-    assert (erased["active"], erased["loyaltyMemberId"][:7]) == (False, "erased-")
+    erased_member = organization.administration.delete(path, expect=200)["loyalMember"]
+    assert (erased_member["active"], erased_member["loyaltyMemberId"][:7]) == (False, "erased-")
     assert set(traces(api.engine, organization_id=organization.id)) == TABLES_WITH_MANY_ROWS
     assert faults(organization) == []
     assert finish_erasings(api) == 1
@@ -81,7 +81,7 @@ def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
     assert faults(organization) == []
     actor = completions(organization)[0][0]
     assert completions(organization) == [(actor, False), ("worker", True)]
-    assert organization.administration.delete(path, expect=200)["loyalMember"] == erased
+    assert organization.administration.delete(path, expect=200)["loyalMember"] == erased_member
     assert finish_erasings(api) == 0
 
 
@@ -94,16 +94,16 @@ def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_th
     own_ids = [f"erased-{row.order_id}" for row in shop.rows("purchase_orders", "order_id", "order_id")]
     orders = [tracking.order("ben", external_id=external_id) for external_id in external_ids]
 
-    [would_be] = shop.track(orders[0], executionMode="dryRun")
-    assert "error" not in would_be
+    [dry_result] = shop.track(orders[0], executionMode="dryRun")
+    assert "error" not in dry_result
     assert shop.rows("purchase_orders", "external_id", "order_id")[0].external_id == external_ids[0]
-    created = shop.track(orders[0], orders[1])
-    queued = queue.send(shop, orders[2])
+    results = shop.track(orders[0], orders[1])
+    receipts = queue.send(shop, orders[2])
     queue.drain(shop)
     body = {"externalId": external_ids[3], "total": 10, "type": "shop", "status": "confirmed"}
     organization.administration.post(f"/members/{ben['memberId']}/purchase-orders", body)
-    assert ["error" in result for result in created] == [False, False]
-    assert queue.outcome(shop, queued[0])["event"]["status"] == "success"
+    assert ["error" in result for result in results] == [False, False]
+    assert queue.outcome(shop, receipts[0])["event"]["status"] == "success"
 
     def stored_ids(member):
         rows = shop.rows("purchase_orders", "member_id, external_id", "order_id")
@@ -136,7 +136,7 @@ def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, orga
 
 
 @pytest.mark.slow
-def test_a_small_member_is_erased_completely_by_the_call(api):
+def test_a_member_with_few_rows_is_erased_completely_by_the_call(api):
     organization = api.organization()
     history = live(organization)
     organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)

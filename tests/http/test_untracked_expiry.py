@@ -13,7 +13,7 @@ NOT_TRACKED = "/problems/points-not-tracked"
 
 
 @pytest.fixture
-def untracked(organization):
+def untracked_points(organization):
     """An account that does not track points."""
     return Points.new(organization)
 
@@ -24,8 +24,8 @@ def shop(organization):
 
 
 def test_the_default_account_of_a_new_organization_tracks_points(organization):
-    listed = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
-    assert [result["pointTrackingEnabled"] for result in listed] == [True]
+    accounts = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
+    assert [result["pointTrackingEnabled"] for result in accounts] == [True]
     wallet = organization.member()["ledgerWalletId"]
     path = f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}/mint"
     organization.administration.post(path, {"amount": 5, "expirationDate": LATE}, expect=200)
@@ -34,36 +34,36 @@ def test_the_default_account_of_a_new_organization_tracks_points(organization):
     assert [lot["expiresAt"] for lot in record["lots"]["expiring"]] == [LATE]
 
 
-def test_a_mint_to_a_wallet_with_an_expiration_date_is_refused(organization, untracked):
-    wallet = untracked.wallet()
-    untracked.change(
+def test_a_mint_to_a_wallet_with_an_expiration_date_is_refused(organization, untracked_points):
+    wallet = untracked_points.wallet()
+    untracked_points.change(
         "UPDATE ledger_accounts SET point_tracking_enabled = false WHERE ledger_account_id = :id",
         id=organization.created.ledger_account_id,
     )
-    path = f"{untracked.ledger_path}/wallets/{wallet}/mint"
-    assert untracked.admin.post(path, {"amount": 5, "expirationDate": LATE}, expect=409)["type"] == NOT_TRACKED
-    untracked.admin.post(path, {"amount": 5}, expect=200)
+    path = f"{untracked_points.ledger_path}/wallets/{wallet}/mint"
+    assert untracked_points.admin.post(path, {"amount": 5, "expirationDate": LATE}, expect=409)["type"] == NOT_TRACKED
+    untracked_points.admin.post(path, {"amount": 5}, expect=200)
 
 
-def test_an_item_of_a_batch_with_an_expiration_date_is_refused(organization, untracked):
-    wallet = untracked.wallet()
+def test_an_item_of_a_batch_with_an_expiration_date_is_refused(organization, untracked_points):
+    wallet = untracked_points.wallet()
     item = {
         "organizationId": organization.id,
-        "ledgerAccountId": untracked.account_id,
+        "ledgerAccountId": untracked_points.account_id,
         "amount": 5,
         "fromWalletId": None,
         "toWalletId": wallet,
     }
     items = [{**item, "expirationDate": LATE}, item]
-    response = untracked.admin.post("/ledger-transactions/batch", {"items": items}, expect=200)
+    response = untracked_points.admin.post("/ledger-transactions/batch", {"items": items}, expect=200)
     assert [(failure["index"], failure["error"]["type"]) for failure in response["failed"]] == [(0, NOT_TRACKED)]
-    assert untracked.balance(wallet) == 5
+    assert untracked_points.balance(wallet) == 5
 
 
-def test_an_action_with_a_constant_expiration_date_is_refused(shop, untracked):
+def test_an_action_with_a_constant_expiration_date_is_refused(shop, untracked_points):
     campaign = shop.campaign(running(mint(1, expirationDate=LATE)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
-    key = untracked.account["ledgerAccountKey"]
+    key = untracked_points.account["ledgerAccountKey"]
     body = running(mint(1, expirationDate=LATE, ledgerAccountKey=key))
     assert shop.administration.post(path, body, expect=409)["type"] == NOT_TRACKED
     action_path = f"{path}/{campaign['actions'][0]['actionId']}"
@@ -71,10 +71,10 @@ def test_an_action_with_a_constant_expiration_date_is_refused(shop, untracked):
     shop.administration.post(path, running(mint(1, expirationDate=None, ledgerAccountKey=key)))
 
 
-def test_an_effect_that_computes_an_expiration_date_fails(shop, untracked):
+def test_an_effect_that_computes_an_expiration_date_fails(shop, untracked_points):
     member = shop.member()
-    key = untracked.account["ledgerAccountKey"]
+    key = untracked_points.account["ledgerAccountKey"]
     shop.campaign(running(mint(1, expirationDate=("=", "now + duration('240h')"), ledgerAccountKey=key)))
     [effect] = shop.track_one(event(member))["effects"]
     assert (effect["status"], effect["error"]["type"]) == ("failed", NOT_TRACKED)
-    assert shop.balance(member, untracked.account_id) == 0
+    assert shop.balance(member, untracked_points.account_id) == 0

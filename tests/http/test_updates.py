@@ -55,12 +55,12 @@ def fields_of(operation: str, schema: Mapping[str, Any], prefix: str = "") -> It
     """(dotted name, schema) of the fields of a body, also inside parts that are changed field by field."""
     document, _ = updates()[operation]
     for name, reference in schema["properties"].items():
-        declared = resolve(document, reference)
-        for part in declared.get("allOf", ()):
-            declared = {**resolve(document, part), **declared}
-        yield f"{prefix}{name}", declared
+        field_schema = resolve(document, reference)
+        for part in field_schema.get("allOf", ()):
+            field_schema = {**resolve(document, part), **field_schema}
+        yield f"{prefix}{name}", field_schema
         if f"{prefix}{name}" in FIELD_BY_FIELD:
-            yield from fields_of(operation, declared, f"{prefix}{name}.")
+            yield from fields_of(operation, field_schema, f"{prefix}{name}.")
 
 
 def nested(name: str, value: Any) -> dict[str, Any]:
@@ -130,13 +130,13 @@ def test_every_update_has_a_maker_or_is_listed_in_others() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", sorted(MAKERS))
 def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Organization, operation: str) -> None:
-    declared = dict(fields_of(operation, schema_of(operation)))
+    schema_by_field = dict(fields_of(operation, schema_of(operation)))
     tested_fields: set[str] = set()
     for record in changeable(organization, operation):
         client = Client(organization, operation, record)
         client.send(record.body)
         before = client.read()
-        fields = {name for name in declared if value_at(record.body, name) not in (None, [], {})}
+        fields = {name for name in schema_by_field if value_at(record.body, name) not in (None, [], {})}
         tested_fields |= fields
         for name in fields - FIELD_BY_FIELD - set(record.not_answered):
             stored_value, sent_value = value_at(before, name), value_at(record.body, name)
@@ -148,11 +148,11 @@ def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Or
             client.send(nested(name, {}))
             assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED), name
         for name in sorted(fields - set(record.not_answered)):
-            if declared[name].get("nullable"):
+            if schema_by_field[name].get("nullable"):
                 _clear(client, record, name, None, before)
-            elif _may_be_empty(operation, name, declared[name]):
-                _clear(client, record, name, [] if declared[name]["type"] == "array" else {}, before)
-    assert declared.keys() - tested_fields - OF_REQUEST == _never_set(operation)
+            elif _may_be_empty(operation, name, schema_by_field[name]):
+                _clear(client, record, name, [] if schema_by_field[name]["type"] == "array" else {}, before)
+    assert schema_by_field.keys() - tested_fields - OF_REQUEST == _never_set(operation)
 
 
 def _clear(client: Client, record: Changeable, name: str, empty_value: Any, before: Mapping[str, Any]) -> None:
@@ -174,10 +174,10 @@ def _clear(client: Client, record: Changeable, name: str, empty_value: Any, befo
     assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
 
 
-def _may_be_empty(operation: str, name: str, declared: Mapping[str, Any]) -> bool:
+def _may_be_empty(operation: str, name: str, field_schema: Mapping[str, Any]) -> bool:
     """True for optional lists and free objects, which an empty list or object clears."""
-    is_list = declared.get("type") == "array" and not declared.get("minItems")
-    is_free = declared.get("type") == "object" and not declared.get("required") and name not in FIELD_BY_FIELD
+    is_list = field_schema.get("type") == "array" and not field_schema.get("minItems")
+    is_free = field_schema.get("type") == "object" and not field_schema.get("required") and name not in FIELD_BY_FIELD
     return (is_list or is_free) and name not in (*schema_of(operation).get("required", ()), "matcher", "attrs")
 
 

@@ -92,8 +92,8 @@ class TestGrantingPermissionsThatOneDoesNotHold:
 
     def test_permissions_beyond_a_narrowed_token_cannot_be_given(self, users, organization):
         ana = users.person(isAdmin=True)
-        narrow = users.by(users.token(ana, scope="users:write"))
-        expect_refusal(narrow.surface.post("/users", user_body(isAdmin=True), expect=403))
+        narrowed_users = users.by(users.token(ana, scope="users:write"))
+        expect_refusal(narrowed_users.surface.post("/users", user_body(isAdmin=True), expect=403))
 
     def test_permissions_cannot_be_given_in_another_organization(self, users, other_organization):
         # The rights of an administrator end at the organization.
@@ -109,10 +109,10 @@ class TestGrantingPermissionsThatOneDoesNotHold:
         expect_refusal(users.surface.put(f"/users/{ana['userId']}", change, expect=403))
         system = users.by(users.system_token())
         assert system.surface.put(f"/users/{ana['userId']}", change)["user"]["isSystemAdmin"]
-        back = {"organizations": [], "isSystemAdmin": False}
-        expect_refusal(users.surface.put(f"/users/{ana['userId']}", back, expect=403))
-        reset = {"password": "rain-and-espresso-42"}
-        expect_refusal(users.surface.put(f"/users/{ana['userId']}/password", reset, expect=403))
+        revocation = {"organizations": [], "isSystemAdmin": False}
+        expect_refusal(users.surface.put(f"/users/{ana['userId']}", revocation, expect=403))
+        new_password = {"password": "rain-and-espresso-42"}
+        expect_refusal(users.surface.put(f"/users/{ana['userId']}/password", new_password, expect=403))
 
 
 class TestTakingOverOthers:
@@ -123,8 +123,8 @@ class TestTakingOverOthers:
                 by_manager.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403)
             )
             users.sign_in(ana)
-        equal = users.person(roles=["members:read"])
-        by_manager.surface.put(f"/users/{equal['userId']}/password", {"password": PASSWORD}, expect=204)
+        equal_user = users.person(roles=["members:read"])
+        by_manager.surface.put(f"/users/{equal_user['userId']}/password", {"password": PASSWORD}, expect=204)
 
     def test_an_administrator_cannot_be_changed_removed_or_deactivated(self, users, by_manager):
         ana = users.person(isAdmin=True)

@@ -153,9 +153,9 @@ class TestLists:
         users.person(name="Bob", active=False)
         users.create(name="Till", authClientId=f"Till_{ana['userId']}%")
         users.create(name="Sue", isExternal=True, email=address())
-        everybody = ["API user", "Administrator", "Ana", "Bob", "Sue", "Till"]
-        assert names(users) == [name for name in everybody if name not in ("API user", "Till")]
-        assert names(users, includeAPIUsers=True) == everybody
+        all_names = ["API user", "Administrator", "Ana", "Bob", "Sue", "Till"]
+        assert names(users) == [name for name in all_names if name not in ("API user", "Till")]
+        assert names(users, includeAPIUsers=True) == all_names
         assert names(users, includeCognitoUsers=False) == ["Administrator", "Ana", "Bob"]
         assert names(users, email=ana["email"].upper()) == ["Ana"]
         assert names(users, userName="ana") == ["Ana"]
@@ -178,8 +178,8 @@ class TestLists:
         assert problem["type"] == "/problems/user-exists"
         detail = f"Organization {other_organization.id} already has a user with the email address {email}."
         assert problem["detail"] == detail
-        listed = others.surface.get("/users", email=email)["results"]
-        assert [user["userId"] for user in listed] == [other_user["userId"]]
+        results = others.surface.get("/users", email=email)["results"]
+        assert [user["userId"] for user in results] == [other_user["userId"]]
         # After the address is free, ana becomes a user of both organizations, and the request can be repeated.
         others.surface.delete(f"/users/{other_user['userId']}")
         for _ in range(2):
@@ -213,8 +213,8 @@ class TestChanges:
         group = users.group(roles=["tiers:read"])
         ana = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]], nickname="An")
         path = f"/users/{ana['userId']}"
-        ignored = {"email": "other@x.example", "userName": "other", "authClientId": "other"}
-        user = users.surface.put(path, {"organizations": [], "name": "Ana S.", **ignored})["user"]
+        ignored_fields = {"email": "other@x.example", "userName": "other", "authClientId": "other"}
+        user = users.surface.put(path, {"organizations": [], "name": "Ana S.", **ignored_fields})["user"]
         expected_user = {**users.read(ana), "name": "Ana S."}
         assert user == expected_user
         assert (user["email"], user["nickname"]) == (ana["email"], "An")
@@ -243,8 +243,8 @@ class TestChanges:
             [membership] = user["organizations"]
             return membership["isAdmin"], membership["roles"], membership["inlineRoles"]
 
-        by_group = users.surface.put(path, {"permissionGroupKeys": [key]})["user"]
-        assert permissions_of(by_group) == (False, ["orders:write", "tiers:read"], ["orders:read"])
+        user = users.surface.put(path, {"permissionGroupKeys": [key]})["user"]
+        assert permissions_of(user) == (False, ["orders:write", "tiers:read"], ["orders:read"])
         assert users.sign_in(till).json["scope"] == "orders:write tiers:read"
         # Inline roles are replaced, the group stays; a write role includes the read role.
         user = users.surface.put(path, {"isAdmin": False, "roles": ["members:write", "members:read"]})["user"]
@@ -254,8 +254,8 @@ class TestChanges:
         assert users.sign_in(till).json["scope"] == "admin members:write"
         for body in ({}, {"isAdmin": False}, {"roles": []}, {"permissionGroupKeys": []}):
             users.surface.put(path, body, expect=400)
-        unknown = users.surface.put(path, {"permissionGroupKeys": ["nobody"]}, expect=404)
-        assert unknown["type"] == "/problems/unknown-permission-group"
+        problem = users.surface.put(path, {"permissionGroupKeys": ["nobody"]}, expect=404)
+        assert problem["type"] == "/problems/unknown-permission-group"
 
     def test_groups_are_created_listed_and_changed(self, users):
         group = users.group(permissionGroupKey="shift-leads", name="Leads", roles=["orders:read", "orders:write"])
@@ -271,14 +271,14 @@ class TestChanges:
             "updatedAt": group["createdAt"],
         }
         users.group(permissionGroupKey="admins", isAdmin=True)
-        listed = users.surface.get("/permission-groups", order="permissionGroupKey")
-        assert [result["permissionGroupKey"] for result in listed["results"]] == ["admins", "shift-leads"]
+        page = users.surface.get("/permission-groups", order="permissionGroupKey")
+        assert [result["permissionGroupKey"] for result in page["results"]] == ["admins", "shift-leads"]
         duplicate = {"permissionGroupKey": "shift-leads", "name": "x"}
         assert users.surface.post("/permission-groups", duplicate, expect=409)["type"] == "/problems/name-taken"
         updated_group = users.surface.put("/permission-groups/shift-leads", {"description": "x"})["permissionGroup"]
         assert updated_group == {**group, "description": "x", "updatedAt": updated_group["updatedAt"]}
-        cleared = users.surface.put("/permission-groups/shift-leads", {"description": None, "roles": []})
-        assert (cleared["permissionGroup"]["description"], cleared["permissionGroup"]["roles"]) == (None, [])
+        response = users.surface.put("/permission-groups/shift-leads", {"description": None, "roles": []})
+        assert (response["permissionGroup"]["description"], response["permissionGroup"]["roles"]) == (None, [])
         users.surface.put("/permission-groups/nobody", {}, expect=404)
 
     def test_a_group_can_be_deleted_only_when_no_user_is_in_it(self, users):
@@ -364,7 +364,7 @@ class TestPasswords:
         assert refusal["error_description"].startswith("The new_password is too easy to guess")
         users.sign_in(ana)
 
-    def test_words_of_the_known_texts_do_not_make_a_password(self, users):
+    def test_a_password_made_of_words_of_the_users_texts_is_refused(self, users):
         new_user = user_body(nickname="zblorth.kvwmtr", password="KvwmtrZblorth")
         problem = users.surface.post("/users", new_user, expect=400)
         assert problem["detail"].startswith("password is too easy to guess")
@@ -373,10 +373,10 @@ class TestPasswords:
         ana, till = users.person(roles=["members:read"]), users.create()
         path = f"/users/{ana['userId']}/password"
         token = users.token(ana)
-        new = "rain-and-espresso-42"
-        users.surface.put(path, {"password": new}, expect=204)
+        new_password = "rain-and-espresso-42"
+        users.surface.put(path, {"password": new_password}, expect=204)
         users.organization.api.surface(token=token).get("/members", expect=401)
-        users.sign_in({**ana, "password": new}, expect=403)
+        users.sign_in({**ana, "password": new_password}, expect=403)
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
         users.sign_in(ana)
         users.surface.put(path, {"password": "password1234"}, expect=400)
@@ -405,8 +405,8 @@ class TestBulkOperations:
 
     def test_users_are_added_in_bulk(self, users):
         ana, group = users.person(), users.group(roles=["tiers:read"])
-        new = address()
-        emails = [new, new.upper(), ana["email"], "no address"]
+        new_email = address()
+        emails = [new_email, new_email.upper(), ana["email"], "no address"]
         permissions = {"roles": ["members:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
         assert self.bulk(users, "add", emails, **permissions) == [
             "added",
@@ -414,14 +414,14 @@ class TestBulkOperations:
             "user-exists",
             "invalid-request",
         ]
-        [user] = users.surface.get("/users", email=new)["results"]
-        assert (user["name"], user["pendingProvisioning"], user["isApiUser"]) == (new, True, False)
+        [user] = users.surface.get("/users", email=new_email)["results"]
+        assert (user["name"], user["pendingProvisioning"], user["isApiUser"]) == (new_email, True, False)
         assert user["organizations"][0]["roles"] == ["members:read", "tiers:read"]
         path = f"/users/{user['userId']}/password"
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
         assert users.sign_in({**user, "password": PASSWORD}).json["scope"] == "members:read tiers:read"
 
-    def test_reassigning_needs_permissions(self, users):
+    def test_a_bulk_reassignment_without_permissions_is_refused(self, users):
         problem = users.surface.post("/users/bulk-reassign", {"emails": [users.person()["email"]]}, expect=400)
         detail = problem["errors"][0]["detail"]
         assert detail == "The request changes nothing: send at least one of isAdmin, roles and permissionGroupKeys."
@@ -453,13 +453,13 @@ class TestBulkOperations:
         keys = [users.group(roles=["tiers:read"])["permissionGroupKey"] for _ in range(3)]
         add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
         statements("add", [address()])
-        one, many = [address()], [address() for _ in range(300)]
+        one_email, many_emails = [address()], [address() for _ in range(300)]
         for kind, body in (
             ("add", {"roles": ["members:read"], "permissionGroupKeys": keys}),
             ("reassign", {"roles": ["orders:read"], "permissionGroupKeys": keys[:1]}),
             ("remove", {}),
         ):
-            assert statements(kind, one, **body) == statements(kind, many, **body)
+            assert statements(kind, one_email, **body) == statements(kind, many_emails, **body)
 
 
 class TestInvitations:
@@ -484,9 +484,9 @@ class TestInvitations:
         assert second.payload["data"]["temporaryPassword"] is None
         assert second.payload["data"]["userId"] == invited_person["userId"]
         assert deliveries_of(users, other_trigger) == []
-        invited = {**user, "password": data["temporaryPassword"]}
-        users.sign_in(invited, expect=403)
-        assert users.sign_in(invited, new_password=PASSWORD).json["scope"] == "members:read"
+        invited_user = {**user, "password": data["temporaryPassword"]}
+        users.sign_in(invited_user, expect=403)
+        assert users.sign_in(invited_user, new_password=PASSWORD).json["scope"] == "members:read"
         assert users.read(user)["pendingProvisioning"] is False
 
     def test_listed_deliveries_do_not_show_the_password(self, users):

@@ -143,7 +143,7 @@ def test_a_use_of_a_value_coupon_needs_an_amount(card):
         assert fault["detail"].startswith("amountDiscounted is not above 0")
 
 
-def test_a_book_of_value_coupons_needs_a_face_value_and_stays_one(card):
+def test_a_book_of_value_coupons_needs_a_face_value_and_cannot_become_an_ordinary_book(card):
     assert card.books.expect_refusal(isValueCoupon=True) == ["/faceValue"]
     assert card.books.expect_refusal(isValueCoupon=True, faceValue=0) == ["/faceValue"]
     path = card.books.path(card.book)
@@ -165,7 +165,7 @@ def test_a_partly_used_assignment_is_reverted_only_by_force(card):
 
 
 @pytest.mark.parametrize("amount", [5, 12])
-def test_cancelling_the_assignment_takes_the_remaining_value_and_that_of_later_reverts(card, amount):
+def test_cancelling_the_assignment_takes_the_remaining_value_and_the_value_that_a_later_revert_restores(card, amount):
     card.shop.campaign(running(assign(card.book)), eventType=ORDER_CREATED)
     card.shop.track_one(order(card.member, external_id="one"))
     usage = card.use(amount)
@@ -216,8 +216,8 @@ def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(
         "The coupon Gift card was used in part.",
         "The coupon Gift card was assigned.",
     ]
-    listed = card.shop.integration.get(f"/members/{card.member}/coupon-books")["results"]
-    assert [book["lastUsage"] for book in listed if "lastUsage" in book] in ([], [None])
+    books = card.shop.integration.get(f"/members/{card.member}/coupon-books")["results"]
+    assert [book["lastUsage"] for book in books if "lastUsage" in book] in ([], [None])
 
 
 def test_the_remaining_value_is_exported_and_imported(card):

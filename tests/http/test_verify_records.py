@@ -312,16 +312,17 @@ FAULTS = (
 
 def test_rewards_of_missions_that_were_cut_or_reduced_are_no_faults(api):
     shop = Shop(api.organization())
-    member, capped = shop.member(), shop.account(maxBalance=20)
+    member, capped_account = shop.member(), shop.account(maxBalance=20)
     reward = {"goalCount": 1, "pointsAccrual": 25}
     ledger_id = shop.organization.created.ledger_id
-    create(shop, **reward, ledgerId=ledger_id, ledgerAccountId=capped["ledgerAccountId"])
+    create(shop, **reward, ledgerId=ledger_id, ledgerAccountId=capped_account["ledgerAccountId"])
     create(shop, **reward, eventType=ORDER_CREATED, availableAfter="P14D")
     shop.track_one(event(member))
     shop.track_one(order(member, 100, external_id="o-1"))
     shop.track_one(order(member, None, "confirmed", "o-1"))
     shop.track_one(order(member, 50, "partially-returned", "o-1"))
     # One reward is cut to 20 points, the other still waits and is reduced to 12; the third transaction is the return.
+    # The statuses: 0 is pending, 1 settled, 2 reverted.
     transactions = shop.rows("ledger_transactions", "amount, status", "ledger_transaction_id")
     assert [tuple(row) for row in transactions] == [(20, 1), (12, 0), (13, 2)]
     with shop.engine.connect() as db:

@@ -23,7 +23,7 @@ def lots_of(points, wallet):
     return points.wallet_of(wallet, include="lots")["lots"]
 
 
-def listed(lots):
+def expiry_groups(lots):
     """(moment of expiry or None, available, reserved) of each listed group of lots."""
     return [
         (lot["expiresAt"] and datetime.fromisoformat(lot["expiresAt"]), lot["available"], lot["reserved"])
@@ -47,7 +47,7 @@ def test_lots_are_grouped_by_their_expiry(points):
     points.mint(ana, Decimal("2.5"))
     points.move(ana, ben, 8, captureMethod="manual")
     lots = lots_of(points, ana)
-    assert listed(lots) == [(soon, 2, 8), (later, 5, 0), (None, Decimal("2.5"), 0)]
+    assert expiry_groups(lots) == [(soon, 2, 8), (later, 5, 0), (None, Decimal("2.5"), 0)]
     assert (lots["available"], lots["reserved"], lots["pending"], lots["unlisted"]) == (Decimal("9.5"), 8, 0, 0)
     assert lots_of(points, ben) == {**NO_LOTS, "pending": 8}
 
@@ -55,12 +55,12 @@ def test_lots_are_grouped_by_their_expiry(points):
 def test_points_on_hold_do_not_expire_before_the_hold_ends(points):
     now = datetime.now(UTC)
     ana = points.wallet()
-    minted = points.mint(ana, 5, now + timedelta(days=2))
+    mint_id = points.mint(ana, 5, now + timedelta(days=2))
     points.burn(ana, 3, captureMethod="manual")
-    past = now - timedelta(minutes=1)
-    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
+    expiry = now - timedelta(minutes=1)
+    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=expiry, id=mint_id)
     lots = lots_of(points, ana)
-    assert (points.balance(ana), listed(lots), lots["available"]) == (3, [(past, 0, 3)], 0)
+    assert (points.balance(ana), expiry_groups(lots), lots["available"]) == (3, [(expiry, 0, 3)], 0)
 
 
 def test_an_idle_balance_expires_as_a_whole_a_month_after_the_last_transaction(organization):
@@ -72,7 +72,7 @@ def test_an_idle_balance_expires_as_a_whole_a_month_after_the_last_transaction(o
     points.mint(wallet, 5, soon)
     points.mint(wallet, 7, now + timedelta(days=90))
     points.mint(wallet, 11)
-    [first, rest] = listed(lots_of(points, wallet))
+    [first, rest] = expiry_groups(lots_of(points, wallet))
     assert first == (soon, 5, 0)
     assert rest[1:] == (18, 0)
     assert timedelta(days=27) < rest[0] - now < timedelta(days=32)
@@ -84,12 +84,12 @@ def test_an_idle_balance_expires_as_a_whole_a_month_after_the_last_transaction(o
     assert lots_of(points, wallet) == NO_LOTS
 
 
-def test_without_tracking_nothing_expires(organization):
+def test_points_of_an_account_without_tracking_do_not_expire(organization):
     points = Points.new(organization)
     wallet = points.wallet()
     points.mint(wallet, 10)
     points.burn(wallet, 4, captureMethod="manual")
-    assert listed(lots_of(points, wallet)) == [(None, 6, 4)]
+    assert expiry_groups(lots_of(points, wallet)) == [(None, 6, 4)]
 
 
 def test_a_ledger_returns_the_lots_of_every_account(organization, points):
@@ -101,9 +101,9 @@ def test_a_ledger_returns_the_lots_of_every_account(organization, points):
     moons.mint(wallet, 6, soon)
     moons.burn(wallet, 2, captureMethod="manual")
     wallets = points.admin.get(f"{points.ledger_path}/wallets/{wallet}", include="lots")["wallets"]
-    by_name = {w["ledgerAccountName"]: listed(w["lots"]) for w in wallets}
+    groups_by_account = {w["ledgerAccountName"]: expiry_groups(w["lots"]) for w in wallets}
     # "Points" is the default account of the organization, "Stars" the account of the fixture.
-    assert by_name == {"Points": [], "Stars": [(soon, 5, 0)], "Moons": [(soon, 4, 2)]}
+    assert groups_by_account == {"Points": [], "Stars": [(soon, 5, 0)], "Moons": [(soon, 4, 2)]}
     assert "lots" not in points.admin.get(f"{points.ledger_path}/wallets/{wallet}")["wallets"][0]
 
 
@@ -111,7 +111,7 @@ def test_a_ledger_returns_the_lots_of_every_account(organization, points):
 def test_a_wallet_of_100001_lots_lists_the_first_100(points):
     now = datetime.now(UTC)
     wallet = points.wallet()
-    minted = points.mint(wallet, 1)
+    mint_id = points.mint(wallet, 1)
     points.change(
         """INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount,
                remaining, expires_at, created_at)
@@ -119,7 +119,7 @@ def test_a_wallet_of_100001_lots_lists_the_first_100(points):
                CAST(:at AS timestamptz) + n * interval '1 second', created_at
            FROM ledger_lots, generate_series(1, 100000) n WHERE ledger_transaction_id = :id""",
         at=now + timedelta(days=1),
-        id=minted,
+        id=mint_id,
     )
     points.change("UPDATE ledger_balances SET current_balance = 100001 WHERE wallet_id = :wallet", wallet=wallet)
     points.change("ANALYZE ledger_lots")
@@ -127,7 +127,7 @@ def test_a_wallet_of_100001_lots_lists_the_first_100(points):
     lots = lots_of(points, wallet)
     points.burn(wallet, 90)
     assert len(lots["expiring"]) == 100
-    assert listed(lots)[0] == (now + timedelta(days=1, seconds=2), 1, 0)
+    assert expiry_groups(lots)[0] == (now + timedelta(days=1, seconds=2), 1, 0)
     assert (lots["available"], lots["unlisted"]) == (100000, 99900)
     row = points.rows(limit=1, include="lots")[0]["lots"]
     assert (row["count"], len(row["consumed"])) == (90, 90)
@@ -150,7 +150,7 @@ def shift(points, days, *transaction_ids):
         )
 
 
-def daily(points, wallet, expect=200, **query):
+def read_daily_balances(points, wallet, expect=200, **query):
     return points.admin.get(f"{points.ledger_path}/wallets/{wallet}/daily-balances", expect=expect, **query)
 
 
@@ -158,16 +158,16 @@ def amounts(points, wallet, days):
     """The balances of the account on the last days, oldest first."""
     now = datetime.now(UTC)
     query = {"fromDate": (now - timedelta(days=days - 1)).date().isoformat()}
-    rows = daily(points, wallet, **query)["results"]
+    rows = read_daily_balances(points, wallet, **query)["results"]
     return [row["amount"] for row in rows if row["ledgerAccountId"] == points.account_id]
 
 
 def test_daily_balances_have_a_row_for_each_account_and_day(organization, points):
     wallet = points.wallet()
-    minted = points.mint(wallet, 10)
-    shift(points, 3, minted)
+    mint_id = points.mint(wallet, 10)
+    shift(points, 3, mint_id)
     points.burn(wallet, 4)
-    rows = daily(points, wallet)["results"]
+    rows = read_daily_balances(points, wallet)["results"]
     assert len(rows) == 60
     assert {row["ledgerAccountId"] for row in rows[:30]} == {organization.created.ledger_account_id}
     today = datetime.now(UTC).date()
@@ -197,8 +197,8 @@ def test_every_kind_of_movement_counts_on_its_day(points):
         captured="4 days",
         id=hold_id,
     )
-    revert = points.revert(hold_id)[0]["ledgerTransactionId"]
-    shift(points, 2, revert)
+    revert_id = points.revert(hold_id)[0]["ledgerTransactionId"]
+    shift(points, 2, revert_id)
     assert amounts(points, ana, 11) == [0, 100, 100, 70, 70, 70, 55, 55, 70, 70, 70]
     assert amounts(points, ben, 11) == [0, 0, 0, 30, 30, 30, 30, 30, 30, 30, 30]
     assert points.verify() == []
@@ -211,11 +211,11 @@ def test_points_count_until_the_day_of_their_expiry_whether_it_is_posted_or_not(
     # The days from now until the points of each mint expire.
     days_to_expiry = {points.mint(wallet, 10): -5, points.mint(wallet, 7): -2, points.mint(wallet, 3): 5}
     shift(points, 9, *days_to_expiry)
-    for minted, days in days_to_expiry.items():
+    for mint_id, days in days_to_expiry.items():
         points.change(
             "UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id",
             at=now + timedelta(days=days),
-            id=minted,
+            id=mint_id,
         )
     if is_posted:
         # Any movement posts the expiries: three mints, two expiries and the burn of 0.
@@ -248,13 +248,13 @@ def test_an_idle_balance_counts_until_its_expiry_whether_it_is_posted_or_not(org
 def test_points_that_a_revert_gives_back_after_their_expiry_do_not_count(points):
     now = datetime.now(UTC)
     wallet = points.wallet()
-    minted = points.mint(wallet, 10)
-    burn = points.burn(wallet, 10)[0]["ledgerTransactionId"]
-    shift(points, 9, minted)
-    shift(points, 8, burn)
-    past = now - timedelta(days=4)
-    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=past, id=minted)
-    points.revert(burn)
+    mint_id = points.mint(wallet, 10)
+    burn_id = points.burn(wallet, 10)[0]["ledgerTransactionId"]
+    shift(points, 9, mint_id)
+    shift(points, 8, burn_id)
+    expiry = now - timedelta(days=4)
+    points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=expiry, id=mint_id)
+    points.revert(burn_id)
     assert amounts(points, wallet, 11) == [0, 10, *[0] * 9]
     assert points.verify() == []
 
@@ -274,7 +274,7 @@ def test_daily_balances_cover_the_requested_days(points):
     today = datetime.now(UTC).date()
 
     def dates(**query):
-        rows = daily(points, wallet, **query)["results"]
+        rows = read_daily_balances(points, wallet, **query)["results"]
         return sorted({row["date"] for row in rows})
 
     day = timedelta(days=1)
@@ -292,12 +292,12 @@ def test_daily_balances_cover_the_requested_days(points):
         {"toDate": "yesterday"},
         {"day": "2024-02-02"},
     ):
-        problem = daily(points, wallet, expect=400, **query)
+        problem = read_daily_balances(points, wallet, expect=400, **query)
         assert {error["parameter"] for error in problem["errors"]} <= {"fromDate", "toDate", "day"}
     assert dates(fromDate="9998-12-31", toDate="9999-12-31") == []
 
 
 def test_wallets_of_another_organization_are_not_found(points, other_organization):
     other_wallet = other_organization.member()["ledgerWalletId"]
-    daily(points, other_wallet, expect=404)
+    read_daily_balances(points, other_wallet, expect=404)
     points.admin.get(f"{points.path}/wallets/{other_wallet}", include="lots", expect=404)
