@@ -88,6 +88,7 @@ def test_an_unknown_time_zone_is_refused():
 
 @pytest.mark.parametrize(
     ("choice", "current", "is_default"),
+    # The account 1 is the default account of its ledger, and the account 2 is not.
     [(None, None, False), (True, None, True), (None, account(1), True), (None, account(2), False)],
 )
 def test_the_default_account_stays_the_default(choice, current, is_default):

@@ -32,14 +32,14 @@ def at(text):
 
 
 @pytest.mark.parametrize(
-    ("terms", "bought", "available"),
+    ("terms", "bought_at", "available_at"),
     [
         (Availability(after="P14D"), "2026-03-01T09:00Z", "2026-03-15T09:00Z"),
         (Availability(after="P14D", rounding="day"), "2026-03-01T09:00Z", "2026-03-15T23:00Z"),
         # Clocks go forward on 29 March: 14 days keep the local time, and 336 hours do not.
         (Availability(after="P14D"), "2026-03-20T09:00Z", "2026-04-03T08:00Z"),
         (Availability(after="PT336H"), "2026-03-20T09:00Z", "2026-04-03T09:00Z"),
-        # It is midnight already.
+        # 23:00 in UTC is midnight in Madrid, so nothing is rounded; a second later the next midnight counts.
         (Availability(after="P14D", rounding="day"), "2026-03-01T23:00Z", "2026-03-15T23:00Z"),
         (Availability(after="P14D", rounding="day"), "2026-03-01T23:00:01Z", "2026-03-16T23:00Z"),
         (Availability(at=at("2026-03-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-10T00:00Z"),
@@ -49,9 +49,9 @@ def at(text):
         (Availability(at=at("2026-02-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-01T09:00Z"),
     ],
 )
-def test_points_wait_until_their_moment(terms, bought, available):
-    wait = terms.wait(at(bought), MADRID)
-    assert (wait.available_at, wait.awaited, wait.cancelled_at) == (at(available), None, None)
+def test_the_terms_of_availability_decide_when_points_become_available(terms, bought_at, available_at):
+    wait = terms.wait(at(bought_at), MADRID)
+    assert (wait.available_at, wait.awaited, wait.cancelled_at) == (at(available_at), None, None)
 
 
 def test_points_without_terms_do_not_wait():
@@ -73,9 +73,9 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
     }
     # 14 days after the event, and then the next midnight in Madrid.
     assert available_after_event(wait.awaited, at("2026-03-05T11:00Z"), MADRID) == at("2026-03-19T23:00Z")
-    forever = Availability(on={"eventTypes": ["a"]}).wait(BOUGHT, MADRID)
-    assert (forever.cancelled_at, forever.awaited["orderExternalId"]) == (None, None)
-    assert available_after_event(forever.awaited, BOUGHT, MADRID) == BOUGHT
+    endless_wait = Availability(on={"eventTypes": ["a"]}).wait(BOUGHT, MADRID)
+    assert (endless_wait.cancelled_at, endless_wait.awaited["orderExternalId"]) == (None, None)
+    assert available_after_event(endless_wait.awaited, BOUGHT, MADRID) == BOUGHT
     assert awaited_event(wait.awaited) == AWAITED
     assert awaited_event({"eventTypes": ["a"]}) == {"eventTypes": ["a"], "cancelAfter": None}
 

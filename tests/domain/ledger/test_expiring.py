@@ -21,7 +21,7 @@ def months(expiring):
     return {month.month: month.amount for month in expiring.by_month if month.amount}
 
 
-def test_points_are_in_the_month_of_their_last_moment():
+def test_the_forecast_counts_points_in_the_month_of_their_last_moment():
     """Points that expire when April begins in Madrid live in March for the last time."""
     expiring = expiring_points({JULY: Decimal(60), APRIL: Decimal(230)}, NOW, MADRID)
     assert expiring.next == NextExpiry(Decimal(230), APRIL)
@@ -38,13 +38,14 @@ def test_points_that_live_in_a_month_for_only_an_instant_expire_in_it():
 
 
 def test_the_forecast_has_twelve_months_from_the_present_one_on():
+    # In Madrid this is the first moment of March.
     expiring = expiring_points({}, datetime(2026, 2, 28, 23, tzinfo=UTC), MADRID)
     assert expiring.next is None
     assert expiring.by_month[0] == MonthOfExpiry("2026-03", Decimal(0))
     assert [month.month for month in expiring.by_month][-3:] == ["2026-12", "2027-01", "2027-02"]
 
 
-def test_a_later_expiry_is_the_next_one_if_none_precedes_it():
+def test_an_expiry_after_the_twelve_months_is_the_next_one_if_none_precedes_it():
     later = datetime(2028, 1, 1, tzinfo=UTC)
     expiring = expiring_points({later: Decimal(5)}, NOW, MADRID)
     assert (expiring.next, months(expiring)) == (NextExpiry(Decimal(5), later), {})

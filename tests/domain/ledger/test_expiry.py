@@ -56,7 +56,7 @@ def test_months_are_added_in_the_zone_for_any_offset_of_the_moment():
         ("2030-10-03T08:30:00Z", 1, "2030-11-03T08:30:00Z"),
     ],
 )
-def test_months_begin_and_end_in_the_zone(moment, months, later_moment):
+def test_months_are_added_to_the_local_time_in_the_zone(moment, months, later_moment):
     later = add_months(datetime.fromisoformat(moment), months, ZoneInfo("America/Los_Angeles"))
     assert (later, later.tzinfo) == (datetime.fromisoformat(later_moment), UTC)
 
@@ -104,7 +104,7 @@ def balance_at(now, *, period, zone=UTC, expired_lots="0"):
         (LAST_OF_JANUARY.replace(month=3), 2),
     ],
 )
-def test_a_balance_without_its_holds_ends_exactly_the_period_after_the_last_transaction(now, balance):
+def test_a_balance_except_its_holds_expires_exactly_one_period_after_the_last_transaction(now, balance):
     assert balance_at(now, period=1) == balance
 
 
@@ -121,12 +121,13 @@ def test_an_idle_balance_ends_by_the_calendar_of_the_zone():
     )
     first_of_march = LAST_OF_JANUARY + timedelta(days=29, hours=12)
     assert end_of_idle_balance(1, first_of_march, UTC) == first_of_march.replace(month=4)
+    # In Los Angeles it is 29 February, 16:30; by 29 March clocks have gone forward.
     assert end_of_idle_balance(1, first_of_march, ZoneInfo("America/Los_Angeles")) == datetime(
         2024, 3, 29, 23, 30, 15, 250, tzinfo=UTC
     )
 
 
-def test_without_a_policy_or_a_transaction_nothing_ends():
+def test_a_balance_without_a_policy_or_a_transaction_does_not_expire():
     assert end_of_idle_balance(None, LAST_OF_JANUARY, UTC) is None
     assert end_of_idle_balance(1, None, UTC) is None
     assert balance_at(datetime(2100, 1, 1, tzinfo=UTC), period=None) == 10

@@ -110,7 +110,9 @@ def test_rounding_adds_more_than_nothing_and_at_most_one_unit(moment, months, ro
         ("year", 6, "2026-05-15T10:00", "2025-06-01T00:00"),
     ],
 )
-def test_only_points_that_ended_before_the_current_unit_have_expired(rounding, start_month, moment, unit_start):
+def test_points_have_expired_only_if_their_unrounded_end_precedes_the_current_unit(
+    rounding, start_month, moment, unit_start
+):
     calendar = ExpiryCalendar(MADRID, start_month)
     start = calendar.start_of_unit(local(moment), rounding)
     assert start == local(unit_start)
@@ -148,7 +150,8 @@ def test_points_of_a_member_with_several_tiers_live_for_the_longest_time_of_thes
     st.sampled_from([NO_ROUNDING, "month", "quarter"]),
     st.floats(-9 * 86_400, 9 * 86_400, allow_nan=False) | st.sampled_from([0.0, 1e-6, -1e-6]),
 )
-def test_last_begins_separate_idle_periods_that_have_ended_from_others(zone, moment, months, rounding, seconds):
+def test_the_last_begins_of_a_policy_separate_ended_idle_periods_from_others(zone, moment, months, rounding, seconds):
+    """Idle periods that began up to the first moment have ended, and periods that began after the second have not."""
     policy = IdlePolicy(ExpiryCalendar(ZoneInfo(zone)), months, rounding)
     first, second = policy.last_begins(moment)
     for bound in (first, second):
@@ -172,7 +175,7 @@ def test_a_balance_expires_when_its_policy_is_set_if_its_months_have_passed():
     assert policy.last_begins(noon) == (begin, begin)
 
 
-def test_last_begins_are_one_moment_on_most_days():
+def test_the_last_begins_of_a_policy_are_one_moment_on_most_days():
     policy = IdlePolicy(ExpiryCalendar(MADRID), 12)
     first, second = policy.last_begins(local("2026-05-20T10:00"))
     assert (first, second) == (local("2025-05-20T10:00"), local("2025-05-20T10:00"))

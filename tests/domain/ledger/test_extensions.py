@@ -34,12 +34,13 @@ def test_a_lot_lives_until_a_moment_or_for_months_longer():
     assert extended(lot(), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
 
 
-def test_lots_that_live_long_enough_or_have_expired_do_not_change():
+def test_an_extension_does_not_change_lots_that_it_cannot_lengthen():
     assert extended(lot(JULY), until=JUNE) is None
     assert extended(lot(JUNE), until=JUNE) is None
     assert extended(lot(None), until=JULY) is None
     assert extended(lot(NOW), until=JULY) is None
     assert extended(lot(datetime(2026, 2, 1, tzinfo=UTC)), until=JULY) is None
+    # The lot is empty, or the extension is only of lot 2.
     assert extended(lot(remaining=0), until=JULY) is None
     assert extended(lot(), only=frozenset({2}), until=JULY) is None
     assert extended(lot(), only=frozenset({1}), until=JULY) == (JULY, JULY)

@@ -91,7 +91,7 @@ def test_uses_are_split_without_loss(amounts, amount):
     assert together == {i: used_amount for i, used_amount in enumerate(amounts) if used_amount}
 
 
-def test_other_wallets_and_accounts_are_not_touched():
+def test_lots_of_other_wallets_and_accounts_are_not_spent():
     allocator = Allocator([lot(1, 5, wallet=2), lot(2, 5, account=2), lot(3, 5)])
     allocator.apply(9, TakeLots(1, 1, Decimal(5)))
     assert uses_of(allocator, 9) == [(3, 5)]
@@ -131,7 +131,7 @@ def test_preferred_lots_are_taken_after_the_lots_of_the_transaction_and_before_a
 
 
 @pytest.mark.parametrize(("expires", "expired_amount"), [(True, 3), (False, 0)])
-def test_a_lot_keeps_how_much_of_it_has_expired_until_that_is_reverted(expires, expired_amount):
+def test_a_lot_records_its_expired_amount_until_the_expiry_is_reverted(expires, expired_amount):
     allocator = Allocator([lot(1, 5, 0)])
     uses = (LotUse(1, Decimal(3)),)
     allocator.apply(9, TakeLots(1, 1, Decimal(3), exact_uses=uses, expires=expires))

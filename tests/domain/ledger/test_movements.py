@@ -175,7 +175,7 @@ def test_repaid_debt_does_not_count_against_the_maximum_balance():
 @pytest.mark.parametrize(
     ("amount", "manual", "is_allowed"), [(10, True, True), (0, False, True), (10, False, True), (0, True, False)]
 )
-def test_only_a_pending_mint_of_nothing_has_no_qualifying_points(amount, manual, is_allowed):
+def test_any_mint_may_have_qualifying_points_except_a_pending_one_of_nothing(amount, manual, is_allowed):
     ledger = session()
     if is_allowed:
         step = ledger.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
@@ -267,7 +267,7 @@ def test_an_extension_moves_nothing():
         lambda ledger, details: ledger.transfer(ACTIVE, ANA, BEN, Decimal(1), details),
     ],
 )
-def test_a_movement_keeps_the_points_of_an_idle_balance(move):
+def test_a_movement_restarts_the_idle_period_of_its_wallet(move):
     details = Details("key", external_event_date=NOON - DAY)
     holding = Holding(current=Decimal(5), last_activity_date=NOON - 9 * DAY, last_transaction_date=NOON - 9 * DAY)
     ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
@@ -275,7 +275,7 @@ def test_a_movement_keeps_the_points_of_an_idle_balance(move):
     assert ledger.holding(ANA, 1).last_activity_date == NOON - DAY
 
 
-def test_a_movement_that_does_not_count_as_activity_does_not_keep_an_idle_balance():
+def test_a_movement_that_does_not_count_as_activity_does_not_restart_the_idle_period():
     holding = Holding(current=Decimal(5), last_activity_date=NOON - 9 * DAY)
     ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
     ledger.mint(ACTIVE, ANA, Decimal(1), Details("key", counts_as_activity=False))

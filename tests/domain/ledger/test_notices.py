@@ -44,7 +44,7 @@ def test_an_account_has_its_own_schedule_or_that_of_the_organization():
     assert NoticeSchedule.of(account(), None, MADRID) is None
 
 
-def test_notices_are_due_after_one_moment_and_until_another():
+def test_notices_are_due_after_the_first_and_up_to_the_second_of_two_moments():
     """10:00 in Madrid is 09:00 in UTC, and 08:00 in summer."""
     first = (at("2026-03-01T09:00Z"), "2026-03-08", 7)
     second = (at("2026-03-01T09:00Z"), "2026-03-31", 30)

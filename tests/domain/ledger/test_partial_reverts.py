@@ -119,7 +119,7 @@ def test_the_part_may_be_a_single_point(status):
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
-def test_a_smaller_total_than_before_returns_nothing(status):
+def test_a_partial_revert_to_a_smaller_total_than_before_moves_nothing(status):
     ledger = session(ana=amounts(current=30, pending_credit=10))
     assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(7), KEY).amount == 7
     before = current_and_pending(ledger)

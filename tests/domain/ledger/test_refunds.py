@@ -107,7 +107,7 @@ def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
     assert restored_amounts(refund(ledger, payment, 25, 3, "k2")) == ({1: 25}, None)
 
 
-def test_a_refund_lowers_the_uses_of_the_burn_that_are_stored():
+def test_a_refund_lowers_the_stored_uses_of_the_burn():
     lots = [Lot(use.ledger_lot_id, ANA, 1, 5, use.expires_at, use.amount, Decimal(0)) for use in (SOON, LATE, NEVER)]
     ledger, allocator = session(TRACKED), Allocator(lots)
     for move in refund(ledger, burn(uses=(SOON, LATE, NEVER)), 30, 3).lot_moves:

@@ -393,7 +393,7 @@ def test_random_steps_keep_all_invariants():
 
 
 @pytest.mark.parametrize(
-    ("decimals", "amount", "down"),
+    ("decimals", "amount", "rounded_amount"),
     [
         (0, "1.999", "1"),
         (0, "-0.5", "-1"),
@@ -404,8 +404,8 @@ def test_random_steps_keep_all_invariants():
         (3, "18446744073708.9999", "18446744073708.999"),
     ],
 )
-def test_amounts_are_rounded_down_to_the_decimals_of_the_account(decimals, amount, down):
-    assert round_down(account(decimals=decimals), Decimal(amount)) == Decimal(down)
+def test_amounts_are_rounded_down_to_the_decimals_of_the_account(decimals, amount, rounded_amount):
+    assert round_down(account(decimals=decimals), Decimal(amount)) == Decimal(rounded_amount)
 
 
 @pytest.mark.parametrize(
@@ -452,13 +452,15 @@ def test_a_burn_may_create_debt_only_if_requested_and_only_up_to_the_limit():
         ledger.burn(ledger_account, 1, Decimal(1), details(), allow_overdraft=True)
     with pytest.raises(InsufficientBalance):
         ledger.burn(ledger_account, 1, Decimal(1), details())
-    for no_overdraft in (
+    for account_without_overdraft in (
         account(),
         account(overdraft_limit=Decimal(0)),
         account(overdraft_limit=Decimal(5), is_revolving=False),
     ):
         with pytest.raises(InsufficientBalance):
-            session(no_overdraft).burn(no_overdraft, 1, Decimal(1), details(), allow_overdraft=True)
+            session(account_without_overdraft).burn(
+                account_without_overdraft, 1, Decimal(1), details(), allow_overdraft=True
+            )
 
 
 def test_burned_points_can_be_issued_again_only_if_the_account_is_revolving():
@@ -508,8 +510,8 @@ def test_the_months_until_points_expire_count_from_the_date_of_their_event():
 
 def test_an_expiry_is_no_transaction_that_postpones_the_end_of_an_idle_balance():
     ledger_account = account(point_tracking_enabled=True)
-    before = NOON - timedelta(days=9)
-    holding = Holding(current=Decimal(5), last_transaction_date=before)
+    last_transaction_date = NOON - timedelta(days=9)
+    holding = Holding(current=Decimal(5), last_transaction_date=last_transaction_date)
     ledger = session(ledger_account, holdings={(1, 1): holding})
     ledger.expire(ledger_account, 1, (LotUse(1, Decimal(5)),), NOON, "key")
     assert ledger.holding(1, 1) == replace(holding, current=Decimal(0))

@@ -298,11 +298,13 @@ def test_a_transaction_is_reverted_once():
 
 
 def test_points_of_an_inactive_account_do_not_move():
-    idle = account(active=False)
+    inactive_account = account(active=False)
     with pytest.raises(AccountInactive):
-        session(idle).revert(stored_transaction(), idle, KEY)
+        session(inactive_account).revert(stored_transaction(), inactive_account, KEY)
     with pytest.raises(AccountInactive):
-        session(idle, ana=amounts(current=30)).reverse_part(stored_transaction(MINT), idle, Decimal(4), KEY)
+        session(inactive_account, ana=amounts(current=30)).reverse_part(
+            stored_transaction(MINT), inactive_account, Decimal(4), KEY
+        )
 
 
 def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
@@ -479,13 +481,13 @@ def test_an_account_with_an_overdraft_allows_no_hold():
 
 
 def test_only_burns_have_a_value_in_money():
-    money = Details("key", fiat=Fiat(Decimal(3), Decimal(4), "EUR"))
+    details_with_money = Details("key", fiat=Fiat(Decimal(3), Decimal(4), "EUR"))
     ledger = session(ana=amounts(current=30))
     with pytest.raises(FiatNotAllowed):
-        ledger.mint(POINTS, ANA, Decimal(4), money)
+        ledger.mint(POINTS, ANA, Decimal(4), details_with_money)
     with pytest.raises(FiatNotAllowed):
-        ledger.transfer(POINTS, ANA, BEN, Decimal(4), money)
-    assert ledger.burn(POINTS, ANA, Decimal(4), money).fiat_value == 3
+        ledger.transfer(POINTS, ANA, BEN, Decimal(4), details_with_money)
+    assert ledger.burn(POINTS, ANA, Decimal(4), details_with_money).fiat_value == 3
     assert ledger.holding(ANA, 1).fiat == 3
 
 

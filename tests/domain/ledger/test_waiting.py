@@ -86,15 +86,18 @@ def test_points_of_a_past_moment_do_not_wait():
 
 def test_points_whose_wait_ended_before_their_mint_do_not_wait():
     ledger = session()
-    long_ago = details(external_event_date=NOON - 3 * DAY)
-    assert ledger.mint(POINTS, ANA, Decimal(100), long_ago, availability=Availability(after="P2D")).status == SETTLED
+    details_of_old_event = details(external_event_date=NOON - 3 * DAY)
+    assert (
+        ledger.mint(POINTS, ANA, Decimal(100), details_of_old_event, availability=Availability(after="P2D")).status
+        == SETTLED
+    )
     assert balance_and_pending(ledger) == (100, 0)
 
 
 def test_the_terms_of_the_mint_replace_those_of_the_account():
-    slow = account(1, default_availability={"availableAfter": "P2D", "availableRounding": "none"})
-    assert mint(session(slow), slow).wait.available_at == NOON + 2 * DAY
-    assert mint(session(slow), slow, after="P1D").wait.available_at == NOON + DAY
+    account_with_wait = account(1, default_availability={"availableAfter": "P2D", "availableRounding": "none"})
+    assert mint(session(account_with_wait), account_with_wait).wait.available_at == NOON + 2 * DAY
+    assert mint(session(account_with_wait), account_with_wait, after="P1D").wait.available_at == NOON + DAY
 
 
 def test_points_that_would_expire_before_they_are_available_are_refused():
@@ -192,7 +195,7 @@ class TestEvents:
             (awaiting(after="P1D", status=SETTLED), {}, False),
         ],
     )
-    def test_an_event_confirms_a_mint_of_its_order_or_if_the_mint_has_no_order_of_its_member(
+    def test_an_event_confirms_mints_of_its_order_and_mints_without_an_order_of_its_member(
         self, mint, event, is_confirmed
     ):
         assert (self.confirm(session(pending_credit=Decimal(100)), mint, **event) is not None) == is_confirmed
@@ -277,7 +280,7 @@ class TestConfirmations:
         capture = ledger.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
         assert (ledger.confirmations, capture.expires_at) == ({STORED_ID: (NOON + DAY, None)}, NOON + 99 * DAY)
 
-    def test_a_mint_that_waits_for_a_moment_needs_no_event(self):
+    def test_a_mint_that_waits_for_a_moment_has_no_confirmation(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         ledger.make_available(waiting(), POINTS)
         assert ledger.confirmations == {}
