@@ -91,8 +91,8 @@ def test_a_contradiction_is_refused(changes, pointer, detail):
 def test_an_unknown_time_zone_a_condition_and_a_pattern_are_refused_at_their_fields():
     assert [pointer for pointer, _ in faults(timezone="Mars/Olympus")] == ["/timezone"]
     assert [pointer for pointer, _ in faults(condition={"expression": "1 +"})] == ["/condition/expression"]
-    weak = {"type": "generated", "code_pattern": {"length": 2}}
-    assert [pointer for pointer, _ in faults(**weak)] == ["/codePattern/length"]
+    book_with_weak_codes = {"type": "generated", "code_pattern": {"length": 2}}
+    assert [pointer for pointer, _ in faults(**book_with_weak_codes)] == ["/codePattern/length"]
 
 
 def test_all_contradictions_are_refused_together():

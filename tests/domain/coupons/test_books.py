@@ -45,9 +45,9 @@ def test_only_lists_and_single_books_take_codes(kind):
 
 
 def test_a_single_book_has_one_code():
-    single = coupon_book(type="single")
-    refuse_codes(single, ["A"])
-    for book, codes in ((single, ["A", "B"]), (coupon_book(type="single", coupon_count=1), ["A"])):
+    single_book = coupon_book(type="single")
+    refuse_codes(single_book, ["A"])
+    for book, codes in ((single_book, ["A", "B"]), (coupon_book(type="single", coupon_count=1), ["A"])):
         with pytest.raises(CodesNotAccepted, match=r"A book of the type single has only one code; it already has one"):
             refuse_codes(book, codes)
 
@@ -78,12 +78,17 @@ def test_a_lot_expires_at_its_moment(expired_at, has_expired):
 
 
 def test_a_reverted_use_pays_what_the_lot_owes():
-    owing = lot(amount=Decimal(3), amount_used=Decimal(2), amount_owed=Decimal(1))
-    after = owing.after_reverted_use(Decimal(2), NOON)
-    assert (after.amount, after.amount_used, after.amount_owed, after.updated_at) == (2, 0, 0, NOON)
+    owing_lot = lot(amount=Decimal(3), amount_used=Decimal(2), amount_owed=Decimal(1))
+    lot_after_revert = owing_lot.after_reverted_use(Decimal(2), NOON)
+    assert (
+        lot_after_revert.amount,
+        lot_after_revert.amount_used,
+        lot_after_revert.amount_owed,
+        lot_after_revert.updated_at,
+    ) == (2, 0, 0, NOON)
 
 
-def test_the_last_expiry_is_that_of_all_lots():
+def test_the_last_expiry_of_lots_is_none_if_one_of_them_never_expires():
     assert last_expiry([]) is None
     assert last_expiry([lot(expired_at=NOON), lot()]) is None
     assert last_expiry([lot(expired_at=NOON), lot(expired_at=NOON.replace(year=2025))]) == NOON
@@ -102,12 +107,12 @@ def card(remaining, amount=1, **values):
 def test_a_use_of_value_coupons_uses_up_the_coupons_that_the_remaining_value_does_not_need(
     amount, remaining, discount, used_coupons, rest
 ):
-    before = card(remaining, amount)
-    after = before.after_use(Decimal(1), NOON, Decimal(discount))
-    assert (after.amount_used, after.remaining_value, after.is_begun) == (used_coupons, Decimal(rest), True)
-    assert not before.is_begun
-    back = after.after_reverted_use(Decimal(used_coupons), NOON, Decimal(discount))
-    assert (back.amount_used, back.remaining_value) == (0, remaining)
+    unused_card = card(remaining, amount)
+    used_card = unused_card.after_use(Decimal(1), NOON, Decimal(discount))
+    assert (used_card.amount_used, used_card.remaining_value, used_card.is_begun) == (used_coupons, Decimal(rest), True)
+    assert not unused_card.is_begun
+    restored_card = used_card.after_reverted_use(Decimal(used_coupons), NOON, Decimal(discount))
+    assert (restored_card.amount_used, restored_card.remaining_value) == (0, remaining)
 
 
 def test_the_rest_of_a_reversed_assignment_has_no_value():
@@ -116,10 +121,10 @@ def test_the_rest_of_a_reversed_assignment_has_no_value():
     assert reversed_card.after_reverted_use(Decimal(0), NOON, Decimal(5)).remaining_value == 0
     owing_card = card(0, amount_used=Decimal(1)).after_reverted_assignment(Decimal(0), NOON, owed=Decimal(1))
     assert (owing_card.amount, owing_card.amount_owed, owing_card.unused_amount) == (1, 1, 0)
-    after = owing_card.after_reverted_use(Decimal(1), NOON, Decimal(5))
-    assert (after.amount, after.amount_used, after.amount_owed, after.remaining_value) == (0, 0, 0, 0)
-    of_two = card(20, 2).after_reverted_assignment(Decimal(1), NOON)
-    assert (of_two.amount, of_two.remaining_value) == (1, 12)
+    paid_card = owing_card.after_reverted_use(Decimal(1), NOON, Decimal(5))
+    assert (paid_card.amount, paid_card.amount_used, paid_card.amount_owed, paid_card.remaining_value) == (0, 0, 0, 0)
+    card_of_two = card(20, 2).after_reverted_assignment(Decimal(1), NOON)
+    assert (card_of_two.amount, card_of_two.remaining_value) == (1, 12)
 
 
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=12))

@@ -90,7 +90,7 @@ def test_a_price_with_too_many_digits_is_refused():
     assert shop.session.steps == []
 
 
-def test_no_price_moves_no_points():
+def test_a_price_of_0_moves_no_points():
     shop = Shop()
     assert shop.pay(0) is None
     assert shop.pay(5, points_override=Decimal(0)) is None
@@ -157,7 +157,7 @@ def test_a_pending_burn_of_the_member_is_captured_instead():
 @pytest.mark.parametrize(
     "values", [{"from_wallet_id": 8}, {"transaction_type": MINT}, {"ledger_account_id": 3}], ids=str
 )
-def test_another_transaction_is_not_captured(values):
+def test_only_a_burn_of_the_member_from_the_account_of_the_book_is_captured(values):
     shop = Shop()
     shop.transaction(5, status=PENDING, **values)
     with pytest.raises(UnknownLedgerTransaction, match=r"The member has no burn 5 that could be captured\."):

@@ -72,7 +72,7 @@ def test_a_condition_may_be_a_tree():
     assert not holds({"node": tree}, CONTEXT)
 
 
-def test_whether_a_condition_reads_earlier_orders_is_found_without_compiling_it(monkeypatch):
+def test_a_condition_that_may_read_earlier_orders_is_found_without_being_compiled(monkeypatch):
     compiled_conditions = []
     monkeypatch.setattr(conditions, "_program_of", compiled_conditions.append)
     field = {"kind": "identifier", "name": "member"}

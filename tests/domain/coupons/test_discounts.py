@@ -46,7 +46,7 @@ def test_a_discount_follows_the_settings_of_its_book(kind, amount, total, maximu
         ("30", "100", "12", "12"),
     ],
 )
-def test_a_value_coupon_gives_what_remains_of_its_value(remaining, total, maximum, discount):
+def test_a_value_coupon_gives_its_remaining_value(remaining, total, maximum, discount):
     """The face value is 50; an unknown remaining value (None) is the face value."""
     settings = {"face_value": Decimal(50), "max_discount_per_use": decimal(maximum)}
     book = coupon_book(is_value_coupon=True, **settings)

@@ -27,7 +27,7 @@ from domain.expressions import Deadline, TimeExceeded
 from tests.builders.coupon_values import coupon_book
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
-MOMENT = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def facts(**fields):
@@ -79,9 +79,9 @@ def test_only_published_books_can_be_assigned_or_used(status, slug):
 def test_a_book_is_valid_at_both_ends_of_its_validity():
     for begin, end, refusal_slugs in (
         (NOW, NOW, []),
-        (NOW + MOMENT, None, ["coupon-book-not-yet-valid"]),
-        (None, NOW - MOMENT, ["coupon-book-expired"]),
-        (NOW - MOMENT, NOW + MOMENT, []),
+        (NOW + MICROSECOND, None, ["coupon-book-not-yet-valid"]),
+        (None, NOW - MICROSECOND, ["coupon-book-expired"]),
+        (NOW - MICROSECOND, NOW + MICROSECOND, []),
     ):
         assert slugs(coupon_book(valid_from_date=begin, valid_to_date=end)) == refusal_slugs
 
@@ -89,9 +89,9 @@ def test_a_book_is_valid_at_both_ends_of_its_validity():
 def test_days_of_the_week_are_those_of_the_book_zone():
     assert slugs(coupon_book(days_of_week=[3])) == []
     assert slugs(coupon_book(days_of_week=[1, 2, 4, 5, 6, 7])) == ["coupon-book-day"]
-    late = replace(facts(), at=datetime(2026, 3, 4, 23, tzinfo=UTC))
-    assert slugs(coupon_book(days_of_week=[4], timezone="Asia/Tokyo"), late) == []
-    assert slugs(coupon_book(days_of_week=[4]), late) == ["coupon-book-day"]
+    late_facts = replace(facts(), at=datetime(2026, 3, 4, 23, tzinfo=UTC))
+    assert slugs(coupon_book(days_of_week=[4], timezone="Asia/Tokyo"), late_facts) == []
+    assert slugs(coupon_book(days_of_week=[4]), late_facts) == ["coupon-book-day"]
 
 
 def test_one_of_the_tiers_and_one_of_the_audiences_are_enough():
@@ -176,7 +176,7 @@ def test_uses_beyond_the_maximum_of_the_period_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("discount_so_far", "more", "is_refused"),
+    ("discount_so_far", "next_discount", "is_refused"),
     [
         ("9.99", None, False),
         ("10", None, False),
@@ -186,9 +186,9 @@ def test_uses_beyond_the_maximum_of_the_period_are_refused():
         ("11", "0", False),
     ],
 )
-def test_discounts_beyond_the_maximum_of_the_period_are_refused(discount_so_far, more, is_refused):
+def test_discounts_beyond_the_maximum_of_the_period_are_refused(discount_so_far, next_discount, is_refused):
     book = coupon_book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
-    attempt = Attempt(USE, amount_discounted=None if more is None else Decimal(more))
+    attempt = Attempt(USE, amount_discounted=None if next_discount is None else Decimal(next_discount))
     refusal_slugs = ["coupon-discount-limit"] if is_refused else []
     assert slugs(book, facts(discounted_in_period=Decimal(discount_so_far)), attempt) == refusal_slugs
 
@@ -202,7 +202,7 @@ def test_a_discount_beyond_the_maximum_of_a_use_is_refused():
 
 def test_the_points_for_the_purpose_are_required():
     book = coupon_book(assignment_required_points=Decimal(10), usage_required_points=Decimal(5))
-    for points, purpose, enough in (
+    for points, purpose, is_enough in (
         (10, ASSIGN, True),
         (9, ASSIGN, False),
         (5, USE, True),
@@ -210,14 +210,14 @@ def test_the_points_for_the_purpose_are_required():
         (15, ASSIGN_AND_USE, True),
         (14, ASSIGN_AND_USE, False),
     ):
-        refusal_slugs = [] if enough else ["insufficient-balance"]
+        refusal_slugs = [] if is_enough else ["insufficient-balance"]
         assert slugs(book, facts(points=Decimal(points)), Attempt(purpose)) == refusal_slugs
 
 
 def test_all_exclusions_are_listed_in_order_and_the_first_is_raised():
     book = coupon_book(
         publishing_status=ARCHIVED,
-        valid_from_date=NOW + MOMENT,
+        valid_from_date=NOW + MICROSECOND,
         days_of_week=[1],
         day_of_week_schedule={"schedule": [{"day": 1, "from": "09:00", "to": "10:00"}]},
         tier_keys=["gold"],
@@ -236,9 +236,9 @@ def test_all_exclusions_are_listed_in_order_and_the_first_is_raised():
     attempt = Attempt(ASSIGN_AND_USE, amount_discounted=Decimal(2), order_total=Decimal(29))
     all_exclusions = list(exclusions(book, member_facts, attempt))
     # A book that is archived and not valid yet cannot have these two.
-    exclusive = {"coupon-book-not-published", "coupon-book-expired"}
+    impossible_slugs = {"coupon-book-not-published", "coupon-book-expired"}
     assert [exclusion.slug for exclusion in all_exclusions] == [
-        exclusion.slug for exclusion in EXCLUSIONS if exclusion.slug not in exclusive
+        exclusion.slug for exclusion in EXCLUSIONS if exclusion.slug not in impossible_slugs
     ]
     with pytest.raises(type(all_exclusions[0])):
         refuse_excluded(book, member_facts, attempt)
@@ -285,7 +285,7 @@ def test_a_list_of_books_excludes_a_member_who_can_neither_be_assigned_nor_use_a
 @pytest.mark.parametrize(
     "fields",
     [
-        {"valid_from_date": NOW + MOMENT},
+        {"valid_from_date": NOW + MICROSECOND},
         {"audience_keys": ["vip"]},
         {"tier_keys": ["gold"]},
         {"max_usages_per_period": 0, "usage_period_type": "daily"},

@@ -53,11 +53,11 @@ def test_a_lock_keeps_one_of_several_coupons():
 
 def test_the_lot_that_is_not_locked_is_used():
     shop = Shop()
-    soon = shop.assign(expires_at=NOW + timedelta(days=1))
-    later = shop.assign(expires_at=NOW + timedelta(days=2))
-    assert shop.lock().coupon_lot_id == soon.coupon_lot_id
+    soon_assignment = shop.assign(expires_at=NOW + timedelta(days=1))
+    later_assignment = shop.assign(expires_at=NOW + timedelta(days=2))
+    assert shop.lock().coupon_lot_id == soon_assignment.coupon_lot_id
     [use] = shop.use()
-    assert use.coupon_lot_id == later.coupon_lot_id
+    assert use.coupon_lot_id == later_assignment.coupon_lot_id
 
 
 class CountedLocks(dict):
@@ -139,10 +139,10 @@ def test_a_member_with_a_locked_code_is_assigned_another_code():
     with pytest.raises(CouponLocked):
         shop.use()
     # A book with one shared code has no other code.
-    single = shared_coupon()
-    single.lock(auto_assign=True)
+    shop_of_one_code = shared_coupon()
+    shop_of_one_code.lock(auto_assign=True)
     with pytest.raises(CouponLocked):
-        single.use(auto_assign=True)
+        shop_of_one_code.use(auto_assign=True)
 
 
 def test_a_code_is_free_when_its_lock_is_released():
@@ -253,12 +253,12 @@ def test_a_book_stores_the_end_of_its_longest_lock():
         shop.lock(ends_in=timedelta(hours=hours))
     assert shop.state.books[12].locked_until == NOW + timedelta(hours=3)
     # The book is loaded again; another unit of work may have stored a later end since, or none.
-    for hours, last in ((5, 5), (None, 3)):
-        stored_end = None if hours is None else NOW + timedelta(hours=hours)
-        other = Shop()
-        other.state.put_book(replace(shop.book, locked_until=NOW + timedelta(hours=3)))
-        other.state.put_book(replace(shop.book, locked_until=stored_end))
-        assert other.state.books[12].locked_until == NOW + timedelta(hours=last)
+    for stored_hours, latest_hours in ((5, 5), (None, 3)):
+        stored_end = None if stored_hours is None else NOW + timedelta(hours=stored_hours)
+        other_shop = Shop()
+        other_shop.state.put_book(replace(shop.book, locked_until=NOW + timedelta(hours=3)))
+        other_shop.state.put_book(replace(shop.book, locked_until=stored_end))
+        assert other_shop.state.books[12].locked_until == NOW + timedelta(hours=latest_hours)
 
 
 def test_a_named_code_of_another_member_is_not_locked():

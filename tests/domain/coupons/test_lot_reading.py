@@ -62,17 +62,17 @@ def test_a_range_has_lots_with_an_amount_left():
     assert not BOOK.contains(lot(1, used_amount=1), NOW)
     assert not BOOK.contains(lot(1, expires_in=0), NOW)
     assert LotRange(12, None, with_expired=True).contains(lot(1, expires_in=0), NOW)
-    of_one_coupon = LotRange(12, 5, with_expired=False)
-    assert of_one_coupon.contains(lot(1), NOW)
-    assert not of_one_coupon.contains(lot(1, coupon=6), NOW)
+    range_of_one_coupon = LotRange(12, 5, with_expired=False)
+    assert range_of_one_coupon.contains(lot(1), NOW)
+    assert not range_of_one_coupon.contains(lot(1, coupon=6), NOW)
 
 
 def test_each_reading_of_lots_has_eight_times_the_limit_of_the_one_before():
     """There are 29 lots."""
     store = Store(*(lot(number) for number in range(1, 30)))
     reading = LotReading(store)
-    read = [len(reading.read_more(ANA, BOOK, 1)) for _ in range(3)]
-    assert (read, store.limits) == ([1, 8, 20], [([ANA], 1), ([ANA], 8), ([ANA], 64)])
+    read_counts = [len(reading.read_more(ANA, BOOK, 1)) for _ in range(3)]
+    assert (read_counts, store.limits) == ([1, 8, 20], [([ANA], 1), ([ANA], 8), ([ANA], 64)])
     assert len(LotReading(store).read_more(ANA, BOOK, 5)) == 5
 
 

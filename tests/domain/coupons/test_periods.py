@@ -86,6 +86,7 @@ def test_the_day_of_the_week_is_local(zone, at, day):
 
 
 def test_a_book_without_a_zone_has_the_days_of_the_organization():
+    # Monday in UTC, and Sunday, 23:30, in Los Angeles.
     at, los_angeles = datetime(2026, 3, 9, 6, 30, tzinfo=UTC), ZoneInfo("America/Los_Angeles")
     limits = {"max_usages_per_period": 1, "usage_period_type": "daily"}
     assert day_of_week(at, zone_of(coupon_book(), los_angeles)) == 7
@@ -109,10 +110,12 @@ def test_without_a_limit_there_is_no_period():
     later=st.timedeltas(timedelta(0), timedelta(days=40)),
 )
 def test_a_period_contains_its_moment_and_that_of_a_later_moment_does_not_begin_earlier(at, zone, kind, later):
-    first = period(zone, kind, at.isoformat())
+    first_day = period(zone, kind, at.isoformat())
     day = at.astimezone(ZoneInfo(zone)).date()
-    assert first <= day < first + {"daily": timedelta(1), "weekly": timedelta(7), "monthly": timedelta(31)}[kind]
-    assert period(zone, kind, (at + later).isoformat()) >= first
+    assert (
+        first_day <= day < first_day + {"daily": timedelta(1), "weekly": timedelta(7), "monthly": timedelta(31)}[kind]
+    )
+    assert period(zone, kind, (at + later).isoformat()) >= first_day
 
 
 def test_zones_are_found_by_their_names():

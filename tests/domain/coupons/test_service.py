@@ -39,7 +39,7 @@ def test_a_code_that_another_member_requested_is_skipped():
     assert shop.assign().coupon_id == 2
 
 
-def test_a_refusal_changes_nothing_and_the_code_stays():
+def test_a_refused_assignment_changes_nothing_and_leaves_its_code_free():
     shop = Shop()
     shop.assign()
     before = shop.snapshot()
@@ -79,10 +79,10 @@ def test_a_use_that_sets_its_points_assigns_the_coupon_without_points(details, c
 
 def test_the_lot_that_expires_soonest_is_used_first():
     shop = Shop()
-    late = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id
-    never = shop.assign().coupon_id
-    soon = shop.assign(expires_at=NOW + timedelta(days=1)).coupon_id
-    assert [use.coupon_id for use in shop.use(amount=Decimal(3))] == [soon, late, never]
+    late_id = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id
+    unlimited_id = shop.assign().coupon_id
+    soon_id = shop.assign(expires_at=NOW + timedelta(days=1)).coupon_id
+    assert [use.coupon_id for use in shop.use(amount=Decimal(3))] == [soon_id, late_id, unlimited_id]
     with pytest.raises(CouponNotAssigned):
         shop.use()
 
@@ -218,9 +218,9 @@ def test_the_reversal_of_an_assignment_takes_only_its_unused_coupons():
     shop.use()
     reversal = shop.service.reverse(assignment.coupon_usage_id, NOTHING)
     assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-2, 1)
-    used_up = shop.assign()
-    shop.use(coupon=shop.state.coupons[used_up.coupon_id])
-    assert shop.service.reverse(used_up.coupon_usage_id, NOTHING) is None
+    used_up_assignment = shop.assign()
+    shop.use(coupon=shop.state.coupons[used_up_assignment.coupon_id])
+    assert shop.service.reverse(used_up_assignment.coupon_usage_id, NOTHING) is None
 
 
 def test_a_fully_reverted_coupon_has_no_expiry_or_data():
@@ -269,7 +269,7 @@ def test_an_assigned_coupon_is_recorded_with_its_details():
     assert shop.state.lots[1].custom_attributes == {"seat": 1}
 
 
-def test_a_missing_coupon_is_assigned_first_without_the_points_of_the_call():
+def test_a_use_that_assigns_its_coupon_charges_the_points_of_its_call_only_for_the_use():
     shop = Shop(assignment_required_points=Decimal(3))
     [usage] = shop.use(auto_assign=True)
     assert (usage.is_use, shop.charge.taken) == (True, [3, 0])

@@ -20,7 +20,7 @@ ANA, BEN = 1, 2
 ONE, ZERO = Decimal(1), Decimal(0)
 
 
-class Nothing:
+class EmptySource:
     """A source without lots and codes."""
 
     member_ids = ()
@@ -55,7 +55,7 @@ def coupon(number=1, code="A", **values):
 
 def state(*coupons, **settings):
     """The state with book 12, which has these settings, and with these coupons."""
-    coupon_state = CouponState(NOW, Nothing())
+    coupon_state = CouponState(NOW, EmptySource())
     coupon_state.put_book(coupon_book(**settings))
     coupon_state.put_coupons(coupons)
     return coupon_state
@@ -94,7 +94,7 @@ def test_the_coupons_of_a_member_that_are_loaded_again_keep_their_state():
 
 
 def test_only_a_loaded_book_has_a_shared_coupon():
-    coupon_state = CouponState(NOW, Nothing())
+    coupon_state = CouponState(NOW, EmptySource())
     coupon_state.put_coupons([coupon()])
     assert (coupon_state.coupons.keys(), coupon_state.shared) == ({1}, {})
     assert state(coupon(), type="single").shared == {12: 1}
@@ -110,9 +110,9 @@ def test_a_code_is_found_in_its_book():
 def test_the_shared_coupon_is_assigned_if_there_is_one():
     coupon_state = state(coupon(), type="single")
     assert coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
-    empty = state(type="single")
+    empty_state = state(type="single")
     with pytest.raises(OutOfStock, match=r"The coupon book Free coffee has no code yet\."):
-        empty.coupon_to_assign(ANA, empty.books[12], None, ONE)
+        empty_state.coupon_to_assign(ANA, empty_state.books[12], None, ONE)
 
 
 def test_a_list_without_free_codes_is_out_of_stock():
@@ -124,7 +124,7 @@ def test_a_list_without_free_codes_is_out_of_stock():
 def state_with_supply(*codes, lots=(), **settings):
     """A state whose supply has these codes, and these lots of members."""
 
-    class Stored(Nothing):
+    class Stored(EmptySource):
         def find_lots(self, among, after, limit):
             return [lot for lot in lots if after.get(lot.member_id) is None and lot.member_id in after]
 
@@ -136,19 +136,19 @@ def state_with_supply(*codes, lots=(), **settings):
     return coupon_state
 
 
-@pytest.mark.parametrize(("kind", "new"), [("generated", {1, 2}), ("list", set())])
-def test_only_codes_of_a_generated_book_are_new_when_they_are_fetched(kind, new):
+@pytest.mark.parametrize(("kind", "new_ids"), [("generated", {1, 2}), ("list", set())])
+def test_only_codes_of_a_generated_book_are_new_when_they_are_fetched(kind, new_ids):
     coupon_state = state_with_supply(coupon(), coupon(2, "B"), type=kind)
     assert coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE).code == "A"
-    assert (coupon_state.new_coupon_ids, coupon_state.original_coupons.keys()) == (new, {1, 2} - new)
+    assert (coupon_state.new_coupon_ids, coupon_state.original_coupons.keys()) == (new_ids, {1, 2} - new_ids)
 
 
 def test_a_free_code_that_is_assigned_used_or_locked_is_skipped():
-    later = NOW + timedelta(minutes=1)
+    in_a_minute = NOW + timedelta(minutes=1)
     coupon_state = state_with_supply(
         coupon(1, total_assigned=ONE),
         coupon(2, total_usages=ONE),
-        coupon(3, locked_until=later),
+        coupon(3, locked_until=in_a_minute),
         coupon(4),
         type="list",
     )
@@ -203,8 +203,8 @@ def test_a_member_has_the_expiry_and_data_of_the_last_lot_unless_all_of_it_was_r
         (ZERO, ONE, lot(8, 1).expired_at),
         (ZERO, ZERO, None),
     ):
-        last = lot(8, expires_in=1, amount=amount, amount_used=amount_used, custom_attributes={"seat": 4})
-        member_coupon = coupon_state.move(ANA, coupon(), assigned=ZERO, used_amount=ZERO, lot=last)
+        last_lot = lot(8, expires_in=1, amount=amount, amount_used=amount_used, custom_attributes={"seat": 4})
+        member_coupon = coupon_state.move(ANA, coupon(), assigned=ZERO, used_amount=ZERO, lot=last_lot)
         assert (member_coupon.expired_at, member_coupon.custom_attributes) == (
             expiry,
             {} if expiry is None else {"seat": 4},
@@ -236,7 +236,7 @@ def test_a_code_of_a_list_belongs_to_one_member():
     assert single.coupon_to_assign(BEN, single.books[12], single.coupons[1], ONE).coupon_id == 1
 
 
-def test_a_movement_adds_to_the_member_the_coupon_and_the_book():
+def test_a_movement_changes_the_totals_of_the_member_the_coupon_and_the_book():
     coupon_state = state(coupon())
     coupon_state.put_totals({(ANA, 12): UsageTotals(assigned=Decimal(2), used=Decimal(4))})
     assign(coupon_state, ANA, coupon(), Decimal(3), used_amount=ONE)

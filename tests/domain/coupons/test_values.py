@@ -47,7 +47,7 @@ def test_the_remaining_value_is_exact_for_any_number_of_digits():
     assert nearly_used.remaining_value == Decimal("18446744073708.90000000000000000000000000000000000001")
 
 
-def test_a_use_names_the_part_of_the_value_that_it_takes_which_is_at_most_the_remaining_value():
+def test_a_use_of_a_value_coupon_needs_an_amount_of_at_most_the_remaining_value():
     shop = cards()
     shop.assign()
     with pytest.raises(InvalidRequest) as refusal:
