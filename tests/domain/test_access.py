@@ -48,7 +48,7 @@ def test_an_administrator_may_request_to_stay_one():
     )
 
 
-def test_a_grant_has_scopes():
+def test_the_scopes_of_a_grant_are_its_sorted_roles_or_only_admin():
     assert TILL.scopes == ("members:read", "orders:write")
     assert OPERATOR.scopes == (ADMIN,)
 
@@ -90,7 +90,9 @@ def test_permissions_are_missing_exactly_if_the_new_grant_exceeds_the_held_one(h
 
 
 @given(GRANTS, GRANTS)
-def test_the_added_permissions_turn_the_old_grant_into_the_new_one(before, after):
-    assert implied_permissions(merge_grants([before, added_permissions(before, after)])) >= implied_permissions(after)
-    assert not implied_permissions(added_permissions(before, after)) - implied_permissions(after)
-    assert added_permissions(before, before) == Grant(frozenset())
+def test_the_added_permissions_turn_the_old_grant_into_the_new_one(old_grant, new_grant):
+    assert implied_permissions(
+        merge_grants([old_grant, added_permissions(old_grant, new_grant)])
+    ) >= implied_permissions(new_grant)
+    assert not implied_permissions(added_permissions(old_grant, new_grant)) - implied_permissions(new_grant)
+    assert added_permissions(old_grant, old_grant) == Grant(frozenset())

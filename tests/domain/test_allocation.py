@@ -51,8 +51,8 @@ def test_shares_add_up_and_none_is_more_than_its_limit(limits, share):
     parts = allocate(amount, limits, limits, CENT)
     assert sum(parts) == amount
     assert all(0 <= part <= limit for part, limit in zip(parts, limits, strict=True))
-    exact = [amount * limit / sum(limits) if amount else 0 for limit in limits]
-    assert all(abs(part - exact_part) <= CENT for part, exact_part in zip(parts, exact, strict=True))
+    exact_parts = [amount * limit / sum(limits) if amount else 0 for limit in limits]
+    assert all(abs(part - exact_part) <= CENT for part, exact_part in zip(parts, exact_parts, strict=True))
 
 
 def test_digits_are_those_of_the_finest_amount():

@@ -161,10 +161,10 @@ def audience(**values):
 
 
 def test_an_audience_expires_at_its_moment():
-    lasting, ending = audience(), audience(expires_at=NOON)
-    assert lasting.applies(NOON)
-    assert ending.applies(NOON - timedelta(microseconds=1))
-    assert not ending.applies(NOON)
+    endless_audience, ending_audience = audience(), audience(expires_at=NOON)
+    assert endless_audience.applies(NOON)
+    assert ending_audience.applies(NOON - timedelta(microseconds=1))
+    assert not ending_audience.applies(NOON)
 
 
 def test_inactive_and_external_audiences_are_not_compiled():
@@ -174,10 +174,10 @@ def test_inactive_and_external_audiences_are_not_compiled():
 
 
 def test_a_list_audience_has_its_listed_members():
-    listing = audience(matcher_type="list-matcher", matcher=None)
-    assert listing.has(ANA, {4, 5})
-    assert not listing.has(ANA, {4})
-    assert not listing.has(ANA, ())
+    list_audience = audience(matcher_type="list-matcher", matcher=None)
+    assert list_audience.has(ANA, {4, 5})
+    assert not list_audience.has(ANA, {4})
+    assert not list_audience.has(ANA, ())
     assert audience().has(ANA, ())
     assert not audience(matcher={**NOTHING, "tags": ["other"]}).has(ANA, {5})
 
@@ -203,8 +203,8 @@ wanted_attributes = st.dictionaries(texts, scalars | st.lists(scalars, min_size=
 @given(people, lists, lists, lists, wanted_attributes)
 def test_a_matcher_matches_if_all_of_its_criteria_match(who, tags, locations, types, values):
     criteria = [{"tags": tags}, {"locations": locations}, {"member_types": types}, attributes(**values)]
-    whole = {name: value for criterion in criteria for name, value in criterion.items()}
-    assert matches(who, **whole) is all(matches(who, **criterion) for criterion in criteria)
+    all_criteria = {name: value for criterion in criteria for name, value in criterion.items()}
+    assert matches(who, **all_criteria) is all(matches(who, **criterion) for criterion in criteria)
 
 
 @given(people, wanted_attributes)
@@ -213,11 +213,11 @@ def test_not_include_matches_exactly_the_other_members(who, values):
 
 
 @given(people, wanted_attributes)
-def test_all_attributes_must_match_and_any_of_their_values(who, values):
+def test_attributes_match_if_each_of_them_has_one_of_its_wanted_values(who, values):
     results = [
         any(
-            matches(who, **attributes(**{name: one}))
-            for one in (wanted_value if isinstance(wanted_value, list) else [wanted_value])
+            matches(who, **attributes(**{name: single_value}))
+            for single_value in (wanted_value if isinstance(wanted_value, list) else [wanted_value])
         )
         for name, wanted_value in values.items()
     ]
@@ -234,7 +234,7 @@ def test_only_an_audience_of_the_type_attribute_matcher_has_a_matcher():
 
 
 def test_the_type_of_the_matcher_cannot_change():
-    before = SimpleNamespace(name_or_key="Regulars", matcher_type=LIST_MATCHER)
-    check_matcher(LIST_MATCHER, None, before)
+    stored_audience = SimpleNamespace(name_or_key="Regulars", matcher_type=LIST_MATCHER)
+    check_matcher(LIST_MATCHER, None, stored_audience)
     with pytest.raises(MatcherTypeFixed, match="Regulars is list-matcher"):
-        check_matcher(ATTRIBUTE_MATCHER, NOTHING, before)
+        check_matcher(ATTRIBUTE_MATCHER, NOTHING, stored_audience)

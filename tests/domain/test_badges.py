@@ -149,15 +149,15 @@ def test_a_tracking_that_is_registered_again_keeps_its_changes():
 
 def test_a_shortfall_is_not_taken_from_another_badge_or_member():
     badges = balances()
-    other = badge(badge_id=2)
+    other_badge = badge(badge_id=2)
     unassignments = []
-    for request in (grant(of=other), grant(member_id=BEN)):
+    for request in (grant(of=other_badge), grant(member_id=BEN)):
         badges.assign(request)
         unassignments.append(badges.unassign(request))
     assignment = badges.assign(grant(event_id=5))
     badges.unassign(grant())
     assert badges.reverse(assignment.badge_tracking_id, badge(), 6).missing == 1
-    assert badges.revert(unassignments[0].badge_tracking_id, other).amount_assigned == 1
+    assert badges.revert(unassignments[0].badge_tracking_id, other_badge).amount_assigned == 1
     assert badges.revert(unassignments[1].badge_tracking_id, badge()).amount_assigned == 1
 
 
@@ -165,13 +165,13 @@ def test_a_revert_repays_a_shortfall_only_by_its_own_amount():
     """Three badges of an event are missing; an unassignment of one is reverted first, then an unassignment of two."""
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
-    one, two = badges.unassign(grant(1)), badges.unassign(grant(2))
+    unassignment_of_one, unassignment_of_two = badges.unassign(grant(1)), badges.unassign(grant(2))
     reversal = badges.reverse(assignment.badge_tracking_id, badge(), 6)
     assert reversal.missing == 3
-    assert badges.revert(one.badge_tracking_id, badge()).amount_assigned == 0
+    assert badges.revert(unassignment_of_one.badge_tracking_id, badge()).amount_assigned == 0
     # The trackings are the assignment, the two unassignments, and the reversal.
     assert badges.drain().trackings[3].missing == 2
-    assert badges.revert(two.badge_tracking_id, badge()).amount_assigned == 0
+    assert badges.revert(unassignment_of_two.badge_tracking_id, badge()).amount_assigned == 0
     assert [
         tracking.missing for tracking in badges.drain().changed_trackings if tracking.reverted_badge_tracking_id
     ] == [0]
@@ -191,15 +191,15 @@ def test_a_revert_that_only_repays_a_shortfall_is_not_refused_above_a_lowered_ma
 
 def test_a_reverted_assignment_does_not_repay_an_earlier_shortfall():
     badges = balances()
-    first, assignment_of_event = badges.assign(grant()), badges.assign(grant(event_id=5))
+    first_assignment, assignment_of_event = badges.assign(grant()), badges.assign(grant(event_id=5))
     badges.unassign(grant(2))
     assert badges.reverse(assignment_of_event.badge_tracking_id, badge(), 6).missing == 1
     badges.assign(grant(2))
-    assert badges.revert(first.badge_tracking_id, badge()).amount_assigned == -1
+    assert badges.revert(first_assignment.badge_tracking_id, badge()).amount_assigned == -1
     assert badges.balance(ANA, 1) == 1
 
 
-def test_what_a_member_can_still_hold_is_never_negative():
+def test_the_number_of_badges_that_a_member_can_still_hold_is_never_negative():
     badges = balances(ana=3)
     assert [badges.remaining(ANA, badge(max_amount=maximum)) for maximum in (5, 3, 1)] == [2, 0, 0]
 
@@ -218,21 +218,21 @@ def test_a_member_above_a_lowered_maximum_keeps_badges_and_gets_no_more():
 def test_a_revert_and_its_tracking_name_each_other():
     badges = balances()
     assignment = badges.assign(grant(2))
-    back = badges.revert(assignment.badge_tracking_id, badge())
-    assert (back.amount_assigned, back.updated_total_assigned) == (-2, 0)
-    assert (back.reverted_badge_tracking_id, back.system_unique_key) == (assignment.badge_tracking_id, "tracking-2")
+    revert = badges.revert(assignment.badge_tracking_id, badge())
+    assert (revert.amount_assigned, revert.updated_total_assigned) == (-2, 0)
+    assert (revert.reverted_badge_tracking_id, revert.system_unique_key) == (assignment.badge_tracking_id, "tracking-2")
     first, second = badges.drain().trackings
-    assert (first.reversal_badge_tracking_id, second) == (back.badge_tracking_id, back)
+    assert (first.reversal_badge_tracking_id, second) == (revert.badge_tracking_id, revert)
 
 
 def test_a_tracking_is_reverted_once_and_a_revert_never():
     badges = balances()
     assignment = badges.assign(grant())
-    back = badges.revert(assignment.badge_tracking_id, badge())
+    revert = badges.revert(assignment.badge_tracking_id, badge())
     with pytest.raises(BadgeTrackingReverted):
         badges.revert(assignment.badge_tracking_id, badge())
     with pytest.raises(BadgeTrackingNotRevertible):
-        badges.revert(back.badge_tracking_id, badge())
+        badges.revert(revert.badge_tracking_id, badge())
 
 
 def test_a_revert_that_would_lead_above_the_maximum_or_below_0_is_refused():
@@ -260,10 +260,10 @@ def test_a_repeated_key_returns_its_tracking_and_refuses_another_request():
 def test_a_stored_tracking_is_returned_for_its_key():
     badges = balances()
     first = badges.assign(grant(key="a", digest=b"1"))
-    later = BadgeBalances({(ANA, 1): 1}, NOW, namer())
-    later.put_trackings([first])
-    assert later.assign(grant(key="a", digest=b"1")) == first
-    assert later.balance(ANA, 1) == 1
+    later_balances = BadgeBalances({(ANA, 1): 1}, NOW, namer())
+    later_balances.put_trackings([first])
+    assert later_balances.assign(grant(key="a", digest=b"1")) == first
+    assert later_balances.balance(ANA, 1) == 1
 
 
 def test_new_trackings_and_changes_are_returned_only_once():
@@ -274,14 +274,14 @@ def test_new_trackings_and_changes_are_returned_only_once():
     changes = badges.drain()
     assert changes.balances == {(ANA, 1): 1, (BEN, 1): 1}
     assert changes.trackings == (assignment, unassignment)
-    back = badges.revert(assignment.badge_tracking_id, badge())
-    assert badges.take_new_trackings() == [back]
+    revert = badges.revert(assignment.badge_tracking_id, badge())
+    assert badges.take_new_trackings() == [revert]
     changes = badges.drain()
-    assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (back,))
+    assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (revert,))
     [changed_tracking] = changes.changed_trackings
     assert (changed_tracking.badge_tracking_id, changed_tracking.reversal_badge_tracking_id) == (
         assignment.badge_tracking_id,
-        back.badge_tracking_id,
+        revert.badge_tracking_id,
     )
     assert badges.take_new_trackings() == []
     assert not badges.drain()
@@ -291,8 +291,8 @@ def test_a_reversal_is_cut_at_0_and_at_the_maximum():
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
     badges.unassign(grant(2))
-    back = badges.reverse(assignment.badge_tracking_id, badge(), 6)
-    assert (back.amount_assigned, back.updated_total_assigned, back.loyalty_event_id) == (-1, 0, 6)
+    reversal = badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.loyalty_event_id) == (-1, 0, 6)
     badges.assign(grant(2))
     unassignment = badges.unassign(grant(2, event_id=7))
     badges.assign(grant(2))
@@ -318,8 +318,8 @@ def test_a_shortfall_is_not_repaid_by_later_badges():
     badges.unassign(grant(1))
     badges.reverse(assignment.badge_tracking_id, badge(), 6)
     badges.assign(grant(1))
-    later = badges.unassign(grant(1))
-    assert badges.revert(later.badge_tracking_id, badge()).amount_assigned == 1
+    later_unassignment = badges.unassign(grant(1))
+    assert badges.revert(later_unassignment.badge_tracking_id, badge()).amount_assigned == 1
     assert badges.balance(ANA, 1) == 1
 
 
@@ -461,13 +461,13 @@ class ModelledBalances:
                 amount -= repayments[at]
         return repayments
 
-    def accept_reversal(self, entry, back, amount, repayments, shortfall=0):
-        assert (back.amount_assigned, back.missing) == (amount, shortfall)
+    def accept_reversal(self, entry, reversal, amount, repayments, shortfall=0):
+        assert (reversal.amount_assigned, reversal.missing) == (amount, shortfall)
         for at, repayment in repayments.items():
             self.accepted[at][4] -= repayment
             self.effects["repaid"] += 1
         entry[-1] = True
-        self.accepted.append([*entry[:2], amount, back.badge_tracking_id, shortfall, "reversal"])
+        self.accepted.append([*entry[:2], amount, reversal.badge_tracking_id, shortfall, "reversal"])
 
     def reverse(self):
         """Reverse a change, as the cancellation of its event does."""

@@ -63,7 +63,7 @@ def test_the_rows_of_a_complete_export_expire_after_a_week(status, expires):
     assert replace(EXPORT, status=status, finished_at=None).expires_at is None
 
 
-def test_the_rows_of_an_export_that_an_erasing_ended_could_be_read_until_then():
+def test_the_rows_of_an_export_expire_at_the_moment_when_an_erasing_ends_it():
     erased_at = datetime(2026, 3, 5, tzinfo=UTC)
     assert replace(EXPORT, status="expired", updated_at=erased_at).expires_at == erased_at
 

@@ -59,17 +59,17 @@ def test_happy_hours_keep_their_local_times_when_clocks_change(at, is_happy_hour
 
 
 @pytest.mark.parametrize(
-    ("at", "madrid", "canary"),
+    ("at", "is_open_in_madrid", "is_open_on_canary"),
     [
         ("2026-07-01T13:30:00Z", True, False),
         ("2026-07-01T14:30:00Z", True, True),
         ("2026-07-01T15:30:00Z", False, True),
     ],
 )
-def test_happy_hours_depend_on_the_zone_of_the_location(at, madrid, canary):
-    assert (is_open(HAPPY_HOURS, at), is_open(HAPPY_HOURS, at, CANARY)) == (madrid, canary)
+def test_happy_hours_depend_on_the_zone_of_the_location(at, is_open_in_madrid, is_open_on_canary):
+    assert (is_open(HAPPY_HOURS, at), is_open(HAPPY_HOURS, at, CANARY)) == (is_open_in_madrid, is_open_on_canary)
     compiled_campaign = campaign(action(1, mint(5)), day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
-    for zone, is_happy_hour in ((None, madrid), (CANARY, canary)):
+    for zone, is_happy_hour in ((None, is_open_in_madrid), (CANARY, is_open_on_canary)):
         event = facts(at=instant_of(at), location_zone=zone)
         assert (first_violated(compiled_campaign.restrictions, event) is None) is is_happy_hour
 
@@ -77,9 +77,9 @@ def test_happy_hours_depend_on_the_zone_of_the_location(at, madrid, canary):
 def test_a_window_across_midnight_belongs_to_the_day_on_which_it_begins():
     friday = {"schedule": [window(5, "22:00", "02:00")]}
     # 6 March 2026 is a Friday, in winter time.
-    local = {"2026-03-06T00:30:00Z": False, "2026-03-06T21:00:00Z": True, "2026-03-07T00:30:00Z": True}
-    local |= {"2026-03-06T20:59:59Z": False, "2026-03-07T01:00:00Z": False}
-    assert {at: is_open(friday, at) for at in local} == local
+    is_open_at = {"2026-03-06T00:30:00Z": False, "2026-03-06T21:00:00Z": True, "2026-03-07T00:30:00Z": True}
+    is_open_at |= {"2026-03-06T20:59:59Z": False, "2026-03-07T01:00:00Z": False}
+    assert {at: is_open(friday, at) for at in is_open_at} == is_open_at
 
 
 def test_a_window_from_sunday_reaches_into_monday():
@@ -103,7 +103,7 @@ def test_a_whole_day_is_up_to_24_00():
     assert is_open(daily("00:00", "24:00"), "2026-03-29T01:00:00Z")
 
 
-def test_hours_are_known_for_the_first_and_the_last_moment_of_the_calendar():
+def test_a_schedule_of_whole_days_is_open_at_the_first_and_the_last_moment_of_the_calendar():
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     always = daily("00:00", "24:00")
     for zone in (MADRID, ZoneInfo("America/New_York")):
@@ -167,10 +167,10 @@ def test_locations_have_codes_that_orders_can_have_and_zones_that_exist():
         f"/locationTimezones/{'x' * 101}",
     ]
     assert zone_faults[0].detail.endswith("Did you mean Europe/Madrid?")
-    many = location_faults({str(number): "Mars/Olympus" for number in range(5000)})
+    many_faults = location_faults({str(number): "Mars/Olympus" for number in range(5000)})
     # 20 faults and the number of the others.
-    assert len(many) == 21
-    assert many[-1].detail == "locationTimezones has 4980 more faulty entries."
+    assert len(many_faults) == 21
+    assert many_faults[-1].detail == "locationTimezones has 4980 more faulty entries."
 
 
 # --- campaigns and coupon books --------------------------------------------------------------------------------------

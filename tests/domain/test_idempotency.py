@@ -29,7 +29,7 @@ def test_a_request_cannot_use_the_key_of_an_action_of_the_server():
         ResultsByKey([("expiry-1", None, 1)]).find("expiry-1", b"a")
 
 
-def test_results_of_the_same_unit_of_work_count_too():
+def test_results_of_the_same_unit_of_work_are_found_by_their_keys():
     results: ResultsByKey[int] = ResultsByKey()
     assert "here" not in results
     results.add("here", b"a", 2)

@@ -58,8 +58,8 @@ def test_empty_cells_have_no_value():
 
 
 def test_objects_are_parsed_with_the_name_of_their_column():
-    read = columns(EVENTS, "loyaltyMemberId,eventType,data", payload="data")
-    assert read.values(["ana", "till-opened", "{}"])["payload"] == {"data": "{}"}
+    file_columns = columns(EVENTS, "loyaltyMemberId,eventType,data", payload="data")
+    assert file_columns.values(["ana", "till-opened", "{}"])["payload"] == {"data": "{}"}
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_a_row_that_cannot_be_read_is_refused(kind, header, cells, fault):
 
 
 def test_a_fault_names_the_column_of_the_file():
-    read = columns(BALANCES, "loyaltyMemberId,Points", amount="Points")
-    assert row_fault(read.values, ["ana", "x"]) == ("Points is not a number such as 12.5.", "Points")
-    assert (read.name_of("amount"), read.name_of("tags")) == ("Points", "tags")
+    file_columns = columns(BALANCES, "loyaltyMemberId,Points", amount="Points")
+    assert row_fault(file_columns.values, ["ana", "x"]) == ("Points is not a number such as 12.5.", "Points")
+    assert (file_columns.name_of("amount"), file_columns.name_of("tags")) == ("Points", "tags")
 
 
 def test_a_column_named_like_a_field_is_unknown_if_the_field_is_mapped_to_another_column():
     header = "loyaltyMemberId,Points,amount"
-    read = columns(BALANCES, header, ignores_unknown=True, amount="Points")
-    assert read.values(["ana", "5", "7"]) == {"loyaltyMemberId": "ana", "amount": 5}
+    file_columns = columns(BALANCES, header, ignores_unknown=True, amount="Points")
+    assert file_columns.values(["ana", "5", "7"]) == {"loyaltyMemberId": "ana", "amount": 5}
     with pytest.raises(FileFault, match="'amount' is unknown"):
         columns(BALANCES, header, amount="Points")
 
@@ -139,8 +139,8 @@ def test_a_file_has_at_most_1000_columns():
 
 
 def test_a_file_of_errors_can_be_sent_again():
-    read = columns(COUPON_CODES, "importLine,importColumn,importReason,couponBook,code")
-    assert read.values(["2", "code", "Taken.", "book", "'=A"]) == {"couponBook": "book", "code": "=A"}
+    file_columns = columns(COUPON_CODES, "importLine,importColumn,importReason,couponBook,code")
+    assert file_columns.values(["2", "code", "Taken.", "book", "'=A"]) == {"couponBook": "book", "code": "=A"}
 
 
 @pytest.mark.parametrize(("cell", "code"), [("'=A", "=A"), ("''=A", "'=A"), ("'A", "'A"), ("'", "'"), ("A'", "A'")])

@@ -80,7 +80,7 @@ def test_a_truncated_file_is_reported(cut_bytes):
         list(decompress([gzip.compress(b"row\n" * 100)[:-cut_bytes]], 400))
 
 
-def test_what_follows_a_gzip_file_must_be_one_too():
+def test_bytes_after_a_gzip_file_that_are_no_gzip_file_are_refused():
     with pytest.raises(FileFault):
         list(decompress([gzip.compress(b"row\n") + zlib.compress(b"row\n")], 400))
 
@@ -92,10 +92,10 @@ def test_a_long_line_is_skipped_in_bounded_memory():
             yield b"x" * MAX_ROW_BYTES
         yield b"x\nb\n"
 
-    first, long, last = (row for row in raw_rows(blocks(), NDJSON, 0, 1) if not row.is_empty)
+    first, long_row, last = (row for row in raw_rows(blocks(), NDJSON, 0, 1) if not row.is_empty)
     assert (first.content, last.content, last.line) == (b"a", b"b", 3)
-    assert (len(long.content), long.line, "longer" in (long.fault or "")) == (1000, 2, True)
-    assert (long.next_line, long.next_byte) == (3, 2 + 40 * MAX_ROW_BYTES + 2)
+    assert (len(long_row.content), long_row.line, "longer" in (long_row.fault or "")) == (1000, 2, True)
+    assert (long_row.next_line, long_row.next_byte) == (3, 2 + 40 * MAX_ROW_BYTES + 2)
 
 
 def test_a_quote_that_is_not_closed_is_a_fault_of_only_its_line():
@@ -123,14 +123,14 @@ def test_an_empty_line_may_begin_a_block(size):
         (b'{"b', NDJSON, None),
     ],
 )
-def test_a_quote_of_the_last_row_is_closed_in_it(last_row, file_format, fault):
+def test_a_quote_that_the_last_row_of_a_csv_file_does_not_close_is_a_fault(last_row, file_format, fault):
     first, last = raw_rows([b"a\n" + last_row], file_format, 0, 1)
     assert (first.content, first.next_line) == (b"a", 2)
     assert (last.content, last.fault, last.next_line, last.next_byte) == (last_row, fault, 3, 2 + len(last_row))
 
 
 @given(CELLS)
-def test_a_restored_cell_equals_the_cell_before_it_was_neutralised(cell):
+def test_an_escaped_cell_does_not_begin_like_a_formula_and_is_restored_unchanged(cell):
     exported_cell = escape_formula(cell)
     assert unescape_formula(exported_cell) == cell
     assert not exported_cell.startswith(tuple("=+-@＝＋－＠\t\r\n"))

@@ -96,7 +96,7 @@ def test_a_condition_compares_a_field_of_the_item(field, operator, value, holds)
 
 
 def test_an_item_without_the_field_meets_no_condition():
-    bare = dict.fromkeys(LATTE) | {"customAttributes": {}}
+    empty_item = dict.fromkeys(LATTE) | {"customAttributes": {}}
     for field, operator, value in (
         ("productCode", "contains", "a"),
         ("productCode", "in", ["a"]),
@@ -104,16 +104,16 @@ def test_an_item_without_the_field_meets_no_condition():
         ("total", "equals", 0),
         ("customAttributes.x", "<=", 0),
     ):
-        assert not matches(bare, (field, operator, value))
+        assert not matches(empty_item, (field, operator, value))
         assert not matches({}, (field, operator, value))
 
 
-def test_a_matcher_needs_all_conditions_or_any():
-    hot, cheap = ("categoryCode", "equals", "hot-drinks"), ("total", "<", 5)
-    assert not matches(LATTE, hot, cheap)
-    assert matches(LATTE, hot, cheap, operator="OR")
-    assert not matches(LATTE, cheap, operator="OR")
-    assert matches(LATTE, hot, ("quantity", ">=", 2))
+def test_a_matcher_with_and_needs_all_conditions_and_one_with_or_needs_any():
+    hot_drinks, below_five = ("categoryCode", "equals", "hot-drinks"), ("total", "<", 5)
+    assert not matches(LATTE, hot_drinks, below_five)
+    assert matches(LATTE, hot_drinks, below_five, operator="OR")
+    assert not matches(LATTE, below_five, operator="OR")
+    assert matches(LATTE, hot_drinks, ("quantity", ">=", 2))
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,11 @@ def test_a_matcher_needs_all_conditions_or_any():
     ],
 )
 def test_an_invalid_condition_is_refused_with_its_place(faulty_condition, member):
-    fine = condition("productCode", "equals", "a")
+    valid_condition = condition("productCode", "equals", "a")
     with pytest.raises(InvalidRequest) as refusal:
-        compile_matcher({"operator": "AND", "conditions": [fine, condition(*faulty_condition)]}, "/inlineMatcher")
+        compile_matcher(
+            {"operator": "AND", "conditions": [valid_condition, condition(*faulty_condition)]}, "/inlineMatcher"
+        )
     assert [fault.pointer for fault in refusal.value.faults] == [f"/inlineMatcher/conditions/1/{member}"]
 
 
@@ -218,7 +220,7 @@ conditions = st.one_of(
 
 
 @given(items, st.lists(conditions, min_size=1, max_size=4))
-def test_and_needs_all_conditions_and_or_needs_any(item, terms):
+def test_the_operators_and_and_or_equal_all_and_any_of_the_single_conditions(item, terms):
     results = [matches(item, term) for term in terms]
     assert matches(item, *terms) is all(results)
     assert matches(item, *terms, operator="OR") is any(results)
@@ -245,6 +247,7 @@ def test_exactly_one_of_three_comparisons_is_true_for_a_number_and_none_for_othe
     [("quantity", 1), ("customAttributes.missing", 1), ("customAttributes.labels", 4), ("customAttributes.note", 3)],
 )
 def test_a_condition_costs_a_unit_more_than_the_values_it_may_compare(field, cost):
+    # A list has a unit for each of its 3 elements, and a text of 512 characters a unit for each 256.
     item = {"quantity": 2, "customAttributes": {"labels": ["fair", 7, True], "note": "n" * 512}}
     conditions = [condition(field, "equals", 2)] * 3
     assert compile_matcher({"operator": "OR", "conditions": conditions}).cost(item) == 3 * cost

@@ -76,6 +76,7 @@ def test_differences_are_named_by_the_path_of_the_field():
 
 
 def test_an_object_with_a_long_name_is_one_changed_value():
+    # With the prefix "attributes." the first name has more than 100 characters, and the second one has fewer.
     names = {"a" * 95: {"b": 1}, "c" * 86: {"b": {"d": 1}}}
     changed_names = {"a" * 95: {"b": 2}, "c" * 86: {"b": {"d": 2}}}
     assert differences({"attributes": names}, {"attributes": changed_names}) == {
@@ -106,9 +107,9 @@ def test_columns_of_imports_follow_from_writable_fields_and_the_profile():
 
 
 def test_expressions_see_the_labelled_fields_of_a_profile():
-    visible = visible_profile({"name": "Ana", "tags": ["a"], "pictureUrl": "https://x.example/a.png"})
-    assert (visible["name"], visible["city"], visible["tags"], visible["customAttributes"]) == ("Ana", None, ["a"], {})
-    assert "pictureUrl" not in visible
+    profile = visible_profile({"name": "Ana", "tags": ["a"], "pictureUrl": "https://x.example/a.png"})
+    assert (profile["name"], profile["city"], profile["tags"], profile["customAttributes"]) == ("Ana", None, ["a"], {})
+    assert "pictureUrl" not in profile
     assert (empty_profile()["emails"], empty_profile()["email"], "govId" in empty_profile()) == ([], None, False)
 
 
@@ -116,8 +117,8 @@ MEMBER = Member(**{**dict.fromkeys(Member.__slots__), "member_id": 7, "loyalty_m
 
 
 def test_a_new_member_is_active_by_default():
-    new = MemberProperties(loyalty_member_id="ana")
-    assert (new.active, new.profile, new.on_chain) == (True, {}, {"wallets": []})
+    member = MemberProperties(loyalty_member_id="ana")
+    assert (member.active, member.profile, member.on_chain) == (True, {}, {"wallets": []})
 
 
 def test_an_operation_on_an_erased_member_is_refused():
@@ -162,7 +163,7 @@ def test_an_id_of_a_member_is_printable_and_can_be_a_part_of_a_path(text, is_val
     assert is_loyalty_member_id(text) is is_valid
 
 
-def test_ids_that_are_operations_are_reserved():
+def test_ids_that_equal_the_name_of_an_operation_are_reserved():
     assert [is_reserved_id(text) for text in ("batch", "exists", "ana")] == [True, True, False]
 
 
