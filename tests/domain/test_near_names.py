@@ -8,7 +8,7 @@ from domain.problems import did_you_mean, name_at, name_of, nearest, unknown_key
 
 
 @pytest.mark.parametrize(
-    ("name", "names", "close"),
+    ("name", "names", "suggestion"),
     [
         ("ordr", ["page", "limit", "order"], "order"),
         ("LIMIT", ["page", "limit"], "limit"),
@@ -18,9 +18,9 @@ from domain.problems import did_you_mean, name_at, name_of, nearest, unknown_key
         ("page", [], None),
     ],
 )
-def test_a_near_name_is_suggested(name, names, close):
-    assert nearest(name, names) == close
-    assert did_you_mean(name, names) == ("" if close is None else f" Did you mean {close}?")
+def test_a_near_name_is_suggested(name, names, suggestion):
+    assert nearest(name, names) == suggestion
+    assert did_you_mean(name, names) == ("" if suggestion is None else f" Did you mean {suggestion}?")
 
 
 def test_a_different_key_is_not_suggested():

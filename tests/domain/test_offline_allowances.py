@@ -25,7 +25,7 @@ from tests.builders.campaigns import NOON, account
 POLICY = {"enabled": True, "maxAmount": Decimal(40), "maxHours": 48, "syncHours": 24}
 ORGANIZATION = SimpleNamespace(zone=UTC)
 ALLOWANCE = SimpleNamespace(held_until=NOON)
-MOMENT = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def ends(amount=40, valid_for=None, now=NOON, **policy):
@@ -49,14 +49,14 @@ def test_the_hold_and_the_time_decide_the_status(status, is_captured, end, now, 
     hold = HoldState(
         status=status,
         is_captured=is_captured,
-        ended_at=NOON + end * MOMENT,
+        ended_at=NOON + end * MICROSECOND,
         amount=Decimal(40),
         fiat_value=None,
         returned=Decimal(0),
         fiat_returned=Decimal(0),
         returned_at=None,
     )
-    assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == allowance_status
+    assert status_of(ALLOWANCE, hold, NOON + now * MICROSECOND) == allowance_status
 
 
 def test_only_an_open_allowance_can_be_redeemed_or_cancelled():
@@ -82,7 +82,7 @@ def test_an_allowance_cannot_last_longer_than_the_account_allows(valid_for):
     assert [fault.pointer for fault in refusal.value.faults] == ["/validFor"]
 
 
-def test_the_amount_is_within_the_limit_of_the_account():
+def test_an_amount_of_0_or_above_the_limit_of_the_account_is_refused():
     with pytest.raises(OfflineAllowanceLimit):
         ends(Decimal("40.01"))
     with pytest.raises(InvalidRequest):

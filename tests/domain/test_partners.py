@@ -46,9 +46,9 @@ def outcome(mission, before, after, achieved, times):
     }
 
 
-def test_moves_of_one_mission_are_merged():
-    moves = [outcome(1, 2, 3, True, 1), outcome(2, 0, 1, False, 0), outcome(1, 0, 1, False, 1)]
-    assert merge_missions(moves) == [outcome(1, 2, 1, True, 1), outcome(2, 0, 1, False, 0)]
+def test_several_outcomes_of_one_mission_are_merged():
+    outcomes = [outcome(1, 2, 3, True, 1), outcome(2, 0, 1, False, 0), outcome(1, 0, 1, False, 1)]
+    assert merge_missions(outcomes) == [outcome(1, 2, 1, True, 1), outcome(2, 0, 1, False, 0)]
     assert merge_missions([]) == []
 
 
@@ -142,8 +142,8 @@ def test_the_payload_has_the_payment_without_personal_data():
         "postPayment": True,
     }
     assert payment.payload == {"payment": {**payment_fields, "memberInfo": {"data": {}}}}
-    with_data = replace(payment, member_info=info).payload
-    assert with_data == {"payment": {**payment_fields, "memberInfo": {"data": {"size": "XL"}}}}
+    payload_with_data = replace(payment, member_info=info).payload
+    assert payload_with_data == {"payment": {**payment_fields, "memberInfo": {"data": {"size": "XL"}}}}
 
 
 def test_the_profile_has_the_fields_of_the_payment():

@@ -73,6 +73,7 @@ def test_points_are_converted_to_a_value_rounded_down_and_a_value_to_points_roun
     [
         (policy(share=0.5), {"points": 2501}, PaymentExceedsShare),
         (policy(minimum=100), {"points": 99}, PaymentBelowMinimum),
+        # 9 points are worth less than a cent.
         (policy(per_unit=1000), {"points": 9}, PaymentBelowMinimum),
         (policy(multiple=3), {"points": 10}, PointsNotMultiple),
         (policy(), {}, InvalidRequest),
@@ -149,8 +150,8 @@ def test_a_payment_by_a_value_has_the_fraction_digits_of_its_order():
 
 
 def test_the_rest_of_a_payment_is_exact():
-    fine = Decimal("18446744073708.00000000000000000003")
-    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=fine, fiat_returned="0.01"), NOW)
+    exact_value = Decimal("18446744073708.00000000000000000003")
+    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=exact_value, fiat_returned="0.01"), NOW)
     assert view.rest.value == Decimal("18446744073707.99000000000000000003")
 
 

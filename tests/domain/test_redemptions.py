@@ -124,13 +124,13 @@ def test_an_account_without_redemption_pays_nothing():
         RedemptionPolicy.of(account(1))
 
 
-@pytest.mark.parametrize(("of_order", "is_paid"), [("EUR", True), (None, True), ("USD", False)])
-def test_points_pay_orders_in_their_currency(of_order, is_paid):
+@pytest.mark.parametrize(("order_currency", "is_paid"), [("EUR", True), (None, True), ("USD", False)])
+def test_points_pay_orders_in_their_currency(order_currency, is_paid):
     if is_paid:
-        refuse_other_currency("EUR", of_order)
+        refuse_other_currency("EUR", order_currency)
         return
     with pytest.raises(CurrencyMismatch, match=r"The points pay amounts in EUR; the order is in USD\."):
-        refuse_other_currency("EUR", of_order)
+        refuse_other_currency("EUR", order_currency)
 
 
 def test_a_policy_is_completed_by_defaults():

@@ -157,9 +157,9 @@ def test_an_inactive_member_cannot_be_referred():
 
 
 def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
-    twice = replace(PROGRAM, max_redeems_per_referred_member_per_code=2)
+    program_of_two_uses = replace(PROGRAM, max_redeems_per_referred_member_per_code=2)
     state = ReferralUsageState({1: code(1, "a")}, {}, {(1, 8): 1})
-    state.refuse_over_limit(twice, state.codes[1], 8)
+    state.refuse_over_limit(program_of_two_uses, state.codes[1], 8)
     with pytest.raises(
         ReferralLimitReached,
         match="PerCode is 1; uses of the code by the member so far: 1",

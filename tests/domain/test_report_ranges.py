@@ -50,7 +50,7 @@ def test_a_moment_lies_in_one_bucket_of_each_level(level, begin, end):
     assert ceiling(utc(9999, 12, 31, 23, 59), level) is None
 
 
-def test_the_default_is_the_last_30_days_with_today():
+def test_the_default_range_is_the_last_30_days_with_today():
     assert report_range(None, None, None, NOW) == ReportRange(utc(2026, 2, 3), utc(2026, 3, 5), UTC)
     assert report_range(None, None, "Europe/Madrid", NOW) == ReportRange(
         utc(2026, 2, 3, 23), utc(2026, 3, 5, 23), MADRID
@@ -60,15 +60,15 @@ def test_the_default_is_the_last_30_days_with_today():
 
 def test_a_range_without_an_end_lasts_until_today():
     assert report_range(utc(2026, 3, 1), None, None, NOW) == ReportRange(utc(2026, 3, 1), utc(2026, 3, 5))
-    later = utc(2026, 4, 1)
-    assert report_range(later, None, None, NOW) == ReportRange(later, later)
+    later_begin = utc(2026, 4, 1)
+    assert report_range(later_begin, None, None, NOW) == ReportRange(later_begin, later_begin)
 
 
 def test_a_range_without_a_beginning_has_30_days():
     assert report_range(None, utc(2026, 2, 1), None, NOW).begin == utc(2026, 1, 2)
     # The day that contains the end is the last one.
-    for first_moment in (utc(2026, 2, 1, 0, 1), utc(2026, 2, 1, 0, 0, 0, 1)):
-        assert report_range(None, first_moment, None, NOW).begin == utc(2026, 1, 3)
+    for end in (utc(2026, 2, 1, 0, 1), utc(2026, 2, 1, 0, 0, 0, 1)):
+        assert report_range(None, end, None, NOW).begin == utc(2026, 1, 3)
 
 
 @pytest.mark.parametrize("zone", [None, "America/Buenos_Aires", "Asia/Tokyo"])
@@ -117,16 +117,16 @@ def test_a_day_that_a_zone_skipped_is_not_reported():
     assert [day.date for day in days] == [date(2011, 12, 29), date(2011, 12, 31)]
 
 
-def test_the_last_day_of_the_calendar_is_a_day():
-    last = datetime.max.replace(tzinfo=UTC)
-    assert [day.date for day in days_of(ReportRange(utc(9999, 12, 30), last))] == [
+def test_the_first_and_the_last_day_of_the_calendar_are_days():
+    last_moment = datetime.max.replace(tzinfo=UTC)
+    assert [day.date for day in days_of(ReportRange(utc(9999, 12, 30), last_moment))] == [
         date(9999, 12, 30),
         date(9999, 12, 31),
     ]
-    east = days_of(ReportRange(utc(9999, 12, 31, 12), last, ZoneInfo("Asia/Tokyo")))
-    assert east[-1].end == last
-    first = days_of(ReportRange(datetime.min.replace(tzinfo=UTC), utc(1, 1, 1, 1), timezone(timedelta(hours=-3))))
-    assert first[0].begin == datetime.min.replace(tzinfo=UTC)
+    days_in_tokyo = days_of(ReportRange(utc(9999, 12, 31, 12), last_moment, ZoneInfo("Asia/Tokyo")))
+    assert days_in_tokyo[-1].end == last_moment
+    first_days = days_of(ReportRange(datetime.min.replace(tzinfo=UTC), utc(1, 1, 1, 1), timezone(timedelta(hours=-3))))
+    assert first_days[0].begin == datetime.min.replace(tzinfo=UTC)
 
 
 def test_a_series_covers_less_than_3661_times_24_hours():

@@ -27,8 +27,12 @@ def item(code="mug", total="10", quantity=None, returned_total="0", returned_qua
 
 def state_after_return(of, lines=(), **payload):
     """The status and the returned total of the order, and the returned quantity and total of each item."""
-    after, lines_after = with_returned(of, lines, payload)
-    return after.status, after.returned_total, [(line.returned_quantity, line.returned_total) for line in lines_after]
+    returned_order, returned_lines = with_returned(of, lines, payload)
+    return (
+        returned_order.status,
+        returned_order.returned_total,
+        [(line.returned_quantity, line.returned_total) for line in returned_lines],
+    )
 
 
 def refusal(of, lines=(), **payload):
@@ -41,7 +45,7 @@ def refusal(of, lines=(), **payload):
 MUG, TEA = {"productCode": "mug"}, {"productCode": "tea"}
 
 
-def test_returned_totals_add_up_until_the_whole_order_is_returned():
+def test_an_order_is_partially_returned_until_the_returned_totals_reach_its_total():
     assert state_after_return(order(total="30"), total=Decimal(12)) == ("partially-returned", 12, [])
     partly_returned_order = order(total="30", returned_total="12")
     assert state_after_return(partly_returned_order, total=Decimal(17)) == ("partially-returned", 29, [])
@@ -49,20 +53,20 @@ def test_returned_totals_add_up_until_the_whole_order_is_returned():
     assert state_after_return(order(total="1"), total=Decimal(1)) == ("returned", 1, [])
 
 
-def test_a_return_of_nothing_changes_the_status_only():
+def test_a_return_of_nothing_changes_only_the_status():
     assert state_after_return(order()) == ("partially-returned", 0, [])
     assert state_after_return(order(total="0")) == ("partially-returned", 0, [])
     assert state_after_return(order(), [item()]) == ("partially-returned", 0, [(0, 0)])
 
 
-def test_more_than_the_rest_of_an_order_is_refused():
+def test_a_return_of_more_than_the_rest_of_an_order_is_refused():
     assert refusal(order(total="30", returned_total="12"), total=Decimal("18.01")) == (
         ReturnExceedsOrder,
         "The return is worth 18.01; only 18 of the order order-17 is left.",
     )
 
 
-def test_a_total_of_an_order_with_items_is_compared_with_the_order():
+def test_a_returned_total_without_items_is_compared_with_the_total_of_the_order():
     assert state_after_return(order(total="10"), [item()], total=Decimal(4)) == ("partially-returned", 4, [(0, 0)])
     assert refusal(order(total="10"), [item()], total=Decimal(11))[0] is ReturnExceedsOrder
 
@@ -102,14 +106,15 @@ def test_a_returned_quantity_is_worth_its_share_of_the_item():
         Decimal("2.5"),
         [(1, Decimal("2.5"))],
     )
-    rest = [item("mug", "10", "4", "2.5", "1"), item("tea")]
-    assert state_after_return(order(returned_total="2.5"), rest, items=[{**MUG, "quantity": 3}]) == (
+    # One of the four mugs was returned before: the other three are worth 7.50.
+    partly_returned_items = [item("mug", "10", "4", "2.5", "1"), item("tea")]
+    assert state_after_return(order(returned_total="2.5"), partly_returned_items, items=[{**MUG, "quantity": 3}]) == (
         "partially-returned",
         10,
         [(4, 10), (0, 0)],
     )
     # Without a quantity, the whole rest of the item is returned.
-    assert state_after_return(order(returned_total="2.5"), rest, items=[MUG]) == (
+    assert state_after_return(order(returned_total="2.5"), partly_returned_items, items=[MUG]) == (
         "partially-returned",
         10,
         [(4, 10), (0, 0)],
@@ -117,8 +122,11 @@ def test_a_returned_quantity_is_worth_its_share_of_the_item():
 
 
 def test_the_last_part_is_worth_the_rest_of_the_item():
-    rest = [item("mug", "10", "3", "6.66", "2")]
-    assert state_after_return(order(), rest, items=[{**MUG, "quantity": 1}])[2] == [(3, Decimal("10.00"))]
+    # A third of 10.00 is 3.33; the last piece is worth 3.34.
+    partly_returned_items = [item("mug", "10", "3", "6.66", "2")]
+    assert state_after_return(order(), partly_returned_items, items=[{**MUG, "quantity": 1}])[2] == [
+        (3, Decimal("10.00"))
+    ]
 
 
 def test_a_quantity_is_taken_from_all_lines_of_a_product():
@@ -141,8 +149,8 @@ def test_a_total_is_taken_from_all_lines_of_a_product():
 
 def test_a_total_that_is_sent_with_a_quantity_is_the_value_of_the_return():
     items = [item("mug", "10", "4")]
-    back = [{**MUG, "quantity": 2, "total": Decimal(3)}]
-    assert state_after_return(order(), items, items=back) == ("partially-returned", 3, [(2, 3)])
+    returned_items = [{**MUG, "quantity": 2, "total": Decimal(3)}]
+    assert state_after_return(order(), items, items=returned_items) == ("partially-returned", 3, [(2, 3)])
 
 
 def test_an_item_without_a_total_is_returned_at_the_total_of_the_return():
@@ -204,8 +212,8 @@ def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
         ReturnExceedsOrder,
         "1 of the item with the productCode mug are worth 2.5; only 1 of its total is left.",
     )
-    exactly = [item("mug", "10", "4", "7.5", "1")]
-    assert state_after_return(order(), exactly, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]
+    items_with_enough_left = [item("mug", "10", "4", "7.5", "1")]
+    assert state_after_return(order(), items_with_enough_left, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]
 
 
 def test_a_returned_item_may_have_the_total_0():

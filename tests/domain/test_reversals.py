@@ -37,6 +37,7 @@ AMOUNTS = st.decimals(0, 10**13, places=6)
     ("amount", "part", "whole", "decimals", "reversed_amount"),
     [
         ("10", "0", "10", 0, "0"),
+        # Two thirds of 10 are 6.67, of which 6 are not reversed.
         ("10", "1", "3", 0, "4"),
         ("10", "2", "3", 0, "7"),
         ("10", "1", "3", 2, "3.34"),
@@ -160,8 +161,8 @@ def test_a_count_belongs_to_a_member_and_an_account_or_to_all():
 def test_a_reversal_negates_the_counts_of_limits():
     key = counter_key(COUNTED, 7)
     counts = (Count(key, Decimal(4), 3), Count(key, Decimal(1), 3, "EUR"))
-    opposites = [Count(key, Decimal(-4), 3), Count(key, Decimal(-1), 3, "EUR")]
-    assert negated_counts([RevertedEvent(EVENT, (), counts)]) == opposites
+    expected_counts = [Count(key, Decimal(-4), 3), Count(key, Decimal(-1), 3, "EUR")]
+    assert negated_counts([RevertedEvent(EVENT, (), counts)]) == expected_counts
 
 
 def reverted_transaction(amount, *entries, due="10", status=SETTLED, is_partial=False):

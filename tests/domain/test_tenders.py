@@ -62,20 +62,20 @@ class Till:
         """Return as much of the order's total; the refunds as (tender, amount, points)."""
         returned_total = self.order.returned_total + Decimal(amount)
         status = RETURNED if returned_total == self.order.total else PARTIALLY_RETURNED
-        after = replace(self.order, returned_total=returned_total, status=status)
-        refunds = refunds_of(after, self.points)
-        self.order = replace(after, payments=with_refunds(after, refunds))
+        returned_order = replace(self.order, returned_total=returned_total, status=status)
+        refunds = refunds_of(returned_order, self.points)
+        self.order = replace(returned_order, payments=with_refunds(returned_order, refunds))
         for payment, refund in zip(self.order.payments, refunds, strict=True):
             if refund.points is not None:
-                before = self.points[payment["pointsPaymentKey"]]
-                rest = Tendered(before.rest.points - refund.points, before.rest.value - refund.amount)
+                paid_points = self.points[payment["pointsPaymentKey"]]
+                rest = Tendered(paid_points.rest.points - refund.points, paid_points.rest.value - refund.amount)
                 self.points[payment["pointsPaymentKey"]] = PaidPoints(
-                    before.rate, before.refunded + refund.amount, rest
+                    paid_points.rate, paid_points.refunded + refund.amount, rest
                 )
         return [(refund.tender, refund.amount, refund.points) for refund in refunds]
 
 
-def pairs(refunds):
+def refunded_points_and_money(refunds):
     """The points, their value and the money of each return of an order that was paid with points and money."""
     return [(points[2], points[1], money[1]) for points, money in refunds]
 
@@ -89,13 +89,13 @@ def pairs(refunds):
 )
 def test_a_return_refunds_each_tender_in_proportion(parts, expected_refunds):
     till = Till(order(50, ("points", 25), ("card", 25)))
-    refunds = pairs([till.give_back(part) for part in parts])
+    refunds = refunded_points_and_money([till.give_back(part) for part in parts])
     assert refunds == [(points, Decimal(value), Decimal(money)) for points, value, money in expected_refunds]
 
 
-def test_three_thirds_add_up():
+def test_the_refunds_of_three_thirds_of_an_order_add_up_to_its_payments():
     till = Till(order("33.33", ("points", "10.00"), ("card", "23.33")))
-    refunds = pairs([till.give_back("11.11") for _ in range(3)])
+    refunds = refunded_points_and_money([till.give_back("11.11") for _ in range(3)])
     assert [points for points, _, _ in refunds] == [333, 333, 334]
     assert [money for _, _, money in refunds] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
     assert sum(value for _, value, _ in refunds) == 10
@@ -130,12 +130,16 @@ def test_points_refunded_by_request_are_not_refunded_again():
 def test_points_that_were_not_captured_are_not_refunded():
     till = Till(order(20, ("points", 10), ("card", 10)))
     till.points.clear()
-    after = replace(till.order, returned_total=Decimal(10), status=PARTIALLY_RETURNED)
-    assert [(r.tender, r.amount, r.points) for r in refunds_of(after, {})] == [("points", 0, 0), ("card", 5, None)]
+    returned_order = replace(till.order, returned_total=Decimal(10), status=PARTIALLY_RETURNED)
+    assert [(r.tender, r.amount, r.points) for r in refunds_of(returned_order, {})] == [
+        ("points", 0, 0),
+        ("card", 5, None),
+    ]
 
 
 def test_yen_are_refunded_without_fractions():
     till = Till(order(1000, ("points", 500), ("card", 500), currency="JPY"), per_unit=1)
+    # Half of 333 is 166.5: the value of the points is rounded down.
     assert till.give_back(333) == [("points", 166, 166), ("card", 167, None)]
 
 
@@ -178,12 +182,16 @@ def test_the_refunds_of_any_split_of_returns_add_up_to_the_payment(
 
 
 CARD = {"tender": "card", "amount": 10}
-PAID = {"tender": "points", "amount": 5, "pointsPaymentKey": KEY.upper()}
+POINTS_TENDER = {"tender": "points", "amount": 5, "pointsPaymentKey": KEY.upper()}
 
 
 def test_payments_add_up_to_the_order():
     voucher = {"tender": "voucher", "amount": 3}
-    assert checked_payments([CARD, PAID, voucher], Decimal(18)) == (CARD, {**PAID, "pointsPaymentKey": KEY}, voucher)
+    assert checked_payments([CARD, POINTS_TENDER, voucher], Decimal(18)) == (
+        CARD,
+        {**POINTS_TENDER, "pointsPaymentKey": KEY},
+        voucher,
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +210,7 @@ def test_payments_add_up_to_the_order():
             [("/0/pointsPaymentKey", "pointsPaymentKey is sent for the tender card; only the tender points has one.")],
         ),
         (
-            [PAID, {**PAID, "pointsPaymentKey": KEY}],
+            [POINTS_TENDER, {**POINTS_TENDER, "pointsPaymentKey": KEY}],
             10,
             [("/1/pointsPaymentKey", f"The payment {KEY} is used twice.")],
         ),
@@ -217,25 +225,26 @@ def test_payments_that_do_not_add_up_or_whose_keys_are_wrong_are_refused(payment
 
 
 def test_a_later_event_may_repeat_the_payments_of_the_order():
-    paid_order = replace(order(15), payments=({**CARD, "refundedAmount": 2}, {**PAID, "reference": None}))
-    refuse_other_payments(paid_order, (CARD, PAID))
+    paid_order = replace(order(15), payments=({**CARD, "refundedAmount": 2}, {**POINTS_TENDER, "reference": None}))
+    refuse_other_payments(paid_order, (CARD, POINTS_TENDER))
     with pytest.raises(InvalidRequest):
-        refuse_other_payments(paid_order, (PAID, CARD))
+        refuse_other_payments(paid_order, (POINTS_TENDER, CARD))
 
 
 @pytest.mark.parametrize(
-    "other", [{**CARD, "tender": "cash"}, {**CARD, "amount": 9}, {**CARD, "reference": "r-1"}, {**CARD, "vat": 1}]
+    "other_payment",
+    [{**CARD, "tender": "cash"}, {**CARD, "amount": 9}, {**CARD, "reference": "r-1"}, {**CARD, "vat": 1}],
 )
-def test_a_later_event_does_not_change_how_the_order_was_paid(other):
+def test_a_later_event_does_not_change_how_the_order_was_paid(other_payment):
     with pytest.raises(InvalidRequest, match="payments differ from the payments that the order already has"):
-        refuse_other_payments(replace(order(10), payments=(CARD,)), (other,))
+        refuse_other_payments(replace(order(10), payments=(CARD,)), (other_payment,))
 
 
 def test_a_tender_of_points_is_at_most_what_its_payment_is_worth():
-    refuse_greater(PAID, Decimal(5))
-    refuse_greater(PAID, Decimal(6))
+    refuse_greater(POINTS_TENDER, Decimal(5))
+    refuse_greater(POINTS_TENDER, Decimal(6))
     with pytest.raises(InvalidRequest) as refusal:
-        refuse_greater(PAID, Decimal("4.99"))
+        refuse_greater(POINTS_TENDER, Decimal("4.99"))
     assert [(fault.pointer, fault.detail) for fault in refusal.value.faults] == [
         ("/payload/order/payments", f"The points payment {KEY.upper()} is worth 4.99; its amount in the order is 5.")
     ]

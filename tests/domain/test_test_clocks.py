@@ -11,14 +11,14 @@ from domain.problems import InvalidRequest
 from domain.test_clocks import EARLIEST, MAX_ADVANCE, MAX_LEAD, refuse_moment, refuse_start, refuse_target
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-MOMENT = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def clock(target=None, last_error=None):
     return test_clocks.TestClock(NOW, target, None, 0, last_error)
 
 
-def test_a_clock_has_a_status():
+def test_the_status_of_a_clock_depends_on_its_target_and_its_error():
     assert clock().status == "ready"
     assert clock(NOW).status == "advancing"
     assert clock(NOW, "a fault").status == "failed"
@@ -27,7 +27,7 @@ def test_a_clock_has_a_status():
 def test_moments_that_are_too_early_or_too_late_are_refused():
     for moment in (EARLIEST, NOW, NOW + MAX_LEAD):
         refuse_moment(moment, NOW, "/startsAt")
-    for moment in (EARLIEST - MOMENT, NOW + MAX_LEAD + MOMENT):
+    for moment in (EARLIEST - MICROSECOND, NOW + MAX_LEAD + MICROSECOND):
         with pytest.raises(InvalidRequest) as refusal:
             refuse_moment(moment, NOW, "/startsAt")
         [fault] = refusal.value.faults
@@ -37,24 +37,24 @@ def test_moments_that_are_too_early_or_too_late_are_refused():
 def test_a_clock_begins_at_the_newest_record_or_after_it():
     refuse_start(NOW, None)
     refuse_start(NOW, NOW)
-    refuse_start(NOW + MOMENT, NOW)
+    refuse_start(NOW + MICROSECOND, NOW)
     with pytest.raises(test_clocks.TestClockBackwards):
-        refuse_start(NOW - MOMENT, NOW)
+        refuse_start(NOW - MICROSECOND, NOW)
 
 
 def test_an_advance_covers_at_most_two_years():
     refuse_target(clock(), NOW)
     refuse_target(clock(), NOW + MAX_ADVANCE)
     with pytest.raises(test_clocks.TestClockBackwards):
-        refuse_target(clock(), NOW - MOMENT)
+        refuse_target(clock(), NOW - MICROSECOND)
     with pytest.raises(InvalidRequest):
-        refuse_target(clock(), NOW + MAX_ADVANCE + MOMENT)
+        refuse_target(clock(), NOW + MAX_ADVANCE + MICROSECOND)
 
 
 def test_no_other_advance_can_begin_while_one_is_running():
-    refuse_target(clock(NOW + MOMENT), NOW + MOMENT)
+    refuse_target(clock(NOW + MICROSECOND), NOW + MICROSECOND)
     with pytest.raises(test_clocks.TestClockAdvancing):
-        refuse_target(clock(NOW + MOMENT), NOW + 2 * MOMENT)
+        refuse_target(clock(NOW + MICROSECOND), NOW + 2 * MICROSECOND)
 
 
 def test_the_limits_are_1970_ten_years_and_two_years():
@@ -63,6 +63,6 @@ def test_the_limits_are_1970_ten_years_and_two_years():
 
 
 def test_an_advance_that_failed_is_repeated_to_the_same_moment():
-    refuse_target(clock(NOW + MOMENT, "a fault"), NOW + MOMENT)
+    refuse_target(clock(NOW + MICROSECOND, "a fault"), NOW + MICROSECOND)
     with pytest.raises(test_clocks.TestClockAdvancing, match=r"2026-03-01T12:00:00.000001.* is not finished"):
-        refuse_target(clock(NOW + MOMENT, "a fault"), NOW)
+        refuse_target(clock(NOW + MICROSECOND, "a fault"), NOW)

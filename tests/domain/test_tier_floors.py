@@ -49,12 +49,12 @@ def test_points_that_suffice_for_the_floor_decide(amount, tier_id):
     assert (place.loyalty_tier_id, place.is_manual, place.floor) == (tier_id, False, TierFloor(SILVER))
 
 
-def test_a_tier_by_points_of_a_period_falls_to_the_floor():
+def test_a_tier_by_points_falls_to_the_floor_when_the_points_leave_the_period():
     place = schedule().place_of(points_earned((NOON, 1000)), NOON, TierFloor(SILVER))
     in_a_year = datetime(2027, 3, 4, 12, 0, tzinfo=UTC)
     assert (place.loyalty_tier_id, place.expires_at) == (GOLD, in_a_year)
-    after = schedule().place_of(points_earned((NOON, 1000)), in_a_year, place.floor)
-    assert after == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
+    place_in_a_year = schedule().place_of(points_earned((NOON, 1000)), in_a_year, place.floor)
+    assert place_in_a_year == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
 
 
 def test_the_end_of_a_floor_does_not_end_a_tier_that_the_points_keep():
@@ -63,7 +63,7 @@ def test_the_end_of_a_floor_does_not_end_a_tier_that_the_points_keep():
     assert (place.hold(NOON), place.hold(LATER)) == (FLOOR, None)
 
 
-def test_points_that_count_from_a_later_moment_raise_the_member_above_the_floor_then():
+def test_points_that_count_from_a_later_moment_raise_the_member_above_the_floor_at_that_moment():
     next_year = datetime(2027, 1, 1, tzinfo=UTC)
     policy = TierPolicy(EARNED, CALENDAR)
     place = schedule(policy).place_of(points_earned((next_year + timedelta(days=9), 1200)), NOON, TierFloor(SILVER))
@@ -162,13 +162,13 @@ def tracking(number, tier_id, kind, previous=None):
 
 
 def test_the_reversal_of_a_floor_restores_the_hold_before_it():
-    before = HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
+    previous_tier = HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
-    log.put_trackings([tracking(1, SILVER, FLOOR, before)])
+    log.put_trackings([tracking(1, SILVER, FLOOR, previous_tier)])
     # Points have raised the member to Gold since, but the floor is still the one that was set.
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER)))
     assert log.reverse(1, assignments, 9)
-    assert assignments.stored_tier((MEMBER, PROGRAM)) == before
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == previous_tier
 
 
 def test_a_floor_that_was_replaced_is_not_reversed():

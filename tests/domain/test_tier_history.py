@@ -34,7 +34,7 @@ def test_each_tier_counts_from_its_beginning_until_the_next_one(day, tier):
     assert tiers_at(day, period(GOLD, 5), period(BASIC, 0, 1), period(SILVER, 1, 5)) == [tier]
 
 
-def test_before_the_enrolment_the_default_tier_counts():
+def test_the_default_tier_counts_before_the_enrolment():
     assert tiers_at(-1, period(GOLD, 5), period(SILVER, 0, 5)) == [BASIC]
     assert tiers_at(-1, period(GOLD, 0), defaults={PROGRAM: None}) == []
     assert tiers_at(-1, period(GOLD, 0), defaults={}) == []
@@ -47,7 +47,7 @@ def test_a_member_has_no_tier_between_the_end_of_one_and_the_beginning_of_the_ne
     assert tiers_at(2, period(SILVER, 0, 1)) == []
 
 
-def test_from_the_expiry_of_a_tier_on_the_tier_counts_that_was_set_at_its_next_evaluation():
+def test_the_tier_of_the_next_evaluation_counts_from_the_expiry_of_the_tier_before_it():
     # It expired on day 2, and was evaluated on day 4.
     set_by_request = period(GOLD, 0, 4, expires=2)
     assert tiers_at(1.99, set_by_request, period(SILVER, 4)) == [GOLD]

@@ -67,11 +67,11 @@ def test_years_begin_in_the_month_and_the_time_zone_of_the_policy():
     policy = TierPolicy(EARNED, CALENDAR, start_month=4, zone=ZoneInfo("America/New_York"))
     # Midnight in New York is 04:00 in UTC.
     points = points_earned(("2026-04-01T03:59:59", 1), ("2026-04-01T04:00:00", 10), ("2027-04-01T04:00:00", 100))
-    begins = datetime(2026, 4, 1, 4, tzinfo=UTC)
-    assert policy.counted_points(points, begins - timedelta(seconds=1)) == 1
-    assert policy.counted_points(points, begins) == 10
+    begin_of_year = datetime(2026, 4, 1, 4, tzinfo=UTC)
+    assert policy.counted_points(points, begin_of_year - timedelta(seconds=1)) == 1
+    assert policy.counted_points(points, begin_of_year) == 10
     next_year = datetime(2027, 4, 1, 4, tzinfo=UTC)
-    assert list(policy.changes(points, begins)) == [(next_year, 100), (datetime(2028, 4, 1, 4, tzinfo=UTC), 0)]
+    assert list(policy.changes(points, begin_of_year)) == [(next_year, 100), (datetime(2028, 4, 1, 4, tzinfo=UTC), 0)]
 
 
 def test_points_can_be_counted_at_the_first_and_the_last_moment_of_the_calendar():
@@ -200,12 +200,12 @@ def test_earnings_are_read_from_the_beginning_of_the_period_on():
 
 def test_no_earnings_are_overlooked_if_a_zone_skipped_a_day():
     """In Samoa 29 December 2011 was followed by 31 December."""
-    month = TierPolicy(EARNED, ROLLING, months=1, zone=ZoneInfo("Pacific/Apia"))
+    monthly_policy = TierPolicy(EARNED, ROLLING, months=1, zone=ZoneInfo("Pacific/Apia"))
     first_moment_of_the_31st = datetime(2011, 12, 30, 10, tzinfo=UTC)
     end_of_30_january = datetime(2012, 1, 30, 9, 59, tzinfo=UTC)
     points = TierPoints(earnings=(Earning(first_moment_of_the_31st, Decimal(5)),))
-    assert month.counted_points(points, end_of_30_january) == 5
-    assert month.earliest(end_of_30_january) <= first_moment_of_the_31st
+    assert monthly_policy.counted_points(points, end_of_30_january) == 5
+    assert monthly_policy.earliest(end_of_30_january) <= first_moment_of_the_31st
 
 
 moments = st.datetimes(datetime(2024, 1, 1), datetime(2027, 12, 31), timezones=st.just(UTC))
@@ -246,7 +246,7 @@ def points_of(history):
 
 @given(policies, histories, moments)
 def test_the_counted_points_equal_the_sum_by_hand(policy, history, at):
-    by_hand = sum(
+    sum_by_hand = sum(
         (
             Decimal(n) * (4 - reverted_quarters) / 4
             for moment, n, reverted_quarters in history
@@ -254,7 +254,7 @@ def test_the_counted_points_equal_the_sum_by_hand(policy, history, at):
         ),
         Decimal(0),
     )
-    assert policy.counted_points(points_of(history), at) == by_hand
+    assert policy.counted_points(points_of(history), at) == sum_by_hand
 
 
 @given(policies, histories, moments)
@@ -270,11 +270,11 @@ def test_a_tier_changes_exactly_when_it_expires(policy, history, at, days):
     place = program.place_of(lambda _: points, at)
     for day in sorted(days):
         later = at + timedelta(days=day)
-        now = program.tier_of(lambda _: points, later)
+        later_tier_id = program.tier_of(lambda _: points, later)
         if place.expires_at is None or later < place.expires_at:
-            assert now == place.loyalty_tier_id
+            assert later_tier_id == place.loyalty_tier_id
         if place.expires_at == later:
-            assert now != place.loyalty_tier_id
+            assert later_tier_id != place.loyalty_tier_id
     if place.expires_at is not None:
         assert program.tier_of(lambda _: points, place.expires_at) != place.loyalty_tier_id
 
@@ -282,11 +282,11 @@ def test_a_tier_changes_exactly_when_it_expires(policy, history, at, days):
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
 def test_a_tier_that_is_updated_step_by_step_equals_the_tier_of_all_points_at_the_moment(policy, batches):
     program, held_tiers, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
-    for more, days in batches:
-        at, history = at + timedelta(days=days), history + more
+    for new_history, days in batches:
+        at, history = at + timedelta(days=days), history + new_history
         points = points_of(history)
         assignments = TierAssignments((program,), held_tiers, at)
-        assignments.move_by_points(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)
+        assignments.move_by_points(MEMBER, {ACCOUNT} if new_history else (), lambda _, points=points: points)
         held_tiers = {**held_tiers, **{place: tier for place, tier in assignments.changed.items() if tier is not None}}
         if (MEMBER, PROGRAM) in held_tiers:
             assert assignments.tier_ids(MEMBER, lambda _, points=points: points) == [
@@ -310,12 +310,12 @@ class TestStatus:
     def status(self, policy, member_tier, points, at=NOON):
         return tier_status(schedule(policy), NAMES, member_tier, lambda _: points, at)
 
-    def holds(self, tier_id, expires_at=None, is_manual=False):
+    def stored_tier(self, tier_id, expires_at=None, is_manual=False):
         """The stored tier of a member since NOON."""
         return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, created_at=NOON)
 
     def test_a_status_has_the_points_missing_to_the_next_tier(self):
-        status = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(Decimal(3), Decimal(130)))
+        status = self.status(TierPolicy(EARNED), self.stored_tier(SILVER), TierPoints(Decimal(3), Decimal(130)))
         assert (status.tier.name, status.points, status.since) == ("Silver", 130, NOON)
         assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 70)
         assert (status.points_to_keep, status.projected_tier) == (None, None)
@@ -358,20 +358,24 @@ class TestStatus:
 
     def test_the_points_to_keep_a_tier_are_0_if_the_points_suffice_for_it(self):
         policy = TierPolicy(EARNED, ROLLING, months=12)
-        member_tier = self.holds(SILVER, datetime(2026, 6, 1, tzinfo=UTC))
+        member_tier = self.stored_tier(SILVER, datetime(2026, 6, 1, tzinfo=UTC))
         for amount, points_to_keep in ((99, 1), (100, 0), (150, 0)):
             status = self.status(policy, member_tier, points_earned(("2026-01-10", amount)))
             assert status.points_to_keep == points_to_keep
 
     def test_the_highest_tier_has_no_next_one(self):
-        assert self.status(TierPolicy(EARNED), self.holds(GOLD), TierPoints(earned=Decimal(900))).next_tier is None
+        assert (
+            self.status(TierPolicy(EARNED), self.stored_tier(GOLD), TierPoints(earned=Decimal(900))).next_tier is None
+        )
 
     def test_a_member_set_to_a_tier_sees_the_next_one_above_it(self):
-        status = self.status(TierPolicy(EARNED), self.holds(SILVER, is_manual=True), TierPoints(earned=Decimal(20)))
+        status = self.status(
+            TierPolicy(EARNED), self.stored_tier(SILVER, is_manual=True), TierPoints(earned=Decimal(20))
+        )
         assert (status.next_tier.name, status.next_tier.missing_points, status.is_manual) == ("Gold", 180, True)
 
     def test_a_tier_by_points_has_no_hold(self):
-        status = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(earned=Decimal(120)))
+        status = self.status(TierPolicy(EARNED), self.stored_tier(SILVER), TierPoints(earned=Decimal(120)))
         assert (status.tier.name, status.is_manual, status.tier_hold, status.since) == ("Silver", False, None, NOON)
         assert (status.points, status.points_to_keep, status.projected_tier) == (120, None, None)
 
@@ -383,18 +387,18 @@ class TestStatus:
     def test_a_status_has_the_points_to_keep_the_tier(self):
         # The 120 points leave the period on 1 June 2026; for Gold, 110 are needed besides the other 90.
         points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
-        status = self.status(YEAR, self.holds(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
+        status = self.status(YEAR, self.stored_tier(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
         assert (status.points, status.points_to_keep, status.projected_tier.name) == (210, 110, "Basic")
 
     def test_a_new_year_begins_without_points(self):
         policy = TierPolicy(EARNED, CALENDAR)
         points = points_earned(("2026-01-01", 150))
-        member_tier = self.holds(SILVER, datetime(2027, 1, 1, tzinfo=UTC))
+        member_tier = self.stored_tier(SILVER, datetime(2027, 1, 1, tzinfo=UTC))
         status = self.status(policy, member_tier, points)
         assert (status.points, status.points_to_keep, status.projected_tier.name) == (150, 100, "Basic")
 
     def test_a_tier_that_was_set_until_a_moment_has_points_to_keep(self):
-        member_tier = self.holds(GOLD, NOON + timedelta(days=9), is_manual=True)
+        member_tier = self.stored_tier(GOLD, NOON + timedelta(days=9), is_manual=True)
         status = self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(120)))
         assert (status.points_to_keep, status.projected_tier.name) == (80, "Silver")
 
@@ -430,7 +434,7 @@ def test_contradictory_fields_are_refused(policy, names):
         ({}, None, None),
     ],
 )
-def test_years_begin_in_january_by_default(policy, months, start_month):
+def test_a_policy_is_completed_by_defaults(policy, months, start_month):
     stored_policy = complete_tier_policy(policy)
     assert (stored_policy["months"], stored_policy["startMonth"]) == (months, start_month)
     assert (stored_policy["basis"], stored_policy["period"]) == (

@@ -44,7 +44,7 @@ def schedule(
 
 
 # Basic needs 0 points, Silver 200 and Gold 500.
-USUAL = schedule(Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(200), 1), Step(GOLD, Decimal(500), 2))
+USUAL_SCHEDULE = schedule(Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(200), 1), Step(GOLD, Decimal(500), 2))
 
 amounts = st.decimals(min_value=0, max_value=1000, places=2)
 all_steps = st.lists(
@@ -59,7 +59,7 @@ defaults = st.none() | st.integers(40, 50)
     [("0", BASIC), ("199.99", BASIC), ("200", SILVER), ("499", SILVER), ("500", GOLD), ("9999", GOLD)],
 )
 def test_a_tier_is_reached_at_its_threshold(points, tier):
-    assert USUAL.tier_at(Decimal(points)) == tier
+    assert USUAL_SCHEDULE.tier_at(Decimal(points)) == tier
 
 
 def test_of_tiers_with_equal_thresholds_the_highest_order_and_then_the_lowest_id_counts():
@@ -148,14 +148,19 @@ def test_the_tier_is_the_highest_reached_or_the_default_one(steps, default, poin
         assert tier_id == default
         return
     [best_step] = [step for step in reached_steps if step.loyalty_tier_id == tier_id]
-    for other in reached_steps:
-        assert (other.min_required_points, other.tier_order) <= (best_step.min_required_points, best_step.tier_order)
+    for reached_step in reached_steps:
+        assert (reached_step.min_required_points, reached_step.tier_order) <= (
+            best_step.min_required_points,
+            best_step.tier_order,
+        )
 
 
 @given(all_steps, defaults, amounts, amounts)
-def test_more_points_never_lead_to_a_lower_threshold(steps, default, one, other):
+def test_more_points_never_lead_to_a_lower_threshold(steps, default, some_amount, other_amount):
     thresholds = {step.loyalty_tier_id: step.min_required_points for step in steps}
-    lower_tier, higher_tier = (schedule(*steps, default=default).tier_at(points) for points in sorted((one, other)))
+    lower_tier, higher_tier = (
+        schedule(*steps, default=default).tier_at(points) for points in sorted((some_amount, other_amount))
+    )
     assert thresholds.get(lower_tier, -1) <= thresholds.get(higher_tier, -1)
 
 
@@ -166,7 +171,7 @@ def points_of(amount):
 
 def tier_assignments(held_tier: HeldTier | None, *tier_schedules: TierSchedule) -> TierAssignments:
     return TierAssignments(
-        tier_schedules or (USUAL,), {} if held_tier is None else {(MEMBER, PROGRAM): held_tier}, NOON
+        tier_schedules or (USUAL_SCHEDULE,), {} if held_tier is None else {(MEMBER, PROGRAM): held_tier}, NOON
     )
 
 
@@ -238,8 +243,8 @@ def test_members_of_inactive_programs_keep_their_tier():
 
 
 def test_each_program_depends_on_its_own_account():
-    other = schedule(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
-    assignments = tier_assignments(HeldTier(BASIC), USUAL, other)
+    other_program = schedule(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
+    assignments = tier_assignments(HeldTier(BASIC), USUAL_SCHEDULE, other_program)
     balances = {ACCOUNT: TierPoints(), ACCOUNT + 1: TierPoints(Decimal(3))}
     moves = assignments.move_by_points(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
     assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
@@ -247,9 +252,9 @@ def test_each_program_depends_on_its_own_account():
 
 def test_a_program_that_moves_no_member_does_not_prevent_moves_of_the_next_program():
     other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
-    later = schedule(Step(9, Decimal(1), 0), default=None, program=3)
-    for first in (other_account, USUAL):
-        assignments = tier_assignments(HeldTier(BASIC, is_manual=True), first, later)
+    next_program = schedule(Step(9, Decimal(1), 0), default=None, program=3)
+    for first_program in (other_account, USUAL_SCHEDULE):
+        assignments = tier_assignments(HeldTier(BASIC, is_manual=True), first_program, next_program)
         moves = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
         assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(3, 9)]
 
@@ -258,20 +263,20 @@ def test_a_program_without_an_account_counts_no_points():
     year = TierPolicy(EARNED, ROLLING)
     program = replace(schedule(Step(GOLD, Decimal(0), 0), account=None), policy=year)
 
-    def unknown(account):
+    def points_of_no_account(account):
         raise AssertionError(account)
 
-    assert program.counted_points(unknown, NOON) == 0
-    assert program.place_of(unknown, NOON) == HeldTier(BASIC)
+    assert program.counted_points(points_of_no_account, NOON) == 0
+    assert program.place_of(points_of_no_account, NOON) == HeldTier(BASIC)
 
 
 @pytest.mark.parametrize(
     ("period", "account", "steps", "moves"),
     [
-        (ROLLING, ACCOUNT, USUAL.steps, True),
-        (LIFETIME, ACCOUNT, USUAL.steps, False),
-        (ROLLING, None, USUAL.steps, False),
-        (ROLLING, ACCOUNT, USUAL.steps[:1], False),
+        (ROLLING, ACCOUNT, USUAL_SCHEDULE.steps, True),
+        (LIFETIME, ACCOUNT, USUAL_SCHEDULE.steps, False),
+        (ROLLING, None, USUAL_SCHEDULE.steps, False),
+        (ROLLING, ACCOUNT, USUAL_SCHEDULE.steps[:1], False),
     ],
 )
 def test_only_a_program_with_a_period_an_account_and_other_tiers_moves_members_by_period(period, account, steps, moves):
@@ -321,18 +326,18 @@ def tracking(number: int, tier_id: int | None, event_id: int | None, previous: H
 
 
 def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
-    before = HeldTier(SILVER, is_manual=True, expires_at=NOON + timedelta(days=1))
-    assignments, log = tier_assignments(before), TierLog()
-    log.put_trackings([tracking(1, GOLD, 5, before)])
+    previous_tier = HeldTier(SILVER, is_manual=True, expires_at=NOON + timedelta(days=1))
+    assignments, log = tier_assignments(previous_tier), TierLog()
+    log.put_trackings([tracking(1, GOLD, 5, previous_tier)])
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=True))
     assert [row.member_tier_tracking_id for row in log.unreverted_trackings(5)] == [1]
     assert log.reverse(1, assignments, 9)
-    assert assignments.stored_tier((MEMBER, PROGRAM)) == before
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == previous_tier
     assert log.unreverted_trackings(5) == []
     log.put_trackings([tracking(2, GOLD, 4), tracking(3, GOLD, 6)])
     assert log.unreverted_trackings(5) == []
-    new, [changed_row] = log.drain()
-    assert (new, changed_row.reversal_loyalty_event_id) == ([], 9)
+    new_rows, [changed_row] = log.drain()
+    assert (new_rows, changed_row.reversal_loyalty_event_id) == ([], 9)
     assert log.drain() == ([], [])
 
 
@@ -340,7 +345,7 @@ def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
     "held_tier",
     [None, HeldTier(GOLD), HeldTier(GOLD, is_manual=True, expires_at=NOON), HeldTier(BASIC, is_manual=True)],
 )
-def test_a_tier_that_has_changed_since_is_kept(held_tier):
+def test_the_reversal_of_an_event_keeps_a_tier_that_has_changed_after_the_event(held_tier):
     assignments, log = tier_assignments(held_tier), TierLog()
     log.put_trackings([tracking(1, GOLD, 5, HeldTier(SILVER))])
     assert not log.reverse(1, assignments, 9)
@@ -348,15 +353,15 @@ def test_a_tier_that_has_changed_since_is_kept(held_tier):
 
 
 def test_reversing_all_events_in_order_restores_the_first_tier():
-    first, log = HeldTier(BASIC), TierLog()
-    assignments = tier_assignments(first)
+    first_tier, log = HeldTier(BASIC), TierLog()
+    assignments = tier_assignments(first_tier)
     for number, tier_id in enumerate((SILVER, GOLD, SILVER), 1):
         log.put_trackings([tracking(number, tier_id, number, assignments.stored_tier((MEMBER, PROGRAM)))])
         assignments.put((MEMBER, PROGRAM), HeldTier(tier_id, is_manual=True))
     assert [log.reverse(number, assignments, 9) for number in (1, 2)] == [False, False]
     assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, is_manual=True)
     assert log.reverse(3, assignments, 9)
-    assert assignments.stored_tier((MEMBER, PROGRAM)) == first
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == first_tier
 
 
 @pytest.mark.parametrize(
@@ -373,7 +378,7 @@ def test_a_request_for_evaluation_by_points_sets_no_tier(held_tier):
     assert not replace(tracking(1, None, None), tier_hold=FLOOR).sets(held_tier)
 
 
-def test_a_tracking_of_a_floor_did_not_set_the_tier_of_a_member_without_one():
+def test_a_tracking_of_a_floor_sets_no_tier_if_the_member_has_none():
     assert not replace(tracking(1, GOLD, 5), tier_hold=FLOOR).sets(None)
 
 
@@ -401,9 +406,11 @@ SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
 
 
 @given(st.lists(SETTINGS, max_size=6), st.randoms(use_true_random=False), st.sampled_from([None, HeldTier(BASIC)]))
-def test_after_cancellations_in_any_order_the_member_has_the_last_tier_that_is_not_reversed(settings, random, first):
+def test_after_cancellations_in_any_order_the_member_has_the_last_tier_that_is_not_reversed(
+    settings, random, first_tier
+):
     member_program, log = (MEMBER, PROGRAM), TierLog()
-    assignments = tier_assignments(first)
+    assignments = tier_assignments(first_tier)
     active_rows = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
         row = tracking(number, tier_id, number if is_event else None, assignments.stored_tier(member_program))
@@ -416,5 +423,5 @@ def test_after_cancellations_in_any_order_the_member_has_the_last_tier_that_is_n
         log.reverse(cancelled_row.member_tier_tracking_id, assignments, 99)
         active_rows.remove(cancelled_row)
         assert assignments.stored_tier(member_program) == (
-            HeldTier(active_rows[-1].loyalty_tier_id or 0, is_manual=True) if active_rows else first
+            HeldTier(active_rows[-1].loyalty_tier_id or 0, is_manual=True) if active_rows else first_tier
         )

@@ -12,7 +12,7 @@ STEPS = st.lists(st.one_of(st.tuples(st.integers(0, 3), st.integers()), st.integ
 
 
 @given(STEPS, STEPS)
-def test_a_rollback_restores_the_state_at_the_savepoint(before, since):
+def test_a_rollback_restores_the_state_at_the_savepoint(steps_before, steps_since):
     store, log = {0: 1}, ["first"]
     state = UndoableState(log)
 
@@ -23,12 +23,12 @@ def test_a_rollback_restores_the_state_at_the_savepoint(before, since):
             elif step is not None:
                 log.append(step)
 
-    do(before)
+    do(steps_before)
     savepoint, copies = state.savepoint(), (dict(store), list(log))
-    do(since)
+    do(steps_since)
     state.rollback_to(savepoint)
     assert (store, log) == copies
-    assert set(state.changes_of(store)) == {step[0] for step in before if isinstance(step, tuple)}
+    assert set(state.changes_of(store)) == {step[0] for step in steps_before if isinstance(step, tuple)}
 
 
 def test_a_rollback_keeps_changes_whose_keys_were_returned_before_the_savepoint():

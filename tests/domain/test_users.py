@@ -106,20 +106,20 @@ def test_a_user_has_the_permissions_of_all_groups():
 
 
 def test_a_caller_can_only_grant_permissions_that_they_hold():
-    required = Grant(frozenset({"orders:write", "coupons:read"}), is_admin=True)
+    required_grant = Grant(frozenset({"orders:write", "coupons:read"}), is_admin=True)
     with pytest.raises(PermissionNotHeld) as caught:
-        require_held(GROUP.grant, required, "The group")
+        require_held(GROUP.grant, required_grant, "The group")
     assert str(caught.value) == "The group: the caller does not have isAdmin, coupons:read."
-    require_held(required, required, "The group")
+    require_held(required_grant, required_grant, "The group")
 
 
 def test_only_administrators_change_administrators():
-    administrator, system = Grant(frozenset(), is_admin=True), Grant(frozenset(), is_system_admin=True)
+    administrator, system_administrator = Grant(frozenset(), is_admin=True), Grant(frozenset(), is_system_admin=True)
     require_rank(administrator, Grant(frozenset({"users:write"}), is_admin=True))
     # Roles do not matter: a user may change users with more roles.
     require_rank(Grant(frozenset()), Grant(frozenset({"users:write"})))
-    require_rank(system, administrator)
+    require_rank(system_administrator, administrator)
     with pytest.raises(PermissionNotHeld, match=r"The user has more permissions than the caller: .* isAdmin"):
         require_rank(GROUP.grant, administrator)
     with pytest.raises(PermissionNotHeld, match="isSystemAdmin"):
-        require_rank(administrator, system)
+        require_rank(administrator, system_administrator)

@@ -65,12 +65,15 @@ class TestSignatures:
 
     def test_another_body_id_or_time_is_not_accepted(self):
         body = b"{}"
-        good = headers([NEW], body)
-        for wrong in ({"webhook-id": "another"}, {"webhook-timestamp": str(int(good["webhook-timestamp"]) + 1)}):
+        valid_headers = headers([NEW], body)
+        for wrong_header in (
+            {"webhook-id": "another"},
+            {"webhook-timestamp": str(int(valid_headers["webhook-timestamp"]) + 1)},
+        ):
             with pytest.raises(WebhookVerificationError):
-                Webhook(NEW).verify(body, {**good, **wrong})
+                Webhook(NEW).verify(body, {**valid_headers, **wrong_header})
         with pytest.raises(WebhookVerificationError):
-            Webhook(NEW).verify(b"{ }", good)
+            Webhook(NEW).verify(b"{ }", valid_headers)
 
     @pytest.mark.parametrize(
         "secret", ["", "whsec_", secret_of(b"x" * 23), secret_of(b"x" * 65), OLD.removeprefix("whsec_"), f"{OLD}!"]
@@ -82,10 +85,10 @@ class TestSignatures:
 
 class TestAttempts:
     def test_delays_follow_the_published_schedule(self):
-        middle = [delay_after(attempt, 0.5) for attempt in range(1, MAX_ATTEMPTS)]
-        assert middle == list(DELAYS)
-        assert [delay.total_seconds() for delay in middle] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
-        assert timedelta(hours=27) < sum(middle, timedelta()) < timedelta(hours=28)
+        middle_delays = [delay_after(attempt, 0.5) for attempt in range(1, MAX_ATTEMPTS)]
+        assert middle_delays == list(DELAYS)
+        assert [delay.total_seconds() for delay in middle_delays] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
+        assert timedelta(hours=27) < sum(middle_delays, timedelta()) < timedelta(hours=28)
 
     @given(attempt=st.integers(1, MAX_ATTEMPTS - 1), fraction=st.floats(0, 1))
     def test_each_delay_is_spread_by_a_tenth(self, attempt, fraction):
@@ -243,7 +246,7 @@ class TestHeaders:
         for name in ("a b", "a:b", "", "é", "a\n", "x" * 101):
             assert header_fault(name) is not None
 
-    def test_names_that_differ_only_in_case_are_repeated(self):
+    def test_header_names_that_differ_only_in_case_count_as_repeated(self):
         assert repeated_header({"X-A": "1", "X-B": "2"}) is None
         assert repeated_header({"X-A": "1", "x-a": "2"}) == "x-a"
 
