@@ -101,20 +101,22 @@ def test_an_outcome_has_the_requested_amount_if_another_was_executed():
 
 
 @pytest.mark.parametrize(("performed_amount", "amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
-def test_other_effects_report_the_executed_amount_too(performed_amount, amount):
-    one = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
+def test_effects_with_an_executor_report_the_executed_amount(performed_amount, amount):
+    badge_campaign = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
     [outcome] = (
-        Bench(one, executors={"assign-badge": lambda event, params: Performed(performed_amount)}).run(facts()).effects
+        Bench(badge_campaign, executors={"assign-badge": lambda event, params: Performed(performed_amount)})
+        .run(facts())
+        .effects
     )
     assert dict(outcome.params)["amount"] == amount
-    [planned_outcome] = Bench(one).run(facts(), mode="authorize").effects
+    [planned_outcome] = Bench(badge_campaign).run(facts(), mode="authorize").effects
     assert dict(planned_outcome.params)["amount"] == Decimal("1.5")
 
 
 def test_an_effect_that_executes_a_part_is_partial_and_says_why():
     part = Performed(Decimal(6), refusal=Conflict("No more."))
-    one = campaign(action(1, effect("advance-mission", missionKey="m", amount=7)))
-    [outcome] = Bench(one, executors={"advance-mission": lambda event, params: part}).run(facts()).effects
+    mission_campaign = campaign(action(1, effect("advance-mission", missionKey="m", amount=7)))
+    [outcome] = Bench(mission_campaign, executors={"advance-mission": lambda event, params: part}).run(facts()).effects
     params = dict(outcome.params)
     assert (outcome.status, outcome.error["detail"]) == ("partial", "No more.")
     assert (params["amount"], params["requestedAmount"]) == (6, 7)
@@ -124,8 +126,8 @@ def test_a_refused_effect_has_the_amount_0():
     def refuse(event, params):
         raise Conflict("No.")
 
-    one = campaign(action(1, effect("assign-badge", badgeKey="b", amount=2)))
-    [outcome] = Bench(one, executors={"assign-badge": refuse}).run(facts()).effects
+    badge_campaign = campaign(action(1, effect("assign-badge", badgeKey="b", amount=2)))
+    [outcome] = Bench(badge_campaign, executors={"assign-badge": refuse}).run(facts()).effects
     assert (outcome.status, dict(outcome.params)["amount"], dict(outcome.params)["requestedAmount"]) == (
         "skipped",
         0,

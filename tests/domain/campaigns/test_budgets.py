@@ -68,10 +68,10 @@ def test_without_partial_application_a_discount_over_the_remaining_money_is_skip
 
 def test_a_limit_counts_what_each_discount_takes_off_the_order():
     """Two discounts of 6.00 take 6.00 and then 4.00 off an order of 10.00."""
-    within = Bench(limited_campaign(off(6), off(6), limit=rule(10), parts=False))
-    assert statuses(within.run(euros(10))) == [(1, "executed"), (1, "partial")]
-    beyond = Bench(limited_campaign(off(6), off(6), limit=rule(Decimal("9.99")), parts=False))
-    assert statuses(beyond.run(euros(10))) == [(1, "skipped")] * 2
+    bench_within_limit = Bench(limited_campaign(off(6), off(6), limit=rule(10), parts=False))
+    assert statuses(bench_within_limit.run(euros(10))) == [(1, "executed"), (1, "partial")]
+    bench_beyond_limit = Bench(limited_campaign(off(6), off(6), limit=rule(Decimal("9.99")), parts=False))
+    assert statuses(bench_beyond_limit.run(euros(10))) == [(1, "skipped")] * 2
 
 
 def test_remaining_money_is_rounded_down_to_the_digits_of_the_currency():
@@ -134,8 +134,8 @@ def test_a_money_limit_has_the_currency_of_the_campaign_or_the_default_one():
         "EUR",
         "USD",
     ]
-    points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").campaign
-    assert limit_rules_of(points, {}, "USD")[0].currency is None
+    campaign_of_points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").campaign
+    assert limit_rules_of(campaign_of_points, {}, "USD")[0].currency is None
 
 
 # --- coupons ------------------------------------------------------------------------------------------------------
@@ -216,8 +216,8 @@ def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
 def test_each_location_has_a_limit_of_its_own():
     """MAD may have 20 points, all other locations 10, and so may events without a location."""
     bench = Bench(limited_campaign(mint(10), limit=rule(10, "points", "location", locationLimits={"MAD": 20})))
-    at = ["MAD", "MAD", "MAD", "LPA", "LPA", None, None]
-    assert first_statuses([bench.run(facts(location_code=code)) for code in at]) == [
+    location_codes = ["MAD", "MAD", "MAD", "LPA", "LPA", None, None]
+    assert first_statuses([bench.run(facts(location_code=code)) for code in location_codes]) == [
         *("executed", "executed", "skipped"),
         *("executed", "skipped"),
         *("executed", "skipped"),
@@ -288,8 +288,8 @@ def test_an_action_that_is_beaten_in_its_stacking_group_reports_no_alert():
     """100 points are worth 1.00, and lose against 5.00 off."""
     accounts, groups = [PENNY_POINTS], [group()]
     rules = (rule(100, "points", alertShares=[50]),)
-    points = action(1, mint(100), stacking_group_key="group")
-    better = campaign(action(2, off(5), stacking_group_key="group"), campaign_id=2, groups=groups)
-    tested_campaign = campaign(points, limit_rules=rules, accounts=accounts, groups=groups)
-    assert Bench(tested_campaign, better, accounts=accounts).run(euros(20)).alerts == []
+    action_of_points = action(1, mint(100), stacking_group_key="group")
+    better_campaign = campaign(action(2, off(5), stacking_group_key="group"), campaign_id=2, groups=groups)
+    tested_campaign = campaign(action_of_points, limit_rules=rules, accounts=accounts, groups=groups)
+    assert Bench(tested_campaign, better_campaign, accounts=accounts).run(euros(20)).alerts == []
     assert alerts(Bench(tested_campaign, accounts=accounts).run(euros(20))) == [(50, 100, 100, None)]

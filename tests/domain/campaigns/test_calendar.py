@@ -124,10 +124,10 @@ def test_a_text_that_is_no_moment_is_refused(text):
 @given(MOMENTS, st.sampled_from(PERIODS))
 def test_every_moment_lies_between_its_period_and_the_next(at, period):
     first_day = period_start(period, at)
-    following = next_period(period, first_day)
-    assert first_day <= at.date() < following or following == date.max
-    if following != date.max:
-        assert period_start(period, datetime.combine(following, time.min, UTC)) == following
+    next_first_day = next_period(period, first_day)
+    assert first_day <= at.date() < next_first_day or next_first_day == date.max
+    if next_first_day != date.max:
+        assert period_start(period, datetime.combine(next_first_day, time.min, UTC)) == next_first_day
 
 
 def test_the_last_period_ends_with_the_calendar():
@@ -199,17 +199,17 @@ def test_a_malformed_text_is_refused_as_a_moment(text):
         (datetime(9999, 12, 1, tzinfo=UTC), 1, datetime.max.replace(tzinfo=UTC)),
     ],
 )
-def test_months_later_is_the_same_day_or_the_last_of_the_month(moment, months, later_moment):
+def test_adding_months_leads_to_the_same_day_or_the_last_of_the_month(moment, months, later_moment):
     assert add_months(moment, months, UTC) == later_moment
 
 
 def test_months_and_days_keep_the_time_of_day_where_clocks_change():
-    before = datetime(2026, 3, 28, 11, tzinfo=UTC)
-    assert add_days(before, 1, MADRID) == datetime(2026, 3, 29, 10, tzinfo=UTC)
-    assert add_months(before, 1, MADRID) == datetime(2026, 4, 28, 10, tzinfo=UTC)
+    day_before_change = datetime(2026, 3, 28, 11, tzinfo=UTC)
+    assert add_days(day_before_change, 1, MADRID) == datetime(2026, 3, 29, 10, tzinfo=UTC)
+    assert add_months(day_before_change, 1, MADRID) == datetime(2026, 4, 28, 10, tzinfo=UTC)
 
 
-def test_a_day_after_the_last_moment_of_the_calendar_is_this_moment():
+def test_adding_a_day_to_the_last_moment_of_the_calendar_changes_nothing():
     assert add_days(datetime.max.replace(tzinfo=UTC), 1, MADRID) == datetime.max.replace(tzinfo=UTC)
 
 

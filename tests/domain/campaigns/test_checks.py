@@ -82,13 +82,13 @@ def test_a_limit_of_money_needs_a_currency():
     ]
 
 
-SHARED = {"scope": "campaign", "type": "money", "period": "yearly", "limit": 5000, "sharedKey": "year"}
+SHARED_LIMIT = {"scope": "campaign", "type": "money", "period": "yearly", "limit": 5000, "sharedKey": "year"}
 
 
-def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
+def differences(rule, other=SHARED_LIMIT, currency="EUR", other_currency="EUR"):
     """The faults of a rule that has the shared key of the rule `other`, which belongs to the campaign `stores`."""
     faults = faults_of_sharing(
-        [{**SHARED, "sharedKey": None, "limit": 1}, rule], currency, [SharedRule(other, other_currency, "stores")]
+        [{**SHARED_LIMIT, "sharedKey": None, "limit": 1}, rule], currency, [SharedRule(other, other_currency, "stores")]
     )
     assert all(fault.pointer == "/limitRules/1/sharedKey" for fault in faults)
     return [fault.detail.removeprefix("sharedKey year is shared with a rule of campaign ") for fault in faults]
@@ -107,23 +107,23 @@ def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
     ],
 )
 def test_rules_with_one_shared_key_that_differ_are_refused(change, name):
-    assert differences({**SHARED, **change}) == [f"stores; the two rules differ in {name}."]
+    assert differences({**SHARED_LIMIT, **change}) == [f"stores; the two rules differ in {name}."]
 
 
 def test_rules_with_one_shared_key_in_two_currencies_are_refused():
-    assert differences(SHARED, other_currency="USD") == [
+    assert differences(SHARED_LIMIT, other_currency="USD") == [
         "stores; the two rules differ in the currency of the campaign."
     ]
 
 
 def test_equivalent_rules_may_share_a_key():
-    alerts = {**SHARED, "alertShares": [80, 100]}
+    alerts = {**SHARED_LIMIT, "alertShares": [80, 100]}
     assert differences({**alerts, "locationLimits": {}}, {**alerts, "alertShares": [100, 80]}) == []
-    assert differences({**SHARED, "sharedKey": "month", "limit": 1}) == []
+    assert differences({**SHARED_LIMIT, "sharedKey": "month", "limit": 1}) == []
 
 
 def test_two_rules_of_one_campaign_with_one_shared_key_that_differ_are_refused():
-    [fault] = faults_of_sharing([SHARED, {**SHARED, "limit": 1}], "EUR", [])
+    [fault] = faults_of_sharing([SHARED_LIMIT, {**SHARED_LIMIT, "limit": 1}], "EUR", [])
     sharer = "another rule of this campaign"
     assert fault.detail == f"sharedKey year is shared with {sharer}; the two rules differ in limit."
 

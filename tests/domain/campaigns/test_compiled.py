@@ -95,7 +95,7 @@ def test_every_fault_of_the_effects_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "inside"),
+    ("name", "value", "internal_value"),
     [
         ("amount", 5, Decimal(5)),
         ("amount", Decimal("0.1"), Decimal("0.1")),
@@ -107,10 +107,10 @@ def test_every_fault_of_the_effects_is_reported():
         ("description", "", ""),
     ],
 )
-def test_constants_are_converted_to_their_internal_form(name, value, inside):
+def test_constants_are_converted_to_their_internal_form(name, value, internal_value):
     values = {"amount": 1, name: value}
     [compiled_effect] = compile_effects({"items": [effect("mint-points", **values)]})
-    assert {param.parameter.id: param.value for param in compiled_effect.params}[name] == inside
+    assert {param.parameter.id: param.value for param in compiled_effect.params}[name] == internal_value
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_parameters_left_out_have_their_defaults():
     }
 
 
-def test_results_have_optional_parameters_only_if_sent():
+def test_compiled_effects_have_optional_parameters_only_if_sent():
     [compiled_effect] = compile_effects({"items": [mint(5, qualifyingAmount=7, availableAfter="P14D")]})
     values = {param.parameter.id: param.value for param in compiled_effect.params}
     assert [*values.items()][-2:] == [("qualifyingAmount", 7), ("availableAfter", "P14D")]
 
 
 def test_effects_need_some_parameters_and_have_defaults_for_others():
-    required = {
+    required_params = {
         name: [param.id for param in effect.params if not param.is_optional] for name, effect in EFFECTS.items()
     }
-    assert required == {
+    assert required_params == {
         "mint-points": ["amount"],
         "burn-points": ["amount"],
         "discount": ["type", "value"],
@@ -180,7 +180,7 @@ def test_effects_need_some_parameters_and_have_defaults_for_others():
     }
 
 
-def test_every_effect_works_with_every_built_in_type():
+def test_every_effect_supports_every_built_in_event_type():
     for definition in EFFECTS.values():
         assert sorted(definition.supported_event_types.values()) == sorted(BUILT_IN_EVENT_TYPES)
         assert all(name[0].isupper() and "-" not in name for name in definition.supported_event_types)
@@ -256,17 +256,17 @@ def test_a_fault_says_what_is_wrong_with_a_parameter(parameter, text):
 
 
 def test_a_fault_names_the_missing_or_unknown_parameter():
-    [other] = faults(compile_effects, {"items": [effect("unassign-badge", badgeKey="b", x=5)]})
-    assert other.detail == "id x is no parameter of unassign-badge. There are: badgeKey, amount."
+    [unknown_param] = faults(compile_effects, {"items": [effect("unassign-badge", badgeKey="b", x=5)]})
+    assert unknown_param.detail == "id x is no parameter of unassign-badge. There are: badgeKey, amount."
     [missing_param] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": []}]})
     assert missing_param.detail == "params of mint-points lack amount."
-    [second] = faults(compile_effects, {"items": [effect("discount", type="amount")]})
-    assert second.detail == "params of discount lack value."
-    [twice] = faults(
+    [missing_value] = faults(compile_effects, {"items": [effect("discount", type="amount")]})
+    assert missing_value.detail == "params of discount lack value."
+    [repeated_param] = faults(
         compile_effects, {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 1}] * 2}]}
     )
-    assert twice.detail == "id amount is in params twice."
-    [unknown] = faults(compile_effects, {"items": [{"effectId": "mint-point"}]})
-    assert unknown.detail == "effectId mint-point is no effect. Did you mean mint-points?"
-    [data] = faults(compile_effects, {"items": [effect("notify", name="n", data=5)]})
-    assert data.detail == "value of data is not a JSON object, or too large a one."
+    assert repeated_param.detail == "id amount is in params twice."
+    [unknown_effect] = faults(compile_effects, {"items": [{"effectId": "mint-point"}]})
+    assert unknown_effect.detail == "effectId mint-point is no effect. Did you mean mint-points?"
+    [wrong_data] = faults(compile_effects, {"items": [effect("notify", name="n", data=5)]})
+    assert wrong_data.detail == "value of data is not a JSON object, or too large a one."

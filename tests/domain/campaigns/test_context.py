@@ -71,11 +71,11 @@ def test_an_order_that_is_paid_in_part_with_points_has_its_payments_and_the_tota
         {"tender": "points", "amount": 5, "pointsPaymentKey": "k", "reference": None},
         {"tender": "card", "amount": 7, "pointsPaymentKey": None, "reference": None},
     ]
-    unpaid = order_variable(replace(order, payments=()), ())
-    assert (unpaid["moneyTotal"], unpaid["payments"]) == (12, [])
+    unpaid_order = order_variable(replace(order, payments=()), ())
+    assert (unpaid_order["moneyTotal"], unpaid_order["payments"]) == (12, [])
 
 
-def test_the_currency_is_that_of_the_order_or_else_of_the_payment():
+def test_the_currency_is_that_of_the_order_or_without_an_order_that_of_the_payment():
     order = record(Order, currency="EUR")
     assert currency_of(order, {"currency": "USD"}) == "EUR"
     assert currency_of(record(Order), {"currency": "USD"}) is None
@@ -87,8 +87,8 @@ def test_a_member_has_the_summary_of_earlier_orders():
     member = record(Member, loyalty_member_id="ana", profile={})
     variable = member_variable(member, EarlierOrders(3, NOON))
     assert (variable["orderCount"], variable["lastOrderAt"]) == (3, NOON)
-    fresh = member_variable(member)
-    assert (fresh["orderCount"], fresh["lastOrderAt"]) == (0, None)
+    new_member = member_variable(member)
+    assert (new_member["orderCount"], new_member["lastOrderAt"]) == (0, None)
 
 
 def test_a_payment_has_its_products_and_free_data():
@@ -97,9 +97,9 @@ def test_a_payment_has_its_products_and_free_data():
     assert (variable["paymentId"], variable["total"], variable["memberInfo"]) == ("p", 5, {"data": {"size": "XL"}})
     assert "other" not in variable
     assert "secret" not in variable["products"][0]
-    bare = payment_variable({"payment": {"memberInfo": None, "currency": "USD"}}, "EUR")
-    assert (bare["products"], bare["memberInfo"], bare["total"]) == ([], {"data": {}}, None)
-    assert (variable["currency"], bare["currency"]) == ("EUR", "USD")
+    empty_payment = payment_variable({"payment": {"memberInfo": None, "currency": "USD"}}, "EUR")
+    assert (empty_payment["products"], empty_payment["memberInfo"], empty_payment["total"]) == ([], {"data": {}}, None)
+    assert (variable["currency"], empty_payment["currency"]) == ("EUR", "USD")
     assert payment_variable(None, "EUR") is payment_variable({}, "EUR") is None
 
 
@@ -120,7 +120,7 @@ def test_balances_have_the_key_and_the_alias_of_their_account():
     assert balances_by_name(session, 8, accounts) == {"account-1": 0, "account-2": 0, "stars": 0}
 
 
-def test_the_spend_is_the_total_of_the_order_or_else_of_the_payment():
+def test_the_spend_is_the_total_of_the_order_or_without_an_order_that_of_the_payment():
     order = record(Order, total=Decimal(12))
     assert spend_of(order, {"total": "5"}) == 12
     assert spend_of(None, {"total": "5"}) == 5
@@ -129,6 +129,7 @@ def test_the_spend_is_the_total_of_the_order_or_else_of_the_payment():
 
 @pytest.mark.parametrize(("labels", "cost"), [([], 2), (["hot"], 4), (["cold"] * 9, 20)])
 def test_a_matcher_costs_more_for_a_larger_item(labels, cost):
+    # Each of the two conditions costs one unit, and one more for each label.
     budget = Budget(1000)
     condition = {"field": "customAttributes.labels", "operator": "contains", "value": "hot"}
     matcher = compile_matcher({"operator": "OR", "conditions": [condition] * 2})

@@ -56,13 +56,13 @@ def test_the_last_moment_is_reported_and_other_campaigns_and_members_do_not_coun
 
 def test_days_are_those_of_the_calendar_and_hours_are_exact():
     # Clocks go forward on 29 March at 02:00: the day has 23 hours.
-    before = datetime(2026, 3, 28, 12, tzinfo=MADRID)
+    noon_before = datetime(2026, 3, 28, 12, tzinfo=MADRID)
     at = datetime(2026, 3, 29, 12, tzinfo=MADRID)
-    assert at.astimezone(UTC) - before.astimezone(UTC) == timedelta(hours=23)
-    assert near(at, before, cooldown="P1D", zone=MADRID) is None
-    assert near(at - SECOND, before, cooldown="P1D", zone=MADRID) == before
-    assert near(at, before, cooldown="PT24H", zone=MADRID) == before
-    assert near(at, before, cooldown="P1D", zone=UTC) == before
+    assert at.astimezone(UTC) - noon_before.astimezone(UTC) == timedelta(hours=23)
+    assert near(at, noon_before, cooldown="P1D", zone=MADRID) is None
+    assert near(at - SECOND, noon_before, cooldown="P1D", zone=MADRID) == noon_before
+    assert near(at, noon_before, cooldown="PT24H", zone=MADRID) == noon_before
+    assert near(at, noon_before, cooldown="P1D", zone=UTC) == noon_before
 
 
 @given(

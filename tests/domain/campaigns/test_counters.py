@@ -61,9 +61,10 @@ def test_a_counter_with_many_waits_is_split_while_its_parts_hold_ten_counts():
 
 def test_quotas_end_before_the_next_alert():
     ceiling = Ceiling(LIMIT, {"80 %": Decimal(800), "100 %": LIMIT})
+    # 800 less 301 and a reserve of 20 are 479, which the maximum of 16 parts share.
     rows = rows_after_counts(whole(300, waits=8), "1", ceiling=ceiling)
     assert rows[1] == (1, 0, 0, Decimal(479) / 16, Decimal(800))
-    # The alert has been reported.
+    # The alert has been reported: 1000 less 801 and the reserve are 179.
     rows = rows_after_counts(whole(800, waits=8, alerts=("80 %",)), "1", ceiling=ceiling)
     assert rows[1] == (1, 0, 0, Decimal(179) / 16, LIMIT)
     # The alert is due, and the next unit of work that counts has to report it.
@@ -82,12 +83,12 @@ def test_a_part_counts_up_to_its_quota_and_no_further():
 
 
 def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
-    split = LockedCounter({0: Decimal(100), 1: Decimal(50), 2: Decimal(30)}, 2)
-    assert counters(split).remaining(KEY, LIMIT, Decimal(820)) == 820
-    rows = rows_after_counts(split, 40)
+    split_counter = LockedCounter({0: Decimal(100), 1: Decimal(50), 2: Decimal(30)}, 2)
+    assert counters(split_counter).remaining(KEY, LIMIT, Decimal(820)) == 820
+    rows = rows_after_counts(split_counter, 40)
     # 1000 - 220 - 20 are 760 for the one part that would hold ten counts: it is joined.
     assert rows == [(0, 120, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
-    rows = rows_after_counts(split, 20)
+    rows = rows_after_counts(split_counter, 20)
     assert rows == [
         (0, 100, 3, None, None),
         (1, -50, 0, Decimal(780) / 3, LIMIT),
@@ -95,14 +96,18 @@ def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
         (3, 0, 0, Decimal(780) / 3, LIMIT),
     ]
     # The limit is used up, and the next unit of work should see that at once.
-    assert rows_after_counts(split) == [(0, 80, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
+    assert rows_after_counts(split_counter) == [
+        (0, 80, 0, None, None),
+        (1, -50, 0, None, None),
+        (2, -30, 0, None, None),
+    ]
     # A counter without a limit is joined when a count of it is reversed.
-    unit = Counters({}, {KEY: split})
+    unit = Counters({}, {KEY: split_counter})
     unit.reverse(Count(KEY, Decimal(170), 3))
     assert [(row.part, row.used) for row in unit.changes()] == [(0, -90), (1, -50), (2, -30)]
 
 
-def test_the_strictest_of_two_rules_decides_and_both_report():
+def test_the_stricter_of_two_rules_decides_and_alerts_of_both_are_reported():
     ceiling = Ceiling(Decimal(10), {"a": Decimal(5)}).combine(Ceiling(Decimal(8), {"b": Decimal(4)}))
     assert (ceiling.limit, ceiling.next_amount(()), ceiling.next_amount(("b",)), ceiling.next_amount(("a", "b"))) == (
         8,
@@ -197,7 +202,7 @@ def test_a_split_counter_counts_like_a_single_row(limit, counts):
         assert stored_counter.used[0] + (quotas if stored_counter.parts else 0) <= limit
 
 
-def test_a_counter_that_nothing_counted_is_stored_only_to_join_its_parts():
+def test_a_counter_without_new_counts_is_stored_only_to_join_its_parts():
     assert rows_after_counts(whole(10)) == []
     assert rows_after_counts(LockedCounter({3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
     split_counter = LockedCounter({0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
@@ -218,7 +223,7 @@ def test_a_counter_of_a_limit_of_one_is_split_by_the_size_of_its_counts():
     assert (rows[0][2], len(rows), rows[1][3]) == (6, 7, Decimal("0.68") / 6)
 
 
-def test_the_waits_are_counted_again_once_a_counter_is_split_or_joined():
+def test_the_number_of_waits_returns_to_0_when_a_counter_is_split_or_joined():
     assert [row.waits for row in _changes(whole("822.5", waits=9), "7.5")] == [0, 0, 0]
     assert [row.waits for row in _changes(whole("822.6", waits=9), "7.5")] == [9]
     assert _changes(LockedCounter({0: LIMIT, 1: Decimal(0)}, parts=1, waits=5), "7.5")[0].waits == 0

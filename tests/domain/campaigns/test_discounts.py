@@ -126,12 +126,12 @@ def test_a_discount_takes_no_more_than_the_items_have():
 
 def test_later_discounts_apply_to_what_earlier_ones_left():
     """The order of a percentage and an amount matters."""
-    first, second = basket(100), basket(100)
-    take_discount(first, PERCENTAGE, 20)
-    take_discount(first, AMOUNT, 10)
-    take_discount(second, AMOUNT, 10)
-    take_discount(second, PERCENTAGE, 20)
-    assert (first.remaining_total, second.remaining_total) == (70, 72)
+    percentage_first, amount_first = basket(100), basket(100)
+    take_discount(percentage_first, PERCENTAGE, 20)
+    take_discount(percentage_first, AMOUNT, 10)
+    take_discount(amount_first, AMOUNT, 10)
+    take_discount(amount_first, PERCENTAGE, 20)
+    assert (percentage_first.remaining_total, amount_first.remaining_total) == (70, 72)
 
 
 def half_off_the_first():
@@ -164,9 +164,9 @@ def test_a_discount_applies_to_the_reduced_or_to_the_initial_totals(offer, item_
 def test_the_remainder_has_the_total_of_each_item_less_its_discounts():
     remainder = half_off_the_first().remainder()
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (25, [15, 10])
-    unknown = basket(40, 30, None)
-    take_discount(unknown, PERCENTAGE, 50)
-    remainder = unknown.remainder()
+    basket_of_unknown_total = basket(40, 30, None)
+    take_discount(basket_of_unknown_total, PERCENTAGE, 50)
+    remainder = basket_of_unknown_total.remainder()
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (20, [30, None])
 
 
@@ -221,8 +221,8 @@ def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
     ],
 )
 def test_a_discount_of_0_is_skipped_and_neither_counts_nor_excludes(total, kind, value, problem):
-    once = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
-    exclusive_campaign = campaign(action(1, off(kind, value)), exclusive=True, limit_rules=(once,))
+    limit_of_one = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
+    exclusive_campaign = campaign(action(1, off(kind, value)), exclusive=True, limit_rules=(limit_of_one,))
     bench = Bench(exclusive_campaign, campaign(action(2, mint(1)), campaign_id=2))
     evaluation = bench.run(facts(total, basket=basket(total)))
     assert statuses(evaluation) == [(1, "skipped"), (2, "executed")]
@@ -230,7 +230,7 @@ def test_a_discount_of_0_is_skipped_and_neither_counts_nor_excludes(total, kind,
     assert (evaluation.effects[0].discount.amount, evaluation.counted) == (0, [])
 
 
-def test_a_discount_of_what_is_used_up_is_skipped_since_nothing_is_left():
+def test_a_discount_of_fully_discounted_items_is_skipped_since_nothing_is_left():
     """The first action takes the shirt of 30 off; a mug of 10 is left, which the fourth one takes off."""
     shirt = ("=", "item.total > 20.0")
     actions = [

@@ -171,8 +171,8 @@ def test_only_the_first_action_of_an_exclusive_group_whose_rule_is_true_applies(
 
 def test_the_first_action_whose_rule_is_true_excludes_its_group_even_if_a_limit_skips_it():
     limited_campaign = campaign(action(1, mint(1), exclusive_group="g"), max_transactions_per_member=0)
-    other = campaign(action(2, mint(1), exclusive_group="g"), campaign_id=2)
-    assert statuses(Bench(limited_campaign, other).run()) == [(1, "skipped")]
+    other_campaign = campaign(action(2, mint(1), exclusive_group="g"), campaign_id=2)
+    assert statuses(Bench(limited_campaign, other_campaign).run()) == [(1, "skipped")]
 
 
 def test_an_exclusive_group_starts_again_with_each_event():
@@ -196,11 +196,11 @@ def test_an_exclusive_group_starts_again_with_each_event():
 )
 def test_abort_flags_stop_the_rest_of_their_campaign_and_no_other_campaign(flags, rule, second_runs):
     tested_campaign = campaign(action(1, mint(1), rule=rule, **flags), action(2, mint(2)))
-    other = campaign(action(3, mint(4)), campaign_id=2)
-    evaluation = Bench(tested_campaign, other).run(explaining=True)
-    ran = {outcome.action.action_id for outcome in evaluation.effects}
-    assert (2 in ran) is second_runs
-    assert 3 in ran
+    other_campaign = campaign(action(3, mint(4)), campaign_id=2)
+    evaluation = Bench(tested_campaign, other_campaign).run(explaining=True)
+    executed_ids = {outcome.action.action_id for outcome in evaluation.effects}
+    assert (2 in executed_ids) is second_runs
+    assert 3 in executed_ids
     assert ((1, 2, "ABORTED") in why(evaluation)) is not second_runs
 
 
@@ -409,11 +409,11 @@ def test_an_explanation_shows_which_actions_applied():
         action(4, mint(0, qualifyingAmount=1)),
         limit_rules=(limit,),
     )
-    best = [
+    contestants = [
         action(number, effect("discount", type="amount", value=number), stacking_group_key="g") for number in (5, 6)
     ]
-    contest = campaign(*best, campaign_id=2, groups=[group(name="g")])
-    evaluation = Bench(tested_campaign, contest).run(
+    contest_campaign = campaign(*contestants, campaign_id=2, groups=[group(name="g")])
+    evaluation = Bench(tested_campaign, contest_campaign).run(
         facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True
     )
     assert [
@@ -462,11 +462,11 @@ def test_burns_never_take_more_than_the_balance(effects, balance):
     evaluation = bench.run()
     expected_balance = balance
     for (kind, amount), outcome in zip(effects, evaluation.effects, strict=True):
-        whole = amount // 1
+        whole_amount = amount // 1
         if kind == "mint-points":
-            expected_balance += whole
-        elif whole <= expected_balance:
-            expected_balance -= whole
+            expected_balance += whole_amount
+        elif whole_amount <= expected_balance:
+            expected_balance -= whole_amount
         else:
             assert outcome.status == "failed"
     assert bench.balance() == expected_balance >= 0
@@ -489,7 +489,7 @@ def test_points_of_inactive_members_and_sponsors_do_not_move(kind):
     assert (bench.balance(), bench.balance(SPONSOR_WALLET_ID)) == (9, 9)
 
 
-def test_an_inactive_member_gets_nothing_else_but_receivers_are_notified():
+def test_an_inactive_member_gets_no_effect_but_receivers_are_notified():
     executors = dict.fromkeys(("notify", "assign-badge", "use-coupon"), lambda event, params: None)
     effects = (
         effect("notify", name="n"),
@@ -502,8 +502,8 @@ def test_an_inactive_member_gets_nothing_else_but_receivers_are_notified():
 
 
 def test_an_action_that_is_not_running_is_explained():
-    idle = action(2, mint(1), status="draft")
-    tested_campaign = replace(campaign(action(1, mint(1))), idle_actions=(idle,))
+    draft_action = action(2, mint(1), status="draft")
+    tested_campaign = replace(campaign(action(1, mint(1))), idle_actions=(draft_action,))
     evaluation = Bench(tested_campaign).run(explaining=True)
     assert why(evaluation) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
     assert evaluation.explanations[1].reason.label == "the action is draft"
@@ -511,9 +511,9 @@ def test_an_action_that_is_not_running_is_explained():
 
 
 def test_an_action_that_cannot_be_compiled_can_abort_its_campaign_and_excludes_no_group():
-    faulty = action(1, mint(1), rule="nosuch(1)", abort_evaluation_on_error=True, exclusive_group="g")
-    other = campaign(action(3, mint(1), exclusive_group="g"), campaign_id=2)
-    evaluation = Bench(campaign(faulty, action(2, mint(1))), other).run(explaining=True)
+    faulty_action = action(1, mint(1), rule="nosuch(1)", abort_evaluation_on_error=True, exclusive_group="g")
+    other_campaign = campaign(action(3, mint(1), exclusive_group="g"), campaign_id=2)
+    evaluation = Bench(campaign(faulty_action, action(2, mint(1))), other_campaign).run(explaining=True)
     assert why(evaluation) == [(1, None, None), (2, None, None), (1, 2, "ABORTED"), (2, 3, None)]
 
 
@@ -534,8 +534,8 @@ def test_a_rule_that_fails_is_reported_with_its_place():
 
 
 def test_an_evaluation_reports_at_most_100_errors():
-    many = [action(number, mint(1), rule="nosuch(1)") for number in range(1, 200)]
-    assert len(Bench(campaign(*many)).run().errors) == 100
+    faulty_actions = [action(number, mint(1), rule="nosuch(1)") for number in range(1, 200)]
+    assert len(Bench(campaign(*faulty_actions)).run().errors) == 100
 
 
 def test_later_actions_see_the_balances_that_earlier_ones_have_left():

@@ -24,6 +24,7 @@ def nested(levels: int):
         {"text": "é", "whole": 1, "exact": Decimal("1.50"), "yes": True, "none": None},
         {"at": datetime(2026, 3, 4, tzinfo=UTC), "list": [1, {"a": ["b"]}], "pair": (1, 2)},
         {"n": Decimal("1e300")},
+        # The maximum is 1000 values with the object and the list, 50,000 characters with names, and 20 levels.
         {"list": [0] * 998},
         {"t": "x" * 49_999},
         nested(20),

@@ -153,22 +153,22 @@ def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, 
 def test_an_event_without_an_effect_uses_up_no_transaction():
     limited_campaign = campaign(action(1, AMOUNT), max_transactions_per_member=1)
     bench = Bench(limited_campaign)
-    nothing = [facts(), facts(0), facts("0.5")]
-    for event in nothing:
+    events_without_points = [facts(), facts(0), facts("0.5")]
+    for event in events_without_points:
         assert bench.run(event).counted == []
     assert bench.run(facts(5)).effects[0].status == "executed"
     assert bench.run(facts(5)).effects[0].status == "skipped"
 
 
 def test_the_monthly_limit_of_points_and_the_maximum_of_transactions_work_like_limit_rules():
-    monthly = campaign(action(1, mint(60)), points_monthly_limit_per_member=Decimal(100))
-    assert [Bench(monthly).run().effects[0].status] == ["executed"]
-    bench = Bench(monthly)
+    campaign_of_points = campaign(action(1, mint(60)), points_monthly_limit_per_member=Decimal(100))
+    assert [Bench(campaign_of_points).run().effects[0].status] == ["executed"]
+    bench = Bench(campaign_of_points)
     assert [bench.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]
     next_month = facts(at=NOON.replace(month=4))
     assert bench.run(next_month).effects[0].status == "executed"
-    forever = campaign(action(1, mint(1)), max_transactions_per_member=1)
-    bench = Bench(forever)
+    campaign_of_one_transaction = campaign(action(1, mint(1)), max_transactions_per_member=1)
+    bench = Bench(campaign_of_one_transaction)
     assert [bench.run(facts(at=NOON.replace(year=y))).effects[0].status for y in (2020, 2026, 2030)] == [
         "executed",
         "skipped",
@@ -252,7 +252,7 @@ purchases = st.tuples(
 
 
 @given(st.lists(limits, max_size=3), st.booleans(), st.lists(purchases, max_size=25))
-def test_limits_discard_what_a_plain_model_discards(rules, partial, events):
+def test_limits_discard_as_many_points_as_a_plain_model(rules, partial, events):
     limited_campaign = campaign(
         action(1, AMOUNT),
         event_type=EVENT_TYPE,
@@ -274,9 +274,9 @@ def test_limits_discard_what_a_plain_model_discards(rules, partial, events):
             default=requested_points,
         )
         expected_points = min(requested_points, remaining) if partial or requested_points <= remaining else 0
-        before = bench.balance(member * 10)
+        balance_before = bench.balance(member * 10)
         evaluation = bench.run(facts(total, member_id=member, wallet_id=member * 10, at=at))
-        assert bench.balance(member * 10) - before == expected_points
+        assert bench.balance(member * 10) - balance_before == expected_points
         assert evaluation.limit_discarded == total - expected_points
         if expected_points:
             for key in keys:

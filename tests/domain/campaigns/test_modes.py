@@ -52,9 +52,11 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
 
 
 def test_a_rule_after_an_exhausted_budget_is_explained_by_its_cost():
-    ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
-    costly = f"{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d < 37))))"
-    actions = [action(number, mint(1), rule=costly) for number in range(EVENT_COST // 100_000)]
+    ten_numbers = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    costly_rule = (
+        f"{ten_numbers}.all(a, {ten_numbers}.all(b, {ten_numbers}.all(c, {ten_numbers}.all(d, a + b + c + d < 37))))"
+    )
+    actions = [action(number, mint(1), rule=costly_rule) for number in range(EVENT_COST // 100_000)]
     evaluation = Bench(campaign(*actions)).run(mode=DRY_RUN)
     codes = [explanation.reason and explanation.reason.code for explanation in evaluation.explanations[1:]]
     assert (codes[0], codes[-1]) == (None, "COST")
@@ -62,28 +64,31 @@ def test_a_rule_after_an_exhausted_budget_is_explained_by_its_cost():
 
 
 def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
-    first = campaign(action(1, mint(1), priority=2), campaign_id=1, event_type=EVENT_TYPE)
-    other = campaign(action(2, mint(1)), campaign_id=2, event_type="benefit-used")
-    always = campaign(action(3, mint(1), priority=1), campaign_id=3)
-    plans = EvaluationPlans([first, other, always])
+    campaign_of_type = campaign(action(1, mint(1), priority=2), campaign_id=1, event_type=EVENT_TYPE)
+    campaign_of_other_type = campaign(action(2, mint(1)), campaign_id=2, event_type="benefit-used")
+    campaign_of_all_types = campaign(action(3, mint(1), priority=1), campaign_id=3)
+    plans = EvaluationPlans([campaign_of_type, campaign_of_other_type, campaign_of_all_types])
     plan = plans.plan_of(EVENT_TYPE)
-    assert plan.campaigns == (first, always)
+    assert plan.campaigns == (campaign_of_type, campaign_of_all_types)
     assert [[compiled_action.action.action_id for _, compiled_action in turn.actions] for turn in plan.turns] == [
         [3],
         [1],
     ]
     assert plans.plan_of(EVENT_TYPE) is plan
-    assert plans.plan_of("unheard-of").campaigns == (always,)
+    assert plans.plan_of("unheard-of").campaigns == (campaign_of_all_types,)
 
 
 def test_plans_report_limits_and_cooldowns_and_a_cooldown_counts_as_a_limit():
-    plain, cooling = campaign(), campaign(campaign_id=2, cooldown="P1D")
+    plain_campaign, campaign_with_cooldown = campaign(), campaign(campaign_id=2, cooldown="P1D")
     limited_campaign = campaign(campaign_id=3, max_transactions_per_member=1)
-    has = [
+    flags = [
         (plans.have_limits, plans.have_cooldowns)
-        for plans in map(EvaluationPlans, ([plain], [plain, cooling], [plain, limited_campaign]))
+        for plans in map(
+            EvaluationPlans,
+            ([plain_campaign], [plain_campaign, campaign_with_cooldown], [plain_campaign, limited_campaign]),
+        )
     ]
-    assert has == [(False, False), (True, True), (True, False)]
+    assert flags == [(False, False), (True, True), (True, False)]
 
 
 def test_plans_can_be_narrowed_to_some_campaigns():
@@ -92,12 +97,12 @@ def test_plans_can_be_narrowed_to_some_campaigns():
 
 
 def test_an_action_with_unchanged_rules_and_effects_is_not_recompiled():
-    before = compile_action(action(1, mint(1), rule="order.total > 1"))
+    compiled_action = compile_action(action(1, mint(1), rule="order.total > 1"))
     renamed_action = compile_action(
-        action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), before
+        action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), compiled_action
     )
-    assert renamed_action.rule is before.rule
+    assert renamed_action.rule is compiled_action.rule
     assert (renamed_action.action.name, renamed_action.action.campaign_version_id) == ("New", 2)
-    recompiled_action = compile_action(action(1, mint(1), rule="order.total > 2"), before)
-    assert recompiled_action.rule is not before.rule
+    recompiled_action = compile_action(action(1, mint(1), rule="order.total > 2"), compiled_action)
+    assert recompiled_action.rule is not compiled_action.rule
     assert Bench(campaign(action(1, mint(1)))).run(facts(at=NOON)).effects

@@ -73,10 +73,10 @@ def test_the_fault_suggests_a_similar_key():
     assert by_key.endswith(f'"golden", which is the key of no badge. Did you mean gold (Gold badge)? {list_of_keys}')
     [by_name] = details("badges['silver badge!'] > 1", {"b1": "Gold badge", "b2": "Silver badge"})
     assert "Did you mean b2 (Silver badge)? The existing keys are" in by_name
-    [none] = details("badges.xyz > 1", BADGES)
-    assert none.endswith(f"the key of no badge. {list_of_keys}")
-    [empty] = details("badges.gold > 1", {})
-    assert empty.endswith("the key of no badge. There is none at all.")
+    [without_suggestion] = details("badges.xyz > 1", BADGES)
+    assert without_suggestion.endswith(f"the key of no badge. {list_of_keys}")
+    [without_keys] = details("badges.gold > 1", {})
+    assert without_keys.endswith("the key of no badge. There is none at all.")
 
 
 def test_the_fault_lists_20_keys():

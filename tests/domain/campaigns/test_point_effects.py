@@ -123,7 +123,7 @@ def test_the_error_of_a_mint_without_an_account_names_the_account(key, detail):
 
 
 @pytest.mark.parametrize(
-    ("home", "redemption", "worth"),
+    ("home_currency", "redemption", "worth"),
     [
         ("EUR", None, "1.01"),
         ("JPY", None, "1"),
@@ -131,10 +131,10 @@ def test_the_error_of_a_mint_without_an_account_names_the_account(key, detail):
         ("JPY", {"currency": "EUR"}, "1.01"),
     ],
 )
-def test_points_are_worth_money_with_the_digits_of_its_currency(home, redemption, worth):
+def test_points_are_worth_money_with_the_digits_of_its_currency(home_currency, redemption, worth):
     """67 times 0.015 is 1.005."""
     evaluation = bench_of(mint(67), ledger_account=account(fiat_per_point=Decimal("0.015"), redemption=redemption)).run(
-        facts(home_currency=home)
+        facts(home_currency=home_currency)
     )
     assert str(evaluation.effects[0].worth) == worth
 
@@ -211,5 +211,5 @@ def test_an_extension_for_a_missing_or_inactive_sponsor_is_skipped():
     holdings = {(SPONSOR_WALLET_ID, 1): Holding(current=Decimal(9))}
     bench = bench_of(extension(months=3, recipient="sponsor"), holdings=holdings)
     assert problems(bench.run()) == ["/problems/no-sponsor"]
-    inactive = facts(sponsor_wallet_id=SPONSOR_WALLET_ID, is_sponsor_active=False)
-    assert problems(bench.run(inactive)) == ["/problems/member-inactive"]
+    event_of_inactive_sponsor = facts(sponsor_wallet_id=SPONSOR_WALLET_ID, is_sponsor_active=False)
+    assert problems(bench.run(event_of_inactive_sponsor)) == ["/problems/member-inactive"]

@@ -106,8 +106,8 @@ def test_an_error_in_one_action_does_not_prevent_the_evaluation_of_others():
 def test_the_minimum_spend_is_compared_with_the_rest_of_the_order(rest, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500)), min_spend_value=Decimal(100)))
     assert reevaluate_after_return(actions, [rest]).points == {1: extent}
-    unknown = replace(order(rest), spend=None)
-    assert reevaluate(actions, unknown, [0], {}, FOREVER).points == {1: ALL}
+    order_without_spend = replace(order(rest), spend=None)
+    assert reevaluate(actions, order_without_spend, [0], {}, FOREVER).points == {1: ALL}
 
 
 def test_the_rest_of_an_order_never_grants_more_than_the_order_did():
@@ -117,8 +117,8 @@ def test_the_rest_of_an_order_never_grants_more_than_the_order_did():
 
 def test_qualifying_points_are_evaluated_on_their_own():
     """A mint of 100 has one qualifying point for each euro: half of these are reversed with half of the order."""
-    one = action(1, mint(100, qualifyingAmount=("=", "order.total")), rule="order.total >= 50.0")
-    actions, _ = grant_actions(order(60, 60), reevaluated_campaign(one))
+    qualifying_action = action(1, mint(100, qualifyingAmount=("=", "order.total")), rule="order.total >= 50.0")
+    actions, _ = grant_actions(order(60, 60), reevaluated_campaign(qualifying_action))
     points, qualifying_points = reevaluate_after_return(actions, [60, None]).extents_of(1, default=WHOLE)
     assert (points, qualifying_points) == (NOTHING, HALF)
     assert reevaluate_after_return(actions, [None, None]).extents_of(1, default=WHOLE) == (ALL, ALL)
@@ -157,11 +157,11 @@ def test_a_discount_of_an_unknown_amount_is_not_recorded():
 
 def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
     groups = [group("best", "item")]
-    tenth = reevaluated_campaign(action(1, off(20), stacking_group_key="group"), groups=groups)
-    five = reevaluated_campaign(
+    percentage_campaign = reevaluated_campaign(action(1, off(20), stacking_group_key="group"), groups=groups)
+    amount_campaign = reevaluated_campaign(
         action(1, off(5, "amount", per="item"), stacking_group_key="group"), groups=groups, campaign_id=2
     )
-    actions, effects = grant_actions(order(30, 10), tenth, five)
+    actions, effects = grant_actions(order(30, 10), percentage_campaign, amount_campaign)
     assert [outcome.discount.amount for outcome in effects] == [6, 5]
     # The first item returns, and the second one costs 8.00: it still gets 5.00 off, and the 20 % apply to no item.
     totals = [[grant.items for grant in granted_action.grants] for granted_action in actions]
@@ -202,26 +202,28 @@ prices = st.lists(st.integers(1, 90), min_size=1, max_size=5)
 
 
 @given(prices, st.data(), st.integers(1, 60), st.integers(1, 20))
-def test_points_by_steps_of_spend_equal_those_of_the_rest(bought, data, step, points):
+def test_points_by_steps_of_spend_after_a_return_equal_those_of_the_rest(bought_prices, data, step, points):
     """A model in whole numbers: the points of the rest."""
     rule = action(1, mint(("=", f"floor(order.total / {step}.0) * {points}.0")))
-    actions, _ = grant_actions(order(*bought), reevaluated_campaign(rule))
-    prices_left = [data.draw(st.sampled_from([price, None])) for price in bought]
-    rest = sum(price or 0 for price in prices_left)
-    amount = sum(bought) // step * points
+    actions, _ = grant_actions(order(*bought_prices), reevaluated_campaign(rule))
+    prices_left = [data.draw(st.sampled_from([price, None])) for price in bought_prices]
+    rest_of_total = sum(price or 0 for price in prices_left)
+    amount = sum(bought_prices) // step * points
     if not amount:
         assert actions == []
         return
     extent = reevaluate_after_return(actions, prices_left).points[1]
-    assert amount - extent.of(Decimal(amount), 0) == rest // step * points
+    assert amount - extent.of(Decimal(amount), 0) == rest_of_total // step * points
 
 
 @given(prices, st.data(), st.integers(1, 100))
-def test_a_full_return_reverses_all_points(bought, data, amount):
-    actions, _ = grant_actions(order(*bought), reevaluated_campaign(action(1, mint(amount), rule="order.total > 0.0")))
-    assert reevaluate_after_return(actions, [None] * len(bought)).points == {1: ALL}
-    unreturned_place = data.draw(st.integers(0, len(bought) - 1))
-    prices_left = [price if place == unreturned_place else None for place, price in enumerate(bought)]
+def test_a_full_return_reverses_all_points(bought_prices, data, amount):
+    actions, _ = grant_actions(
+        order(*bought_prices), reevaluated_campaign(action(1, mint(amount), rule="order.total > 0.0"))
+    )
+    assert reevaluate_after_return(actions, [None] * len(bought_prices)).points == {1: ALL}
+    unreturned_place = data.draw(st.integers(0, len(bought_prices) - 1))
+    prices_left = [price if place == unreturned_place else None for place, price in enumerate(bought_prices)]
     assert reevaluate_after_return(actions, prices_left).points == {1: NOTHING}
 
 

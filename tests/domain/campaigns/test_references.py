@@ -50,12 +50,14 @@ def test_an_unknown_matcher_key_is_reported_at_its_place_in_the_rule():
 
 
 def test_an_unknown_matcher_key_is_reported_at_the_parameter_of_the_effect():
-    counting = mint(("=", 'order.items.filter(i, !matches(i, "cold") && matches(i, "hot")).size()'), description="x")
-    assert [fault[:2] for fault in faults({}, mint(1), counting, matcher_keys=["hot"])] == [
+    counting_effect = mint(
+        ("=", 'order.items.filter(i, !matches(i, "cold") && matches(i, "hot")).size()'), description="x"
+    )
+    assert [fault[:2] for fault in faults({}, mint(1), counting_effect, matcher_keys=["hot"])] == [
         ("/effects/items/1/params/0/expression", "unknown-matcher")
     ]
     # Without matchers, the rule has one unknown key, and the effect has two.
-    assert len(faults({"expression": RULE}, counting)) == 3
+    assert len(faults({"expression": RULE}, counting_effect)) == 3
 
 
 def test_only_literal_keys_are_checked():
@@ -93,7 +95,9 @@ def test_a_missing_matcher_is_an_error_of_the_evaluation():
         (("till-opened",), None, False),
     ],
 )
-def test_matches_is_refused_in_a_campaign_whose_event_types_never_have_items(topics, event_type, is_refused):
+def test_the_function_matches_is_refused_in_a_campaign_whose_event_types_never_have_items(
+    topics, event_type, is_refused
+):
     one_campaign = replace(campaign().campaign, enabled_topics=topics, event_type=event_type)
     sources = [("/rules/expression", parse(RULE))]
     assert [fault.pointer for fault in faults_of_matches(one_campaign, sources)] == (["/rules"] if is_refused else [])

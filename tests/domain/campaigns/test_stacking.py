@@ -95,14 +95,14 @@ def test_discounts_apply_to_the_reduced_or_to_the_initial_total(actions, rest):
 @pytest.mark.parametrize("priority", [1, 9])
 def test_only_the_exclusive_campaign_applies(priority):
     exclusive_campaign = campaign(action(1, off(20), priority=priority), exclusive=True)
-    ordinary = campaign(action(2, cash(10), priority=5), campaign_id=2)
+    other_campaign = campaign(action(2, cash(10), priority=5), campaign_id=2)
     event = order(100)
-    assert discounts(run(event, exclusive_campaign, ordinary)) == [(1, 20)]
+    assert discounts(run(event, exclusive_campaign, other_campaign)) == [(1, 20)]
     assert event.basket.remaining_total == 80
-    assert reasons_of_actions(order(100), exclusive_campaign, ordinary) == {1: None, 2: ("NOT_COMBINABLE", 1)}
+    assert reasons_of_actions(order(100), exclusive_campaign, other_campaign) == {1: None, 2: ("NOT_COMBINABLE", 1)}
 
 
-def a_b_c(**points):
+def three_offers(**points):
     """A campaign with three actions in one group: 10 % off, 5.00 off, and 300 points, which are worth 9.00."""
     return campaign(
         in_group(1, off(10)),
@@ -115,20 +115,20 @@ def a_b_c(**points):
 
 
 def test_the_best_action_applies():
-    evaluation = run(order(80), a_b_c())
+    evaluation = run(order(80), three_offers())
     assert [(outcome.action.action_id, outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [
         (3, "mint-points", 9)
     ]
-    assert reasons_of_actions(order(80), a_b_c()) == {
+    assert reasons_of_actions(order(80), three_offers()) == {
         1: ("BEATEN_BY", {"actionId": 3, "worth": 8, "winnerWorth": 9}),
         2: ("BEATEN_BY", {"actionId": 3, "worth": 5, "winnerWorth": 9}),
         3: None,
     }
 
 
-def test_what_a_limit_leaves_decides():
+def test_an_action_competes_with_the_points_that_its_limit_leaves():
     limit = {"scope": "member", "type": "points", "period": "monthly", "limit": 300}
-    limited_campaign = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
+    limited_campaign = three_offers(limit_rules=(limit,), allow_partial_application_on_limit=True)
     bench = Bench(limited_campaign, accounts=[POINTS_ACCOUNT])
     bench.run(order(10))
     [key] = [count.key for count in bench.counters.count_log]
@@ -158,14 +158,14 @@ def test_the_whole_order_takes_the_best_action():
     assert reasons[1] == ("BEATEN_BY", {"actionId": 2, "worth": 8, "winnerWorth": 10})
 
 
-def test_a_later_discount_is_cut():
+def test_a_later_discount_is_cut_to_the_remaining_total():
     evaluation = run(order(100), campaign(action(1, off(60, base="initial")), action(2, off(50, base="initial"))))
     assert discounts(evaluation) == [(1, 60), (2, 40)]
     assert statuses(evaluation) == [(1, "executed"), (2, "partial")]
 
 
 @pytest.mark.parametrize(("minimum", "applies"), [(68, False), (60, True)])
-def test_rules_see_what_discounts_left(minimum, applies):
+def test_rules_see_the_total_that_discounts_have_left(minimum, applies):
     evaluation = run(
         order(shirt=30, trousers=40),
         campaign(
@@ -176,7 +176,7 @@ def test_rules_see_what_discounts_left(minimum, applies):
     assert statuses(evaluation) == [(1, "executed"), *([(2, "executed")] if applies else [])]
 
 
-def test_without_the_winner_the_next_best_wins():
+def test_the_next_best_action_wins_if_the_best_one_is_inactive():
     winner = campaign(in_group(1, off(30)), groups=[group()], campaign_id=1, active=False)
     others = campaign(in_group(2, off(20)), in_group(3, off(10)), groups=[group()], campaign_id=2)
     assert discounts(run(order(100), winner, others)) == [(2, 20)]
@@ -202,7 +202,7 @@ def test_an_inactive_group_does_not_restrict_its_actions():
     ("mode", "amounts"),
     [("best", [(1, 20), (2, 5)]), ("worst", [(1, 2), (2, 5)]), ("first", [(1, 22)]), ("all", [(1, 22), (2, 10)])],
 )
-def test_the_mode_holds_for_each_item(mode, amounts):
+def test_a_group_of_items_applies_its_mode_to_each_item(mode, amounts):
     tested_campaign = campaign(in_group(1, off(20)), in_group(2, cash(5, per="item")), groups=[group(mode, "item")])
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == amounts
 
@@ -238,8 +238,8 @@ def test_of_equal_actions_the_first_wins_by_priority_campaign_and_index():
         campaign_id=1,
     )
     assert discounts(run(order(100), first, second)) == [(4, 10)]
-    urgent = campaign(in_group(9, cash(10), priority=1), groups=[group()], campaign_id=3)
-    assert discounts(run(order(100), first, second, urgent)) == [(9, 10)]
+    urgent_campaign = campaign(in_group(9, cash(10), priority=1), groups=[group()], campaign_id=3)
+    assert discounts(run(order(100), first, second, urgent_campaign)) == [(9, 10)]
 
 
 def test_a_group_takes_its_turn_at_its_first_action():
@@ -290,8 +290,8 @@ def test_an_action_over_its_limit_does_not_compete():
     tested_campaign = campaign(
         in_group(1, off(50)), in_group(2, off(10)), groups=[group()], max_transactions_per_member=0
     )
-    other = campaign(in_group(3, cash(1)), groups=[group()], campaign_id=2)
-    evaluation = run(order(100), tested_campaign, other)
+    other_campaign = campaign(in_group(3, cash(1)), groups=[group()], campaign_id=2)
+    evaluation = run(order(100), tested_campaign, other_campaign)
     assert statuses(evaluation) == [(1, "skipped"), (2, "skipped"), (3, "executed")]
     assert evaluation.effects[0].error["type"] == "/problems/limit-reached"
 
@@ -341,8 +341,8 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
     assert [(outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [("assign-coupon", 2)]
     # Only the action with coupons was tried, before anything was assigned.
     assert (assignments_at_trials, assigned_keys) == ([0], ["cup"])
-    better = campaign(in_group(3, cash(3)), groups=[group()], campaign_id=2)
-    assert discounts(run(order(100), tested_campaign, better, **bench)) == [(3, 3)]
+    better_campaign = campaign(in_group(3, cash(3)), groups=[group()], campaign_id=2)
+    assert discounts(run(order(100), tested_campaign, better_campaign, **bench)) == [(3, 3)]
     assert assigned_keys == ["cup"]
 
 
@@ -378,21 +378,21 @@ def test_a_failed_rule_and_an_aborted_campaign_take_no_part():
         in_group(2, off(40)),
         groups=[group()],
     )
-    other = campaign(in_group(3, cash(1)), groups=[group()], campaign_id=2)
-    assert discounts(run(order(100), tested_campaign, other)) == [(3, 1)]
-    assert reasons_of_actions(order(100), tested_campaign, other)[2][0] == "ABORTED"
+    other_campaign = campaign(in_group(3, cash(1)), groups=[group()], campaign_id=2)
+    assert discounts(run(order(100), tested_campaign, other_campaign)) == [(3, 1)]
+    assert reasons_of_actions(order(100), tested_campaign, other_campaign)[2][0] == "ABORTED"
 
 
 # --- exclusive campaigns ------------------------------------------------------------------------------------------
 
 
 def test_an_exclusive_campaign_whose_rules_fail_or_whose_limit_is_reached_lets_others_apply():
-    ordinary = campaign(action(9, cash(10)), campaign_id=2)
+    other_campaign = campaign(action(9, cash(10)), campaign_id=2)
     for exclusive_campaign in (
         campaign(action(1, off(20), rule="false"), exclusive=True),
         campaign(action(1, off(20)), exclusive=True, max_transactions_per_member=0),
     ):
-        assert discounts(run(order(100), exclusive_campaign, ordinary)) == [(9, 10)]
+        assert discounts(run(order(100), exclusive_campaign, other_campaign)) == [(9, 10)]
 
 
 def test_all_actions_of_an_exclusive_campaign_apply():
@@ -405,8 +405,8 @@ def test_all_actions_of_an_exclusive_campaign_apply():
 
 def test_of_several_exclusive_campaigns_the_first_priority_or_their_group_decides():
     def exclusive_campaign(number, discount, **values):
-        one = action(number, discount, priority=10 - number, **values)
-        return campaign(one, exclusive=True, campaign_id=number, groups=[group()])
+        exclusive_action = action(number, discount, priority=10 - number, **values)
+        return campaign(exclusive_action, exclusive=True, campaign_id=number, groups=[group()])
 
     assert discounts(run(order(100), exclusive_campaign(1, off(30)), exclusive_campaign(2, off(20)))) == [(2, 20)]
     grouped_campaigns = [
@@ -420,9 +420,9 @@ def test_of_several_exclusive_campaigns_the_first_priority_or_their_group_decide
 
 def test_in_a_group_an_exclusive_campaign_precedes_the_others():
     exclusive_campaign = campaign(in_group(1, off(10), priority=5), exclusive=True, groups=[group()])
-    better = campaign(in_group(2, off(50)), campaign_id=2, groups=[group()])
-    assert discounts(run(order(100), exclusive_campaign, better)) == [(1, 10)]
-    assert reasons_of_actions(order(100), exclusive_campaign, better)[2] == ("NOT_COMBINABLE", 1)
+    better_campaign = campaign(in_group(2, off(50)), campaign_id=2, groups=[group()])
+    assert discounts(run(order(100), exclusive_campaign, better_campaign)) == [(1, 10)]
+    assert reasons_of_actions(order(100), exclusive_campaign, better_campaign)[2] == ("NOT_COMBINABLE", 1)
 
 
 # --- parameters of discounts --------------------------------------------------------------------------------------
@@ -457,7 +457,7 @@ def test_a_filter_that_cannot_be_computed_fails_the_effect(condition):
     assert (outcome.status, outcome.error["type"]) == ("failed", "/problems/effect-parameter")
 
 
-def test_an_amount_per_item_is_at_most_the_item():
+def test_an_amount_per_item_is_at_most_the_total_of_the_item():
     [outcome] = run(order(shirt=30, gum=2), campaign(action(1, cash(5, per="item")))).effects
     assert (outcome.status, outcome.discount.requested, outcome.discount.amount) == ("partial", 10, 7)
 
@@ -496,10 +496,10 @@ def evaluate_in_order(settings_of_actions, exclusive, prices, places):
     """The effects of actions that are stored in this order."""
     actions: dict[int, list] = {}
     for place in places:
-        one, name, priority, campaign_id, holds = settings_of_actions[place]
-        rule = "true" if holds else "order.total < 0.0"
+        stored_effect, name, priority, campaign_id, is_rule_true = settings_of_actions[place]
+        rule = "true" if is_rule_true else "order.total < 0.0"
         stored_action = action(
-            place, one, priority=priority, stacking_group_key=name, rule=rule, campaign_id=campaign_id
+            place, stored_effect, priority=priority, stacking_group_key=name, rule=rule, campaign_id=campaign_id
         )
         actions.setdefault(campaign_id, []).append(stored_action)
     campaigns = [
@@ -524,12 +524,12 @@ def evaluate_in_order(settings_of_actions, exclusive, prices, places):
 )
 @settings(max_examples=settings.default.max_examples // 2)
 def test_the_order_in_which_31_actions_are_stored_does_not_matter(settings_of_actions, exclusive, prices, places):
-    one, event = evaluate_in_order(settings_of_actions, exclusive, prices, range(31))
-    other, _ = evaluate_in_order(settings_of_actions, exclusive, prices, places)
-    assert one.effects == other.effects
-    discount_sum = sum(outcome.discount.amount for outcome in one.effects if outcome.discount is not None)
-    assert discount_sum == one.discount_total == event.basket.total - event.basket.remaining_total
-    for outcome in one.effects:
+    evaluation, event = evaluate_in_order(settings_of_actions, exclusive, prices, range(31))
+    evaluation_in_other_order, _ = evaluate_in_order(settings_of_actions, exclusive, prices, places)
+    assert evaluation.effects == evaluation_in_other_order.effects
+    discount_sum = sum(outcome.discount.amount for outcome in evaluation.effects if outcome.discount is not None)
+    assert discount_sum == evaluation.discount_total == event.basket.total - event.basket.remaining_total
+    for outcome in evaluation.effects:
         if outcome.discount is not None and any(prices):
             assert sum(share.amount for share in outcome.discount.allocation) == outcome.discount.amount
 
@@ -546,8 +546,8 @@ def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
         allow_partial_application_on_limit=True,
         currency="EUR",
     )
-    other = campaign(in_group(2, cash(5)), in_group(3, cash(3)), groups=[group()], campaign_id=2)
-    assert discounts(run(in_euros(), limited_campaign, other)) == [(2, 5)]
+    other_campaign = campaign(in_group(2, cash(5)), in_group(3, cash(3)), groups=[group()], campaign_id=2)
+    assert discounts(run(in_euros(), limited_campaign, other_campaign)) == [(2, 5)]
     evaluation = run(in_euros(), limited_campaign)
     assert discounts(evaluation) == [(1, 4)]
     assert evaluation.effects[0].discount.allocation == ((0, 3), (1, 1))

@@ -15,7 +15,7 @@ from domain.expressions import explain, parse
 AT_LEAST_50, MORE_THAN_50 = TotalThreshold(Decimal(50)), TotalThreshold(Decimal(50), is_strict=True)
 
 
-def only_false(rule, total=40):
+def threshold_of_only_false_part(rule, total=40):
     """The threshold that the only false part of a rule compares the order's total with, or None."""
     node = parse(rule)
     trace = explain(
@@ -46,7 +46,7 @@ def only_false(rule, total=40):
     ],
 )
 def test_only_a_comparison_of_the_total_with_a_literal_counts(rule, threshold):
-    assert only_false(rule) == threshold
+    assert threshold_of_only_false_part(rule) == threshold
 
 
 def test_all_thresholds_of_a_rule_are_found_and_those_of_other_variables_are_not():

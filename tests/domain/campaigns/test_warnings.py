@@ -48,12 +48,12 @@ def test_other_conditions_on_times_have_no_warning(text):
 
 
 def test_a_macro_variable_called_now_is_not_the_time():
-    inside, outside = (
+    text_with_macro_variable, text_with_time = (
         "[event.externalEventDate].exists(now, now.getHours() == 0)",
         "[now.getHours()].exists(now, now == 0)",
     )
-    assert warnings_in(inside) == [("shadowed-variable", inside)]
-    assert ("NOW_IN_CONDITION", "now.getHours()") in warnings_in(outside)
+    assert warnings_in(text_with_macro_variable) == [("shadowed-variable", text_with_macro_variable)]
+    assert ("NOW_IN_CONDITION", "now.getHours()") in warnings_in(text_with_time)
 
 
 def test_warnings_are_in_the_order_of_the_text():
@@ -99,9 +99,9 @@ def test_a_warning_gives_advice():
 
 
 def test_warnings_about_a_filter_of_items_know_the_item():
-    shadow = 'order.items.exists(item, item.total > 1.0) && item.productCode == "mug"'
+    shadowing_filter = 'order.items.exists(item, item.total > 1.0) && item.productCode == "mug"'
     warnings = warnings_of_action(
-        compile_action(action(1, effect("discount", type="amount", value=1, itemFilter=("=", shadow))))
+        compile_action(action(1, effect("discount", type="amount", value=1, itemFilter=("=", shadowing_filter))))
     )
     assert [(warning.code, warning.pointer) for warning in warnings] == [
         ("shadowed-variable", "/effects/items/0/params/2/expression")
