@@ -85,6 +85,7 @@ def test_attrs_have_a_maximum_size_depth_and_number_of_values():
     assert pointers(attrs={}, attrs_bytes=65_537) == ["/attrs"]
     assert pointers(attrs=nested(32)) == []
     assert pointers(attrs=nested(34)) == ["/attrs"]
+    # 10 lists of 100 values have the maximum of 1000 values.
     lists = {f"list{number}": [str(value) for value in range(100)] for number in range(10)}
     assert pointers(attrs=lists) == []
     assert pointers(attrs={**lists, "more": "one"}) == ["/attrs"]

@@ -25,18 +25,18 @@ zones = st.sampled_from(["UTC", "Europe/Madrid", "America/Buenos_Aires", "Asia/K
 def test_an_hour_is_open_if_the_local_time_is_in_a_window(schedule, zone, at):
     at = at.replace(tzinfo=UTC)
     local = at.astimezone(ZoneInfo(zone))
-    naive = any(
+    is_in_window = any(
         window["day"] == local.isoweekday() and window["fromHour"] <= local.hour <= window["toHour"]
         for window in schedule
     )
     hour_now = hours_of_week_now([zone], at)[zone]
-    assert (hour_now in open_hours({"timezone": zone, "schedule": schedule})) == naive
+    assert (hour_now in open_hours({"timezone": zone, "schedule": schedule})) == is_in_window
 
 
 def test_the_hour_that_summer_time_skips_is_no_hour_of_that_week():
     # On 29 March 2026 clocks in Madrid go from 01:59 to 03:00.
-    before = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
-    hours = [hour_of_week(before + timedelta(minutes=n), MADRID) % 24 for n in range(3)]
+    minute_before_change = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
+    hours = [hour_of_week(minute_before_change + timedelta(minutes=n), MADRID) % 24 for n in range(3)]
     assert hours == [1, 3, 3]
 
 

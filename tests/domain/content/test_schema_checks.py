@@ -92,16 +92,16 @@ def test_a_schema_whose_cost_doubles_with_each_level_is_refused(wrap):
 
 
 def test_a_recursive_schema_whose_cost_doubles_with_each_level_of_a_document_is_refused():
-    twice = {"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
-    assert len(faults(twice)) == 1
+    doubling_schema = {"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
+    assert len(faults(doubling_schema)) == 1
 
 
 def test_a_schema_is_limited_in_depth_and_size():
-    deep: dict = {}
+    deep_schema: dict = {}
     for _ in range(63):
-        deep = {"not": deep}
-    assert faults(deep) == []
-    assert faults({"not": deep}) == faults({}, 2**20) == [""]
+        deep_schema = {"not": deep_schema}
+    assert faults(deep_schema) == []
+    assert faults({"not": deep_schema}) == faults({}, 2**20) == [""]
     assert faults({"properties": {str(n): {} for n in range(2_000)}}) == [""]
     assert faults({"properties": {str(n): {} for n in range(1_999)}}) == []
     assert len(faults({"allOf": [{}] * 500})) == 1
@@ -130,24 +130,29 @@ def test_patterns_are_limited_in_length_and_instructions():
     assert faults({"pattern": "a" * 1_001}) == ["/pattern"]
     assert faults({"items": {"pattern": r"\d" * 101}}) == ["/items/pattern"]
     # All patterns may have 10,000 instructions in sum: 25 of 400.
-    many = {str(n): {"pattern": "a" * 400} for n in range(26)}
-    assert faults({"properties": many}) == [""]
-    assert faults({"properties": {name: schema for name, schema in many.items() if name != "0"}}) == []
+    schemas = {str(n): {"pattern": "a" * 400} for n in range(26)}
+    assert faults({"properties": schemas}) == [""]
+    assert faults({"properties": {name: schema for name, schema in schemas.items() if name != "0"}}) == []
 
 
 def test_the_costs_of_all_patterns_for_one_text_are_added_up():
-    small = {"pattern": "a" * 100}
+    small_pattern = {"pattern": "a" * 100}
     # The patterns of `a` and `b` check different texts, so only the larger cost counts.
-    assert cost({"properties": {"a": small, "b": small}}).per_byte == cost(small).per_byte == 1_000
+    assert (
+        cost({"properties": {"a": small_pattern, "b": small_pattern}}).per_byte == cost(small_pattern).per_byte == 1_000
+    )
     for schema in (
-        {"allOf": [small, small, small]},
-        {"items": {"anyOf": [small, small], "pattern": "a" * 100}},
-        {"patternProperties": {"a": small, "b": small}, "additionalProperties": small},
-        {"$defs": {"a": small}, "properties": {"a": {"$ref": "#/$defs/a", "not": small, "if": small}}},
+        {"allOf": [small_pattern, small_pattern, small_pattern]},
+        {"items": {"anyOf": [small_pattern, small_pattern], "pattern": "a" * 100}},
+        {"patternProperties": {"a": small_pattern, "b": small_pattern}, "additionalProperties": small_pattern},
+        {
+            "$defs": {"a": small_pattern},
+            "properties": {"a": {"$ref": "#/$defs/a", "not": small_pattern, "if": small_pattern}},
+        },
     ):
         assert cost(schema).per_byte == 3_000
-    assert faults({"allOf": [small] * 4}) == []
-    assert faults({"allOf": [small] * 5}) == [""]
+    assert faults({"allOf": [small_pattern] * 4}) == []
+    assert faults({"allOf": [small_pattern] * 5}) == [""]
 
 
 def test_a_pattern_of_a_recursive_schema_counts_once_for_each_text():
@@ -206,8 +211,10 @@ def test_a_schema_has_its_own_cost_besides_those_of_its_parts():
 
 
 def test_the_costs_of_dependent_schemas_are_added_to_those_of_the_schema():
-    small = {"pattern": "a" * 100}
-    assert cost({"dependentSchemas": {"a": small, "b": small}, "allOf": [small]}).per_byte == 3_000
+    small_pattern = {"pattern": "a" * 100}
+    assert (
+        cost({"dependentSchemas": {"a": small_pattern, "b": small_pattern}, "allOf": [small_pattern]}).per_byte == 3_000
+    )
 
 
 @pytest.mark.parametrize(("count", "checks"), [(0, 1), (99, 1), (100, 2), (250, 3)])

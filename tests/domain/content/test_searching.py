@@ -76,7 +76,7 @@ def test_documents_are_not_sorted_by_an_unknown_field():
     assert sort_of(DRINKS, "slug") == (SortKey("slug", descending=False, of_record=True),)
 
 
-def test_a_collection_that_describes_no_fields_is_sorted_by_any():
+def test_a_collection_that_describes_no_fields_is_sorted_by_any_field():
     assert read_sort("anything", OPEN) == ((SortKey("anything", descending=False, of_record=False),), [])
 
 

@@ -56,17 +56,17 @@ def test_an_inactive_mission_counts_nothing():
         (None, NOON - timedelta(microseconds=1), False),
     ],
 )
-def test_the_window_includes_both_ends(valid_from, valid_to, is_counted):
+def test_the_validity_of_a_mission_includes_both_of_its_ends(valid_from, valid_to, is_counted):
     assert counts(mission(valid_from=valid_from, valid_to=valid_to)) is is_counted
 
 
 def test_a_mission_counts_only_members_of_its_audience():
-    regulars = mission(audience_id=4)
+    mission_for_regulars = mission(audience_id=4)
     member = facts(audience_keys=frozenset({"regulars"}))
-    assert counts(regulars, member, audiences={4: "regulars"})
-    assert not counts(regulars, member, audiences={4: "others"})
+    assert counts(mission_for_regulars, member, audiences={4: "regulars"})
+    assert not counts(mission_for_regulars, member, audiences={4: "others"})
     # An inactive or external audience matches no member.
-    assert not counts(regulars, member, audiences={})
+    assert not counts(mission_for_regulars, member, audiences={})
 
 
 @pytest.mark.parametrize(("currency", "is_counted"), [(None, False), ("USD", False), ("EUR", True)])
@@ -81,7 +81,7 @@ def test_a_mission_counts_orders_of_at_least_its_minimum_spend(spend, is_counted
     assert counts(mission(min_spend_value=Decimal(10)), event) is is_counted
 
 
-def test_one_item_matches_both_the_shared_and_the_inline_matcher():
+def test_one_item_has_to_match_both_the_shared_and_the_inline_matcher():
     matchers = {
         3: compile_matcher({"operator": "AND", "conditions": [{"field": "total", "operator": ">", "value": 4}]})
     }
@@ -95,29 +95,29 @@ def test_one_item_matches_both_the_shared_and_the_inline_matcher():
 
 def test_conditions_on_items_use_the_budget_of_the_event():
     labels = {"field": "customAttributes.labels", "operator": "contains", "value": "fair"}
-    labelled = mission(inline_matcher={"operator": "OR", "conditions": [labels] * 4})
-    compiled, budget = compile_mission(labelled, {}, {}, {}, None), Budget(1000)
+    mission_with_labels = mission(inline_matcher={"operator": "OR", "conditions": [labels] * 4})
+    compiled_mission, budget = compile_mission(mission_with_labels, {}, {}, {}, None), Budget(1000)
     # Each of the 4 conditions may compare 99 labels, and costs one unit more.
     event = facts()
     event.context["order"] = {"items": [{"customAttributes": {"labels": ["new"] * 99}}] * 2}
-    assert not compiled.counts(event, budget)
+    assert not compiled_mission.counts(event, budget)
     assert budget.remaining == 1000 - 2 * 4 * 100
     with pytest.raises(CostExceeded):
-        compiled.counts(event, budget)
+        compiled_mission.counts(event, budget)
 
 
 def test_the_products_of_a_payment_are_its_items():
-    latte = mission(inline_matcher=matcher("latte"))
-    assert counts(latte, payment={"products": [{"sku": "latte", "total": Decimal(5)}]})
-    assert not counts(latte, payment={"products": [{"sku": "cake", "total": Decimal(5)}]})
+    mission_of_lattes = mission(inline_matcher=matcher("latte"))
+    assert counts(mission_of_lattes, payment={"products": [{"sku": "latte", "total": Decimal(5)}]})
+    assert not counts(mission_of_lattes, payment={"products": [{"sku": "cake", "total": Decimal(5)}]})
 
 
 @pytest.mark.parametrize(
-    ("sign", "matching"), [(">=", {2, 3}), (">", {3}), ("=", {2}), ("<", {0, 1}), ("<=", {0, 1, 2})]
+    ("sign", "matching_amounts"), [(">=", {2, 3}), (">", {3}), ("=", {2}), ("<", {0, 1}), ("<=", {0, 1, 2})]
 )
-def test_a_condition_compares_the_badges_of_the_member(sign, matching):
+def test_a_condition_compares_the_badges_of_the_member(sign, matching_amounts):
     record = mission(badge_matcher=conditions(("gold", sign, 2)))
-    assert {amount for amount in range(4) if counts(record, badges={"gold": Decimal(amount)})} == matching
+    assert {amount for amount in range(4) if counts(record, badges={"gold": Decimal(amount)})} == matching_amounts
 
 
 def test_conditions_on_badges_are_joined_by_their_operator():
@@ -155,8 +155,8 @@ def test_a_closed_mission_is_refused_with_a_reason():
     ],
 )
 def test_points_expire_by_the_calendar(value, unit, expiry):
-    rewarding = mission(manual_expiration={"value": value, "unit": unit})
-    assert expiry_of_reward(rewarding, datetime(2026, 1, 31, 12, tzinfo=UTC)) == expiry
+    rewarding_mission = mission(manual_expiration={"value": value, "unit": unit})
+    assert expiry_of_reward(rewarding_mission, datetime(2026, 1, 31, 12, tzinfo=UTC)) == expiry
 
 
 @pytest.mark.parametrize(
@@ -165,15 +165,15 @@ def test_points_expire_by_the_calendar(value, unit, expiry):
 )
 def test_points_expire_by_the_calendar_of_the_time_zone_of_the_mission(unit, expiry):
     # Clocks in Los Angeles go forward on 8 March.
-    rewarding = mission(manual_expiration={"value": 1, "unit": unit}, timezone="America/Los_Angeles")
-    assert expiry_of_reward(rewarding, datetime(2026, 3, 7, 20, tzinfo=UTC)) == expiry
+    rewarding_mission = mission(manual_expiration={"value": 1, "unit": unit}, timezone="America/Los_Angeles")
+    assert expiry_of_reward(rewarding_mission, datetime(2026, 3, 7, 20, tzinfo=UTC)) == expiry
 
 
 def test_points_that_would_expire_beyond_the_calendar_expire_at_its_last_moment():
-    late = datetime(9999, 1, 1, tzinfo=UTC)
-    unending = mission(manual_expiration={"value": 100_000, "unit": "days"})
-    assert expiry_of_reward(unending, late) == datetime.max.replace(tzinfo=UTC)
-    assert expiry_of_reward(mission(), late) is None
+    achieved_at = datetime(9999, 1, 1, tzinfo=UTC)
+    long_mission = mission(manual_expiration={"value": 100_000, "unit": "days"})
+    assert expiry_of_reward(long_mission, achieved_at) == datetime.max.replace(tzinfo=UTC)
+    assert expiry_of_reward(mission(), achieved_at) is None
 
 
 def faults(**values):
@@ -263,8 +263,8 @@ def test_a_count_that_cannot_be_compiled_is_a_fault_of_the_mission():
     compiled_mission = compile_mission(mission(count_expression="nosuch(1)"), {}, {}, {}, None)
     assert compiled_mission.count is None
     assert "nosuch" in compiled_mission.fault
-    working = compile_mission(mission(count_expression="2"), {}, {}, {}, None)
-    assert (working.count is not None, working.fault) == (True, None)
+    mission_with_count = compile_mission(mission(count_expression="2"), {}, {}, {}, None)
+    assert (mission_with_count.count is not None, mission_with_count.fault) == (True, None)
 
 
 def test_only_events_with_an_amount_of_money_can_have_a_minimum():

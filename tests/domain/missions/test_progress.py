@@ -30,13 +30,13 @@ def test_the_counter_stays_at_the_goal_until_the_next_count(total, counter, curr
 
 
 def test_the_goal_is_achieved_by_the_count_that_reaches_it():
-    achieved = []
+    achievements = []
     progress = Progress(3)
     for _ in range(7):
         advance = progress.advance(1, remaining=100)
-        achieved.append(advance.achieved)
+        achievements.append(advance.achieved)
         progress = advance.after
-    assert achieved == [0, 0, 1, 0, 0, 1, 0]
+    assert achievements == [0, 0, 1, 0, 0, 1, 0]
     assert progress == Progress(3, counted=7, times_achieved=2)
 
 
@@ -162,12 +162,12 @@ def test_a_reversal_stops_at_0():
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
 def test_an_amount_equals_as_many_single_counts(progress, amount, remaining):
-    single, total, achieved = progress, 0, 0
+    progress_by_ones, total, achieved = progress, 0, 0
     for _ in range(amount):
-        step = single.advance(1, remaining - achieved)
-        single, total, achieved = step.after, total + step.counted, achieved + step.achieved
+        step = progress_by_ones.advance(1, remaining - achieved)
+        progress_by_ones, total, achieved = step.after, total + step.counted, achieved + step.achieved
     at_once = progress.advance(amount, remaining)
-    assert (at_once.after, at_once.counted, at_once.achieved) == (single, total, achieved)
+    assert (at_once.after, at_once.counted, at_once.achieved) == (progress_by_ones, total, achieved)
 
 
 @given(progresses(), GOALS)
@@ -196,6 +196,6 @@ def test_reversed_counts_that_exceed_all_achieved_goals_are_not_forgotten():
 @given(progresses(), GOALS)
 def test_progress_with_a_positive_count_is_the_same_progress(progress, goal):
     progress = progress.towards(goal)
-    positive = progress.with_positive_count()
-    assert positive.counted > 0 or not positive.times_achieved
-    assert positive.towards(goal) == progress
+    positive_progress = progress.with_positive_count()
+    assert positive_progress.counted > 0 or not positive_progress.times_achieved
+    assert positive_progress.towards(goal) == progress

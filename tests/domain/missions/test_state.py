@@ -62,12 +62,12 @@ def test_progress_is_reported_towards_the_present_goal():
 def test_the_last_achievement_is_that_of_the_latest_event():
     missions = state(last_counter=9, last_achieved_at=NOON)
     missions.count(mission(), 3, cause(at=NOON - DAY))
-    early = missions.progress(ANA, mission())
-    assert (early.last_counter, early.last_achieved_at) == (9, NOON)
+    progress_after_earlier_event = missions.progress(ANA, mission())
+    assert (progress_after_earlier_event.last_counter, progress_after_earlier_event.last_achieved_at) == (9, NOON)
     for moment in (NOON, NOON + DAY):
         missions.count(mission(), 3, cause(at=moment))
-        late = missions.progress(ANA, mission())
-        assert (late.last_counter, late.last_achieved_at) == (3, moment)
+        progress_after_later_event = missions.progress(ANA, mission())
+        assert (progress_after_later_event.last_counter, progress_after_later_event.last_achieved_at) == (3, moment)
 
 
 def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
@@ -77,32 +77,32 @@ def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
 
 
 def test_a_mission_is_achieved_up_to_its_maximum():
-    twice = mission(max_repetitions=2)
+    mission_of_two = mission(max_repetitions=2)
     missions = state(count=3, achieved=1)
-    assert missions.remaining_achievements(ANA, twice, NOON) == 1
-    assert numbers(missions.count(twice, 9, cause())) == Numbers(
+    assert missions.remaining_achievements(ANA, mission_of_two, NOON) == 1
+    assert numbers(missions.count(mission_of_two, 9, cause())) == Numbers(
         counted=3, achieved=1, total_counted=6, total_achieved=2
     )
-    assert missions.remaining_achievements(ANA, twice, NOON) == 0
-    assert numbers(missions.count(twice, 1, cause())) == Numbers(
+    assert missions.remaining_achievements(ANA, mission_of_two, NOON) == 0
+    assert numbers(missions.count(mission_of_two, 1, cause())) == Numbers(
         counted=0, achieved=0, total_counted=6, total_achieved=2
     )
-    assert state(achieved=3).remaining_achievements(ANA, twice, NOON) == 0
+    assert state(achieved=3).remaining_achievements(ANA, mission_of_two, NOON) == 0
 
 
 def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
-    daily = mission(repetition_period="daily", period_limit=2, timezone="Asia/Tokyo")
+    daily_mission = mission(repetition_period="daily", period_limit=2, timezone="Asia/Tokyo")
     # NOON is 4 March in UTC and in Tokyo; four hours later it is 5 March in Tokyo.
     missions = state(in_period={(ANA, 1, date(2026, 3, 4)): 1})
-    assert missions.remaining_achievements(ANA, daily, NOON) == 1
-    assert missions.remaining_achievements(ANA, daily, NOON + timedelta(hours=4)) == 2
-    other_day = MissionProgressState({}, {})
-    other_day.count(daily, 3, cause())
-    assert other_day.remaining_achievements(ANA, daily, NOON) == 1
-    missions.count(daily, 9, cause())
+    assert missions.remaining_achievements(ANA, daily_mission, NOON) == 1
+    assert missions.remaining_achievements(ANA, daily_mission, NOON + timedelta(hours=4)) == 2
+    missions_without_achievements = MissionProgressState({}, {})
+    missions_without_achievements.count(daily_mission, 3, cause())
+    assert missions_without_achievements.remaining_achievements(ANA, daily_mission, NOON) == 1
+    missions.count(daily_mission, 9, cause())
     assert (
-        missions.remaining_achievements(ANA, daily, NOON),
-        missions.remaining_achievements(ANA, daily, NOON + DAY),
+        missions.remaining_achievements(ANA, daily_mission, NOON),
+        missions.remaining_achievements(ANA, daily_mission, NOON + DAY),
     ) == (0, 2)
     assert missions.remaining_achievements(ANA, mission(repetition_period="daily", timezone="Asia/Tokyo"), NOON) > 2
 
@@ -235,14 +235,14 @@ def tracking(count=3, achieved=1, number=20):
 
 
 def test_a_reversed_count_is_subtracted():
-    daily = mission(repetition_period="daily", period_limit=1)
+    daily_mission = mission(repetition_period="daily", period_limit=1)
     missions = state(count=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
     reversed_count = tracking(count=3, achieved=1, number=20)
-    assert missions.remaining_achievements(ANA, daily, NOON) == 0
-    assert numbers(missions.reverse(reversed_count, daily, by_event_id=9)) == Numbers(
+    assert missions.remaining_achievements(ANA, daily_mission, NOON) == 0
+    assert numbers(missions.reverse(reversed_count, daily_mission, by_event_id=9)) == Numbers(
         counted=-3, achieved=-1, total_counted=1, total_achieved=0
     )
-    assert missions.remaining_achievements(ANA, daily, NOON) == 1
+    assert missions.remaining_achievements(ANA, daily_mission, NOON) == 1
     assert missions.is_reversed(reversed_count)
     assert not missions.is_reversed(tracking(number=21))
     changes = missions.drain()

@@ -10,12 +10,12 @@ import pytest
 
 from domain.timeline.events import EventFact, MissionFact, ReferralFact, TierFact
 
-RECORDED = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
-HAPPENED = datetime(2026, 3, 1, 17, 0, tzinfo=UTC)
+RECORDED_AT = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
+HAPPENED_AT = datetime(2026, 3, 1, 17, 0, tzinfo=UTC)
 
 EVENT = EventFact(
     loyalty_event_id=7,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     external_event_date=None,
     loyalty_event_key="key-7",
     event_type="member-purchase-order-created",
@@ -78,10 +78,10 @@ def test_an_event_has_its_ids_its_effects_and_its_caller():
     }
 
 
-@pytest.mark.parametrize(("external", "happened_at"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_an_event_happened_at_the_date_of_its_sender_or_when_it_was_recorded(external, happened_at):
-    row = replace(EVENT, external_event_date=external).row()
-    assert (row.recorded_at, row.happened_at) == (RECORDED, happened_at)
+@pytest.mark.parametrize(("external_date", "happened_at"), [(None, RECORDED_AT), (HAPPENED_AT, HAPPENED_AT)])
+def test_an_event_happened_at_the_date_of_its_sender_or_when_it_was_recorded(external_date, happened_at):
+    row = replace(EVENT, external_event_date=external_date).row()
+    assert (row.recorded_at, row.happened_at) == (RECORDED_AT, happened_at)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_amount_of_an_effect_is_a_number_or_none():
 
 TIER = TierFact(
     loyalty_event_id=9,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     external_event_date=None,
     loyalty_event_key="key-9",
     loyalty_program_id=2,
@@ -221,10 +221,10 @@ def test_a_change_of_the_tier_names_both_tiers_and_the_reason(changes, sentence)
 
 
 def test_a_change_of_the_tier_has_its_ids():
-    row = replace(TIER, cause_loyalty_event_id=7, external_event_date=HAPPENED, is_manual=True).row()
+    row = replace(TIER, cause_loyalty_event_id=7, external_event_date=HAPPENED_AT, is_manual=True).row()
     assert (row.kind, row.by, row.loyalty_event_id, row.is_reversed) == ("tier", "ana@shop", 9, False)
-    assert (row.recorded_at, row.happened_at) == (RECORDED, HAPPENED)
-    assert TIER.row().happened_at == RECORDED
+    assert (row.recorded_at, row.happened_at) == (RECORDED_AT, HAPPENED_AT)
+    assert TIER.row().happened_at == RECORDED_AT
     assert row.details == {
         "loyaltyEventKey": "key-9",
         "loyaltyProgramId": 2,
@@ -237,8 +237,8 @@ def test_a_change_of_the_tier_has_its_ids():
 
 MISSION = MissionFact(
     mission_tracking_id=11,
-    created_at=RECORDED,
-    happened_at=HAPPENED,
+    created_at=RECORDED_AT,
+    happened_at=HAPPENED_AT,
     mission_id=5,
     mission_key="mission-5",
     mission_name="Ten coffees",
@@ -273,7 +273,7 @@ def test_a_count_for_a_mission_says_whether_the_goal_was_achieved(changes, sente
 @pytest.mark.parametrize("reversal", [None, 8])
 def test_a_count_for_a_mission_has_its_ids_amounts_and_reversal(reversal):
     row = replace(MISSION, reversal_loyalty_event_id=reversal, achieved=1, actor="shop").row()
-    assert (row.kind, row.recorded_at, row.happened_at) == ("mission", RECORDED, HAPPENED)
+    assert (row.kind, row.recorded_at, row.happened_at) == ("mission", RECORDED_AT, HAPPENED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("shop", 7, reversal is not None)
     assert row.details == {
         "missionTrackingId": 11,
@@ -288,7 +288,7 @@ def test_a_count_for_a_mission_has_its_ids_amounts_and_reversal(reversal):
 
 REFERRAL = ReferralFact(
     referral_log_id=13,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     referral_program_id=6,
     program_name="Friends",
     code="ANA-1",
@@ -309,7 +309,7 @@ def test_a_referral_is_reported_from_both_sides():
 @pytest.mark.parametrize("reversal", [None, 8])
 def test_a_referral_has_its_ids(reversal):
     row = replace(REFERRAL, reversal_loyalty_event_id=reversal).row()
-    assert (row.kind, row.recorded_at, row.happened_at) == ("referral", RECORDED, RECORDED)
+    assert (row.kind, row.recorded_at, row.happened_at) == ("referral", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == (None, 7, reversal is not None)
     assert row.details == {
         "referralLogId": 13,

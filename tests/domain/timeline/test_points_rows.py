@@ -11,14 +11,14 @@ import pytest
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
 from domain.timeline.points import PointsFact, PointsReleaseFact, Source, source_of_request, sources_of_event
 
-RECORDED = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
-HAPPENED = datetime(2026, 3, 1, 17, 0, tzinfo=UTC)
+RECORDED_AT = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
+HAPPENED_AT = datetime(2026, 3, 1, 17, 0, tzinfo=UTC)
 SPRING = Source("campaign", "SPRING", 3)
 REQUEST = Source("request")
 
-RECEIVED = PointsFact(
+RECEIVED_POINTS = PointsFact(
     ledger_transaction_id=1,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     external_event_date=None,
     ledger_account_id=2,
     ledger_account_key="account-2",
@@ -135,7 +135,7 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
             "30 Points were cancelled while they were pending, since the transaction 4 was reverted.",
         ),
         (
-            {"captured_at": RECORDED, "reserved_amount": Decimal("40.00")},
+            {"captured_at": RECORDED_AT, "reserved_amount": Decimal("40.00")},
             REQUEST,
             "30 Points were received by request, of 40 that were pending; the balance was 1,130.",
         ),
@@ -148,11 +148,11 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
     ],
 )
 def test_points_have_a_sentence(changes, source, sentence):
-    assert replace(RECEIVED, **changes).row(source).text == sentence
+    assert replace(RECEIVED_POINTS, **changes).row(source).text == sentence
 
 
 def test_a_row_of_points_has_the_ids_of_its_event_and_its_transaction():
-    row = replace(RECEIVED, description="Double", reversal_ledger_transaction_id=5).row(SPRING, "shop")
+    row = replace(RECEIVED_POINTS, description="Double", reversal_ledger_transaction_id=5).row(SPRING, "shop")
     assert (row.kind, row.by, row.loyalty_event_id, row.is_reversed) == ("points", "shop", 7, False)
     assert row.details == {
         "ledgerTransactionId": 1,
@@ -173,25 +173,25 @@ def test_a_row_of_points_has_the_ids_of_its_event_and_its_transaction():
 
 
 def test_pending_points_have_the_amount_0():
-    row = replace(RECEIVED, **NOTHING_MOVED, status=PENDING).row(REQUEST)
+    row = replace(RECEIVED_POINTS, **NOTHING_MOVED, status=PENDING).row(REQUEST)
     assert (row.details["isPending"], row.details["amount"], row.is_reversed) == (True, 0, False)
 
 
 def test_a_row_about_points_that_have_waited_reports_the_pending_amount():
-    points = replace(RECEIVED, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), is_timed=True)
-    row = replace(points, captured_at=RECORDED).row(SPRING)
+    points = replace(RECEIVED_POINTS, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), is_timed=True)
+    row = replace(points, captured_at=RECORDED_AT).row(SPRING)
     assert row.text == "30 Points were pending by the campaign SPRING; the balance was 1,130."
     assert (row.details["isPending"], row.details["amount"], row.details["pending"]) == (False, 0, 30)
 
 
 def test_reverted_points_are_marked():
-    assert replace(RECEIVED, status=REVERTED).row(SPRING).is_reversed
+    assert replace(RECEIVED_POINTS, status=REVERTED).row(SPRING).is_reversed
 
 
-@pytest.mark.parametrize(("external", "happened_at"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_points_moved_at_the_date_of_their_sender_or_when_they_were_recorded(external, happened_at):
-    row = replace(RECEIVED, external_event_date=external).row(SPRING)
-    assert (row.recorded_at, row.happened_at) == (RECORDED, happened_at)
+@pytest.mark.parametrize(("external_date", "happened_at"), [(None, RECORDED_AT), (HAPPENED_AT, HAPPENED_AT)])
+def test_points_moved_at_the_date_of_their_sender_or_when_they_were_recorded(external_date, happened_at):
+    row = replace(RECEIVED_POINTS, external_event_date=external_date).row(SPRING)
+    assert (row.recorded_at, row.happened_at) == (RECORDED_AT, happened_at)
 
 
 def effect(effect_id="mint-points", status="executed", campaign="SPRING", campaign_id=3):
@@ -264,12 +264,12 @@ def test_sources_have_no_names_after_the_stored_outcomes_were_released():
     ],
 )
 def test_a_transaction_without_an_event_has_a_source(changes, kind):
-    assert source_of_request(replace(RECEIVED, **changes)) == Source(kind)
+    assert source_of_request(replace(RECEIVED_POINTS, **changes)) == Source(kind)
 
 
-RELEASED = PointsReleaseFact(
+RELEASED_POINTS = PointsReleaseFact(
     loyalty_event_id=9,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     external_event_date=None,
     loyalty_event_key="event-9",
     ledger_account_id=2,
@@ -283,9 +283,9 @@ RELEASED = PointsReleaseFact(
 
 
 def test_points_that_become_available_have_a_row():
-    row = RELEASED.row()
+    row = RELEASED_POINTS.row()
     assert (row.kind, row.details_name, row.loyalty_event_id, row.is_reversed) == ("points", "pointsRelease", 7, False)
-    assert (row.text, row.by, row.happened_at) == ("30 Points became available.", None, RECORDED)
+    assert (row.text, row.by, row.happened_at) == ("30 Points became available.", None, RECORDED_AT)
     assert row.details == {
         "loyaltyEventKey": "event-9",
         "ledgerAccountId": 2,
@@ -296,6 +296,6 @@ def test_points_that_become_available_have_a_row():
 
 
 def test_points_that_a_caller_released_became_available_by_request():
-    row = replace(RELEASED, actor="shop", external_event_date=HAPPENED).row()
+    row = replace(RELEASED_POINTS, actor="shop", external_event_date=HAPPENED_AT).row()
     assert (row.text, row.by) == ("30 Points became available by request.", "shop")
-    assert (row.recorded_at, row.happened_at) == (RECORDED, HAPPENED)
+    assert (row.recorded_at, row.happened_at) == (RECORDED_AT, HAPPENED_AT)

@@ -12,7 +12,7 @@ from domain.timeline.contacts import MessageFact, ProfileFact
 from domain.timeline.holdings import BadgeFact, CouponFact, CouponLockFact
 from domain.timeline.rows import amount_text
 
-RECORDED = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
+RECORDED_AT = datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_an_amount_is_written_without_zeros_at_its_end(amount, text):
 
 COUPON = CouponFact(
     coupon_usage_id=1,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     coupon_usage_key="usage-1",
     coupon_book_id=2,
     coupon_book_key="book-2",
@@ -58,14 +58,14 @@ USED = {"amount_assigned": Decimal(0), "amount_used": Decimal(1)}
         ),
     ],
 )
-def test_a_coupon_was_assigned_or_used_or_one_of_these_was_reverted(changes, sentence):
+def test_the_sentence_about_a_coupon_reports_its_assignment_use_or_reversal(changes, sentence):
     assert replace(COUPON, **changes).row().text == sentence
 
 
 @pytest.mark.parametrize("reversal", [None, 4])
 def test_a_coupon_has_its_ids(reversal):
     row = replace(COUPON, **USED, amount_discounted=Decimal(5), reversal_usage_id=reversal).row("shop")
-    assert (row.kind, row.recorded_at, row.happened_at) == ("coupon", RECORDED, RECORDED)
+    assert (row.kind, row.recorded_at, row.happened_at) == ("coupon", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("shop", 7, reversal is not None)
     assert row.details == {
         "couponUsageId": 1,
@@ -82,12 +82,12 @@ def test_a_coupon_has_its_ids(reversal):
 
 LOCK = CouponLockFact(
     coupon_lock_id=1,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     coupon_lock_key="key-1",
     coupon_book_id=3,
     coupon_book_key="book-3",
     book_name="Free coffee",
-    expires_at=RECORDED,
+    expires_at=RECORDED_AT,
     ended_at=None,
     coupon_usage_id=None,
 )
@@ -97,8 +97,8 @@ LOCK = CouponLockFact(
     ("changes", "end", "is_reversed"),
     [
         ({}, "", False),
-        ({"ended_at": RECORDED}, ", and released", True),
-        ({"ended_at": RECORDED, "coupon_usage_id": 9}, ", and used", False),
+        ({"ended_at": RECORDED_AT}, ", and released", True),
+        ({"ended_at": RECORDED_AT, "coupon_usage_id": 9}, ", and used", False),
     ],
 )
 def test_the_sentence_about_a_lock_reports_how_the_lock_ended(changes, end, is_reversed):
@@ -113,7 +113,7 @@ def test_the_sentence_about_a_lock_reports_how_the_lock_ended(changes, end, is_r
 
 BADGE = BadgeFact(
     badge_tracking_id=1,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     badge_tracking_key="tracking-1",
     badge_id=2,
     badge_key="badge-2",
@@ -138,14 +138,14 @@ BADGE = BadgeFact(
         ),
     ],
 )
-def test_a_badge_is_received_or_taken_away(changes, sentence):
+def test_the_sentence_about_a_badge_reports_that_it_was_received_or_taken_away(changes, sentence):
     assert replace(BADGE, **changes).row().text == sentence
 
 
 @pytest.mark.parametrize("reversal", [None, 4])
 def test_a_badge_has_its_ids(reversal):
     row = replace(BADGE, reversal_badge_tracking_id=reversal).row("shop")
-    assert (row.kind, row.recorded_at, row.happened_at) == ("badge", RECORDED, RECORDED)
+    assert (row.kind, row.recorded_at, row.happened_at) == ("badge", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("shop", 7, reversal is not None)
     assert row.details == {
         "badgeTrackingId": 1,
@@ -161,7 +161,7 @@ def test_a_badge_has_its_ids(reversal):
 
 PROFILE = ProfileFact(
     audit_log_id=1,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     actor="ana@shop",
     user_id=3,
     operation_id="updateMember",
@@ -191,7 +191,7 @@ def test_a_change_of_the_record_names_fields_and_the_caller(changes, sentence):
 
 def test_a_change_of_the_record_has_its_audit_entry():
     row = replace(PROFILE, reason="Moved").row()
-    assert (row.kind, row.recorded_at, row.happened_at) == ("profile", RECORDED, RECORDED)
+    assert (row.kind, row.recorded_at, row.happened_at) == ("profile", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("ana@shop", None, False)
     assert row.details == {
         "auditLogId": 1,
@@ -204,12 +204,12 @@ def test_a_change_of_the_record_has_its_audit_entry():
 
 MESSAGE = MessageFact(
     trigger_delivery_id=1,
-    created_at=RECORDED,
+    created_at=RECORDED_AT,
     trigger_delivery_key="delivery-1",
     type="member.updated",
     status="succeeded",
     attempts=1,
-    delivered_at=RECORDED,
+    delivered_at=RECORDED_AT,
     last_status_code=200,
     trigger_id=2,
     trigger_name="CRM",
@@ -225,13 +225,13 @@ MESSAGE = MessageFact(
         ("pending", 2, "The message member.updated to CRM waits after 2 attempts."),
     ],
 )
-def test_a_message_was_delivered_or_not_or_waits(status, attempts, sentence):
+def test_the_sentence_about_a_message_reports_its_delivery(status, attempts, sentence):
     assert replace(MESSAGE, status=status, attempts=attempts).row().text == sentence
 
 
 def test_a_message_has_its_delivery_but_not_its_content():
     row = MESSAGE.row()
-    assert (row.kind, row.recorded_at, row.happened_at) == ("message", RECORDED, RECORDED)
+    assert (row.kind, row.recorded_at, row.happened_at) == ("message", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == (None, None, False)
     assert row.details == {
         "triggerDeliveryId": 1,
