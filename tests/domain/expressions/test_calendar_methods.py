@@ -141,7 +141,8 @@ def test_a_computed_argument_or_result_out_of_range_fails_the_evaluation(text, c
     assert (error.start, error.end) == (0, len(text))
 
 
-def test_units_end_at_the_first_and_the_last_moment_of_the_calendar():
+def test_periods_may_begin_on_the_first_and_end_on_the_last_day_of_the_calendar():
+    # 1 January of the year 1 was a Monday.
     assert run("string(timestamp('0001-01-03T10:00:00Z').startOf('week'))") == "0001-01-01T00:00:00Z"
     assert run("string(timestamp('9999-12-30T10:00:00Z').endOf('day'))") == "9999-12-31T00:00:00Z"
 
@@ -221,7 +222,7 @@ def next_unit(first, unit):
 
 ENVIRONMENT_OF_TIMES = Environment({"t": TIMESTAMP, "unit": STRING, "zone": STRING})
 START, END = (compile_expression(parse(f"t.{m}(unit, zone)"), ENVIRONMENT_OF_TIMES) for m in ("startOf", "endOf"))
-ADDED = {
+ADD_METHODS = {
     name: compile_expression(parse(f"t.{name}(int(unit), zone)"), ENVIRONMENT_OF_TIMES)
     for name in ("addDays", "addMonths", "addYears")
 }
@@ -246,7 +247,7 @@ def test_the_start_of_a_start_and_of_an_end_is_itself(t, zone, unit):
     assert END.run({"t": end - timedelta(microseconds=1), "unit": unit, "zone": zone}) == end
 
 
-@given(TIMES, st.sampled_from(ZONES), st.sampled_from(sorted(ADDED)), st.integers(-1200, 1200))
+@given(TIMES, st.sampled_from(ZONES), st.sampled_from(sorted(ADD_METHODS)), st.integers(-1200, 1200))
 def test_sums_agree_with_a_second_implementation(t, zone, name, count):
     local = local_time(t, ZoneInfo(zone))
     if name == "addDays":
@@ -255,9 +256,9 @@ def test_sums_agree_with_a_second_implementation(t, zone, name, count):
         months = local.year * 12 + local.month - 1 + count * (12 if name == "addYears" else 1)
         if not 12 <= months < 9999 * 12:
             with pytest.raises(EvaluationError):
-                ADDED[name].run({"t": t, "unit": str(count), "zone": zone})
+                ADD_METHODS[name].run({"t": t, "unit": str(count), "zone": zone})
             return
         year, month = months // 12, months % 12 + 1
         later = local.replace(year=year, month=month, day=min(local.day, monthrange(year, month)[1]))
     expected_sum = t if count == 0 else moments_of(later, ZoneInfo(zone))[0]
-    assert ADDED[name].run({"t": t, "unit": str(count), "zone": zone}) == expected_sum
+    assert ADD_METHODS[name].run({"t": t, "unit": str(count), "zone": zone}) == expected_sum

@@ -194,7 +194,7 @@ def test_suspicious_expressions_have_warnings(text, expected_warnings):
         "null == null",
     ],
 )
-def test_anything_may_be_compared_with_null(text):
+def test_values_of_all_types_may_be_compared_with_null(text):
     assert faults(text, BOOL) == []
 
 

@@ -79,8 +79,8 @@ def cost(text, deadline=None):
     "pattern", ["(((a{1,30}){1,30}){1,1})b", "((a{0,10}){0,10}){0,10}b", "(a?){500}b", ".{1,300}b", r"(?i)\pL{1,3}b"]
 )
 def test_a_pattern_costs_its_instructions_times_the_text(pattern):
-    short = cost(f'event.description.substring(0, 20).matches("{pattern}")'.replace("\\", "\\\\"))
-    assert 1_000 < short < 20_000
+    cost_of_short_text = cost(f'event.description.substring(0, 20).matches("{pattern}")'.replace("\\", "\\\\"))
+    assert 1_000 < cost_of_short_text < 20_000
     program = compile_expression(parse(f'event.description.matches(r"{pattern}")'), ENVIRONMENT, BOOL)
     with pytest.raises(EvaluationError, match=r"the text has \d+ bytes; this pattern can search at most \d+$"):
         program.run(CONTEXT, Budget(EVENT_COST))
@@ -177,7 +177,7 @@ _TEXTS = {
         ("0 in payload.numbers", True, 3),
     ],
 )
-def test_work_on_long_texts_costs_one_unit_for_16_characters_and_a_comparison_with_a_constant_nothing(
+def test_work_on_long_texts_costs_one_unit_for_16_characters_and_a_comparison_with_a_constant_costs_nothing(
     text, value, units
 ):
     """`units` is the cost besides that of the nodes."""
@@ -187,7 +187,7 @@ def test_work_on_long_texts_costs_one_unit_for_16_characters_and_a_comparison_wi
 
 
 @pytest.mark.parametrize("comparison", ["event.description == '{}'", "'{}' == event.description"])
-def test_a_text_is_compared_with_a_constant_of_its_length_for_nothing(comparison):
+def test_the_comparison_of_a_text_with_a_constant_of_its_length_costs_nothing(comparison):
     context = {**CONTEXT, "event": {**CONTEXT["event"], "description": "x" * 160}}
     costs = []
     for constant in ("x" * 160, "x"):
@@ -199,9 +199,9 @@ def test_a_text_is_compared_with_a_constant_of_its_length_for_nothing(comparison
 
 @pytest.mark.parametrize("text", ["duration(event.payload.digits)", "timestamp(event.payload.digits)"])
 def test_long_texts_are_no_durations_and_no_times(text):
-    before = time.thread_time()
+    started_at = time.thread_time()
     assert cost(f"{text} == {text}") < 100
-    assert time.thread_time() - before < 30  # Backtracking took hours.
+    assert time.thread_time() - started_at < 30  # Backtracking took hours.
 
 
 def test_the_last_index_of_long_texts_is_found():
@@ -404,7 +404,7 @@ def _random_condition(rng):
 
 
 @pytest.fixture
-def own_garbage_alone() -> Iterator[None]:
+def only_own_garbage() -> Iterator[None]:
     """Exclude the objects of earlier tests from garbage collections, which would take long because of them."""
     gc.collect()
     gc.freeze()
@@ -413,7 +413,7 @@ def own_garbage_alone() -> Iterator[None]:
 
 
 @pytest.mark.stress
-@pytest.mark.usefixtures("own_garbage_alone")
+@pytest.mark.usefixtures("only_own_garbage")
 def test_no_accepted_expression_takes_much_longer_than_the_deadline():
     """The maximum is twice the deadline of 250 ms, because one search may take 60 ms more."""
     rng = random.Random(20_26)
@@ -429,15 +429,15 @@ def test_no_accepted_expression_takes_much_longer_than_the_deadline():
         except ExpressionError:
             continue
         accepted += 1
-        for explained in (False, True):
-            before = time.thread_time()
+        for explains in (False, True):
+            started_at = time.thread_time()
             budget = Budget(EVENT_COST, Deadline(0.25, time.thread_time))
             try:
-                if explained:
+                if explains:
                     explain(node, ENVIRONMENT, CONTEXT, MATCHERS, budget)
                 else:
                     program.run(CONTEXT, budget, MATCHERS)
             except EvaluationError:
                 pass
-            worst = max(worst, (time.thread_time() - before, text))
+            worst = max(worst, (time.thread_time() - started_at, text))
     assert worst[0] < 0.5, worst

@@ -200,11 +200,11 @@ def test_a_trace_shows_at_most_10_elements_of_a_loop_or_value_and_200_characters
     assert root["value"] is True
     assert len(json.dumps(root)) < 2_000_000
     assert len(root["elements"]) == 10
-    long = trace("payload.l", payload={"l": numbers})
-    assert long["value"] == [*range(10), "…"]
+    trace_of_list = trace("payload.l", payload={"l": numbers})
+    assert trace_of_list["value"] == [*range(10), "…"]
     assert trace("payload.t", payload={"t": "a" * 1000})["value"] == "a" * 200 + "…"
-    many = trace("payload", payload={str(n): n for n in numbers})
-    assert len(many["value"]) == 11
+    trace_of_map = trace("payload", payload={str(n): n for n in numbers})
+    assert len(trace_of_map["value"]) == 11
 
 
 def test_the_rest_of_a_condition_is_shown_after_a_long_loop():
@@ -212,7 +212,7 @@ def test_the_rest_of_a_condition_is_shown_after_a_long_loop():
     assert reason(root)["label"] == "not true: count is 4 (it is 3)"
 
 
-def test_loops_have_at_most_1000_traces_and_later_operands_are_traced_besides():
+def test_loops_have_at_most_1000_traces_without_those_of_later_operands():
     loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"
     root = trace(f"{loops} && count == 4", payload={"l": list(range(11))})
     root_loops_and_list = 3
@@ -274,15 +274,15 @@ class TestReason:
             ],
         }
 
-    def test_the_reason_of_a_false_or_is_the_whole_or(self):
+    def test_the_reason_of_a_false_disjunction_is_the_whole_disjunction(self):
         cause = reason(trace("order.total > 50 && (count == 1 || count == 2)"))
         assert cause["label"] == "not true: count is 1 or count is 2 (it is 3)"
         assert [read["value"] for read in cause["actual"]] == [3, 3]
 
-    def test_the_reason_of_an_and_with_the_constant_false_is_the_whole_and(self):
+    def test_the_reason_of_a_conjunction_with_the_constant_false_is_the_whole_conjunction(self):
         assert reason(trace("false && count == 3"))["label"] == "not true: false and count is 3 (count is 3)"
 
-    def test_the_reason_without_an_and_is_the_whole_condition(self):
+    def test_the_reason_of_a_condition_without_a_conjunction_is_the_whole_condition(self):
         assert reason(trace("count == 1"))["at"] == [0, 10]
 
     def test_a_false_operand_is_the_reason_before_an_error(self):
@@ -372,7 +372,7 @@ def test_long_values_are_cut(value, short_value):
     assert shorten(value) == short_value
 
 
-def test_nothing_is_shown_without_remaining_characters():
+def test_no_value_is_shown_without_remaining_characters():
     assert shorten("abc", CharacterBudget(1)) == "abc"
     assert shorten("abc", CharacterBudget(0)) == "…"
     characters = CharacterBudget(100)
@@ -383,10 +383,10 @@ def test_nothing_is_shown_without_remaining_characters():
 
 def test_traces_outside_loops_do_not_count_against_the_maximum_of_traces_in_loops():
     payload = {"l": list(range(11))}
-    before = " && ".join(["order.paid"] * 200)
+    operands_before_loops = " && ".join(["order.paid"] * 200)
     loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"
     trace_of_loops = json.dumps(trace(loops, payload=payload))
-    root = trace(f"{before} && {loops}", payload=payload)
+    root = trace(f"{operands_before_loops} && {loops}", payload=payload)
     assert json.dumps(root["children"][-1]).count('"labelledExpression"') == trace_of_loops.count(
         '"labelledExpression"'
     )

@@ -141,7 +141,10 @@ def test_numbers_far_from_one_are_written_with_an_exponent(value, text):
 def test_a_search_costs_the_product_of_both_lengths_and_a_linear_search_that_of_the_text(
     search, size, part_size, units
 ):
-    """A search is linear from 2,500 characters on if it looks for at least 100, and always from 30,000 on."""
+    """A search is linear from 2,500 characters on if it looks for at least 100, and always from 30,000 on.
+
+    A linear search costs a quarter of the length of the text.
+    """
     assert cost(search, "a" * size, "b" * part_size) == units
 
 
@@ -232,12 +235,13 @@ def test_positions_in_a_text_are_from_0_to_its_length():
     assert code_of(texts.substring, "ab", 1, 0) == "index"
 
 
-def test_a_pattern_costs_what_it_compiles_and_what_it_searches():
-    short, long = (cost(texts.matches, text, "b") for text in ("a" * 800, "a" * 1_600))
+def test_a_pattern_costs_units_for_its_compilation_and_for_the_searched_text():
+    cost_of_short_text, cost_of_long_text = (cost(texts.matches, text, "b") for text in ("a" * 800, "a" * 1_600))
     size = texts.compile_pattern("b")[1]
-    assert (short, long) == (33 + 800 * size // 8, 33 + 1_600 * size // 8)
+    # The compilation costs 32 units and one for each character; the search one for 8 instructions times bytes.
+    assert (cost_of_short_text, cost_of_long_text) == (33 + 800 * size // 8, 33 + 1_600 * size // 8)
     # The cost is by bytes, and é has two.
-    assert cost(texts.matches, "é" * 800, "b") == long
+    assert cost(texts.matches, "é" * 800, "b") == cost_of_long_text
 
 
 def test_a_pattern_that_is_too_large_is_not_called_invalid_syntax():

@@ -216,7 +216,7 @@ TOKENS = [
     "\0",
     "\ud800",
 ]
-soups = st.lists(st.sampled_from(TOKENS), max_size=30).map("".join) | st.text(max_size=60)
+random_texts = st.lists(st.sampled_from(TOKENS), max_size=30).map("".join) | st.text(max_size=60)
 
 
 def without_white_space(text: str) -> str:
@@ -263,7 +263,7 @@ orders = st.fixed_dictionaries(
         "items": maybe(st.lists(items, max_size=3)),
     }
 )
-anything = st.recursive(
+payload_values = st.recursive(
     st.none() | st.booleans() | numbers | amounts | texts, lambda inner: st.lists(inner, max_size=2), max_leaves=3
 )
 contexts = st.just(CONTEXT) | st.fixed_dictionaries(
@@ -271,7 +271,7 @@ contexts = st.just(CONTEXT) | st.fixed_dictionaries(
         "order": orders,
         "sponsor": maybe(orders),
         "balances": st.dictionaries(st.sampled_from(["points", "stars"]), amounts),
-        "payload": st.dictionaries(st.sampled_from(["n", "d", "s", "b", "list"]), anything),
+        "payload": st.dictionaries(st.sampled_from(["n", "d", "s", "b", "list"]), payload_values),
         "count": maybe(numbers),
         "now": maybe(st.datetimes(timezones=st.just(UTC)) | st.just(datetime.max.replace(tzinfo=UTC))),
         "age": maybe(st.timedeltas(timedelta(-400), timedelta(400))),
@@ -296,17 +296,17 @@ def test_the_fast_and_the_strict_evaluation_agree(text, context):
     assume(not analysis.faults)
     program = Program(analysis, ENVIRONMENT, None)
     try:
-        fast = generate(analysis, ENVIRONMENT)(context, Budget(10**9), FUNCTIONS)
+        fast_value = generate(analysis, ENVIRONMENT)(context, Budget(10**9), FUNCTIONS)
     except Exception:
         # The fast evaluation may fail; run() then returns the result of the strict one.
         try:
-            strict = program.run_strictly(context, Budget(10**9), FUNCTIONS)
+            strict_value = program.run_strictly(context, Budget(10**9), FUNCTIONS)
         except EvaluationError as error:
             assert 0 <= error.start < error.end <= len(text)
             return
-        assert equal(program.run(context, Budget(10**9), FUNCTIONS), strict)
+        assert equal(program.run(context, Budget(10**9), FUNCTIONS), strict_value)
         return
-    assert equal(fast, program.run_strictly(context, Budget(10**9), FUNCTIONS))
+    assert equal(fast_value, program.run_strictly(context, Budget(10**9), FUNCTIONS))
 
 
 @given(expressions("bool"), contexts)
@@ -327,7 +327,7 @@ def test_an_explanation_agrees_with_the_run(text, context):
     assert (why is None) == (value is True)
 
 
-@given(soups)
+@given(random_texts)
 def test_no_text_raises_another_error_than_an_expression_error_or_an_evaluation_error(text):
     try:
         node = parse(text)

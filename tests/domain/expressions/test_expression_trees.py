@@ -100,7 +100,7 @@ def test_annotations_of_a_tree_are_ignored_when_it_is_read():
     assert to_tree(node, annotate=True)["at"] == [0, len(text)]
 
 
-def test_a_tree_without_parentheses_and_original_texts_is_written_with_the_needed_ones():
+def test_a_tree_without_parentheses_and_source_texts_is_written_with_all_parentheses_that_it_needs():
     tree = {
         "kind": "call",
         "function": "*",
@@ -246,13 +246,13 @@ def test_the_deepest_tree_is_read():
 
 def test_reading_a_tree_does_not_change_it():
     tree = to_tree(parse("(a + b) * 'x'"))
-    before = copy.deepcopy(tree)
+    tree_before = copy.deepcopy(tree)
     from_tree(tree)
-    assert tree == before
+    assert tree == tree_before
 
 
 @pytest.mark.parametrize(
-    "below",
+    "parent_of",
     [
         lambda tree: {"kind": "select", "target": tree, "field": "b"},
         lambda tree: {"kind": "list", "items": [tree]},
@@ -262,14 +262,14 @@ def test_reading_a_tree_does_not_change_it():
     ],
     ids=["select", "list", "macro", "map", "key"],
 )
-def test_any_kind_of_node_counts_against_the_maximum_depth_of_a_tree(below):
+def test_any_kind_of_node_counts_against_the_maximum_depth_of_a_tree(parent_of):
     tree = NAME
     for _ in range(MAX_DEPTH - 1):
-        tree = below(tree)
+        tree = parent_of(tree)
     from_tree(tree)
     # Deeper trees are refused as well, even beyond the thousand levels that Python can follow by recursion.
     for level in range(5_000):
-        tree = below(tree)
+        tree = parent_of(tree)
         if level in (0, 4_999):
             with pytest.raises(ExpressionError) as caught:
                 from_tree(tree)
