@@ -36,8 +36,8 @@ def member(shop):
     return shop.member()
 
 
-def cancel(shop, tracked, expect=200):
-    response = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=expect)
+def cancel(shop, tracked_event, expect=200):
+    response = shop.integration.post(f"/events/{tracked_event['loyaltyEventKey']}/cancel", {}, expect=expect)
     return response["results"] if expect == 200 else response
 
 
@@ -63,10 +63,10 @@ def test_a_campaign_assigns_and_unassigns_badges(shop, badges, badge, member):
         "badge-assigned",
     ]
     rows = shop.rows("badge_trackings", "amount_assigned, loyalty_event_id", "badge_tracking_id")
-    tracked = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+    event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
     # The first row is the assignment by request.
     assert [(row.amount_assigned, row.loyalty_event_id) for row in rows[1:]] == [
-        (amount, tracked["loyaltyEventId"]) for amount in (1, 2, -2)
+        (amount, event_record["loyaltyEventId"]) for amount in (1, 2, -2)
     ]
 
 
@@ -138,10 +138,10 @@ def test_a_chain_of_campaigns_that_assign_badges_ends_after_five_caused_events(s
     rule = "event.payload.badgeTracking.badgeKey == '{}'"
     for before, after in pairwise(chain):
         shop.campaign(running(assigns(after), rule=rule.format(before["badgeKey"])), eventType="badge-assigned")
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     # The first event, and events at most five steps away from it.
     assert [badges.balance(member, badge) for badge in chain] == [1, 1, 1, 1, 1, 1, 0]
-    results = cancel(shop, tracked)
+    results = cancel(shop, tracked_event)
     assert sum(len(result["badges"]) for result in results) == 6
     assert [badges.balance(member, badge) for badge in chain] == [0] * 7
 
@@ -180,9 +180,9 @@ def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
     badges.assign(member, badge)
     badges.assign(member, spare, 3)
     shop.campaign(running(assigns(badge, amount=2), unassigns(spare, amount=2), mint(5)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     event_count = len(shop.events(member))
-    [last_result, *other_results] = cancel(shop, tracked)[::-1]
+    [last_result, *other_results] = cancel(shop, tracked_event)[::-1]
     # Two assignments by request, the two trackings of the campaign, and their two reversals.
     rows = shop.rows("badge_trackings", order="badge_tracking_id")
     assert last_result["badges"] == [
@@ -202,14 +202,14 @@ def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
     # The event of the cancellation; reversals of badges cause none.
     assert len(shop.events(member)) == event_count + 1
     assert [row.reverted_badge_tracking_id for row in rows[4:]] == [row.badge_tracking_id for row in rows[3:1:-1]]
-    assert cancel(shop, tracked, expect=409)["type"] == "/problems/event-cancelled"
+    assert cancel(shop, tracked_event, expect=409)["type"] == "/problems/event-cancelled"
 
 
 def test_cancelling_claws_back_only_badges_that_the_member_still_holds(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=3)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     badges.unassign(member, badge, 2)
-    [reversal] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
+    [reversal] = [reversal for result in cancel(shop, tracked_event) for reversal in result["badges"]]
     assert (reversal["amountAssigned"], reversal["revertedAmount"], reversal["outcome"]) == (3, 1, "clamped")
     assert badges.balance(member, badge) == 0
 
@@ -217,22 +217,22 @@ def test_cancelling_claws_back_only_badges_that_the_member_still_holds(shop, bad
 def test_cancelling_gives_unassigned_badges_back_up_to_the_maximum(shop, badges, badge, member):
     badges.assign(member, badge, 3)
     shop.campaign(running(unassigns(badge, amount=2)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     # 3 - 2 + 1 = 2, so only one more is below the maximum of 3.
     badges.assign(member, badge, 1)
     badges.change(badge, active=False)
-    [reversal] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
+    [reversal] = [reversal for result in cancel(shop, tracked_event) for reversal in result["badges"]]
     assert (reversal["amountAssigned"], reversal["revertedAmount"], reversal["outcome"]) == (-2, -1, "clamped")
     assert badges.balance(member, badge) == 3
 
 
 def test_an_assignment_is_reverted_by_a_request_or_by_a_cancellation_but_not_by_both(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=2)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     [row] = shop.rows("badge_trackings")
     badges.revert(member, {"badgeTrackingKey": row.badge_tracking_key})
     badges.assign(member, badge, 3)
-    assert [result["badges"] for result in cancel(shop, tracked)] == [[], []]
+    assert [result["badges"] for result in cancel(shop, tracked_event)] == [[], []]
     assert badges.balance(member, badge) == 3
     # A request cannot revert an assignment that a cancellation has reverted.
     badges.unassign(member, badge, 3)
@@ -291,9 +291,9 @@ def test_a_badge_above_the_maximum_is_given_back_when_another_assignment_is_reve
     badge = badges.create(maxAmount=1)
     badges.assign(member, badge)
     shop.campaign(running(unassigns(badge)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     assignment = badges.assign(member, badge)
     # The member holds the maximum, so the unassigned badge cannot be given back yet.
-    assert cancel(shop, tracked)[-1]["badges"][0]["outcome"] == "clamped"
+    assert cancel(shop, tracked_event)[-1]["badges"][0]["outcome"] == "clamped"
     badges.revert(member, assignment)
     assert badges.balance(member, badge) == 1

@@ -42,17 +42,17 @@ def counters(shop):
 
 def test_cancelling_reverts_all_effects_of_the_event_and_reports_them(shop, member):
     campaign = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
-    tracked = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
+    tracked_event = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
     [transaction] = shop.rows("ledger_transactions")
-    response = cancel(shop, tracked["loyaltyEventKey"], description="Rung up twice")
-    original = event_of(shop, tracked["loyaltyEventKey"])
+    response = cancel(shop, tracked_event["loyaltyEventKey"], description="Rung up twice")
+    original = event_of(shop, tracked_event["loyaltyEventKey"])
     counter_fields = {"campaignId": campaign["campaignId"], "scope": "member", "ledgerAccountId": None}
     assert response == {
         "results": [
             {
                 "loyaltyEventId": original["loyaltyEventId"],
-                "loyaltyEventKey": tracked["loyaltyEventKey"],
-                "systemUniqueKey": tracked["systemUniqueKey"],
+                "loyaltyEventKey": tracked_event["loyaltyEventKey"],
+                "systemUniqueKey": tracked_event["systemUniqueKey"],
                 "eventType": ORDER_CREATED,
                 "memberId": original["memberId"],
                 "ledgerTransactions": [
@@ -97,8 +97,8 @@ def test_cancelling_reverts_all_effects_of_the_event_and_reports_them(shop, memb
 
 def test_the_cancellation_and_the_cancelled_event_are_linked(shop, member):
     shop.campaign(running(mint(5)), maxTransactionsPerMember=5)
-    tracked = shop.track_one(event(member, externalId="visit-1"))
-    cancel(shop, tracked["loyaltyEventKey"], description="By mistake")
+    tracked_event = shop.track_one(event(member, externalId="visit-1"))
+    cancel(shop, tracked_event["loyaltyEventKey"], description="By mistake")
     reversal, original = shop.events(member)
     assert (reversal["eventType"], reversal["reason"], reversal["description"]) == (GENERIC, "cancelled", "By mistake")
     assert (reversal["status"], reversal["evaluationStatus"], reversal["externalId"]) == ("success", 0, "visit-1")
@@ -110,7 +110,7 @@ def test_the_cancellation_and_the_cancelled_event_are_linked(shop, member):
     _, revert = shop.rows("ledger_transactions", order="ledger_transaction_id")
     assert (revert.loyalty_event_id, revert.description) == (reversal["loyaltyEventId"], "By mistake")
     outcome = shop.integration.get(f"/events/{reversal['loyaltyEventKey']}")["result"]
-    assert [result["loyaltyEventKey"] for result in outcome["reverted"]] == [tracked["loyaltyEventKey"]]
+    assert [result["loyaltyEventKey"] for result in outcome["reverted"]] == [tracked_event["loyaltyEventKey"]]
 
 
 def test_a_cancelled_event_no_longer_counts_against_limits(shop, member):
@@ -129,10 +129,10 @@ def test_cancelling_gives_burned_points_back_and_claws_minted_points_back(shop, 
     sponsor = shop.member()
     shop.give(member, 50)
     shop.campaign(running(spend(30), mint(7, recipient="sponsor"), mint(4)))
-    tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    tracked_event = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
     # 50 - 30 + 4
     assert (shop.balance(member), shop.balance(sponsor)) == (24, 7)
-    [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    [result] = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     reversals = [
         (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"])
         for ledger_transaction in result["ledgerTransactions"]
@@ -143,10 +143,10 @@ def test_cancelling_gives_burned_points_back_and_claws_minted_points_back(shop, 
 
 def test_cancelling_a_spent_mint_claws_back_only_the_remaining_points(shop, member):
     shop.campaign(running(mint(10)), pointsMonthlyLimitPerMember=10)
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     shop.take(member, 8)
     # The account has no overdraft limit, so the missing 8 cannot become debt.
-    response = cancel(shop, tracked["loyaltyEventKey"], allowOverdraft=True)
+    response = cancel(shop, tracked_event["loyaltyEventKey"], allowOverdraft=True)
     [transaction] = response["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["overdraftAmount"], transaction["outcome"]) == (2, 0, "clamped")
     assert shop.balance(member) == 0
@@ -171,10 +171,10 @@ def test_a_shortfall_becomes_debt_up_to_the_overdraft_limit(shop, member):
 
 def test_an_event_can_only_be_cancelled_once(shop, member):
     shop.campaign(running(mint(10)))
-    tracked = shop.track_one(event(member))
-    cancel(shop, tracked["loyaltyEventKey"])
+    tracked_event = shop.track_one(event(member))
+    cancel(shop, tracked_event["loyaltyEventKey"])
     before = shop.events(member)
-    problem = cancel(shop, tracked["loyaltyEventKey"], expect=409)
+    problem = cancel(shop, tracked_event["loyaltyEventKey"], expect=409)
     assert problem["type"] == "/problems/event-cancelled"
     assert shop.events(member) == before
 
@@ -183,19 +183,19 @@ def test_failed_events_and_reversals_cannot_be_cancelled(shop, member):
     shop.track_one(order(member, external_id="o-1"))
     [failed_event] = shop.track(order(member, external_id="o-1"))
     assert cancel(shop, failed_event["loyaltyEventKey"], expect=409)["type"] == "/problems/event-not-cancellable"
-    tracked = shop.track_one(event(member))
-    cancel(shop, tracked["loyaltyEventKey"])
+    tracked_event = shop.track_one(event(member))
+    cancel(shop, tracked_event["loyaltyEventKey"])
     reversal = shop.events(member)[0]["loyaltyEventKey"]
     assert cancel(shop, reversal, expect=409)["type"] == "/problems/event-not-cancellable"
 
 
 def test_cancelling_skips_transactions_reverted_by_request(shop, member):
     shop.campaign(running(mint(10), mint(1)))
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     first = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
     path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{first.ledger_account_id}"
     shop.administration.post(f"{path}/transactions/{first.ledger_transaction_id}/revert", {}, expect=200)
-    [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    [result] = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     assert [ledger_transaction["revertedAmount"] for ledger_transaction in result["ledgerTransactions"]] == [1]
     assert shop.balance(member) == 0
 
@@ -207,9 +207,9 @@ def test_events_that_an_event_caused_are_cancelled_with_it(shop, member):
         enabledTopics=["ledger-transaction-created"],
         maxTransactionsPerMember=1,
     )
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     assert shop.balance(member) == 13
-    results = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    results = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     assert [result["eventType"] for result in results][-2:] == ["ledger-transaction-created", GENERIC]
     assert [t["amount"] for result in results for t in result["ledgerTransactions"]] == [3, 10]
     reversal = next(loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled")
@@ -232,11 +232,11 @@ def test_events_that_an_event_caused_are_cancelled_with_it(shop, member):
 )
 def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(shop, member, statuses, final_status):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
-    tracked = shop.track_one(order(member, 10, external_id="o-1"))
+    tracked_event = shop.track_one(order(member, 10, external_id="o-1"))
     for status in statuses:
         items = {"items": [{"total": 3}]} if status == "partially-returned" else {}
         shop.track_one(order(member, None, status, "o-1", **items))
-    cancel(shop, tracked["loyaltyEventKey"])
+    cancel(shop, tracked_event["loyaltyEventKey"])
     assert [row.status for row in shop.rows("purchase_orders")] == [final_status]
     assert shop.balance(member) == 0
 
@@ -273,8 +273,8 @@ def test_cancelling_another_event_of_an_order_does_not_cancel_the_order(shop, me
 
 
 def test_a_captured_event_is_cancelled_with_its_order(shop, member):
-    tracked = shop.track_one(order(member, 10), executionMode="captureOnly")
-    [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
+    tracked_event = shop.track_one(order(member, 10), executionMode="captureOnly")
+    [result] = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     assert (result["ledgerTransactions"], result["limitCounters"]) == ([], [])
     assert [row.status for row in shop.rows("purchase_orders")] == ["cancelled"]
 
@@ -282,12 +282,12 @@ def test_a_captured_event_is_cancelled_with_its_order(shop, member):
 def test_a_refused_cancellation_changes_nothing(shop, member):
     stars = shop.account()
     shop.campaign(running(mint(10), mint(1, ledgerAccountKey=stars["ledgerAccountKey"])), maxTransactionsPerMember=1)
-    tracked = shop.track_one(order(member, 10))
+    tracked_event = shop.track_one(order(member, 10))
     path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
     body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
     shop.administration.put(path, body)
     before = (shop.events(member), counters(shop), shop.balance(member))
-    assert cancel(shop, tracked["loyaltyEventKey"], expect=409)["type"] == "/problems/account-inactive"
+    assert cancel(shop, tracked_event["loyaltyEventKey"], expect=409)["type"] == "/problems/account-inactive"
     assert (shop.events(member), counters(shop), shop.balance(member)) == before
     assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
 
@@ -297,16 +297,16 @@ def test_the_cancellation_of_an_unknown_event_is_refused(shop):
 
 
 def test_an_event_of_another_organization_cannot_be_cancelled(shop, member, other_organization):
-    tracked = shop.track_one(event(member))
-    path = f"/events/{tracked['loyaltyEventKey']}/cancel"
+    tracked_event = shop.track_one(event(member))
+    path = f"/events/{tracked_event['loyaltyEventKey']}/cancel"
     assert other_organization.integration.post(path, {}, expect=404)["type"] == "/problems/not-found"
-    assert event_of(shop, tracked["loyaltyEventKey"])["reversalLoyaltyEventId"] is None
+    assert event_of(shop, tracked_event["loyaltyEventKey"])["reversalLoyaltyEventId"] is None
 
 
 @pytest.mark.parametrize("body", [{"description": "x" * 256}, {"allowOverdraft": "yes"}, {"amount": 3}, []])
 def test_malformed_cancellations_are_refused(shop, member, body):
-    tracked = shop.track_one(event(member))
-    path = f"/events/{tracked['loyaltyEventKey']}/cancel"
+    tracked_event = shop.track_one(event(member))
+    path = f"/events/{tracked_event['loyaltyEventKey']}/cancel"
     assert shop.integration.post(path, body, expect=400)["type"] == "/problems/invalid-request"
     assert shop.integration.post(path, {"description": "x" * 255}, expect=200)
 
@@ -328,14 +328,14 @@ def test_cancelling_lowers_the_tier_that_the_points_gave(shop, member):
         {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2},
     )["tier"]
     shop.campaign(running(mint(10)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
 
     def tiers():
         record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
         return [tier["loyaltyTierId"] for tier in record["tiers"]]
 
     assert tiers() == [tier["loyaltyTierId"]]
-    cancel(shop, tracked["loyaltyEventKey"])
+    cancel(shop, tracked_event["loyaltyEventKey"])
     assert tiers() != [tier["loyaltyTierId"]]
     reversal = next(loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled")
     tier_events = [
@@ -347,9 +347,9 @@ def test_cancelling_lowers_the_tier_that_the_points_gave(shop, member):
 def test_a_cancelled_event_that_is_tracked_again_gets_its_first_result(shop, member):
     shop.campaign(running(WHOLE_DOLLARS))
     purchase = order(member, Decimal("5"), systemUniqueKey=key())
-    tracked = shop.track_one(purchase)
-    cancel(shop, tracked["loyaltyEventKey"])
-    assert shop.track_one(purchase) == tracked
+    first_result = shop.track_one(purchase)
+    cancel(shop, first_result["loyaltyEventKey"])
+    assert shop.track_one(purchase) == first_result
     assert shop.balance(member) == 0
 
 

@@ -46,8 +46,8 @@ def track(shop):
     """Track an event of a new member; return the memberId."""
     member = shop.member()
     shop.track(event(member))
-    [tracked] = shop.events(member)
-    return tracked["memberId"]
+    [event_record] = shop.events(member)
+    return event_record["memberId"]
 
 
 class TestHeaders:

@@ -143,9 +143,9 @@ def test_concurrent_calls_requeue_a_dead_event_once(shop, cure):
 
 def test_an_event_that_is_not_dead_cannot_be_requeued(shop):
     member = shop.member()
-    tracked = shop.track_one(event(member))
+    tracked_event = shop.track_one(event(member))
     [pending_event] = send(shop, event(member))
-    for candidate in (tracked, pending_event):
+    for candidate in (tracked_event, pending_event):
         problem = shop.administration.post(f"/events/{candidate['loyaltyEventKey']}/requeue", expect=409)
         assert problem["type"] == "/problems/event-not-dead"
 

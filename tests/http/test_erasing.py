@@ -236,10 +236,10 @@ def test_reverts_for_an_erased_member_are_refused(organization):
     badge = organization.integration.post("/badges", {"name": "Lark", "maxAmount": 9, "active": True})["badge"]
     path = f"/members/ana/badges/{badge['badgeKey']}/assign"
     tracking = organization.integration.post(path, {}, expect=200)["badgeTracking"]
-    tracked = Shop(organization).track_one({**event("member-generic-event"), "loyaltyMemberId": "ana"})
+    tracked_event = Shop(organization).track_one({**event("member-generic-event"), "loyaltyMemberId": "ana"})
     erased_member = organization.administration.delete(f"/members/{member['memberId']}", expect=200)["loyalMember"]
     for path in (
-        f"/events/{tracked['loyaltyEventKey']}/cancel",
+        f"/events/{tracked_event['loyaltyEventKey']}/cancel",
         f"/members/{erased_member['loyaltyMemberId']}/badge-trackings/{tracking['badgeTrackingKey']}/revert",
     ):
         problem = organization.integration.post(path, expect=409)
@@ -373,7 +373,7 @@ def test_the_creation_of_an_erased_members_order_keeps_only_the_external_id(api)
     organization = api.organization()
     organization.member(NAME)
     body = event("member-purchase-order-created", payload={"order": order()})
-    [tracked] = organization.integration.post("/events/track", {"events": [body]}, expect=200)["results"]
+    [tracked_event] = organization.integration.post("/events/track", {"events": [body]}, expect=200)["results"]
     member_id = organization.integration.get(f"/members/{NAME}")["loyaltyMember"]["memberId"]
     organization.administration.delete(f"/members/{member_id}", expect=200)
     with api.engine.connect() as db:
@@ -382,7 +382,7 @@ def test_the_creation_of_an_erased_members_order_keeps_only_the_external_id(api)
                 "SELECT payload FROM events WHERE organization_id = :o AND event_type LIKE '%created'"
                 " AND loyalty_event_key = CAST(:k AS uuid)"
             ),
-            {"o": organization.id, "k": tracked["loyaltyEventKey"]},
+            {"o": organization.id, "k": tracked_event["loyaltyEventKey"]},
         ).scalar_one()
     [purchase_order] = organization.administration.get(f"/members/{member_id}/purchase-orders")["results"]
     assert payload == {"order": {"externalId": purchase_order["externalId"]}}

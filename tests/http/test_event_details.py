@@ -52,15 +52,15 @@ def test_lists_include_payloads_and_results_only_on_request(shop, member):
 
 
 def test_an_event_returns_its_payload_on_request(shop, member):
-    tracked = shop.track_one(event(member, payload={"note": "rain"}))
-    path = f"/events/{tracked['loyaltyEventKey']}"
+    result = shop.track_one(event(member, payload={"note": "rain"}))
+    path = f"/events/{result['loyaltyEventKey']}"
     response = shop.integration.get(path)
-    assert response["result"] == tracked
+    assert response["result"] == result
     assert {"payload", "result"}.isdisjoint(response["event"])
     for include in ("payload", "payload,result"):
         assert shop.integration.get(path, include=include) == {
             "event": {**response["event"], "payload": {"note": "rain"}},
-            "result": tracked,
+            "result": result,
         }
     assert shop.integration.get(path, include="result") == response
 

@@ -34,8 +34,8 @@ def test_events_of_a_type_with_the_schema_of_built_in_types_may_have_any_value(o
     assert (event_type["schemaType"], event_type["isCustomType"]) == ("builtin", True)
     member = organization.member()["loyaltyMemberId"]
     event = {"eventType": "cup", "loyaltyMemberId": member, "systemUniqueKey": "1", "payload": {"value": [1, "a"]}}
-    [tracked] = organization.integration.post("/events/track", {"events": [event]}, expect=200)["results"]
-    assert tracked["status"] == "success"
+    [result] = organization.integration.post("/events/track", {"events": [event]}, expect=200)["results"]
+    assert result["status"] == "success"
 
 
 def test_missing_fields_of_an_event_type_have_defaults(surface):

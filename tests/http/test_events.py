@@ -335,8 +335,8 @@ def test_members_of_another_organization_are_unknown(shop, member, other_organiz
     stranger = other_organization.member()["loyaltyMemberId"]
     assert shop.expect_refusal(event(stranger)) == "/problems/unknown-member"
     assert shop.expect_refusal(event(member, sponsorLoyaltyMemberId=stranger)) == "/problems/unknown-member"
-    tracked = shop.track_one(event(member))
-    other_organization.integration.get(f"/events/{tracked['loyaltyEventKey']}", expect=404)
+    tracked_event = shop.track_one(event(member))
+    other_organization.integration.get(f"/events/{tracked_event['loyaltyEventKey']}", expect=404)
 
 
 def test_an_unknown_event_is_not_found(shop):

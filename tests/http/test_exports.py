@@ -297,7 +297,7 @@ def test_records_with_the_same_name_are_exported_by_their_keys(organization):
 def test_events_transactions_usages_and_audit_entries_are_exported(organization, shop):
     book = create_referenced_records(organization)
     shop.campaign(running(mint(5)), eventType=GENERIC)
-    tracked = shop.track_one(event("ana", description="A cup"))
+    result = shop.track_one(event("ana", description="A cup"))
     shop.track_one(order("ana", "12.50"))
     organization.integration.post(f"/coupon-books/{book['couponBookKey']}/coupons", {"codes": ["A"]})
     path = f"/members/ana/coupon-books/{book['couponBookKey']}/assign"
@@ -305,8 +305,8 @@ def test_events_transactions_usages_and_audit_entries_are_exported(organization,
 
     rows_by_type = {row["eventType"]: row for row in map(json.loads, exported(organization, "event-results"))}
     generic_row = rows_by_type[GENERIC]
-    assert (generic_row["loyaltyEventKey"], generic_row["description"]) == (tracked["loyaltyEventKey"], "A cup")
-    assert (generic_row["result"]["effects"], generic_row["status"]) == (tracked["effects"], "success")
+    assert (generic_row["loyaltyEventKey"], generic_row["description"]) == (result["loyaltyEventKey"], "A cup")
+    assert (generic_row["result"]["effects"], generic_row["status"]) == (result["effects"], "success")
     assert rows_by_type["member-purchase-order-created"]["payload"]["order"]["total"] == 12.5
 
     [transaction] = map(json.loads, exported(organization, "ledger-transactions"))
