@@ -274,7 +274,7 @@ class TestPrepared:
         assert rows == [(numbers[0], "t", "100 %")]
         assert count_prepared(messages) == 0
 
-    def test_only_lists_of_any_are_filled_up(self, engine, messages):
+    def test_only_lists_inside_any_are_padded(self, engine, messages):
         statement = Prepared("SELECT %s::int[], 3 = ANY(%s::int[])")
         for returned_list, any_list in [([7], [1, 3]), ([7], [1, 2]), ([7, 7], [3])]:
             values = (returned_list, any_list)
@@ -322,7 +322,7 @@ class TestPrepared:
     @pytest.mark.parametrize(
         "run", [transactions.run, lambda engine, work: transactions.read(autocommit(engine), work)]
     )
-    def test_a_prepared_statement_survives_a_change_of_a_column_s_type(self, engine, run):
+    def test_a_prepared_statement_survives_a_change_of_the_type_of_a_column(self, engine, run):
         def find(db: Connection) -> list[tuple[Any, ...]]:
             return query(db, FIND, ([1], "%", 1))
 
@@ -332,7 +332,7 @@ class TestPrepared:
             db.execute(text("ALTER TABLE seen ALTER COLUMN t TYPE varchar(9)"))
         assert run(engine, find) == [(1, "7", "100 %")]
 
-    def test_plans_are_discarded_from_time_to_time(self, engine, messages, monkeypatch):
+    def test_plans_are_discarded_after_an_interval(self, engine, messages, monkeypatch):
         def read(_: Engine) -> None:
             read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
 

@@ -53,7 +53,7 @@ def test_a_silent_connection_is_closed_within_30_seconds(engine):
     assert 0 < int(parameters["tcp_user_timeout"]) <= 30_000
 
 
-def test_there_are_as_many_connections_as_threads(database_url):
+def test_an_engine_has_as_many_connections_as_threads(database_url):
     engine = create_engine(database_url, threads=1)
     engine.pool._timeout = 0.1
     with engine.connect(), pytest.raises(PoolTimeout), engine.connect():

@@ -149,19 +149,19 @@ def test_every_column_is_erased_or_stays_for_a_reason(table):
 
 
 def test_exactly_the_columns_that_are_marked_as_personal_are_erased():
-    marked = {
+    marked_columns = {
         (table.name, column.name)
         for table in metadata.sorted_tables
         for column in table.c
         if column.info.get("personal")
     }
-    not_erased = {(table, name) for table, name in marked if not is_erased(metadata.tables[table].c[name])}
+    not_erased = {(table, name) for table, name in marked_columns if not is_erased(metadata.tables[table].c[name])}
     not_marked = {
         (table, name)
-        for table, name in ERASED - marked
+        for table, name in ERASED - marked_columns
         if name != "*" and not isinstance(metadata.tables[table].c[name].type, IMPERSONAL_TYPES)
     }
-    assert len(marked) > 50
+    assert len(marked_columns) > 50
     # Erasing changes the status of waiting events to failed; it is not personal.
     assert (not_erased, not_marked) == (set(), {("events", "status")})
 
@@ -186,10 +186,12 @@ def test_a_personal_column_is_emptied_by_its_type_unless_a_value_is_given():
 
 
 def test_every_listed_column_exists_and_is_not_erased():
-    listed = [(place, *place.split(".")) for place in STAYING]
-    unknown = [place for place, table, name in listed if table not in TABLES or name not in TABLES[table].c]
-    erased = [place for place, table, name in listed if is_erased(TABLES[table].c[name])]
-    assert (unknown, erased) == ([], [])
+    listed_columns = [(place, *place.split(".")) for place in STAYING]
+    unknown_places = [
+        place for place, table, name in listed_columns if table not in TABLES or name not in TABLES[table].c
+    ]
+    erased_places = [place for place, table, name in listed_columns if is_erased(TABLES[table].c[name])]
+    assert (unknown_places, erased_places) == ([], [])
 
 
 def test_a_personal_column_that_erasing_keeps_is_found():

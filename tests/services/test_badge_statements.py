@@ -23,7 +23,7 @@ def statements(shop, call):
 
 
 @pytest.mark.slow
-def test_badges_cost_the_same_for_1_event_as_for_100(shop):
+def test_effects_on_badges_take_about_as_many_statements_for_1_event_as_for_100(shop):
     badges = Badges(shop)
     badge_keys = [badges.create(maxAmount=10**6) for _ in range(3)]
     shop.campaign(running(*map(assigns, badge_keys), unassigns(badge_keys[0])), eventType=GENERIC)

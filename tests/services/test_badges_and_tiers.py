@@ -89,10 +89,10 @@ def test_a_dry_run_predicts_effects_on_badges_and_tiers_and_cancelling_reverts_t
     former_states, all_results = [state(shop)], []
     for _ in range(3):
         body = event(member)
-        predicted = shop.track(body, executionMode="dryRun")
+        predictions = shop.track(body, executionMode="dryRun")
         assert state(shop) == former_states[-1]
         results = shop.track(body)
-        assert effects_of(results) == effects_of(predicted)
+        assert effects_of(results) == effects_of(predictions)
         all_results += results
         former_states.append(state(shop))
     for result in reversed(all_results):

@@ -38,19 +38,19 @@ def splitting(request, monkeypatch):
 
 @dataclass
 class Sale:
-    """A sale that got a discount; `left` is the part of its total that was not returned."""
+    """A sale that got a discount; `remaining_total` is the part of its total that was not returned."""
 
     location: str
     event_key: str
     total: Decimal
     discount: Decimal
-    left: Decimal
+    remaining_total: Decimal
     is_confirmed: bool = False
 
     @property
     def used_amount(self) -> Decimal:
         """The part of the budget that the sale uses."""
-        return (self.discount * self.left / self.total).quantize(CENT, ROUND_HALF_UP)
+        return (self.discount * self.remaining_total / self.total).quantize(CENT, ROUND_HALF_UP)
 
 
 STEPS = st.lists(
@@ -94,7 +94,7 @@ def test_the_used_budget_is_the_sum_over_all_orders(api, splitting, steps, parti
     shop.check_ledger()
     # Cancelling the remaining sales frees the whole budget.
     for sale in sales.values():
-        if sale.left:
+        if sale.remaining_total:
             shop.integration.post(f"/events/{sale.event_key}/cancel", {}, expect=200)
     assert set(_used_amounts(shop, campaign).values()) <= {0}
     shop.check_ledger()
@@ -104,7 +104,7 @@ def _do_step(
     shop: Shop, member: str, name: str, step: dict[str, Any], sales: dict[str, Sale], partial: bool, percentage: int
 ) -> None:
     """Do one step, and add a sale to `sales` or change one; they are by the external id of their orders."""
-    open_sales = [external_id for external_id, sale in sales.items() if sale.left]
+    open_sales = [external_id for external_id, sale in sales.items() if sale.remaining_total]
     if step["kind"] in ("sale", "authorize", "dry run"):
         modes = {"authorize": {"executionMode": "authorize"}, "dry run": {"dryRun": True}}
         currency = {} if step["currency"] is None else {"currency": step["currency"]}
@@ -112,14 +112,16 @@ def _do_step(
         result = shop.track_one(tracked_order, **modes.get(step["kind"], {}))
         [outcome] = result["effects"]
         discount = Decimal(0) if outcome["status"] == "skipped" else Decimal(str(outcome["discountAmount"]))
-        full = (step["total"] * percentage / 100).quantize(CENT, ROUND_HALF_UP)
+        full_discount = (step["total"] * percentage / 100).quantize(CENT, ROUND_HALF_UP)
         # Budgets in EUR do not limit orders in another currency.
         if step["currency"] == "USD":
-            assert discount == full
+            assert discount == full_discount
             return
         used_amounts = _expected_amounts(sales)
         remaining = min(CAMPAIGN_LIMIT - used_amounts[None], LOCATION_LIMIT - used_amounts[step["location"]])
-        assert discount == (min(full, remaining) if partial else full if full <= remaining else 0)
+        assert discount == (
+            min(full_discount, remaining) if partial else full_discount if full_discount <= remaining else 0
+        )
         if step["kind"] != "dry run":
             total = step["total"]
             sales[name] = Sale(step["location"], result["loyaltyEventKey"], total, discount, total)
@@ -128,14 +130,14 @@ def _do_step(
         sale = sales[external_id]
         if step["kind"] == "cancel":
             shop.integration.post(f"/events/{sale.event_key}/cancel", {}, expect=200)
-            sale.left = Decimal(0)
+            sale.remaining_total = Decimal(0)
             return
         if not sale.is_confirmed:
             shop.track_one(order(member, None, "confirmed", external_id))
             sale.is_confirmed = True
-        part = max(CENT, (sale.left * step["share"]).quantize(CENT, ROUND_HALF_UP))
+        part = max(CENT, (sale.remaining_total * step["share"]).quantize(CENT, ROUND_HALF_UP))
         shop.track_one(order(member, None, "partially-returned", external_id, items=[{"total": part}]))
-        sale.left -= part
+        sale.remaining_total -= part
 
 
 def _expected_amounts(sales: dict[str, Sale]) -> dict[str | None, Decimal]:

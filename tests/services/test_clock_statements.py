@@ -13,7 +13,7 @@ from tests.builders.test_clocks import Clock
 MONTHLY = [{"expirationType": "inactivity", "period": 1}]
 
 
-def started(api, wallet_count, first_activity):
+def clock_with_balances(api, wallet_count, first_activity):
     """The clock, the account and the wallets of as many balances, which expire a minute after each other."""
     clock = Clock.new(api, (first_activity + timedelta(hours=1)).isoformat())
     points = Points.new(clock.organization, expirationPolicies=MONTHLY)
@@ -24,9 +24,9 @@ def started(api, wallet_count, first_activity):
     return clock, points, wallets
 
 
-def advanced(api, wallet_count, first_activity):
+def costs_of_advance(api, wallet_count, first_activity):
     """Advance over idle balances, which expire; return the numbers of statements and of rows read."""
-    clock, points, wallets = started(api, wallet_count, first_activity)
+    clock, points, wallets = clock_with_balances(api, wallet_count, first_activity)
     with count_statements(api.engine) as statements, rows_fetched(api.engine) as rows:
         clock.advance("2026-05-01T00:00:00Z")
     assert [points.balance(wallet) for wallet in wallets] == [0] * wallet_count
@@ -47,7 +47,7 @@ def advanced(api, wallet_count, first_activity):
     ],
 )
 def test_the_statements_of_an_advance_are_proportional_to_the_balances_that_expire(api, first_activity):
-    statements, rows = zip(*(advanced(api, count, first_activity) for count in (8, 16, 24)), strict=True)
+    statements, rows = zip(*(costs_of_advance(api, count, first_activity) for count in (8, 16, 24)), strict=True)
     for counts in (statements, rows):
         assert counts[2] - counts[1] <= 1.1 * (counts[1] - counts[0])
     # For each balance: the transaction of the step, the search for the next moment, and the expiry.
@@ -57,7 +57,7 @@ def test_the_statements_of_an_advance_are_proportional_to_the_balances_that_expi
 @pytest.mark.slow
 def test_an_advance_does_not_read_again_balances_that_an_extension_keeps(api):
     def rows_of(wallet_count):
-        clock, points, wallets = started(api, wallet_count, datetime(2026, 3, 10, 10, tzinfo=UTC))
+        clock, points, wallets = clock_with_balances(api, wallet_count, datetime(2026, 3, 10, 10, tzinfo=UTC))
         extension = {"ledgerAccountId": points.account_id, "until": "2026-09-01T00:00:00Z"}
         points.admin.post("/expiry-extensions", {**extension, "systemUniqueKey": "outage"}, expect=200)
         clock.advance((datetime.fromisoformat(clock.get()["now"]) + timedelta(seconds=1)).isoformat())

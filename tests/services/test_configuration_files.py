@@ -72,8 +72,8 @@ def test_files_of_an_organization_reproduce_its_configuration_in_another(engine,
     assert first.in_no_file == []
     assert [str(ref) for ref, secret in first.secrets if secret] == ["trigger/mailer"]
     assert export(engine, api, target) == texts
-    again = apply(engine, api, target, files)
-    assert (again.changes, again.unchanged) == ([], len(texts))
+    second = apply(engine, api, target, files)
+    assert (second.changes, second.unchanged) == ([], len(texts))
 
 
 @pytest.mark.slow
@@ -166,9 +166,9 @@ def test_an_account_may_refer_to_a_tier_that_is_created_after_it(engine, api, fi
     [names] = [[name for name, _, _ in change.fields] for change in outcome.changes if str(change.ref) == ref]
     assert {"tierExpirations", "expiryRounding"} <= {*names}
     assert len(names) == len({*names})
-    exported = export(engine, api, target)[f"ledgerAccount/{account.name}"]
-    assert "!ref 'loyaltyTier/default/Gold'" in exported
-    assert "expiryRounding: year" in exported
+    exported_text = export(engine, api, target)[f"ledgerAccount/{account.name}"]
+    assert "!ref 'loyaltyTier/default/Gold'" in exported_text
+    assert "expiryRounding: year" in exported_text
     assert apply(engine, api, target, files).changes == []
 
 
@@ -300,15 +300,15 @@ def test_the_content_of_a_file_is_limited_with_its_aliases_expanded(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
+def test_the_commands_export_plan_and_apply_configuration_files(engine, settings, source, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     folder = tmp_path / "files"
 
     def run(*arguments):
         return CliRunner().invoke(config, [*map(str, arguments)], env=environment, color=True)
 
-    exported = run("export", folder, "--organization", source)
-    assert exported.exit_code == 0, exported.output
+    export_result = run("export", folder, "--organization", source)
+    assert export_result.exit_code == 0, export_result.output
     assert "--replace" in run("export", folder, "--organization", source).output
     assert run("validate", folder).exit_code == 0
     target = new_organization(engine)
@@ -383,16 +383,16 @@ def test_the_commands_print_json_for_programs(engine, settings, source, tmp_path
         assert result.exit_code == code, result.output
         return json.loads(result.output)
 
-    exported = run("export", folder, "--organization", source)
-    assert exported == {"folder": str(folder), "records": len(list(folder.rglob("*.yaml")))}
-    assert run("validate", folder) == {"records": exported["records"], "faults": [], "warnings": []}
+    export_result = run("export", folder, "--organization", source)
+    assert export_result == {"folder": str(folder), "records": len(list(folder.rglob("*.yaml")))}
+    assert run("validate", folder) == {"records": export_result["records"], "faults": [], "warnings": []}
     target = new_organization(engine)
     plan = run("plan", folder, "--organization", target)
     assert plan["faults"] == []
-    by_record = {change["record"]: change for change in plan["changes"]}
-    assert by_record["badge/Early bird"] == {"record": "badge/Early bird", "action": "create", "fields": []}
-    renamed = {"field": "name", "from": "Points", "to": "Beans"}
-    assert renamed in by_record["ledgerAccount/default/default"]["fields"]
+    change_by_record = {change["record"]: change for change in plan["changes"]}
+    assert change_by_record["badge/Early bird"] == {"record": "badge/Early bird", "action": "create", "fields": []}
+    name_change = {"field": "name", "from": "Points", "to": "Beans"}
+    assert name_change in change_by_record["ledgerAccount/default/default"]["fields"]
     changes = run("apply", folder, "--organization", target)
     [secret] = changes.pop("secrets")
     assert (secret["record"], secret["secret"][:6]) == ("trigger/mailer", "whsec_")

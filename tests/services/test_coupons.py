@@ -24,9 +24,9 @@ def test_a_coupon_is_assigned_used_and_reverted(shop, type_):
     book, member = shop.book(type_), shop.member()
     if type_ in ("single", "list"):
         shop.add_codes(book, ["A"])
-    [assigned] = shop.assign(member, book)
+    [assignment] = shop.assign(member, book)
     usage = shop.use(member, book)
-    assert (usage.coupon_id, usage.updated_total_assigned, usage.updated_total_usages) == (assigned.coupon_id, 1, 1)
+    assert (usage.coupon_id, usage.updated_total_assigned, usage.updated_total_usages) == (assignment.coupon_id, 1, 1)
     [coupon] = shop.coupons(book)
     assert (coupon.total_assigned, coupon.total_usages) == (1, 1)
     assert (coupon.code is None) == (type_ == "codeless")
@@ -35,7 +35,7 @@ def test_a_coupon_is_assigned_used_and_reverted(shop, type_):
     reversal = shop.revert(usage)
     assert (reversal.amount_used, reversal.reverted_usage_id) == (-1, usage.coupon_usage_id)
     assert shop.usage(usage).reversal_usage_id == reversal.coupon_usage_id
-    shop.revert(assigned)
+    shop.revert(assignment)
     current_book = shop.find_book(book)
     assert (current_book.total_assigned, current_book.total_usages) == (0, 0)
 
@@ -44,12 +44,12 @@ def test_coupons_burn_points_and_reverting_them_returns_the_points(shop):
     book = shop.book(**priced(shop, assignment_required_points=Decimal(3), usage_required_points=Decimal(2)))
     member = shop.member(points=10)
     # 2 coupons for 3 points each.
-    [assigned] = shop.assign(member, book, amount=Decimal(2))
+    [assignment] = shop.assign(member, book, amount=Decimal(2))
     assert shop.points(member) == 4
     usage = shop.use(member, book)
     assert shop.points(member) == 2
     shop.revert(usage)
-    shop.revert(assigned)
+    shop.revert(assignment)
     assert shop.points(member) == 10
 
 

@@ -109,6 +109,7 @@ def test_the_documents_of_one_call_share_a_limit():
     attrs = {"a": _AB[:10_000] + "c"}
     refusals = [bool(validator.faults(attrs, len(encode(attrs)))) for _ in range(20)]
     details = [fault.detail for fault in validator.faults(attrs, len(encode(attrs)))]
+    # Twelve documents of this size use up the limit of a call.
     assert refusals == [False] * 12 + [True] * 8
     assert details == [
         "attrs was not validated: earlier documents of this call used up the time for validation; "

@@ -128,7 +128,7 @@ def campaigns(world: World, types: list[str | None], scopes: list[str]) -> st.Se
 def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
     """Drafts of events of two members, whose ids `tracked_events` fills in."""
     sponsor = st.sampled_from([None, "ana", "ben"] if sponsored else [None])
-    one = st.fixed_dictionaries(
+    draft = st.fixed_dictionaries(
         {
             "member": st.sampled_from(["ana", "ana", "ben"]),
             "total": st.none() | st.integers(1, 40),
@@ -136,7 +136,7 @@ def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
             "tags": st.sampled_from([[], ["red"]]),
         }
     )
-    return st.lists(one, min_size=1, max_size=5)
+    return st.lists(draft, min_size=1, max_size=5)
 
 
 @contextmanager
@@ -154,17 +154,17 @@ def running_campaigns(shop: Shop, drawn_campaigns: Any) -> Iterator[list[str]]:
 
 def tracked_events(drawn_events: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
     """The bodies of the drawn events; `names` has the loyaltyMemberId of each drafted member."""
-    tracked = []
+    bodies = []
     for draft in drawn_events:
         member, more = names[draft["member"]], {"tags": draft["tags"]}
         if draft["sponsor"] is not None:
             more["sponsorLoyaltyMemberId"] = names[draft["sponsor"]]
-        one = event(member) if draft["total"] is None else order(member, draft["total"])
-        tracked.append({**one, **more})
-    return tracked
+        body = event(member) if draft["total"] is None else order(member, draft["total"])
+        bodies.append({**body, **more})
+    return bodies
 
 
-def enrolled(shop: Shop) -> dict[str, str]:
+def new_members(shop: Shop) -> dict[str, str]:
     """Two new members: ana with 6 points, and ben with none."""
     names = {name: shop.member(loyalty_member_id=f"{name}-{uuid.uuid4()}") for name in ("ana", "ben")}
     shop.give(names["ana"], 6)
@@ -238,14 +238,14 @@ def progress(world: World, names: dict[str, str]) -> dict[str, Any]:
 def comparable(result: dict[str, Any]) -> dict[str, Any]:
     """A result without the fields in which a dry run and a full run differ."""
     fields = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
-    fields["effects"] = list(map(executed, result["effects"]))
+    fields["effects"] = list(map(as_executed, result["effects"]))
     fields["missions"] = [
-        {**mission, "rewards": list(map(executed, mission["rewards"]))} for mission in result["missions"]
+        {**mission, "rewards": list(map(as_executed, mission["rewards"]))} for mission in result["missions"]
     ]
     return fields
 
 
-def executed(outcome: dict[str, Any]) -> dict[str, Any]:
+def as_executed(outcome: dict[str, Any]) -> dict[str, Any]:
     """An effect or a reward as if it had been executed."""
     return {**outcome, "status": outcome["status"].replace("evaluated", "executed")}
 
@@ -259,7 +259,7 @@ WHERE t.organization_id = :id AND m.loyalty_member_id = ANY(:names) GROUP BY 1, 
 TYPES = {"mint-points": 1, "burn-points": 2}
 
 
-def posted(shop: Shop, names: dict[str, str]) -> dict[tuple[Any, ...], Decimal]:
+def posted_amounts(shop: Shop, names: dict[str, str]) -> dict[tuple[Any, ...], Decimal]:
     """The minted (1) and burned (2) amounts by type, account key and status, which is pending (0) or settled (1)."""
     with shop.organization.api.engine.connect() as db:
         rows = db.execute(text(POSTED), {"id": shop.organization.id, "names": list(names.values())})
@@ -267,7 +267,7 @@ def posted(shop: Shop, names: dict[str, str]) -> dict[tuple[Any, ...], Decimal]:
 
 
 def reported_sums(results: list[dict[str, Any]], default: str, mode: str) -> dict[tuple[Any, ...], Decimal]:
-    """The points that effects and rewards of missions mint and burn by the responses, in the form of `posted`."""
+    """The points that effects and rewards of missions mint and burn by the responses, as `posted_amounts`."""
     sums: dict[tuple[Any, ...], Decimal] = defaultdict(Decimal)
     for result in results:
         for outcome in result["effects"]:
@@ -295,7 +295,7 @@ def test_a_dry_run_predicts_the_full_run_and_changes_nothing(world, data):
     shop = world.shop
     types = [None, GENERIC, ORDER_CREATED, "badge-assigned", "member-tier-set", "mission-status-updated"]
     with running_campaigns(shop, data.draw(campaigns(world, types, ["member", "campaign"]))) as keys:
-        names = enrolled(shop)
+        names = new_members(shop)
         batch = tracked_events(data.draw(events(sponsored=True)), names)
         before = all_rows(shop)
         predictions = shop.track(*batch, executionMode="dryRun", campaignKeys=keys, trace=data.draw(st.booleans()))
@@ -310,7 +310,7 @@ def test_a_dry_run_predicts_the_full_run_and_changes_nothing(world, data):
 def test_cancelling_all_events_newest_first_restores_the_state_before_them(world, data):
     shop = world.shop
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
-        names = enrolled(shop)
+        names = new_members(shop)
         before, missions_before = state(shop), progress(world, names)
         results = shop.track(*tracked_events(data.draw(events(sponsored=True)), names), campaignKeys=keys)
         for result in reversed(results):
@@ -325,17 +325,17 @@ def test_cancelling_all_events_newest_first_restores_the_state_before_them(world
 def test_cancelling_the_events_of_one_member_keeps_those_of_another_in_between(world, data):
     shop = world.shop
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member"]))) as keys:
-        names = enrolled(shop)
-        before, missions_before = state(shop), progress(world, names)
+        names = new_members(shop)
+        state_before, missions_before = state(shop), progress(world, names)
         drawn_events = data.draw(events(sponsored=False))
         results = shop.track(*tracked_events(drawn_events, names), campaignKeys=keys)
-        between, missions_between = state(shop), progress(world, names)
+        state_between, missions_between = state(shop), progress(world, names)
         for drawn_event, result in reversed(list(zip(drawn_events, results, strict=True))):
             if drawn_event["member"] == "ana":
                 shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-        after, missions_after = state(shop), progress(world, names)
-        assert after[names["ana"]] == before[names["ana"]]
-        assert after[names["ben"]] == between[names["ben"]]
+        state_after, missions_after = state(shop), progress(world, names)
+        assert state_after[names["ana"]] == state_before[names["ana"]]
+        assert state_after[names["ben"]] == state_between[names["ben"]]
         assert missions_after == {"ana": missions_before["ana"], "ben": missions_between["ben"]}
 
 
@@ -345,13 +345,13 @@ def test_cancelling_the_events_of_one_member_keeps_those_of_another_in_between(w
 def test_tracking_reports_exactly_the_points_that_the_ledger_mints_and_burns(world, data):
     shop = world.shop
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
-        names = enrolled(shop)
-        before = posted(shop, names)
+        names = new_members(shop)
+        before = posted_amounts(shop, names)
         mode = data.draw(st.sampled_from(["full", "full", "authorize"]))
         results = shop.track(
             *tracked_events(data.draw(events(sponsored=True)), names), campaignKeys=keys, executionMode=mode
         )
-        after = posted(shop, names)
+        after = posted_amounts(shop, names)
         increases = {place: amount - before.get(place, 0) for place, amount in after.items()}
         reported_amounts = reported_sums(results, world.points, mode)
         assert reported_amounts == {place: amount for place, amount in increases.items() if amount}
@@ -362,7 +362,7 @@ def test_tracking_reports_exactly_the_points_that_the_ledger_mints_and_burns(wor
 def test_every_effect_of_the_examples_can_be_executed(world):
     """The properties above prove something only if effects of every kind are executed."""
     shop = world.shop
-    names = enrolled(shop)
+    names = new_members(shop)
     all_effects = [
         mint(5),
         mint(Decimal("2.5"), ledgerAccountKey=world.stars),
@@ -375,8 +375,8 @@ def test_every_effect_of_the_examples_can_be_executed(world):
         effect("notify", name="hello"),
     ]
     with running_campaigns(shop, [({"eventType": GENERIC}, [running(*all_effects)])]) as keys:
-        sponsored = event(names["ana"], sponsorLoyaltyMemberId=names["ben"])
-        [result] = shop.track(sponsored, campaignKeys=keys)
+        sponsored_event = event(names["ana"], sponsorLoyaltyMemberId=names["ben"])
+        [result] = shop.track(sponsored_event, campaignKeys=keys)
         assert [outcome["error"] for outcome in result["effects"] if outcome["status"] != "executed"] == []
         assert shop.balance(names["ana"]) >= 9
         assert state(shop)[names["ana"]]

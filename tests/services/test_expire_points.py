@@ -29,8 +29,8 @@ def account(raw):
     return raw.account(point_tracking_enabled=True, expires_in_months=12)
 
 
-def minted(raw, account, amount, expires_at, **more):
-    """The id of a new wallet with one lot, minted with the fields of `more`."""
+def wallet_with_lot(raw, account, amount, expires_at, **more):
+    """The id of a new wallet with one lot, which is minted with the fields of `more`."""
     wallet = raw.wallet()
     raw.lot(wallet, raw.mint(wallet, amount, account, **more), amount, expires_at, account)
     return wallet
@@ -56,17 +56,17 @@ def balance(raw, wallet, account):
 
 
 def test_only_points_that_are_due_expire(raw, account):
-    due = minted(raw, account, 5, NOW)
-    later = minted(raw, account, 7, NOW + timedelta(microseconds=1))
-    never = minted(raw, account, 11, None)
+    due_wallet = wallet_with_lot(raw, account, 5, NOW)
+    later_wallet = wallet_with_lot(raw, account, 7, NOW + timedelta(microseconds=1))
+    lasting_wallet = wallet_with_lot(raw, account, 11, None)
     assert expire_all(raw, 10) == ({account: 5}, 1)
-    assert [balance(raw, w, account).current_balance for w in (due, later, never)] == [0, 7, 11]
-    posted = raw.db.execute(
+    assert [balance(raw, w, account).current_balance for w in (due_wallet, later_wallet, lasting_wallet)] == [0, 7, 11]
+    expiries = raw.db.execute(
         select(ledger_transactions.c.external_event_date, ledger_transactions.c.from_wallet_id).where(
             ledger_transactions.c.organization_id == raw.organization_id, ledger_transactions.c.is_expiry
         )
     ).all()
-    assert posted == [(NOW, due)]
+    assert expiries == [(NOW, due_wallet)]
     assert verify(raw.db, raw.organization_id) == []
     assert expire_all(raw, 10) == ({}, 0)
 
@@ -74,8 +74,8 @@ def test_only_points_that_are_due_expire(raw, account):
 def test_points_of_any_number_of_wallets_expire_in_batches(raw, account):
     other = raw.account(name="Moons", point_tracking_enabled=True)
     for number in range(7):
-        minted(raw, account, 1 + number, START + timedelta(days=number))
-    minted(raw, other, 100, START)
+        wallet_with_lot(raw, account, 1 + number, START + timedelta(days=number))
+    wallet_with_lot(raw, other, 100, START)
     # 1 + 2 + ... + 7 points; 7 wallets in batches of at most 3, and the other account in the last one.
     assert expire_all(raw, 3) == ({account: 28, other: 100}, 3)
     assert verify(raw.db, raw.organization_id) == []
@@ -83,11 +83,11 @@ def test_points_of_any_number_of_wallets_expire_in_batches(raw, account):
 
 def test_idle_balances_expire_as_a_whole(raw):
     policy = [{"expirationType": "lastTransaction", "period": 3}]
-    idle = raw.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
-    old = minted(raw, idle, 5, None)
-    recent = minted(raw, idle, 7, None, at=NOW - timedelta(days=80))
-    assert expire_all(raw, 10) == ({idle: 5}, 1)
-    assert [balance(raw, w, idle).current_balance for w in (old, recent)] == [0, 7]
+    account = raw.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
+    idle_wallet = wallet_with_lot(raw, account, 5, None)
+    active_wallet = wallet_with_lot(raw, account, 7, None, at=NOW - timedelta(days=80))
+    assert expire_all(raw, 10) == ({account: 5}, 1)
+    assert [balance(raw, w, account).current_balance for w in (idle_wallet, active_wallet)] == [0, 7]
     assert verify(raw.db, raw.organization_id) == []
     # Nothing is due any more; the wallet with recent points is skipped.
     assert expire_all(raw, 10) == ({}, 0)
@@ -96,6 +96,6 @@ def test_idle_balances_expire_as_a_whole(raw):
 def test_points_of_other_organizations_are_not_expired(raw, account, db):
     other = RawLedger.new(db)
     other_account = other.account(point_tracking_enabled=True)
-    minted(other, other_account, 5, START)
+    wallet_with_lot(other, other_account, 5, START)
     assert expire_all(raw, 10) == ({}, 0)
     assert expire_all(other, 10) == ({other_account: 5}, 1)

@@ -99,7 +99,9 @@ def test_a_job_with_an_interval_of_0_never_runs(api):
     assert not run_due_jobs(api.engine, api.settings, never, [job])
 
 
-def test_a_worker_that_dies_at_the_end_of_a_job_stores_neither_its_end_nor_that_of_the_claim(api, monkeypatch):
+def test_a_worker_that_dies_at_the_end_of_a_job_stores_neither_the_end_of_the_job_nor_that_of_its_claim(
+    api, monkeypatch
+):
     class Death(BaseException):
         """The process ends here."""
 
@@ -150,7 +152,7 @@ def test_a_job_that_fails_for_one_organization_is_done_for_the_others(api, caplo
 
 
 @pytest.mark.slow
-def test_points_of_two_organizations_expire_in_turns(api, monkeypatch):
+def test_points_of_two_organizations_expire_alternately(api, monkeypatch):
     large, small = (Shop(api.organization()) for _ in range(2))
     for shop, members in ((large, 4), (small, 1)):
         for _ in range(members):
@@ -170,8 +172,8 @@ def test_points_of_two_organizations_expire_in_turns(api, monkeypatch):
     monkeypatch.setattr(jobs, "expire_next", expire_one)
     assert jobs.run_job(api.engine, api.settings, "expire")["wallets"] >= 5
     assert batches == ["large", "small", "large", "large", "large"]
-    for shop, expired in ((large, 40), (small, 10)):
-        assert shop.rows("ledger_lots", "sum(remaining), sum(expired)") == [(0, expired)]
+    for shop, expired_amount in ((large, 40), (small, 10)):
+        assert shop.rows("ledger_lots", "sum(remaining), sum(expired)") == [(0, expired_amount)]
 
 
 def test_a_due_job_runs_while_another_has_work_without_end(api, monkeypatch):
@@ -307,14 +309,14 @@ def test_every_job_runs_without_an_error(api, shop):
 class TestReleasingAnswers:
     def track_old(self, shop, member, days):
         """Track an event as if `days` days ago; returns its body and its key."""
-        one = event(member)
-        [result] = shop.track(one)
+        body = event(member)
+        [result] = shop.track(body)
         with shop.organization.api.engine.begin() as db:
             db.execute(
                 text("UPDATE events SET created_at = now() - make_interval(days => :d) WHERE system_unique_key = :k"),
-                {"d": days, "k": one["systemUniqueKey"]},
+                {"d": days, "k": body["systemUniqueKey"]},
             )
-        return one, result["loyaltyEventKey"]
+        return body, result["loyaltyEventKey"]
 
     def release(self, shop, after=0):
         """Remove the responses of events that are older than 400 days and have ids above `after`."""
@@ -333,18 +335,18 @@ class TestReleasingAnswers:
                 ),
                 {"o": shop.organization.id},
             )
-        old, old_key = self.track_old(shop, member, 401)
-        new, new_key = self.track_old(shop, member, 399)
-        released = self.release(shop)
+        old_event, old_key = self.track_old(shop, member, 401)
+        new_event, new_key = self.track_old(shop, member, 399)
+        first_release = self.release(shop)
         # The enrolment and the events of 500 and 401 days ago.
-        assert released.answers == 3
+        assert first_release.answers == 3
         assert "result" not in shop.integration.get(f"/events/{old_key}")
         assert shop.integration.get(f"/events/{old_key}")["event"]["status"] == "success"
         assert shop.integration.get(f"/events/{new_key}")["result"]["loyaltyEventKey"] == new_key
-        assert shop.expect_refusal(old) == "/problems/key-reused"
-        assert shop.track_one(new)["loyaltyEventKey"] == new_key
-        again = self.release(shop, released.up_to)
-        assert (again.answers, again.up_to) == (0, released.up_to)
+        assert shop.expect_refusal(old_event) == "/problems/key-reused"
+        assert shop.track_one(new_event)["loyaltyEventKey"] == new_key
+        second_release = self.release(shop, first_release.up_to)
+        assert (second_release.answers, second_release.up_to) == (0, first_release.up_to)
 
     def test_a_release_continues_after_the_events_of_the_last_one(self, shop):
         member = shop.member()

@@ -37,17 +37,17 @@ class Files:
     def call(self, work):
         return transactions.run(self.engine, lambda db: work(self.api.calls_within(db, self.organization_id)))
 
-    def exported(self):
+    def export(self):
         """The fields of all exported records by their references."""
         return self.call(lambda calls: changes.export_records(self.api, calls))
 
     def names(self, kind):
         """The names that the exported records of a kind have in references."""
-        return [ref.name for ref in self.exported() if ref.kind == kind]
+        return [ref.name for ref in self.export() if ref.kind == kind]
 
     def texts(self):
         """The exported files as texts by file name."""
-        records = self.exported()
+        records = self.export()
         return {name: dump(ref, records[ref]) for ref, name in file_names(records).items()}
 
     def apply(self, **texts):
@@ -128,7 +128,7 @@ def test_references_to_a_record_follow_its_new_name(files):
     }
     assert outcome.unchanged == 1
     assert "club/gold" in files.names("loyaltyTier")
-    assert files.exported()[Ref("campaign", "spring")]["loyaltyProgramId"] == Ref("loyaltyProgram", "club")
+    assert files.export()[Ref("campaign", "spring")]["loyaltyProgramId"] == Ref("loyaltyProgram", "club")
 
 
 def test_the_default_records_keep_their_name(files):
@@ -136,11 +136,13 @@ def test_the_default_records_keep_their_name(files):
     text = f"record: loyaltyProgram/default\nfields:\n{fields}"
     assert changes_by_record(files.apply(a=text))["loyaltyProgram/default"][1]["externalKey"] == (None, "club")
     assert files.names("loyaltyProgram") == ["default"]
-    assert files.exported()[Ref("loyaltyProgram", "default")]["externalKey"] == "club"
+    assert files.export()[Ref("loyaltyProgram", "default")]["externalKey"] == "club"
     assert files.apply(a=text).changes == []
     # The key can be removed, since files refer to the record as `default`.
-    cleared = text.replace("externalKey: club", "externalKey: null")
-    assert changes_by_record(files.apply(a=cleared))["loyaltyProgram/default"][1] == {"externalKey": ("club", None)}
+    text_without_key = text.replace("externalKey: club", "externalKey: null")
+    assert changes_by_record(files.apply(a=text_without_key))["loyaltyProgram/default"][1] == {
+        "externalKey": ("club", None)
+    }
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ def test_the_export_of_a_record_whose_name_is_the_key_of_another_record_is_refus
 
     files.call(twice)
     with pytest.raises(FaultyFiles, match="several records are called badge/lark: give them different names"):
-        files.exported()
+        files.export()
 
 
 def test_records_with_the_same_name_are_distinguished_by_their_keys(files):
@@ -213,7 +215,7 @@ def test_an_external_key_that_equals_the_key_of_the_record_is_exported(files):
         return badge["badgeKey"]
 
     key = files.call(make)
-    assert files.exported()[Ref("badge", key)]["externalKey"] == key
+    assert files.export()[Ref("badge", key)]["externalKey"] == key
 
 
 @pytest.mark.slow
@@ -233,5 +235,5 @@ def test_files_of_records_with_keys_reproduce_them_in_another_organization(engin
     assert changes.check_files(local_api, read_folder(tmp_path)) == ([], [])
     target.apply_all()
     assert target.texts() == texts
-    again = target.apply_all()
-    assert (again.changes, again.unchanged) == ([], len(texts))
+    second_outcome = target.apply_all()
+    assert (second_outcome.changes, second_outcome.unchanged) == ([], len(texts))

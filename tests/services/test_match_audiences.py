@@ -14,7 +14,7 @@ def shop(api):
     return Shop(api.organization())
 
 
-def tracking(shop, members, *, effects_of_each) -> list[str]:
+def tracking_statements(shop, members, *, effects_of_each) -> list[str]:
     """The statements that track an event of each member, which has `effects_of_each` effects.
 
     The configuration is cached before.
@@ -48,7 +48,9 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
     ]
     for key in keys:
         shop.campaign(running(mint(1)), audienceKeys=[key])
-    one_member, all_members = (tracking(shop, among, effects_of_each=3) for among in (members[:1], members * 8))
+    one_member, all_members = (
+        tracking_statements(shop, group, effects_of_each=3) for group in (members[:1], members * 8)
+    )
     assert len(one_member) == len(all_members)
     counts = [sum("audience_members" in statement for statement in run) for run in (one_member, all_members)]
     assert counts == [1, 1]
@@ -68,7 +70,9 @@ def test_lists_are_not_read_unless_an_active_audience_has_one(shop, body):
     if body is not None:
         audience(shop, **body)
     shop.campaign(running(mint(1)))
-    assert not any("audience" in statement for statement in tracking(shop, [shop.member()], effects_of_each=1))
+    assert not any(
+        "audience" in statement for statement in tracking_statements(shop, [shop.member()], effects_of_each=1)
+    )
 
 
 def test_capturing_without_evaluation_reads_no_lists(shop):
@@ -81,7 +85,7 @@ def test_capturing_without_evaluation_reads_no_lists(shop):
     assert not any("audience" in statement for statement in statements)
 
 
-def test_changing_a_list_costs_the_same_for_1_member_and_for_12(shop):
+def test_changing_a_list_takes_as_many_statements_for_1_member_as_for_12(shop):
     members = [shop.organization.member()["memberId"] for _ in range(12)]
     path = f"/audiences/{audience(shop, matcherType='list-matcher')['audienceId']}/members"
     counts = []

@@ -22,7 +22,7 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
     create(shop, eventType="mission-status-updated")
     members = [shop.member() for _ in range(20)]
 
-    def tracked(size):
+    def cost(size):
         with count_statements(shop.engine) as statements:
             results = shop.track(*(event(members[number % 20]) for number in range(size)))
         entries = [entry for result in results for entry in result["missions"]]
@@ -31,8 +31,8 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
         # The ids of events that the server reports are reserved in numbers that double.
         return len([statement for statement in statements if "nextval" not in statement])
 
-    tracked(20)
-    assert tracked(1) == tracked(10) == tracked(100)
+    cost(20)
+    assert cost(1) == cost(10) == cost(100)
 
 
 def test_events_that_no_mission_counts_take_no_statement_about_missions(shop):

@@ -41,9 +41,9 @@ def test_events_without_a_subscribed_trigger_take_no_statement_about_triggers(sh
     # Also if triggers subscribe to other messages, or are inactive.
     add_trigger(shop.administration, "AsyncTrackWebhook")
     add_trigger(shop.administration, "EntityChangeWebhook", entities=["coupon-book"])
-    inactive = add_trigger(shop.administration)
-    body = trigger_body(key=inactive["triggerKey"], active=False)
-    shop.administration.put(f"/triggers/{inactive['triggerId']}", body)
+    inactive_trigger = add_trigger(shop.administration)
+    body = trigger_body(key=inactive_trigger["triggerKey"], active=False)
+    shop.administration.put(f"/triggers/{inactive_trigger['triggerId']}", body)
     shop.track(event(member["loyaltyMemberId"]))
     assert about_triggers(shop, use)[0] == []
 
@@ -54,11 +54,11 @@ def test_any_number_of_events_takes_one_statement_for_each_kind_of_message(shop)
         add_trigger(shop.administration)
         add_trigger(shop.administration, "EntityChangeWebhook")
     shop.track(*batch(member, 2))
-    few, small = about_triggers(shop, lambda: shop.track(*batch(member, 1)))
-    many, large = about_triggers(shop, lambda: shop.track(*batch(member, 50)))
+    statements_of_few, total_of_few = about_triggers(shop, lambda: shop.track(*batch(member, 1)))
+    statements_of_many, total_of_many = about_triggers(shop, lambda: shop.track(*batch(member, 50)))
     # The events, the orders, the notifications.
-    assert len(few) == len(many) == 3
-    assert large == small
+    assert len(statements_of_few) == len(statements_of_many) == 3
+    assert total_of_many == total_of_few
     assert shop.rows("trigger_deliveries", "count(*)")[0][0] > 2 * 3 * 50
 
 
@@ -67,9 +67,9 @@ def test_asynchronous_tracking_takes_as_many_statements_for_1_event_as_for_40(sh
     add_trigger(shop.administration, "AsyncTrackWebhook")
     add_trigger(shop.administration, eventTypes=[GENERIC])
 
-    def drained(size):
+    def cost(size):
         send(shop, *(event(member) for _ in range(size)))
         return len(about_triggers(shop, lambda: drain(shop))[0])
 
-    drained(1)
-    assert drained(1) == drained(40)
+    cost(1)
+    assert cost(1) == cost(40)

@@ -14,7 +14,7 @@ def user(name):
     return SimpleNamespace(name=name, nickname=None, user_name=None, email=None, auth_client_id="till")
 
 
-def test_checks_at_the_same_time_use_the_words_of_their_own_user(monkeypatch):
+def test_concurrent_checks_use_the_words_of_their_own_user(monkeypatch):
     estimate = matching.omnimatch
     other = threading.Thread(target=password_fault, args=("kvwmtr-zblorth", user("Ana")))
 

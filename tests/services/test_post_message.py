@@ -15,7 +15,7 @@ import trustme
 from handlers.services.webhooks.post_message import Reply, WebhookClient
 from tests.builders.receivers import drip, hang, receiver, status
 
-HERE = WebhookClient(http_allowed=True, private_allowed=True)
+LOCAL_CLIENT = WebhookClient(http_allowed=True, private_allowed=True)
 BODY = '{"é": 1}'.encode()
 # The seconds that a slow machine may need for a call that ends at once; the receivers would never end it.
 PATIENCE = 60
@@ -30,15 +30,15 @@ def endpoint():
         yield hook
 
 
-def timed(poster, url, body=BODY):
+def timed_post(poster, url, body=BODY):
     """The reply and how many seconds it took."""
-    started = time.monotonic()
+    start = time.monotonic()
     reply = poster.post(url, {}, body)
-    return reply, time.monotonic() - started
+    return reply, time.monotonic() - start
 
 
 def test_a_posted_request_arrives_with_its_headers(endpoint):
-    reply = HERE.post(endpoint.url + "/a?b=c", {"X-Source": "loyalty", "webhook-id": "one"}, BODY)
+    reply = LOCAL_CLIENT.post(endpoint.url + "/a?b=c", {"X-Source": "loyalty", "webhook-id": "one"}, BODY)
     assert reply == Reply(204)
     [request] = endpoint.received
     assert (request.path, request.body) == ("/hook/a?b=c", BODY)
@@ -53,21 +53,21 @@ def test_a_posted_request_arrives_with_its_headers(endpoint):
 
 
 @pytest.mark.parametrize("path", ["/a;key=one", "/a;b/c;d=e?f=g;h", "/?a", "//a", "/%3B"])
-def test_the_path_arrives_unchanged(endpoint, path):
-    assert HERE.post(endpoint.url + path, {}, BODY) == Reply(204)
+def test_the_path_of_the_url_arrives_unchanged(endpoint, path):
+    assert LOCAL_CLIENT.post(endpoint.url + path, {}, BODY) == Reply(204)
     assert endpoint.received[0].path == "/hook" + path
 
 
 @pytest.mark.parametrize("code", [200, 204, 299, 400, 404, 410, 429, 500, 503])
-def test_the_status_is_reported(endpoint, code):
+def test_the_status_of_the_response_is_reported(endpoint, code):
     endpoint.responses = [status(code)]
-    assert HERE.post(endpoint.url, {}, BODY) == Reply(code)
+    assert LOCAL_CLIENT.post(endpoint.url, {}, BODY) == Reply(code)
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(endpoint, code):
     endpoint.responses = [status(code, Location=endpoint.url + "/elsewhere")]
-    assert HERE.post(endpoint.url, {}, BODY) == Reply(code)
+    assert LOCAL_CLIENT.post(endpoint.url, {}, BODY) == Reply(code)
     assert len(endpoint.received) == 1
 
 
@@ -75,7 +75,7 @@ def test_redirects_are_not_followed(endpoint, code):
 @pytest.mark.parametrize("behaviour", [hang, drip])
 def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(endpoint, behaviour):
     endpoint.usual_response = behaviour
-    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
+    reply, seconds = timed_post(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert 0.5 <= seconds < PATIENCE
 
@@ -84,7 +84,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(endpoint, 
 def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        reply, seconds = timed(
+        reply, seconds = timed_post(
             WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
         )
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
@@ -105,7 +105,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
         sipping = threading.Thread(target=sip, args=(listening,))
         sipping.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        reply, seconds = timed(
+        reply, seconds = timed_post(
             WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
         )
         assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
@@ -125,7 +125,7 @@ def test_at_most_a_limited_part_of_a_response_is_read(endpoint):
             sizes.append(65_536)
 
     endpoint.usual_response = chatter
-    reply, seconds = timed(HERE, endpoint.url)
+    reply, seconds = timed_post(LOCAL_CLIENT, endpoint.url)
     assert reply == Reply(200)
     assert seconds < PATIENCE
     assert sum(sizes) < 50_000_000
@@ -138,18 +138,18 @@ def test_a_response_that_never_ends_is_reported_by_its_status(endpoint):
         hang(exchange)
 
     endpoint.usual_response = begin
-    reply, seconds = timed(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
+    reply, seconds = timed_post(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
     assert reply == Reply(202)
     assert seconds < PATIENCE
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"\x00" * 100, b"HTTP/1.1 99 ?\r\n\r\n"],
 )
-def test_a_response_that_is_not_http_is_a_failure(endpoint, answer):
-    endpoint.usual_response = lambda exchange: exchange.handler.connection.sendall(answer)
-    reply = HERE.post(endpoint.url, {}, BODY)
+def test_a_response_that_is_not_http_is_a_failure(endpoint, response):
+    endpoint.usual_response = lambda exchange: exchange.handler.connection.sendall(response)
+    reply = LOCAL_CLIENT.post(endpoint.url, {}, BODY)
     assert reply.status_code is None
     assert reply.error in ("The receiver's response is not HTTP.", "The connection to the receiver was lost.")
 
@@ -157,7 +157,7 @@ def test_a_response_that_is_not_http_is_a_failure(endpoint, answer):
 def test_an_unreachable_receiver_is_reported():
     with receiver() as hook:
         url = hook.url
-    reply = HERE.post(url, {}, BODY)
+    reply = LOCAL_CLIENT.post(url, {}, BODY)
     assert reply.status_code is None
     assert reply.error == "The receiver takes no connections."
 
@@ -185,7 +185,7 @@ class TestAddresses:
         assert endpoint.received == []
 
     @pytest.fixture
-    def called(self, monkeypatch):
+    def called_addresses(self, monkeypatch):
         """The addresses that would have been connected to."""
         addresses = []
 
@@ -196,7 +196,7 @@ class TestAddresses:
         monkeypatch.setattr("httpcore.SyncBackend.connect_tcp", connect_tcp)
         return addresses
 
-    def test_a_host_name_is_looked_up_once_and_the_checked_address_is_called(self, called):
+    def test_a_host_name_is_looked_up_once_and_the_checked_address_is_called(self, called_addresses):
         """So a name server that returns a private address at the second look-up (DNS rebinding) achieves nothing."""
         lookups = []
 
@@ -206,9 +206,9 @@ class TestAddresses:
 
         poster = WebhookClient(http_allowed=True, resolve=rebinding)
         assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The receiver takes no connections.")
-        assert (lookups, called) == ([("rebound.example", 81)], ["8.8.8.8"])
+        assert (lookups, called_addresses) == ([("rebound.example", 81)], ["8.8.8.8"])
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
-        assert called == ["8.8.8.8"]
+        assert called_addresses == ["8.8.8.8"]
 
     def test_the_client_connects_to_the_checked_address_and_sends_the_host_name(self, endpoint):
         poster = WebhookClient(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
@@ -225,20 +225,20 @@ class TestAddresses:
         )
         assert poster.post(endpoint.url.replace("127.0.0.1", "hooks.example"), {}, BODY) == Reply(204)
 
-    def test_only_the_public_addresses_of_a_host_are_called(self, called):
+    def test_only_the_public_addresses_of_a_host_are_called(self, called_addresses):
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
-        assert called == ["8.8.8.8"]
+        assert called_addresses == ["8.8.8.8"]
 
-    def test_addresses_are_called_in_the_order_of_the_look_up(self, called):
+    def test_addresses_are_called_in_the_order_of_the_look_up(self, called_addresses):
         addresses = ["2001:4860:4860::8888", "8.8.8.8", "1.1.1.1"]
         poster = WebhookClient(http_allowed=True, resolve=lambda host, port: addresses)
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
-        assert called == addresses
+        assert called_addresses == addresses
 
     def test_an_unknown_host_name_is_reported(self):
-        assert HERE.post("http://nowhere.invalid/", {}, BODY) == Reply(None, "The host name was not found.")
-        assert HERE.post(f"http://{'a' * 70}.example/", {}, BODY) == Reply(None, "The host name was not found.")
+        assert LOCAL_CLIENT.post("http://nowhere.invalid/", {}, BODY) == Reply(None, "The host name was not found.")
+        assert LOCAL_CLIENT.post(f"http://{'a' * 70}.example/", {}, BODY) == Reply(None, "The host name was not found.")
 
     @pytest.mark.slow
     def test_a_slow_look_up_of_a_host_name_is_reported(self):
@@ -246,7 +246,7 @@ class TestAddresses:
         poster = WebhookClient(
             http_allowed=True, private_allowed=True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or []
         )
-        reply, seconds = timed(poster, "http://hooks.example/")
+        reply, seconds = timed_post(poster, "http://hooks.example/")
         stuck.set()
         assert reply == Reply(None, "The receiver did not respond within 0.3 seconds.")
         assert seconds < PATIENCE
@@ -266,7 +266,7 @@ class TestEncryption:
         return trustme.CA()
 
     @pytest.fixture
-    def encrypted(self, authority):
+    def encrypted_endpoint(self, authority):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("hooks.example").configure_cert(context)
         with receiver(lambda plain_socket: context.wrap_socket(plain_socket, server_side=True)) as hook:
@@ -284,17 +284,17 @@ class TestEncryption:
             ssl_context=context if authority is not None else None,
         )
 
-    def test_the_certificate_is_checked_for_the_host_name_and_not_for_the_address(self, encrypted, authority):
-        url = encrypted.url.replace("127.0.0.1", "hooks.example")
+    def test_the_certificate_is_checked_for_the_host_name_and_not_for_the_address(self, encrypted_endpoint, authority):
+        url = encrypted_endpoint.url.replace("127.0.0.1", "hooks.example")
         assert self.poster(authority).post(url, {}, BODY) == Reply(204)
-        assert encrypted.received[0].body == BODY
+        assert encrypted_endpoint.received[0].body == BODY
 
-    def test_a_certificate_of_another_host_name_is_refused(self, encrypted, authority):
-        reply = self.poster(authority).post(encrypted.url.replace("127.0.0.1", "other.example"), {}, BODY)
+    def test_a_certificate_of_another_host_name_is_refused(self, encrypted_endpoint, authority):
+        reply = self.poster(authority).post(encrypted_endpoint.url.replace("127.0.0.1", "other.example"), {}, BODY)
         assert reply.status_code is None
         assert reply.error == "The receiver's certificate is not valid."
 
-    def test_a_certificate_of_an_unknown_authority_is_refused(self, encrypted):
-        reply = self.poster().post(encrypted.url.replace("127.0.0.1", "hooks.example"), {}, BODY)
+    def test_a_certificate_of_an_unknown_authority_is_refused(self, encrypted_endpoint):
+        reply = self.poster().post(encrypted_endpoint.url.replace("127.0.0.1", "hooks.example"), {}, BODY)
         assert reply.error == "The receiver's certificate is not valid."
-        assert encrypted.received == []
+        assert encrypted_endpoint.received == []

@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
+def without_delay(monkeypatch):
     """Show progress at once instead of after two seconds."""
     monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(progress, "_REDRAW_SECONDS", 0.01)
@@ -33,7 +33,7 @@ def _wait_for(terminal, text):
         time.sleep(0.01)
 
 
-def test_the_time_of_long_work_is_shown_on_a_terminal_and_removed_at_its_end(monkeypatch, impatient):
+def test_the_time_of_long_work_is_shown_on_a_terminal_and_removed_at_its_end(monkeypatch, without_delay):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     with progress.elapsed_time("Migrating"):
@@ -42,7 +42,7 @@ def test_the_time_of_long_work_is_shown_on_a_terminal_and_removed_at_its_end(mon
     assert last_line.strip() == ""
 
 
-def test_the_time_of_long_work_is_not_shown_in_a_file(monkeypatch, impatient):
+def test_the_time_of_long_work_is_not_shown_in_a_file(monkeypatch, without_delay):
     file = io.StringIO()
     monkeypatch.setattr("sys.stderr", file)
     with progress.elapsed_time("Migrating"):
@@ -64,7 +64,7 @@ def test_the_time_of_short_work_is_not_shown(monkeypatch):
     assert "Migrating 0" not in terminal.getvalue()
 
 
-def test_the_start_of_a_database_is_shown(monkeypatch, impatient, tmp_path):
+def test_the_start_of_a_database_is_shown(monkeypatch, without_delay, tmp_path):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
 
@@ -81,7 +81,7 @@ def test_the_start_of_a_database_is_shown(monkeypatch, impatient, tmp_path):
 
 
 @pytest.mark.parametrize("output", [Terminal, io.StringIO])
-def test_a_progress_bar_shows_the_completed_part_on_terminals_and_in_files(monkeypatch, impatient, output):
+def test_a_progress_bar_shows_the_completed_part_on_terminals_and_in_files(monkeypatch, without_delay, output):
     stderr = output()
     monkeypatch.setattr("sys.stderr", stderr)
     with progress.progress_bar("Verifying", 4, "check") as bar:
@@ -113,8 +113,8 @@ def test_the_bar_of_an_import_is_shown_only_if_it_is_long(monkeypatch, is_long):
         def step(self):
             return True
 
-    running = {"status": "running", "bytesTotal": 100, "bytesRead": 40, "rowsDone": 3, "rowsFailed": 1}
-    jobs = iter([running, running, {**running, "status": "done", "bytesRead": 100}])
+    running_job = {"status": "running", "bytesTotal": 100, "bytesRead": 40, "rowsDone": 3, "rowsFailed": 1}
+    jobs = iter([running_job, running_job, {**running_job, "status": "done", "bytesRead": 100}])
 
     class OneImport(import_file._Run):
         def __init__(self):

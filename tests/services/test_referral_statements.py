@@ -65,7 +65,7 @@ def test_events_that_no_active_program_reacts_to_take_no_statement_about_referra
     assert not any("referral_codes" in statement or "referral_logs" in statement for statement in statements)
 
 
-def test_a_program_costs_events_without_a_code_one_more_statement(shop):
+def test_an_event_without_a_code_takes_one_more_statement_if_a_program_reacts_to_it(shop):
     member = shop.member()
     shop.track(event(member))
     before = count(shop.organization.api.engine, lambda: shop.track(event(member)))

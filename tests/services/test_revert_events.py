@@ -93,9 +93,13 @@ def test_cancelling_an_event_restores_the_state_before_it(api, campaigns, initia
                 shop.give(recipient, amount, ledgerAccountId=account["ledgerAccountId"])
     if debt:
         # The account of ACCOUNTS that allows an overdraft.
-        owing = accounts[3]
-        path = f"/ledgers/{owing['ledgerId']}/accounts/{owing['ledgerAccountId']}/wallets/{wallet_id}/burn"
-        shop.administration.post(path, {"amount": initial_balances[3] + debt, "allowOverdraft": True}, expect=200)
+        overdraft_account = accounts[3]
+        account_path = f"/ledgers/{overdraft_account['ledgerId']}/accounts/{overdraft_account['ledgerAccountId']}"
+        shop.administration.post(
+            f"{account_path}/wallets/{wallet_id}/burn",
+            {"amount": initial_balances[3] + debt, "allowOverdraft": True},
+            expect=200,
+        )
     for effects, limits, partly, event_type in campaigns:
         effects_of_action = [
             kind(amount, ledgerAccountKey=accounts[index]["ledgerAccountKey"], recipient=recipient)
@@ -138,18 +142,18 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
         ],
     )
     total = sum(items) + extra
-    minted = {whole["ledgerAccountId"]: total.to_integral_value(ROUND_FLOOR)}
-    minted[cents["ledgerAccountId"]] = (total * 3 / 2).quantize(Decimal("0.01"), ROUND_FLOOR)
+    minted_amounts = {whole["ledgerAccountId"]: total.to_integral_value(ROUND_FLOOR)}
+    minted_amounts[cents["ledgerAccountId"]] = (total * 3 / 2).quantize(Decimal("0.01"), ROUND_FLOOR)
     members = {name: shop.member() for name in ("parts", "full")}
     spent_share = data.draw(st.sampled_from([0, Decimal("0.5"), 1]))
-    other = data.draw(st.integers(0, 20))
+    other_points = data.draw(st.integers(0, 20))
     for name, member in members.items():
-        if other:
-            shop.give(member, other, ledgerAccountId=cents["ledgerAccountId"])
-        bought = [{"productCode": f"p{n}", "total": item} for n, item in enumerate(items)]
-        shop.track_one(order(member, total, external_id=name, items=bought))
+        if other_points:
+            shop.give(member, other_points, ledgerAccountId=cents["ledgerAccountId"])
+        bought_items = [{"productCode": f"p{n}", "total": item} for n, item in enumerate(items)]
+        shop.track_one(order(member, total, external_id=name, items=bought_items))
         shop.track_one(order(member, None, "confirmed", name))
-        for account_id, amount in minted.items():
+        for account_id, amount in minted_amounts.items():
             spent_amount = (amount * spent_share).to_integral_value(ROUND_FLOOR)
             if spent_amount:
                 shop.take(member, spent_amount, ledgerAccountId=account_id)
@@ -162,13 +166,13 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
         # When all items are returned, the server returns the rest of the order, too (`extra`).
         if returned_total == sum(items):
             returned_total = total
-        if not spent_share and minted[whole["ledgerAccountId"]]:
-            remaining_points = (minted[whole["ledgerAccountId"]] * (total - returned_total) / total).to_integral_value(
-                ROUND_FLOOR
-            )
+        if not spent_share and minted_amounts[whole["ledgerAccountId"]]:
+            remaining_points = (
+                minted_amounts[whole["ledgerAccountId"]] * (total - returned_total) / total
+            ).to_integral_value(ROUND_FLOOR)
             assert shop.balance(members["parts"], whole["ledgerAccountId"]) == remaining_points
     shop.track_one(order(members["full"], None, "returned", "full"))
-    for account_id in minted:
+    for account_id in minted_amounts:
         assert shop.balance(members["parts"], account_id) == shop.balance(members["full"], account_id)
     assert {row.used for row in shop.rows("campaign_limit_counters")} <= {0}
     shop.check_ledger()

@@ -103,7 +103,7 @@ def resolve_only_this_machine(host, _port):
     return [host]
 
 
-def only(shop, trigger):
+def only_delivery(shop, trigger):
     """The only delivery of the trigger."""
     [delivery] = deliveries(shop.administration, trigger)
     return delivery
@@ -113,14 +113,16 @@ class TestAttempts:
     def test_a_message_arrives_signed_and_its_delivery_succeeds(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint, headers={"X-Source": "loyalty"})
         queue(shop)
-        queued = only(shop, trigger)
+        queued_delivery = only_delivery(shop, trigger)
         assert send(shop) == 1
         [request] = endpoint.received
-        assert Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers) == queued["payload"]
-        assert request.headers["webhook-id"] == queued["triggerDeliveryKey"]
+        assert (
+            Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers) == queued_delivery["payload"]
+        )
+        assert request.headers["webhook-id"] == queued_delivery["triggerDeliveryKey"]
         assert request.headers["content-type"] == "application/json"
         assert request.headers["x-source"] == "loyalty"
-        delivery = only(shop, trigger)
+        delivery = only_delivery(shop, trigger)
         assert (delivery["status"], delivery["attempts"], delivery["lastStatusCode"]) == ("succeeded", 1, 204)
         assert (delivery["lastError"], delivery["nextAttemptAt"]) == (None, None)
         assert delivery["deliveredAt"] == delivery["updatedAt"] >= delivery["lastAttemptAt"]
@@ -133,7 +135,7 @@ class TestAttempts:
         endpoint.usual_response = status(500)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             assert send(shop) == 1
-            delivery = only(shop, trigger)
+            delivery = only_delivery(shop, trigger)
             assert (delivery["attempts"], delivery["lastStatusCode"]) == (attempt, 500)
             assert delivery["lastError"] == "The receiver responded with 500."
             if attempt < MAX_ATTEMPTS:
@@ -155,17 +157,17 @@ class TestAttempts:
         endpoint.responses = [status(503), status(302, Location=endpoint.url), hang]
         for error in ("responded with 503", "responded with 302", "did not respond"):
             send(shop, seconds=0.3)
-            assert error in only(shop, trigger)["lastError"]
+            assert error in only_delivery(shop, trigger)["lastError"]
             make_due(shop)
         send(shop)
-        delivery = only(shop, trigger)
+        delivery = only_delivery(shop, trigger)
         assert (delivery["status"], delivery["attempts"], delivery["lastError"]) == ("succeeded", 4, None)
         for request in endpoint.received:
             Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers)
 
     def test_both_secrets_sign_while_a_secret_is_being_replaced(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
-        path, old = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
+        path, old_secret = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
         body = trigger_body(key=trigger["triggerKey"], url=endpoint.url, eventTypes=[GENERIC], secret=SECRET)
         shop.administration.put(path, body)
         queue(shop)
@@ -177,9 +179,11 @@ class TestAttempts:
             )
         queue(shop)
         send(shop)
-        both, one = (request.headers["webhook-signature"].split(" ") for request in endpoint.received)
-        assert (len(both), len(one)) == (2, 1)
-        for request, secrets in zip(endpoint.received, ([SECRET, old], [SECRET]), strict=True):
+        both_signatures, one_signature = (
+            request.headers["webhook-signature"].split(" ") for request in endpoint.received
+        )
+        assert (len(both_signatures), len(one_signature)) == (2, 1)
+        for request, secrets in zip(endpoint.received, ([SECRET, old_secret], [SECRET]), strict=True):
             for secret in secrets:
                 Webhook(secret).verify(request.body, request.headers)
 
@@ -190,8 +194,8 @@ class TestAttempts:
         sender_ = sender(shop, webhook_threads=1)
         assert sender_.send_due() == 1
         assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is False
-        listed = deliveries(shop.administration, trigger)
-        assert sorted(delivery["status"] for delivery in listed) == ["failed", "pending", "pending"]
+        all_deliveries = deliveries(shop.administration, trigger)
+        assert sorted(delivery["status"] for delivery in all_deliveries) == ["failed", "pending", "pending"]
         queue(shop)
         assert len(deliveries(shop.administration, trigger)) == 3
         assert send(shop) == 0
@@ -216,14 +220,14 @@ class TestAttempts:
     def test_an_address_that_is_not_allowed_is_not_called(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
         queue(shop)
-        strict = Sender(
+        strict_sender = Sender(
             shop.organization.api.engine,
             shop.organization.api.settings,
             WebhookClient(http_allowed=True),
             shop.organization.id,
         )
-        assert strict.send_due() == 1
-        delivery = only(shop, trigger)
+        assert strict_sender.send_due() == 1
+        delivery = only_delivery(shop, trigger)
         assert (delivery["status"], delivery["lastStatusCode"]) == ("pending", None)
         assert delivery["lastError"].startswith("The URL names an address that is not public")
         assert endpoint.received == []
@@ -232,28 +236,30 @@ class TestAttempts:
         trigger = add_webhook(shop, endpoint)
         queue(shop)
         send(shop)
-        delivery = only(shop, trigger)
+        delivery = only_delivery(shop, trigger)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
-        again = shop.administration.post(path, expect=202)["triggerDelivery"]
-        assert (again["status"], again["attempts"], again["deliveredAt"]) == ("pending", 0, None)
+        redelivery = shop.administration.post(path, expect=202)["triggerDelivery"]
+        assert (redelivery["status"], redelivery["attempts"], redelivery["deliveredAt"]) == ("pending", 0, None)
         assert send(shop) == 1
-        assert only(shop, trigger)["status"] == "succeeded"
+        assert only_delivery(shop, trigger)["status"] == "succeeded"
         first, second = endpoint.received
         assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
 
     def test_a_message_that_is_redelivered_during_its_last_attempt_is_sent_again(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
         queue(shop)
-        path = f"/triggers/{trigger['triggerId']}/deliveries/{only(shop, trigger)['triggerDeliveryId']}/redeliver"
+        path = (
+            f"/triggers/{trigger['triggerId']}/deliveries/{only_delivery(shop, trigger)['triggerDeliveryId']}/redeliver"
+        )
         engine = shop.organization.api.engine
-        [last] = claim_one(shop)
+        [last_attempt] = claim_one(shop)
         shop.administration.post(path, expect=202)
-        row = outcome(last, Reply(410), 0.5)
+        row = outcome(last_attempt, Reply(410), 0.5)
         transactions.run(engine, lambda db: triggers.conclude(db, [row]))
-        again = only(shop, trigger)
-        assert (again["status"], again["attempts"]) == ("pending", 0)
+        redelivery = only_delivery(shop, trigger)
+        assert (redelivery["status"], redelivery["attempts"]) == ("pending", 0)
         assert send(shop) == 1
-        assert only(shop, trigger)["status"] == "succeeded"
+        assert only_delivery(shop, trigger)["status"] == "succeeded"
 
     def test_a_trigger_may_set_the_user_agent(self, shop, endpoint):
         add_webhook(shop, endpoint, headers={"user-agent": "our-loyalty"})
@@ -275,16 +281,18 @@ class TestAttempts:
     def test_an_exception_while_sending_is_a_failed_attempt(self, shop, endpoint, monkeypatch):
         trigger = add_webhook(shop, endpoint)
         queue(shop)
-        working = sender(shop)
+        working_sender = sender(shop)
         monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
-        assert working.send_due() == 1
-        delivery = only(shop, trigger)
+        assert working_sender.send_due() == 1
+        delivery = only_delivery(shop, trigger)
         assert (delivery["status"], delivery["attempts"]) == ("pending", 1)
         assert delivery["lastError"] == "The message could not be sent: ZeroDivisionError."
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(shop, endpoint, monkeypatch, hours):
+def test_a_server_with_a_wrong_clock_sends_messages_immediately_and_again_by_the_schedule(
+    shop, endpoint, monkeypatch, hours
+):
     clock = Clock()
     clock.wait(hours=hours)
     endpoint.usual_response = status(500)
@@ -297,74 +305,79 @@ def test_with_wrong_clocks_messages_are_sent_at_once_and_again_by_the_schedule(s
         assert send(shop) == 1
         assert send(shop) == 0
     [row] = shop.rows("trigger_deliveries", "next_attempt_at - now() AS wait")
-    assert only(shop, trigger)["status"] == "pending"
+    assert only_delivery(shop, trigger)["status"] == "pending"
     assert timedelta() < row.wait < timedelta(minutes=1)
 
 
 class TestSeveralReceivers:
     def test_a_receiver_that_hangs_does_not_delay_others(self, shop, endpoint):
-        with receiver() as stuck:
-            stuck.usual_response = hang
-            add_webhook(shop, stuck)
+        with receiver() as stuck_receiver:
+            stuck_receiver.usual_response = hang
+            add_webhook(shop, stuck_receiver)
             add_webhook(shop, endpoint)
             queue(shop, 20)
             others_are_sent = threading.Event()
-            working = sender(shop, seconds=120, webhook_threads=16)
-            thread = threading.Thread(target=lambda: (working.send_due(others_are_sent.is_set), others_are_sent.set()))
+            working_sender = sender(shop, seconds=120, webhook_threads=16)
+            thread = threading.Thread(
+                target=lambda: (working_sender.send_due(others_are_sent.is_set), others_are_sent.set())
+            )
             thread.start()
             wait_for(lambda: len(endpoint.received) >= 20, 100)
             others_are_sent.set()
-            stuck.closing.set()
+            stuck_receiver.closing.set()
             thread.join()
             assert len(endpoint.received) == 20
-            assert len(stuck.received) <= 4
+            assert len(stuck_receiver.received) <= 4
 
     # The first organization uses half of the 8 threads, each further one half of the threads that remain.
     @pytest.mark.slow
     @pytest.mark.parametrize("used_threads", [[4], [4, 6, 7]], ids=["one", "three"])
     def test_organizations_with_receivers_that_hang_do_not_delay_another(self, api, shop, endpoint, used_threads):
         slow_shops = [Shop(api.organization()) for _ in used_threads]
-        with receiver() as stuck:
-            stuck.usual_response = hang
-            for slow in slow_shops:
+        with receiver() as stuck_receiver:
+            stuck_receiver.usual_response = hang
+            for slow_shop in slow_shops:
                 for _ in range(8):
-                    add_webhook(slow, stuck)
+                    add_webhook(slow_shop, stuck_receiver)
             add_webhook(shop, endpoint)
             queue(slow_shops[0], 8)
             # Longer than both waits below, so that no attempt ends in between.
             poster = WebhookClient(
                 http_allowed=True, private_allowed=True, seconds=300, resolve=resolve_only_this_machine
             )
-            working = Sender(api.engine, replace(api.settings, webhook_threads=8), poster)
+            working_sender = Sender(api.engine, replace(api.settings, webhook_threads=8), poster)
             others_are_sent = threading.Event()
-            thread = threading.Thread(target=lambda: working.send_due(others_are_sent.is_set))
+            thread = threading.Thread(target=lambda: working_sender.send_due(others_are_sent.is_set))
             thread.start()
-            for slow, number in zip([*slow_shops[1:], shop], used_threads, strict=True):
-                wait_for(lambda number=number: len(stuck.received) >= number, 100)
-                queue(slow, 20)
+            for slow_shop, number in zip([*slow_shops[1:], shop], used_threads, strict=True):
+                wait_for(lambda number=number: len(stuck_receiver.received) >= number, 100)
+                queue(slow_shop, 20)
             wait_for(lambda: len(endpoint.received) >= 20, 100)
             others_are_sent.set()
-            assert (len(stuck.received), len(endpoint.received)) == (used_threads[-1], 20)
-            stuck.closing.set()
+            assert (len(stuck_receiver.received), len(endpoint.received)) == (used_threads[-1], 20)
+            stuck_receiver.closing.set()
             thread.join()
 
     def test_claims_include_triggers_with_few_messages(self, shop, endpoint):
-        busy, quiet = add_webhook(shop, endpoint), add_webhook(shop, endpoint, eventTypes=["member-created"])
+        busy_trigger, quiet_trigger = (
+            add_webhook(shop, endpoint),
+            add_webhook(shop, endpoint, eventTypes=["member-created"]),
+        )
         member = shop.member()
         shop.track(*(event(member) for _ in range(40)))
         trigger_ids = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
-        assert trigger_ids == {busy["triggerId"], quiet["triggerId"]}
+        assert trigger_ids == {busy_trigger["triggerId"], quiet_trigger["triggerId"]}
 
     @pytest.mark.slow
     def test_messages_that_become_due_while_a_sender_works_are_sent(self, shop, endpoint):
-        with receiver() as slow:
-            slow.usual_response = lambda exchange: (time.sleep(1.5), exchange.respond(200))
-            add_webhook(shop, slow, eventTypes=["member-created"])
+        with receiver() as slow_receiver:
+            slow_receiver.usual_response = lambda exchange: (time.sleep(1.5), exchange.respond(200))
+            add_webhook(shop, slow_receiver, eventTypes=["member-created"])
             add_webhook(shop, endpoint)
             member = shop.member()
             thread = threading.Thread(target=lambda: send(shop))
             thread.start()
-            wait_for(lambda: slow.received, 3)
+            wait_for(lambda: slow_receiver.received, 3)
             shop.track(event(member))
             wait_for(lambda: endpoint.received, 1)
             assert len(endpoint.received) == 1
@@ -376,8 +389,8 @@ class TestSeveralReceivers:
         counts = run_simultaneously([lambda: send(shop) for _ in range(4)])
         assert sum(counts) == 60
         assert len({request.headers["webhook-id"] for request in endpoint.received}) == len(endpoint.received) == 60
-        listed = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")
-        assert listed["totalCount"] == 60
+        page = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")
+        assert page["totalCount"] == 60
 
     def test_a_delivery_is_claimed_only_once_within_its_lease(self, shop, endpoint):
         add_webhook(shop, endpoint)
@@ -385,10 +398,10 @@ class TestSeveralReceivers:
         with shop.organization.api.engine.begin() as db:
             first_claims = triggers.claim_due(db, LEASE, ClaimLimits(60, 30), organization_id=shop.organization.id)
             assert len(first_claims) == 30
-            again = triggers.claim_due(db, LEASE, ClaimLimits(60, 30), organization_id=shop.organization.id)
-            assert len(again) == 10
+            second_claims = triggers.claim_due(db, LEASE, ClaimLimits(60, 30), organization_id=shop.organization.id)
+            assert len(second_claims) == 10
             assert {claim.trigger_delivery_id for claim in first_claims}.isdisjoint(
-                claim.trigger_delivery_id for claim in again
+                claim.trigger_delivery_id for claim in second_claims
             )
 
 
@@ -406,26 +419,26 @@ class TestCrashedSenders:
         queue(shop)
         [delivery] = self.claim(shop, timedelta(seconds=0.3))
         # The message is sent, and the sender crashes before it can record the outcome.
-        working = sender(shop)
-        assert working._send(delivery) == Reply(204)
+        working_sender = sender(shop)
+        assert working_sender._send(delivery) == Reply(204)
         assert send(shop) == 0
         time.sleep(0.35)
         assert send(shop) == 1
         assert [request.headers["webhook-id"] for request in endpoint.received] == [delivery.trigger_delivery_key] * 2
-        record = only(shop, trigger)
+        record = only_delivery(shop, trigger)
         assert (record["status"], record["attempts"]) == ("succeeded", 2)
 
     def test_an_outcome_recorded_after_the_lease_changes_nothing(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
         queue(shop)
-        [late] = self.claim(shop, timedelta())
+        [late_claim] = self.claim(shop, timedelta())
         assert send(shop) == 1
-        delivery = only(shop, trigger)
-        working = sender(shop)
-        row = outcome(late, Reply(500), 0.5)
+        delivery = only_delivery(shop, trigger)
+        working_sender = sender(shop)
+        row = outcome(late_claim, Reply(500), 0.5)
         transactions.run(shop.organization.api.engine, lambda db: triggers.conclude(db, [row]))
-        assert only(shop, trigger) == delivery
-        assert working.send_due() == 0
+        assert only_delivery(shop, trigger) == delivery
+        assert working_sender.send_due() == 0
 
     def test_a_sender_that_stops_begins_no_attempt_and_records_the_running_ones(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
@@ -501,7 +514,7 @@ def test_messages_contain_the_time_of_the_test_clock_and_are_signed_with_the_rea
     shop.track_one(event(shop.member()))
     clock.advance("2026-04-01T09:00:00Z")
     assert send(shop) == 1
-    [received] = endpoint.received
-    assert received.headers["x-test-clock"] == "2026-03-01T09:00:00Z"
-    assert abs(int(received.headers["webhook-timestamp"]) - time.time()) < 300
-    assert json.loads(received.body)["timestamp"] == "2026-03-01T09:00:00Z"
+    [request] = endpoint.received
+    assert request.headers["x-test-clock"] == "2026-03-01T09:00:00Z"
+    assert abs(int(request.headers["webhook-timestamp"]) - time.time()) < 300
+    assert json.loads(request.body)["timestamp"] == "2026-03-01T09:00:00Z"

@@ -16,23 +16,23 @@ def settings(home, **variables: str) -> Settings:
 
 
 def test_the_address_is_published_from_when_the_server_is_ready_until_it_ends(tmp_path):
-    announced = []
-    usual = "http://127.0.0.1:8080/v2"
-    with publish_address(tmp_path, URL, lambda: announced.append(True)) as when_ready:
-        assert server_url(settings(tmp_path)) == usual
+    announcements = []
+    usual_url = "http://127.0.0.1:8080/v2"
+    with publish_address(tmp_path, URL, lambda: announcements.append(True)) as when_ready:
+        assert server_url(settings(tmp_path)) == usual_url
         when_ready()
-        assert announced == [True]
+        assert announcements == [True]
         assert server_url(settings(tmp_path)) == URL
         assert server_url(settings(tmp_path, LOYALTY_BASE_URL="https://a.example/v2")) == "https://a.example/v2"
-        assert server_url(settings(tmp_path, LOYALTY_DATABASE_URL="postgresql://localhost/a")) == usual
-    assert server_url(settings(tmp_path)) == usual
+        assert server_url(settings(tmp_path, LOYALTY_DATABASE_URL="postgresql://localhost/a")) == usual_url
+    assert server_url(settings(tmp_path)) == usual_url
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_address_of_a_server_that_was_killed_is_ignored(tmp_path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    (tmp_path / "server").write_text(f"{ended.pid} {URL}\n")
+    ended_process = subprocess.Popen([sys.executable, "-c", ""])
+    ended_process.wait()
+    (tmp_path / "server").write_text(f"{ended_process.pid} {URL}\n")
     assert server_url(settings(tmp_path)) == "http://127.0.0.1:8080/v2"
 
 

@@ -85,8 +85,8 @@ def test_the_timelines_of_the_sample_contain_all_kinds_and_add_up_to_the_balance
             mints = [
                 effect for effect in effects if effect["effectId"] == "mint-points" and effect["status"] == "executed"
             ]
-            by_campaign = [row for row in rows if row.kind == POINTS and row.details["source"] == "campaign"]
-            assert sum(effect["amount"] for effect in mints) == sum(row.details["amount"] for row in by_campaign)
+            campaign_rows = [row for row in rows if row.kind == POINTS and row.details["source"] == "campaign"]
+            assert sum(effect["amount"] for effect in mints) == sum(row.details["amount"] for row in campaign_rows)
         # The sample has no trigger with a receiver, so no messages are sent.
         assert kinds == set(KINDS) - {MESSAGE}
         assert verify(db, coffee_shop) == []
@@ -125,13 +125,13 @@ def test_the_records_of_a_live_organization_cannot_be_removed(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         ledger.mint(ledger.wallet(), 10)
-    live = ledger.organization_id
-    with pytest.raises(NotATestOrganization, match=f"The organization {live} is not a test organization"):
-        transactions.run(engine, lambda db: reset_organization(db, live, NOW))
+    live_id = ledger.organization_id
+    with pytest.raises(NotATestOrganization, match=f"The organization {live_id} is not a test organization"):
+        transactions.run(engine, lambda db: reset_organization(db, live_id, NOW))
     with engine.connect() as db, pytest.raises(IntegrityError, match="never removed"):
-        db.execute(text("DELETE FROM ledger_entries WHERE organization_id = :o"), {"o": live})
+        db.execute(text("DELETE FROM ledger_entries WHERE organization_id = :o"), {"o": live_id})
     with engine.connect() as db, pytest.raises(IntegrityError, match="environment of an organization is never changed"):
-        db.execute(text("UPDATE organizations SET environment = 'test' WHERE organization_id = :o"), {"o": live})
+        db.execute(text("UPDATE organizations SET environment = 'test' WHERE organization_id = :o"), {"o": live_id})
     with pytest.raises(NotATestOrganization):
         transactions.run(engine, lambda db: reset_organization(db, 2**60, NOW))
 

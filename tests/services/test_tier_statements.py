@@ -28,12 +28,12 @@ LIMITS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topics", [["member-tier-set"], ["member-tier-set", "ledger-transaction-created"]])
-def test_tiers_that_move_with_every_event_cost_the_same_for_1_event_as_for_100(shop, topics):
+def test_tiers_that_move_with_every_event_take_as_many_statements_for_1_event_as_for_100(shop, topics):
     TierSchedule.new(shop, **{f"Tier{n}": 100 * n for n in range(1, 8)})
     shop.campaign(running(mint(100)), eventType=GENERIC, **LIMITS)
     shop.campaign(running(mint(1)), enabledTopics=topics, maxTransactionsPerMember=3, **LIMITS)
 
-    def tracked(size):
+    def cost(size):
         members = [shop.member() for _ in range((size + 4) // 5)]
         batch = [event(members[i // 5]) for i in range(size)]
         shop.track_one(event(shop.member()))
@@ -42,17 +42,17 @@ def test_tiers_that_move_with_every_event_cost_the_same_for_1_event_as_for_100(s
         assert count_moves(shop) - before == size
         return statement_count
 
-    assert len({tracked(size) for size in (1, 10, 100)}) == 1
+    assert len({cost(size) for size in (1, 10, 100)}) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topics", [[], ["ledger-transaction-created"]])
-def test_tiers_that_move_with_every_item_of_a_set_cost_the_same_for_1_item_as_for_50(shop, topics):
+def test_tiers_that_move_with_every_item_of_a_set_take_as_many_statements_for_1_item_as_for_50(shop, topics):
     TierSchedule.new(shop, Silver=100)
     shop.campaign(running(mint(1)), enabledTopics=["member-tier-set", *topics], maxTransactionsPerMember=2, **LIMITS)
     created = shop.organization.created
 
-    def posted(size):
+    def cost(size):
         wallets = [shop.organization.member()["ledgerWalletId"] for _ in range(size)]
         items = [
             {"ledgerAccountId": created.ledger_account_id, "amount": 100, "fromWalletId": None, "toWalletId": wallet}
@@ -65,7 +65,7 @@ def test_tiers_that_move_with_every_item_of_a_set_cost_the_same_for_1_item_as_fo
         assert count_moves(shop) - before == size
         return statement_count
 
-    assert len({posted(size) for size in (1, 10, 50)}) == 1
+    assert len({cost(size) for size in (1, 10, 50)}) == 1
 
 
 def test_tiers_that_no_event_changes_cost_no_statement(shop):

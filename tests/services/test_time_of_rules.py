@@ -46,8 +46,8 @@ CALLER = Caller("somebody", 1, frozenset())
 
 
 def test_the_events_of_a_call_share_its_time(clock):
-    of_call = unit(call(CALLER))
-    assert [spend(clock, of_call) for _ in range(4)] == [10, 10, 5, 0]
+    call_unit = unit(call(CALLER))
+    assert [spend(clock, call_unit) for _ in range(4)] == [10, 10, 5, 0]
 
 
 def test_the_calls_of_a_batch_each_have_their_own_time(clock):
@@ -64,5 +64,5 @@ def test_the_events_of_a_dry_run_share_the_time_of_one_event(clock):
 def test_queued_and_imported_events_each_have_their_own_time(clock):
     execution = Execution(db=None, organization=None, now=datetime(2026, 5, 1, tzinfo=UTC), request_id="queue")
     assert [spend(clock, unit(execution)) for _ in range(4)] == [10, 10, 10, 10]
-    of_import = unit(call(None))
-    assert [spend(clock, of_import) for _ in range(4)] == [10, 10, 10, 10]
+    import_unit = unit(call(None))
+    assert [spend(clock, import_unit) for _ in range(4)] == [10, 10, 10, 10]

@@ -22,7 +22,7 @@ def shop(api):
     return Shop(api.organization())
 
 
-def incoming(member):
+def incoming_event(member):
     return IncomingEvent(str(uuid.uuid4()), "member-generic-event", loyalty_member_id=member)
 
 
@@ -40,7 +40,7 @@ def test_events_of_a_member_in_a_tier_that_the_batch_does_not_know_are_tracked(a
         body = {"name": "Gold", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
         shop.administration.post(f"/loyalty-programs/{program}/tiers", body)
         member = shop.member()
-        [result] = track_events(db, organization, incoming(member))
+        [result] = track_events(db, organization, incoming_event(member))
     assert result["status"] == "success"
 
 
@@ -53,7 +53,7 @@ def test_a_mint_creates_lots_if_the_account_has_begun_to_track_points_meanwhile(
         configuration_of(db, organization)
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, {**body, "pointTrackingEnabled": True})
-        track_events(db, organization, incoming(member))
+        track_events(db, organization, incoming_event(member))
     shop.check_ledger()
     shop.take(member, 5, ledgerAccountId=account["ledgerAccountId"])
     shop.check_ledger()
@@ -68,7 +68,7 @@ def test_a_mint_fails_if_the_account_has_become_inactive_meanwhile(api, shop):
         configuration_of(db, organization)
         body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, body)
-        [result] = track_events(db, organization, incoming(member))
+        [result] = track_events(db, organization, incoming_event(member))
     assert result["effects"][0]["error"]["type"] == "/problems/account-inactive"
 
 

@@ -15,13 +15,13 @@ def shop(api):
 
 
 @pytest.fixture(scope="module")
-def rewarding(shop):
+def rewarding_shop(shop):
     """Campaigns that mint, burn, count limits of every kind and use lots."""
-    tracked = shop.account(pointTrackingEnabled=True, expiresInMonths=6, maxSupply=10**9)
+    tracking_account = shop.account(pointTrackingEnabled=True, expiresInMonths=6, maxSupply=10**9)
     for _ in range(3):
         shop.campaign(
-            running(mint(3), spend(1), mint(2, ledgerAccountKey=tracked["ledgerAccountKey"])),
-            running(spend(1, ledgerAccountKey=tracked["ledgerAccountKey"])),
+            running(mint(3), spend(1), mint(2, ledgerAccountKey=tracking_account["ledgerAccountKey"])),
+            running(spend(1, ledgerAccountKey=tracking_account["ledgerAccountKey"])),
             pointsMonthlyLimitPerMember=10**9,
             maxTransactionsPerMember=10**9,
             limitRules=[
@@ -35,8 +35,8 @@ def rewarding(shop):
 
 
 @pytest.mark.slow
-def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
-    shop = rewarding
+def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding_shop):
+    shop = rewarding_shop
     members = [shop.member() for _ in range(20)]
 
     def batch(size):
@@ -45,7 +45,7 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
             for i in range(size)
         ]
 
-    def tracked(size):
+    def cost(size):
         def call():
             results = shop.track(*batch(size))
             assert {result["status"] for result in results} == {"success"}
@@ -56,15 +56,15 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
         return count(shop.engine, call)
 
     shop.track(*batch(20))
-    one, ten, hundred = (tracked(size) for size in (1, 10, 100))
+    one, ten, hundred = (cost(size) for size in (1, 10, 100))
     # A batch that spends its own lots reserves their ids in a further statement.
     assert one <= ten <= hundred <= one + 1
     assert hundred < 40
 
 
 @pytest.mark.slow
-def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(rewarding):
-    shop, member = rewarding, rewarding.member()
+def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(rewarding_shop):
+    shop, member = rewarding_shop, rewarding_shop.member()
     shop.track(event(member))
     counts = {
         size: count(shop.engine, lambda s=size: shop.track(*(event(member) for _ in range(s)))) for size in (1, 10, 100)
@@ -74,21 +74,21 @@ def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
-def test_the_other_modes_cost_as_many_statements_for_1_event_as_for_100(rewarding, mode):
-    shop, member = rewarding, rewarding.member()
+def test_dry_runs_and_captures_cost_as_many_statements_for_1_event_as_for_100(rewarding_shop, mode):
+    shop, member = rewarding_shop, rewarding_shop.member()
     batches = [[order(member, 5, items=[{}]) for _ in range(size)] for size in (1, 10, 100)]
     counts = {len(b): count(shop.engine, lambda b=b: shop.track(*b, executionMode=mode)) for b in batches}
     assert len(set(counts.values())) == 1
 
 
 @pytest.mark.slow
-def test_repeated_requests_cost_fewer_statements_than_new_ones(rewarding):
-    shop, member = rewarding, rewarding.member()
+def test_repeated_requests_cost_fewer_statements_than_new_ones(rewarding_shop):
+    shop, member = rewarding_shop, rewarding_shop.member()
     batch = [order(member, 5) for _ in range(50)]
-    first = count(shop.engine, lambda: shop.track(*batch))
-    again = count(shop.engine, lambda: shop.track(*batch))
-    assert again < first
-    assert again == count(shop.engine, lambda: shop.track(batch[0]))
+    cost_of_new = count(shop.engine, lambda: shop.track(*batch))
+    cost_of_repeated = count(shop.engine, lambda: shop.track(*batch))
+    assert cost_of_repeated < cost_of_new
+    assert cost_of_repeated == count(shop.engine, lambda: shop.track(batch[0]))
 
 
 def test_confirming_orders_costs_as_many_statements_for_1_as_for_50(shop):
@@ -146,7 +146,7 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
 
 
 @pytest.fixture(scope="module")
-def plain(api):
+def plain_shop(api):
     """An organization without campaigns, missions or programs that react to events."""
     return Shop(api.organization())
 
@@ -173,21 +173,21 @@ class TestPointsOnEvents:
         [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
         return balance["balance"], balance["pending"]
 
-    def test_waiting_points_of_a_member_cost_events_of_others_no_statement(self, plain):
-        member, waiting = plain.member(), plain.member()
-        plain.track(event(member, self.TYPE))
-        before = self.statements(plain, [member])
-        self.wait(plain, waiting, 2)
-        assert self.statements(plain, [member]) == before
+    def test_waiting_points_of_a_member_cost_events_of_others_no_statement(self, plain_shop):
+        member, waiting_member = plain_shop.member(), plain_shop.member()
+        plain_shop.track(event(member, self.TYPE))
+        before = self.statements(plain_shop, [member])
+        self.wait(plain_shop, waiting_member, 2)
+        assert self.statements(plain_shop, [member]) == before
 
-    def test_many_lots_cost_no_further_statement_and_many_events_at_most_one(self, plain):
+    def test_many_lots_cost_no_further_statement_and_many_events_at_most_one(self, plain_shop):
         def count_statements(member_count, lots, event_count):
-            members = [plain.member() for _ in range(member_count)]
+            members = [plain_shop.member() for _ in range(member_count)]
             for member in members:
-                self.wait(plain, member, lots)
-            statement_count = self.statements(plain, members, event_count)
+                self.wait(plain_shop, member, lots)
+            statement_count = self.statements(plain_shop, members, event_count)
             # All lots are available, none is pending.
-            assert [self.balance(plain, member) for member in members] == [(lots, 0)] * member_count
+            assert [self.balance(plain_shop, member) for member in members] == [(lots, 0)] * member_count
             return statement_count
 
         one = count_statements(member_count=1, lots=1, event_count=1)

@@ -70,13 +70,13 @@ def session(db):
             {"debit": debit, "credit": credit, "wallet": wallet},
         )
     stars = ledger.account(point_tracking_enabled=True, decimals=2, max_supply=1000, overdraft_limit=50)
-    minted = ledger.mint(ana, "12.5", stars)
-    lot = ledger.lot(ana, minted, "2.25", START + timedelta(days=90), stars, amount="12.5")
-    burned = ledger.burn(ana, "10.25", stars)
+    stars_mint = ledger.mint(ana, "12.5", stars)
+    lot = ledger.lot(ana, stars_mint, "2.25", START + timedelta(days=90), stars, amount="12.5")
+    stars_burn = ledger.burn(ana, "10.25", stars)
     db.execute(
         insert(ledger_lot_uses).values(
             organization_id=ledger.organization_id,
-            ledger_transaction_id=burned,
+            ledger_transaction_id=stars_burn,
             ledger_lot_id=lot,
             amount=Decimal("10.25"),
         )
