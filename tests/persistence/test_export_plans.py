@@ -11,20 +11,20 @@ from tests.builders.statements import analyze_coupons, rows_of_plans
 
 pytestmark = pytest.mark.undistributed
 
-HELD = 500
+COUPONS_OF_MEMBER = 500
 BOOKS = 60
 PAGE = 5
 
 
 @pytest.fixture(scope="module")
 def shop(engine: Engine) -> CouponShop:
-    """An organization with `BOOKS` books, one of which has `HELD` coupons, all of one member."""
+    """An organization with `BOOKS` books, one of which has `COUPONS_OF_MEMBER` coupons, all of one member."""
     shop = CouponShop.new(engine)
     for _ in range(BOOKS - 1):
         shop.book()
     book, member = shop.book("list"), shop.member()
-    shop.add_codes(book, [f"C-{n:03}" for n in range(HELD)])
-    shop.assign(member, book, count=HELD)
+    shop.add_codes(book, [f"C-{n:03}" for n in range(COUPONS_OF_MEMBER)])
+    shop.assign(member, book, count=COUPONS_OF_MEMBER)
     return shop
 
 
@@ -35,4 +35,4 @@ def test_a_page_joins_only_its_rows(db, shop, kind):
     rows = rows_of_plans(db, lambda: pages.append(find_next_rows(db, kind, ExportRange(shop.id), 0, PAGE)))
     assert len(pages[0]) == PAGE
     # In a table of few rows, the page may be found by reading all of them, but without joining all with all books.
-    assert rows <= HELD * BOOKS / 4
+    assert rows <= COUPONS_OF_MEMBER * BOOKS / 4

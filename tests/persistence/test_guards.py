@@ -112,16 +112,18 @@ def test_entries_may_be_written_in_savepoints(ledger, db):
 
 
 def test_no_entries_can_be_added_to_a_transaction_that_another_connection_has_committed(engine):
-    with engine.begin() as later:
+    with engine.begin() as later_db:
         # This database transaction has the lower id, and still did not create the ledger transaction.
-        later.execute(text("SELECT pg_current_xact_id()"))
-        with engine.begin() as theirs:
-            ledger = RawLedger.new(theirs)
+        later_db.execute(text("SELECT pg_current_xact_id()"))
+        with engine.begin() as other_db:
+            ledger = RawLedger.new(other_db)
             transaction_id = ledger.mint(ledger.wallet(), 10)
-        ledger.db = later
-        late = [{"wallet_id": None, "amount": 0}]
-        with later.begin_nested() as savepoint:
-            refused_by("ledger_entries_come_with_their_transaction", ledger.entries, transaction_id, late, first=2)
+        ledger.db = later_db
+        late_entries = [{"wallet_id": None, "amount": 0}]
+        with later_db.begin_nested() as savepoint:
+            refused_by(
+                "ledger_entries_come_with_their_transaction", ledger.entries, transaction_id, late_entries, first=2
+            )
             savepoint.rollback()
 
 

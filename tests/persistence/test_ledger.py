@@ -57,10 +57,16 @@ def test_wallets_of_other_organizations_are_returned_without_balances(ledger, db
 
 
 def test_balances_exclude_lots_that_have_expired_at_the_requested_moment(ledger, db):
-    tracked = ledger.account(name="tracked", point_tracking_enabled=True)
+    tracking_account = ledger.account(name="tracked", point_tracking_enabled=True)
     ana, ben = ledger.wallet(), ledger.wallet()
     for wallet, days, amount in ((ana, 1, 5), (ana, 2, 7), (ben, 1, 11), (ben, 3, 13)):
-        ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, START + timedelta(days=days), tracked)
+        ledger.lot(
+            wallet,
+            ledger.mint(wallet, amount, tracking_account),
+            amount,
+            START + timedelta(days=days),
+            tracking_account,
+        )
     # Days after the start, and the balances of ana (5 + 7) and ben (11 + 13) then.
     for days, expected_balances in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
         now = START + timedelta(days=days)
@@ -102,16 +108,16 @@ def test_each_balance_is_looked_up_once_whatever_the_planner_expects(ledger, db)
 
 @pytest.mark.undistributed
 def test_expired_lots_are_found_without_reading_the_other_lots(ledger, db):
-    tracked = ledger.account(name="tracked", point_tracking_enabled=True)
+    tracking_account = ledger.account(name="tracked", point_tracking_enabled=True)
     wallet = ledger.wallet()
-    mint = ledger.mint(wallet, 3000, tracked)
+    mint = ledger.mint(wallet, 3000, tracking_account)
     db.execute(
         text(
             "INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount,"
             " remaining, expires_at, created_at) SELECT :o, :w, :a, :t, 1, 1, :at + n * interval '1 day', :at"
             " FROM generate_series(1, 3000) n"
         ),
-        {"o": ledger.organization_id, "w": wallet, "a": tracked, "t": mint, "at": START},
+        {"o": ledger.organization_id, "w": wallet, "a": tracking_account, "t": mint, "at": START},
     )
     db.execute(text("ANALYZE ledger_lots"))
     statements = []
@@ -179,8 +185,8 @@ def test_a_session_uses_the_rules_of_the_account_at_the_moment_of_the_lock(engin
         account = ACCOUNTS.find(db, ledger.organization_id, account_id)
         default = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
     with engine.begin() as db:
-        locked = ledgers.lock_account(db, default, account)
-        ledgers.store_account(db, default, locked, {"max_balance": Decimal(10)}, START)
+        locked_account = ledgers.lock_account(db, default, account)
+        ledgers.store_account(db, default, locked_account, {"max_balance": Decimal(10)}, START)
 
     def open_session(organization, configured):
         """The maximum balance that the session uses, and the number of its statements."""

@@ -14,27 +14,27 @@ from tests.builders.statements import analyze_coupons, rows_of_plans
 
 pytestmark = pytest.mark.undistributed
 
-HELD = 100
+COUPONS_OF_MEMBER = 100
 # Each coupon is looked up once. In a table that has not many more rows, a lookup may read all of them.
-MAX_ROWS = HELD**2
+MAX_ROWS = COUPONS_OF_MEMBER**2
 # By the name of the installation: the codes of its large book, and its other books.
 SIZES = {"small": (0, 0), "large": (5_000, 60)}
 
 
 @pytest.fixture(scope="module", params=SIZES)
 def shop_and_member(request: pytest.FixtureRequest, engine: Engine) -> tuple[CouponShop, Member]:
-    """An organization whose last book has `HELD` coupons, all of one member, and the member."""
+    """An organization whose last book has `COUPONS_OF_MEMBER` coupons, all of one member, and the member."""
     codes, books = SIZES[request.param]
     shop = CouponShop.new(engine)
     if codes:
         large_book = shop.book("list")
         shop.add_codes(large_book, [f"L-{n}" for n in range(codes)])
-        shop.assign(shop.member(), large_book, count=10 * HELD)
+        shop.assign(shop.member(), large_book, count=10 * COUPONS_OF_MEMBER)
     for _ in range(books):
         shop.book()
     book, member = shop.book("list"), shop.member()
-    shop.add_codes(book, [f"C-{n:03}" for n in range(HELD)])
-    shop.assign(member, book, count=HELD)
+    shop.add_codes(book, [f"C-{n:03}" for n in range(COUPONS_OF_MEMBER)])
+    shop.assign(member, book, count=COUPONS_OF_MEMBER)
     return shop, member
 
 
@@ -49,7 +49,7 @@ def test_the_codes_of_a_member_are_looked_up_once(db, shop_and_member, order, ex
     rows = rows_of_plans(
         db, lambda: pages.append(code_lists.find_page(db, shop.id, Page(0, 25, order), filters, shop.now))
     )
-    assert pages[0].total_count == (0 if expired else HELD)
+    assert pages[0].total_count == (0 if expired else COUPONS_OF_MEMBER)
     assert rows <= MAX_ROWS
 
 
@@ -59,7 +59,7 @@ def test_the_coupons_of_a_member_are_joined_only_with_their_books(db, shop_and_m
     analyze_coupons(db)
     pages = []
     rows = rows_of_plans(db, lambda: pages.append(member_coupons.find_page(db, member, query, None, shop.now)))
-    assert pages[0].total_count == (0 if "couponBookTags" in query else HELD)
+    assert pages[0].total_count == (0 if "couponBookTags" in query else COUPONS_OF_MEMBER)
     assert rows <= MAX_ROWS
 
 
@@ -69,7 +69,7 @@ def test_the_totals_of_a_member_are_joined_only_with_the_books_of_its_coupons(db
     sums = []
     program_id = shop.created.loyalty_program_id
     rows = rows_of_plans(db, lambda: sums.append(member_coupons.totals(db, member, program_id, {})))
-    assert sums == [(0, HELD)]
+    assert sums == [(0, COUPONS_OF_MEMBER)]
     assert rows <= MAX_ROWS
 
 
@@ -84,5 +84,5 @@ def test_the_lots_of_unused_coupons_are_looked_up(db, shop_and_member):
         pages.append(member_coupons.find_page(db, member, {"notUsedOnly": True}, None, shop.now))
 
     rows = rows_of_plans(db, find_pages)
-    assert [page.total_count for page in pages] == [HELD, HELD]
+    assert [page.total_count for page in pages] == [COUPONS_OF_MEMBER, COUPONS_OF_MEMBER]
     assert rows <= MAX_ROWS

@@ -41,7 +41,7 @@ def test_a_statement_about_records_without_an_organization_is_across_organizatio
         ("SELECT count(*) FROM unnest(m.codes) AS events", False),
     ],
 )
-def test_a_sub_select_names_the_organization_by_a_value(sub_select, is_across):
+def test_a_sub_select_without_the_organization_as_a_value_is_across_organizations(sub_select, is_across):
     condition = "m.organization_id = %s"
     assert one_organization.is_across(f"SELECT ({sub_select}) FROM members m WHERE {condition}") == is_across
     assert (

@@ -59,7 +59,7 @@ def test_the_members_whose_first_event_is_due_are_claimed_in_the_order_of_their_
     assert claim(long_queue, limit=3) == [1, 3, 4]
 
 
-def test_a_claim_reads_little_of_a_long_queue_whatever_the_statistics_say(long_queue):
+def test_a_claim_reads_few_pages_of_a_long_queue_whatever_the_statistics_say(long_queue):
     parameters = {"organization_id": ORGANIZATION, "after": 0, "limit": 100, "waits_for_retry": True}
     assert 100 < pages_read(long_queue, queue._CLAIM_HEADS.replace("WITH", f"{_EXPLAIN} WITH", 1), parameters) < 3000
 

@@ -75,13 +75,13 @@ def test_the_migrations_create_exactly_the_schema_in_code(engine, empty_database
         metadata.create_all(db)
         # Migrating also sets these targets of statistics, which the metadata does not contain.
         schema._keep_organizations_out_of_statistics(db)
-    migrated, created = catalog_of(engine), catalog_of(empty_database)
-    for kind, parts in created.items():
-        assert migrated[kind] == parts, kind
+    migrated_catalog, created_catalog = catalog_of(engine), catalog_of(empty_database)
+    for kind, parts in created_catalog.items():
+        assert migrated_catalog[kind] == parts, kind
     # The compared catalogs are not empty; the tables of CATALOG include sequences and views.
-    assert len(created["tables"]) > len(metadata.tables) > 60
-    assert {name for name, _ in created["functions"]} >= {"ledger_entries_stay", "report_entries_added"}
-    assert created["extensions"] >= {("pg_trgm",), ("btree_gin",)}
+    assert len(created_catalog["tables"]) > len(metadata.tables) > 60
+    assert {name for name, _ in created_catalog["functions"]} >= {"ledger_entries_stay", "report_entries_added"}
+    assert created_catalog["extensions"] >= {("pg_trgm",), ("btree_gin",)}
 
 
 def test_the_migration_of_the_first_release_is_never_changed():
@@ -97,10 +97,10 @@ def test_a_difference_between_the_database_and_the_code_is_reported(db):
 
 @pytest.mark.slow
 def test_migrating_runs_all_pending_migrations_and_can_be_repeated(empty_database):
-    waiting = schema.pending(empty_database)
-    assert waiting
-    assert waiting == sorted(waiting)
-    assert schema.migrate(empty_database) == waiting
+    pending = schema.pending(empty_database)
+    assert pending
+    assert pending == sorted(pending)
+    assert schema.migrate(empty_database) == pending
     assert schema.pending(empty_database) == []
     assert schema.migrate(empty_database) == []
 
@@ -224,7 +224,7 @@ def test_a_database_from_before_the_first_release_is_refused(empty_database):
 
 
 @pytest.mark.slow
-def test_a_new_revision_contains_what_the_database_lacks(temporary_directory, monkeypatch):
+def test_a_new_revision_contains_the_differences_between_the_code_and_the_database(temporary_directory, monkeypatch):
     directory = temporary_directory / "migrations"
     shutil.copytree(Path(schema.__file__).parent / "migrations", directory)
     monkeypatch.setattr(schema, "_DIRECTORY", directory)

@@ -68,7 +68,7 @@ def test_work_is_not_retried_after_its_connection_is_lost_in_the_commit(engine: 
     assert len(attempts) == 1
 
 
-def test_work_that_needs_more_locks_is_repeated_and_can_see_that_it_is(engine: Engine) -> None:
+def test_work_that_needs_more_locks_is_repeated_and_can_detect_the_repetition(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> str:
@@ -177,17 +177,19 @@ class TestDeadlines:
             statement_begins.set()
             db.execute(text("SELECT pg_sleep(300)"))
 
-        ending = threading.Thread(target=lambda: (statement_begins.wait(), wait_for_sleep(engine), deadline.expire()))
-        ending.start()
+        ending_thread = threading.Thread(
+            target=lambda: (statement_begins.wait(), wait_for_sleep(engine), deadline.expire())
+        )
+        ending_thread.start()
         with pytest.raises(TransactionDeadlineExceeded):
             transactions.run(engine, work)
-        ending.join()
+        ending_thread.join()
         deadline_of_thread.set(None)
         with engine.begin() as db:
             # The database notices after a second that the connection was closed. If not, it would hold the lock longer.
             db.execute(text("SELECT pg_advisory_xact_lock(4711)"))
 
-    def test_a_time_limit_ends_what_the_thread_does_on_a_connection(self, engine) -> None:
+    def test_a_time_limit_ends_the_running_statement_of_the_thread(self, engine) -> None:
         with pytest.raises(TransactionDeadlineExceeded), transactions.time_limit(0.1):
             transactions.run(engine, lambda db: db.execute(text("SELECT pg_sleep(300)")))
         assert transactions.run(engine, select_17) == 17
@@ -253,7 +255,7 @@ def wait_for_sleep(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "violated"),
+    ("name", "message", "constraint"),
     [
         ("uq_members_organization_id_loyalty_member_id", None, "uq_members_organization_id_loyalty_member_id"),
         ("uq_others_key", "duplicate key value violates unique constraint", None),
@@ -265,9 +267,9 @@ def wait_for_sleep(engine: Engine) -> None:
         (None, None, None),
     ],
 )
-def test_the_violated_constraint_is_found_on_shards_too(name, message, violated):
+def test_the_violated_constraint_is_also_found_on_shards(name, message, constraint):
     error = DBAPIError(
         "INSERT", {}, SimpleNamespace(diag=SimpleNamespace(constraint_name=name, message_primary=message))
     )
     names = ("uq_members_organization_id_loyalty_member_id", "uq_events_organization_id_key", LONG_NAME)
-    assert transactions.violated_constraint(error, names) == violated
+    assert transactions.violated_constraint(error, names) == constraint

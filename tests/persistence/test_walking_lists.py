@@ -121,7 +121,7 @@ class Filled:
 
 
 @pytest.fixture(scope="module")
-def filled(engine) -> Iterator[Filled]:
+def filled_organization(engine) -> Iterator[Filled]:
     """An organization with 400 rows in every list, rolled back at the end."""
     with engine.connect() as db, db.begin() as transaction:
         # Without statistics the planner expects a row or two, and reads all entries again for each transaction.
@@ -131,7 +131,7 @@ def filled(engine) -> Iterator[Filled]:
 
 
 @pytest.fixture(scope="module")
-def vast(engine) -> Iterator[Filled]:
+def vast_organization(engine) -> Iterator[Filled]:
     """An organization with so many rows that the planner uses indexes, rolled back at the end."""
     with engine.connect() as db, db.begin() as transaction:
         lists_of_organization = _filled(db, 10 * COUNT)
@@ -268,22 +268,22 @@ def undone(db: Connection) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("name", "order"), ORDERS)
-def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled, name, order):
-    read = filled.lists[name]
-    whole = read(Page(0, ALL.limit, order))
-    assert whole.total_count >= COUNT * 2 / 3
-    with count_statements(filled.db) as statements:
+def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled_organization, name, order):
+    read = filled_organization.lists[name]
+    whole_page = read(Page(0, ALL.limit, order))
+    assert whole_page.total_count >= COUNT * 2 / 3
+    with count_statements(filled_organization.db) as statements:
         pages = read_all_pages(read, order, random_limits((name, order)))
-    assert [row for page in pages for row in page.results] == whole.results
-    assert [(page.page, page.total_count) for page in pages] == [(n, whole.total_count) for n in range(len(pages))]
+    assert [row for page in pages for row in page.results] == whole_page.results
+    assert [(page.page, page.total_count) for page in pages] == [(n, whole_page.total_count) for n in range(len(pages))]
     # OFFSET after LIMIT ALL only keeps the planner from joining rows (see `looked_up`).
     assert sum(re.search(r"LIMIT (?!ALL)\S+ OFFSET", statement) is not None for statement in statements) <= 1
     assert sum(statement.startswith(("SELECT count(", "SELECT coalesce(sum(")) for statement in statements) <= 1
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_the_last_page_has_no_cursor_even_if_it_is_full(filled, name):
-    read = filled.lists[name]
+def test_the_last_page_has_no_cursor_even_if_it_is_full(filled_organization, name):
+    read = filled_organization.lists[name]
     total = read(ALL).total_count
     assert read(Page(0, total)).next is None
     first = read(Page(0, total // 2))
@@ -293,8 +293,8 @@ def test_the_last_page_has_no_cursor_even_if_it_is_full(filled, name):
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_paging_may_begin_at_any_page(filled, name):
-    read = filled.lists[name]
+def test_paging_may_begin_at_any_page(filled_organization, name):
+    read = filled_organization.lists[name]
     fourth = read(Page(3, 20))
     assert read(after(fourth, 20)) == read(Page(4, 20))
     assert read(Page(10**4, 20)).next is None
@@ -304,8 +304,8 @@ def test_paging_may_begin_at_any_page(filled, name):
 @pytest.mark.parametrize("order", [None, "triggerDeliveryId,asc", "createdAt,desc", "nextAttemptAt", "attempts,desc"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_rows_that_are_added_or_removed_during_paging_do_not_move_the_others(filled, order, data):
-    db, ids, read = filled.db, filled.ids, filled.lists["deliveries"]
+def test_rows_that_are_added_or_removed_during_paging_do_not_move_the_others(filled_organization, order, data):
+    db, ids, read = filled_organization.db, filled_organization.ids, filled_organization.lists["deliveries"]
     limits = iter(lambda: data.draw(st.integers(30, 200)), None)
     with undone(db):
         before = [row.trigger_delivery_id for row in read(Page(0, ALL.limit, order)).results]
@@ -350,8 +350,8 @@ INDEXED = [
 
 @pytest.mark.undistributed
 @pytest.mark.parametrize(("name", "order", "tables"), INDEXED)
-def test_a_page_in_the_middle_of_a_list_reads_as_few_rows_as_the_second_page(vast, name, order, tables):
-    db, read = vast.db, vast.lists[name]
+def test_a_page_in_the_middle_of_a_list_reads_as_few_rows_as_the_second_page(vast_organization, name, order, tables):
+    db, read = vast_organization.db, vast_organization.lists[name]
     first = read(Page(0, 5, order))
     if name.startswith("transactions"):
         # Reading half of the transactions would take long; their ids have no gaps, so the cursor can be computed.
@@ -444,12 +444,12 @@ def test_a_cursor_whose_values_do_not_match_the_columns_is_refused(last):
         list(sorting.sections_after(Position(sorting.listing, "createdAt,asc", 1, 1, last), 5))
 
 
-def test_the_cursor_of_one_list_is_refused_by_another(filled):
-    pages = {name: read(Page(0, 5)) for name, read in filled.lists.items() if name != "expired coupons"}
+def test_the_cursor_of_one_list_is_refused_by_another(filled_organization):
+    pages = {name: read(Page(0, 5)) for name, read in filled_organization.lists.items() if name != "expired coupons"}
     for name, page in pages.items():
         for other in pages.keys() - {name}:
             with pytest.raises(InvalidRequest):
-                filled.lists[other](after(page, 5))
+                filled_organization.lists[other](after(page, 5))
 
 
 VALUES = (
@@ -469,9 +469,9 @@ VALUES = (
     max_examples=3 * settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.sampled_from(ORDERS), st.data())
-def test_a_forged_cursor_is_read_or_refused(filled, of_list, data):
+def test_a_forged_cursor_is_read_or_refused(filled_organization, of_list, data):
     name, order = of_list
-    read = filled.lists[name]
+    read = filled_organization.lists[name]
     place = read(Page(0, 1, order)).next
     last = [data.draw(st.just(value) | VALUES) for value in place.last]
     try:

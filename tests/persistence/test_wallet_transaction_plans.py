@@ -58,19 +58,19 @@ def statistics(request, db):
 @pytest.mark.usefixtures("statistics")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("order", [None, "createdAt,asc", "amount,desc"])
-@pytest.mark.parametrize("of", ["member", "account key", "account"])
-def test_the_transactions_of_a_wallet_are_looked_up_once(db, ledger_and_wallets, size, order, of):
+@pytest.mark.parametrize("list_of", ["member", "account key", "account"])
+def test_the_transactions_of_a_wallet_are_looked_up_once(db, ledger_and_wallets, size, order, list_of):
     ledger, wallets = ledger_and_wallets
     page = Page(0, LIMIT, order)
     pages = []
 
     def find_page():
-        if of == "account":
+        if list_of == "account":
             filters = {"wallet_id": wallets[size]}
             pages.append(find_rows_of_account(db, ledger.organization_id, ledger.account_id, filters, page))
         else:
             key = ledger.organization.ledger_account_key
-            filters = {"ledger_account_key": key} if of == "account key" else {}
+            filters = {"ledger_account_key": key} if list_of == "account key" else {}
             pages.append(find_rows_of_wallet(db, ledger.organization_id, wallets[size], filters, page))
 
     rows = rows_of_plans(db, find_page)
