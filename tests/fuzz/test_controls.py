@@ -16,6 +16,8 @@ from tests.fuzz.runs import Run, Target, run
 from tests.fuzz.world import World
 from tests.processes.loyalty import ROOT, environment, free_port, status
 
+pytestmark = pytest.mark.fuzz
+
 # Sound operations that are run along with the others.
 SOUND = ("createCustomEventType", "getOrganization")
 

@@ -89,6 +89,7 @@ def run_all(server: RunningServer, folder: Path, *commands: str) -> list[Bench]:
     return benches
 
 
+@pytest.mark.fuzz
 def test_the_commands_of_the_page_find_nothing_and_reach_every_operation(
     running_server: RunningServer, tmp_path: Path
 ) -> None:

@@ -139,9 +139,8 @@ LONG = Plan(100_000, 1000, 500, 20, {"worker": 40, "database": 4, "answering": 5
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize(
-    "plan", [pytest.param(SHORT, id="500 events"), pytest.param(LONG, id="100,000 events", marks=pytest.mark.stress)]
-)
+@pytest.mark.stress
+@pytest.mark.parametrize("plan", [pytest.param(SHORT, id="500 events"), pytest.param(LONG, id="100,000 events")])
 def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
     pick = random.Random(plan.events)
     with ExitStack() as stack:

@@ -15,6 +15,7 @@ STRICT = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAcces
 TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom", "--outDir", "out")
 
 
+@pytest.mark.sdks
 def test_the_client_makes_the_journey(running: Running, tmp_path: Path) -> None:
     node = npm.node()
     if node is None:
