@@ -13,19 +13,19 @@ from domain.problems import Conflict
 
 def run_simultaneously(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     """Make the calls in threads that start at the same time; return their results in order, or raise an exception."""
-    pending: Sequence[Callable[[], Any]] = list(calls)
-    answers: list[Any] = [None] * len(pending)
+    call_list: Sequence[Callable[[], Any]] = list(calls)
+    answers: list[Any] = [None] * len(call_list)
     failures: list[BaseException] = []
-    start = threading.Barrier(len(pending))
+    start = threading.Barrier(len(call_list))
 
     def run(index: int) -> None:
         try:
             start.wait()
-            answers[index] = pending[index]()
+            answers[index] = call_list[index]()
         except BaseException as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(pending))]
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(call_list))]
     for thread in threads:
         thread.start()
     for thread in threads:

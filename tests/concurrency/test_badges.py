@@ -52,12 +52,12 @@ def test_assignments_at_the_same_time_stop_exactly_at_the_maximum(shop, badges):
     events = [partial(shop.track, event(member), event(member)) for _ in range(8)]
     answers = run_simultaneously([*requests, *events])
     refusals = [answer for answer in answers[:16] if answer == "/problems/badge-limit"]
-    skipped = [
+    skipped_effects = [
         effect for results in answers[16:] for result in results for effect in result["effects"] if "error" in effect
     ]
-    assert {effect["error"]["type"] for effect in skipped} <= {"/problems/badge-limit"}
+    assert {effect["error"]["type"] for effect in skipped_effects} <= {"/problems/badge-limit"}
     # 16 requests and 16 events, of which 10 succeed.
-    assert len(refusals) + len(skipped) == 32 - 10
+    assert len(refusals) + len(skipped_effects) == 32 - 10
     assert badges.balance(member, badge) == 10
     check(badges, member, badge)
 
@@ -102,10 +102,10 @@ def test_a_balance_is_the_sum_of_assignments_reverts_and_cancellations(shop, bad
     shop.campaign(running(assigns(badge)), eventType=GENERIC)
     for _ in range(3):
         assignments = [badges.assign(member, badge) for _ in range(2)]
-        tracked = shop.track(*(event(member) for _ in range(3)))
+        tracked_events = shop.track(*(event(member) for _ in range(3)))
         cancels = [
             partial(shop.integration.post, f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-            for result in tracked
+            for result in tracked_events
         ]
         run_simultaneously(
             [

@@ -70,13 +70,13 @@ def waiting(
     """Send calls that wait, because an earlier call is blocked by a lock until the block ends; wait for all of them."""
     with (
         ThreadPoolExecutor(len(calls) + 1) as clients,
-        come_while_one_waits(shop, calls, clients, first, lock) as futures,
+        send_behind_blocked_call(shop, calls, clients, first, lock) as futures,
     ):
         yield futures
 
 
 @contextmanager
-def come_while_one_waits(
+def send_behind_blocked_call(
     shop: Shop,
     calls: list[Callable[[], Any]],
     clients: ThreadPoolExecutor,
@@ -90,7 +90,7 @@ def come_while_one_waits(
     blocker = shop.member()
     arrived = threading.Semaphore(0)
     with locked(shop, blocker, lock):
-        first = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
+        blocked_call = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
         _until(lambda: _lock_waits(shop) > 0)
 
         def send_call(send: Callable[[], Any]) -> Any:
@@ -103,7 +103,7 @@ def come_while_one_waits(
         # The calls have been sent; this is only the time until they are in the queue, and no result depends on it.
         time.sleep(0.3)
         yield futures
-    assert first.result(120).status < 300
+    assert blocked_call.result(120).status < 300
 
 
 def _lock_waits(shop: Shop) -> int:
@@ -152,21 +152,21 @@ def test_a_batch_of_12_calls_needs_as_many_statements_as_a_batch_of_2(shop):
     counts = []
     for size in (2, 12):
         calls = [partial(call, shop, order(shop.member(), 5)) for _ in range(size)]
-        before = transactions_of(shop)
+        transactions_before = transactions_of(shop)
         # The statements are counted until the last response.
         with count_statements(shop.engine) as statements, waiting(shop, calls) as futures:
             pass
         assert {future.result().status for future in futures} == {200}
-        units = len(transactions_of(shop)) - len(before)
+        units = len(transactions_of(shop)) - len(transactions_before)
         counts.append(len(statements) / units)
     assert 9 <= counts[1] <= counts[0] + 1
 
 
 def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
     """The same calls in a second organization, one after the other, have the same outcomes."""
-    twin = Shop(shop.organization.api.organization())
+    twin_shop = Shop(shop.organization.api.organization())
     replies: list[list[Reply]] = []
-    for place in (shop, twin):
+    for place in (shop, twin_shop):
         place.campaign(
             running(WHOLE_DOLLARS),
             eventType="member-purchase-order-created",
@@ -200,6 +200,7 @@ def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
             replies.append([future.result() for future in futures])
         else:
             replies.append([send() for send in calls])
+        # Ana's orders of 7, 11 and 29, and Bo's of 23.
         assert (place.balance(ana), place.balance(bo)) == (47, 23)
     batched, unbatched = replies
     assert [reply.status for reply in batched] == [reply.status for reply in unbatched]
@@ -275,14 +276,14 @@ def test_waiting_reads_of_members_take_one_statement_and_have_a_response_each(sh
         count_statements(shop.engine) as statements,
         waiting(shop, calls, lambda blocker: read(f"/members/{blocker}"), LOCK_ALL) as futures,
     ):
-        enrolling = len(statements)
+        statements_of_enrolment = len(statements)
     replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 12 + [404]
     assert [reply.json for reply in replies[:12]] == [reply.json for reply in unbatched[:12]]
     balances = [reply.json["loyaltyMember"]["ledgerBalances"][0]["balance"] for reply in replies[:10:2]]
     assert balances == [10, 11, 12, 13, 14]
     # One for the members, and one for their expiring points; a call that arrives late needs more.
-    assert len(statements) - enrolling < 6
+    assert len(statements) - statements_of_enrolment < 6
 
 
 def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
@@ -303,8 +304,8 @@ def test_one_key_in_many_calls_of_a_batch_counts_once(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     member, name = shop.member(), key()
     purchase = order(member, 10, systemUniqueKey=name)
-    other = order(member, 11, systemUniqueKey=name)
-    with waiting(shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other)] * 2) as futures:
+    other_purchase = order(member, 11, systemUniqueKey=name)
+    with waiting(shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other_purchase)] * 2) as futures:
         pass
     texts = {future.result().text for future in futures}
     assert shop.balance(member) in (10, 11)
@@ -349,7 +350,7 @@ def test_a_locked_member_delays_only_one_call_of_a_batch(patient_shop, caplog):
     locked_member, members = shop.member(), [shop.member() for _ in range(5)]
     calls = [partial(call, shop, order(member, 5)) for member in (locked_member, *members)]
     with ThreadPoolExecutor(8) as clients, locked(shop, locked_member):
-        with come_while_one_waits(shop, calls, clients) as futures:
+        with send_behind_blocked_call(shop, calls, clients) as futures:
             pass
         assert [future.result(120).status for future in futures[1:]] == [200] * 5
         assert not futures[0].done(), futures[0].result().text
@@ -363,29 +364,29 @@ def test_a_locked_member_delays_only_one_call_of_a_batch(patient_shop, caplog):
 @pytest.fixture
 def hurried_shop(settings: Settings, shop: Shop) -> Iterator[Shop]:
     """The shop by a server whose calls may take two seconds."""
-    hurried = replace(settings, threads=THREADS, validate_responses=False, request_timeout_ms=2000)
-    with running_api(hurried) as api:
+    hurried_settings = replace(settings, threads=THREADS, validate_responses=False, request_timeout_ms=2000)
+    with running_api(hurried_settings) as api:
         yield Shop(replace(shop.organization, api=api))
 
 
 def test_calls_past_their_deadline_report_what_they_changed_and_release_their_locks(shop, hurried_shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
-    one, two = shop.member(), shop.member()
-    with locked(shop, one), ThreadPoolExecutor(4) as clients:
-        first = clients.submit(call, hurried_shop, order(one, 5))
+    locked_member, other_member = shop.member(), shop.member()
+    with locked(shop, locked_member), ThreadPoolExecutor(4) as clients:
+        blocked_call = clients.submit(call, hurried_shop, order(locked_member, 5))
         _until(lambda: _lock_waits(shop) > 0)
-        others = [clients.submit(call, hurried_shop, order(two, 5)) for _ in range(3)]
-        assert first.result(120).status == 503
-        replies = [future.result(120) for future in others]
+        later_calls = [clients.submit(call, hurried_shop, order(other_member, 5)) for _ in range(3)]
+        assert blocked_call.result(120).status == 503
+        replies = [future.result(120) for future in later_calls]
         _until(lambda: _lock_waits(shop) == 0)
     assert {reply.status for reply in replies} <= {200, 503}
     # A call that had not begun reports that nothing was changed; a running one may have changed something.
-    undone = sum("Nothing was changed" in reply.text for reply in replies)
+    unchanged_count = sum("Nothing was changed" in reply.text for reply in replies)
     successes = sum(reply.status == 200 for reply in replies)
-    assert shop.balance(one) == 0
-    assert successes <= shop.balance(two) / 5 <= 3 - undone
+    assert shop.balance(locked_member) == 0
+    assert successes <= shop.balance(other_member) / 5 <= 3 - unchanged_count
     # The locks are released, and calls of this kind are served again.
-    _until(lambda: call(hurried_shop, order(one, 7)).status == 200)
+    _until(lambda: call(hurried_shop, order(locked_member, 7)).status == 200)
 
 
 @pytest.mark.parametrize("size", [1, 100])
@@ -402,7 +403,8 @@ def test_the_last_point_of_a_limit_goes_to_one_call(settings: Settings, size: in
         with ThreadPoolExecutor(16) as clients:
             replies = list(clients.map(lambda number: call(shop, order(members[number % 4], 7)), range(48)))
         assert {reply.status for reply in replies} == {200}
-        assert sum(shop.balance(member) for member in members) == 50 - 50 % 7
+        # Seven orders of 7 points fit into the limit of 50.
+        assert sum(shop.balance(member) for member in members) == 49
         shop.check_ledger()
 
 
@@ -412,13 +414,13 @@ def _organization(api: Api) -> Any:
 
 def test_a_call_that_has_waited_long_overtakes_the_running_one(patient_shop, monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.05)
-    shop, locked_member, other = patient_shop, patient_shop.member(), patient_shop.member()
+    shop, locked_member, other_member = patient_shop, patient_shop.member(), patient_shop.member()
     with ThreadPoolExecutor(2) as clients, locked(shop, locked_member):
-        first = clients.submit(call, shop, event(locked_member))
+        blocked_call = clients.submit(call, shop, event(locked_member))
         _until(lambda: _lock_waits(shop) > 0)
-        assert call(shop, event(other)).status == 200
-        assert not first.done(), first.result().text
-    assert first.result(120).status == 200
+        assert call(shop, event(other_member)).status == 200
+        assert not blocked_call.done(), blocked_call.result().text
+    assert blocked_call.result(120).status == 200
 
 
 class TestPayments:
@@ -472,15 +474,15 @@ class TestPayments:
         assert shop.balance(payer) == 15
         assert shop.balance(other) == 5
 
-    def test_a_payment_does_not_accrue_the_points_that_another_one_of_the_batch_gives_its_member(self, shop, partner):
+    def test_the_accrual_that_a_payment_reports_excludes_points_by_other_payments_of_the_batch(self, shop, partner):
         """The payer's referrer pays, too, and gets 100 points for the referral before or after its own payment."""
         friends = Friends(shop, eventType=PAYMENT)
         referrer = shop.member()
         payer = shop.member(referralCode=friends.code(referrer))
-        before = shop.balance(referrer)
+        balance_before = shop.balance(referrer)
         replies = self.paying(partner, [partner.body(payer, 1), partner.body(referrer, 2)])
         assert [reply.status for reply in replies] == [200, 200]
         [account_balance_view] = replies[1].json["accountBalances"]
         assert account_balance_view["newAccrual"] == 2
-        assert account_balance_view["balance"] in (before + 2, before + 102)
-        assert shop.balance(referrer) == before + 102
+        assert account_balance_view["balance"] in (balance_before + 2, balance_before + 102)
+        assert shop.balance(referrer) == balance_before + 102

@@ -29,7 +29,7 @@ def limits(shop, campaign):
     return [(limit["used"], limit["left"], limit["location"]) for limit in rows]
 
 
-def budgeted(shop, limit, *, parts, **more):
+def campaign_with_budget(shop, limit, *, parts, **more):
     """A campaign with a discount of 7.50 on each order, a limit of money, and alerts; `parts` cut the last one."""
     shop.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
     hook = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
@@ -62,7 +62,7 @@ def alerts(shop):
 @pytest.mark.parametrize(("parts", "total", "cut_count"), [(False, "795", 0), (True, "800", 1)])
 def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, splitting, parts, total, cut_count):
     # 160 discounts of 7.50 would be 1200; 106 are 795, and a cut one of 5 makes 800.
-    campaign = budgeted(shop, 800, parts=parts)
+    campaign = campaign_with_budget(shop, 800, parts=parts)
     members = [shop.member() for _ in range(TILLS)]
     sales = {}
     for amounts in run_simultaneously([partial(sell, shop, member, till) for till, member in enumerate(members)]):
@@ -70,31 +70,34 @@ def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, 
     amounts = list(sales.values())
     assert (sum(amounts), amounts.count(DISCOUNT), amounts.count(Decimal(5))) == (Decimal(total), 106, cut_count)
     assert limits(shop, campaign) == [(Decimal(total), 800 - Decimal(total), None)]
+    # The first multiples of 7.50 that are at least 50 and 80 % of 800.
     assert alerts(shop) == [(50, 405, None), (80, Decimal("645"), None)]
     owners = {f"{till}-{number}": member for till, member in enumerate(members) for number in range(SALES)}
-    discounted = [name for name, amount in sales.items() if amount == DISCOUNT][:40]
+    discounted_orders = [name for name, amount in sales.items() if amount == DISCOUNT][:40]
 
     def give_back(name, share):
         member = owners[name]
         shop.track_one(order(member, None, "confirmed", name))
         shop.track_one(order(member, None, "partially-returned", name, items=[{"total": 60 * share}]))
 
-    halves = [partial(give_back, name, Decimal("0.5")) for name in discounted[:8]]
-    wholes = [partial(give_back, name, Decimal(1)) for name in discounted[8:16]]
-    cancels = [partial(shop.track_one, order(owners[name], None, "cancelled", name)) for name in discounted[16:24]]
+    halves = [partial(give_back, name, Decimal("0.5")) for name in discounted_orders[:8]]
+    wholes = [partial(give_back, name, Decimal(1)) for name in discounted_orders[8:16]]
+    cancels = [
+        partial(shop.track_one, order(owners[name], None, "cancelled", name)) for name in discounted_orders[16:24]
+    ]
     run_simultaneously(halves + wholes + cancels)
     # 8 halves, and 8 whole returns and 8 cancellations.
     spending = Decimal(total) - 8 * Decimal("3.75") - 16 * DISCOUNT
     assert limits(shop, campaign) == [(spending, 800 - spending, None)]
     # The released money, 150, is used again.
-    again = run_simultaneously([partial(shop.track_one, order(member, 60)) for member in members * 2])
-    assert sum(Decimal(str(result["effects"][0].get("discountAmount", 0))) for result in again) >= 150
+    later_results = run_simultaneously([partial(shop.track_one, order(member, 60)) for member in members * 2])
+    assert sum(Decimal(str(result["effects"][0].get("discountAmount", 0))) for result in later_results) >= 150
     assert limits(shop, campaign)[0][1] < DISCOUNT
     assert len(alerts(shop)) == 2
 
 
 def test_each_store_keeps_to_its_own_limit(shop, splitting):
-    campaign = budgeted(shop, 100, parts=True, scope="location", locationLimits={"store-3": 200})
+    campaign = campaign_with_budget(shop, 100, parts=True, scope="location", locationLimits={"store-3": 200})
     members = [shop.member() for _ in range(TILLS)]
     run_simultaneously([partial(sell, shop, member, till) for till, member in enumerate(members)])
     exhausted_limits = [(200, 0, "store-3"), *((100, 0, f"store-{number}") for number in range(3))]

@@ -52,13 +52,13 @@ def points(clock):
 
 
 @contextmanager
-def impatient(api):
+def impatient_engine(api):
     """An engine that does not wait long for locks."""
     with disposed(create_engine(api.settings.database_url, threads=3, lock_timeout_ms=50)) as engine:
         yield engine
 
 
-def live_for(organization, months):
+def expire_points_after(organization, months):
     """Let the points of members expire after some months."""
     created = organization.created
     account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
@@ -86,22 +86,22 @@ def test_a_step_waits_for_a_step_of_another_process(clock, points, busy_api, mon
     to = (START + timedelta(days=DAYS)).isoformat()
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
     clock.advance(to)
-    with impatient(busy_api) as engine, engine.connect() as other:
-        test_clocks.take(other, clock.organization.id)
+    with impatient_engine(busy_api) as engine, engine.connect() as other_connection:
+        test_clocks.take(other_connection, clock.organization.id)
         assert clock.advance(to)["status"] == "advancing"
         end = time.monotonic() + 1
         advance = service.advance_clock(
             engine, busy_api.settings, clock.organization.id, lambda: time.monotonic() >= end
         ).test_clock
         assert (advance.status, advance.steps) == ("advancing", 0)
-        other.rollback()
+        other_connection.rollback()
         advance = service.advance_clock(engine, busy_api.settings, clock.organization.id, lambda: False).test_clock
     assert (advance.status, advance.steps) == ("ready", DAYS)
 
 
 def test_an_advance_waits_until_queued_events_are_evaluated(clock, busy_api, monkeypatch):
     shop, to = Shop(clock.organization), START + timedelta(days=400)
-    live_for(clock.organization, 12)
+    expire_points_after(clock.organization, 12)
     shop.campaign(running(mint(7), rule=IS_GENERIC))
     member = shop.member()
     send(shop, event(member))
@@ -134,10 +134,10 @@ def test_an_advance_waits_until_queued_events_are_evaluated(clock, busy_api, mon
 def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_moment(busy_api):
     clock = Clock.new(busy_api, START.isoformat(), timezone="UTC")
     organization, shop, chance = clock.organization, Shop(clock.organization), random.Random(1)
-    live_for(organization, 1)
+    expire_points_after(organization, 1)
     TierSchedule.new(shop, {"basis": "earned", "period": "rolling", "months": 2}, Gold=30)
     shop.campaign(running(mint(10), rule=IS_GENERIC))
-    names = [shop.member() for _ in range(8)]
+    members = [shop.member() for _ in range(8)]
     drain = Drain(busy_api.engine, busy_api.settings)
     moments = [START + timedelta(days=20 * n, seconds=n) for n in range(1, 6)]
     is_over, statuses = threading.Event(), Counter()
@@ -148,7 +148,7 @@ def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_m
         return reply
 
     def track(path):
-        post(shop.integration, path, {"events": [event(name) for name in chance.sample(names, 3)]})
+        post(shop.integration, path, {"events": [event(member) for member in chance.sample(members, 3)]})
 
     def do_jobs():
         expire_points(busy_api.engine, organization.id)
@@ -162,7 +162,7 @@ def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_m
             time.sleep(0.1)
         is_over.set()
 
-    def keep(do):
+    def repeat(do):
         while not is_over.is_set():
             do()
             time.sleep(0.02)
@@ -174,16 +174,16 @@ def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_m
         do_jobs,
         lambda: service.advance_clocks(busy_api.engine, busy_api.settings, is_over.is_set),
     )
-    run_simultaneously([advance, *(lambda do=do: keep(do) for do in work)])
+    run_simultaneously([advance, *(lambda do=do: repeat(do) for do in work)])
     while drain.step():
         pass
     assert set(statuses) == {200, 202, 409}
     shop.check_ledger()
-    posted = shop.rows("ledger_transactions", "created_at, is_expiry", order="ledger_transaction_id")
-    assert [row.created_at for row in posted] == sorted(row.created_at for row in posted)
-    expired = {row.created_at for row in posted if row.is_expiry}
-    assert expired
-    assert expired <= {row.expires_at for row in shop.rows("ledger_lots", "expires_at")}
+    posted_rows = shop.rows("ledger_transactions", "created_at, is_expiry", order="ledger_transaction_id")
+    assert [row.created_at for row in posted_rows] == sorted(row.created_at for row in posted_rows)
+    expiry_moments = {row.created_at for row in posted_rows if row.is_expiry}
+    assert expiry_moments
+    assert expiry_moments <= {row.expires_at for row in shop.rows("ledger_lots", "expires_at")}
 
 
 def test_only_one_of_many_calls_starts_the_clock(busy_api, monkeypatch):

@@ -32,7 +32,7 @@ def test_only_one_of_many_calls_adds_the_code_of_a_single_book(shop):
     assert books.surface.get(path)["totalCount"] == 1
 
 
-def test_nothing_changes_a_book_after_it_was_archived(shop):
+def test_no_call_changes_a_book_after_it_was_archived(shop):
     books = CouponBooks(shop.organization)
     book = books.make()
     change = partial(books.surface.request, "PATCH", books.path(book))
@@ -46,5 +46,5 @@ def test_nothing_changes_a_book_after_it_was_archived(shop):
     assert {reply.status for reply in replies} <= {200, 409}
     changed_books = [reply.json["couponBook"] for reply in replies if reply.status == 200]
     # Only one call archived the book, and its response is the final state.
-    [archived] = [changed_book for changed_book in changed_books if changed_book["publishingStatus"] == "archived"]
-    assert books.get(book) == archived
+    [archived_book] = [changed_book for changed_book in changed_books if changed_book["publishingStatus"] == "archived"]
+    assert books.get(book) == archived_book

@@ -8,7 +8,7 @@ from functools import partial
 from tests.concurrency.simultaneous import run_simultaneously
 
 
-def test_of_two_members_who_lock_under_one_key_only_the_first_succeeds(shop):
+def test_one_key_locks_a_coupon_for_only_one_of_two_members(shop):
     body = {"name": "Juice", "type": "codeless", "publishingStatus": "published", "requiredPointsConfig": None}
     book = shop.administration.post("/coupon-books", body)["couponBook"]
     paths = [f"/members/{shop.member()}/coupon-books/{book['couponBookKey']}/lock" for _ in range(2)]

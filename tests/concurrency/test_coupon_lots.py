@@ -58,13 +58,13 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
     shop.now += timedelta(hours=2)
     unexpired = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
         AND amount > amount_used AND coalesce(expired_at > :now, true) GROUP BY 1"""
-    left_of = dict(shop.ask(unexpired, now=shop.now))
-    remaining_uses, before = sum(left_of.values()), shop.find_book(book).total_usages
-    calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(left_of.get(m.member_id, 0)) + 3)]
+    unused_amounts = dict(shop.ask(unexpired, now=shop.now))
+    remaining_uses, usages_before = sum(unused_amounts.values()), shop.find_book(book).total_usages
+    calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(unused_amounts.get(m.member_id, 0)) + 3)]
     counts = outcomes(calls)
     assert counts.pop("done", 0) == remaining_uses
     assert set(counts) <= {"coupon-expired", "coupon-not-assigned"}
-    assert shop.find_book(book).total_usages == before + remaining_uses
+    assert shop.find_book(book).total_usages == usages_before + remaining_uses
 
 
 def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
@@ -74,19 +74,19 @@ def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
 
     for _ in range(8):
         member = shop.member()
-        [assigned] = shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
-        [other] = shop.assign(member, book)
-        results = race(lambda m=member: shop.use(m, book), lambda a=assigned: shop.revert(a))
+        [assignment] = shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
+        [other_assignment] = shop.assign(member, book)
+        results = race(lambda m=member: shop.use(m, book), lambda a=assignment: shop.revert(a))
         used_lots = shop.ask(
             "SELECT coupon_lot_id FROM coupon_lots WHERE organization_id = :org AND member_id = :member"
             " AND amount_used = 1",
             member=member.member_id,
         )
         if results == ("done", "done"):
-            assert used_lots == [(other.coupon_usage_id,)]
+            assert used_lots == [(other_assignment.coupon_usage_id,)]
         else:
             assert results == ("done", "coupon-assignment-used")
-            assert used_lots == [(assigned.coupon_usage_id,)]
+            assert used_lots == [(assignment.coupon_usage_id,)]
 
 
 def test_each_lot_of_one_coupon_is_used_only_once_and_returned_only_once(shop):
@@ -124,13 +124,13 @@ def test_a_use_takes_the_soonest_to_expire_of_the_lots_that_were_assigned_before
         assert outcomes([lambda m=member: shop.use(m, book)] * 3) == {"done": 1, "coupon-not-assigned": 2}
 
 
-def test_an_assignment_is_reverted_only_after_its_use(shop):
+def test_an_assignment_is_reverted_only_after_its_use_was_reverted(shop):
     book = shop.book(**priced(shop, assignment_required_points=Decimal(2), usage_required_points=Decimal(1)))
     for _ in range(TURNS):
         member = shop.member(points=3)
-        [assigned] = shop.assign(member, book)
+        [assignment] = shop.assign(member, book)
         usage = shop.use(member, book)
-        results = race(lambda u=usage: shop.revert(u), lambda a=assigned: shop.revert(a))
+        results = race(lambda u=usage: shop.revert(u), lambda a=assignment: shop.revert(a))
         assert results in (("done", "done"), ("done", "coupon-assignment-used"))
         is_assignment_reverted = results[1] == "done"
         assert (lots_of(shop, member), shop.points(member)) == (
@@ -154,8 +154,8 @@ def test_a_forced_revert_wins_over_a_use_and_leaves_nothing_to_use(shop):
     book = shop.book()
     for _ in range(TURNS):
         member = shop.member()
-        [assigned] = shop.assign(member, book)
-        results = race(lambda a=assigned: shop.revert(a, force=True), lambda m=member: shop.use(m, book))
+        [assignment] = shop.assign(member, book)
+        results = race(lambda a=assignment: shop.revert(a, force=True), lambda m=member: shop.use(m, book))
         assert results in (("done", "done"), ("done", "coupon-not-assigned"))
         assert lots_of(shop, member) == [(0, int(results[1] == "done"))]
         assert outcomes([lambda m=member: shop.use(m, book)]) == {"coupon-not-assigned": 1}
@@ -186,9 +186,9 @@ def test_no_lot_is_used_from_the_moment_of_its_expiry_on(shop):
     counts = outcomes(calls)
     assert counts.pop("done") == 5
     assert set(counts) <= {"coupon-expired", "coupon-not-assigned"}
-    late = """SELECT count(*) FROM coupon_usages u JOIN coupon_lots l USING (organization_id, coupon_lot_id)
+    late_uses = """SELECT count(*) FROM coupon_usages u JOIN coupon_lots l USING (organization_id, coupon_lot_id)
         WHERE u.organization_id = :org AND u.amount_used > 0 AND u.created_at >= l.expired_at"""
-    assert shop.ask(late) == [(0,)]
+    assert shop.ask(late_uses) == [(0,)]
 
 
 def test_a_coupon_whose_use_is_reverted_after_its_lot_expired_is_not_used_again(shop):
@@ -235,10 +235,10 @@ def test_a_coupon_that_a_revert_returns_to_the_quota_is_assigned_only_once(shop)
     book = shop.book(max_assigned_per_member=2)
     for _ in range(TURNS):
         member = shop.member()
-        [first] = shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
+        [first_assignment] = shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
         shop.assign(member, book)
-        again = [lambda m=member: shop.assign(m, book)] * 3
-        undone, *results = race(lambda f=first: shop.revert(f), *again)
-        assert undone == "done"
+        more_assignments = [lambda m=member: shop.assign(m, book)] * 3
+        revert_result, *results = race(lambda f=first_assignment: shop.revert(f), *more_assignments)
+        assert revert_result == "done"
         assert sorted(results) in (["coupon-quota", "coupon-quota", "done"], ["coupon-quota"] * 3)
         assert sum(amount for amount, _ in lots_of(shop, member)) == 1 + results.count("done")

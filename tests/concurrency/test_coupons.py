@@ -22,7 +22,7 @@ def shop(coupon_shop):
     ("type_", "stock"),
     [("list", {}), ("generated", {"max_coupon_count": 50}), ("codeless", {"max_coupon_count": 50})],
 )
-def test_fifty_coupons_go_to_fifty_of_two_hundred_callers(shop, type_, stock):
+def test_50_coupons_go_to_50_of_200_calls(shop, type_, stock):
     book = shop.book(type_, **stock)
     if type_ == "list":
         shop.add_codes(book, [f"CODE-{n}" for n in range(50)])
@@ -59,16 +59,18 @@ def test_no_member_gets_more_coupons_than_the_quota(shop):
 
 def test_no_member_has_more_uses_or_discounts_than_the_limits_of_a_period(shop):
     book = shop.book(max_usages_per_period=5, usage_period_type="daily", timezone="Asia/Tokyo")
-    saving = shop.book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
+    discount_book = shop.book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
     members = [shop.member(), shop.member()]
     for member in members:
         shop.assign(member, book, amount=Decimal(100))
-        shop.assign(member, saving, amount=Decimal(100))
+        shop.assign(member, discount_book, amount=Decimal(100))
     uses = [lambda m=members[n % 2]: shop.use(m, book) for n in range(60)]
     assert outcomes(uses) == {"done": 10, "coupon-usage-limit": 50}
-    savings = [lambda m=members[n % 2]: shop.use(m, saving, amount_discounted=Decimal(3)) for n in range(60)]
+    discounted_uses = [
+        lambda m=members[n % 2]: shop.use(m, discount_book, amount_discounted=Decimal(3)) for n in range(60)
+    ]
     # Each member gets 3 discounts of 3; a fourth would exceed 10.
-    assert outcomes(savings) == {"done": 6, "coupon-discount-limit": 54}
+    assert outcomes(discounted_uses) == {"done": 6, "coupon-discount-limit": 54}
 
 
 def test_a_value_coupon_of_12_can_be_used_12_times_for_1(shop):
@@ -87,8 +89,8 @@ def test_a_use_and_the_revert_of_its_assignment_exclude_each_other(shop):
 
     for _ in range(12):
         member = shop.member()
-        [assigned] = shop.assign(member, book)
-        results = race(lambda m=member: shop.use(m, book), lambda a=assigned: shop.revert(a))
+        [assignment] = shop.assign(member, book)
+        results = race(lambda m=member: shop.use(m, book), lambda a=assignment: shop.revert(a))
         assert results in (("done", "coupon-assignment-used"), ("coupon-not-assigned", "done"))
 
 
@@ -118,28 +120,31 @@ def test_codes_whose_assignment_is_reverted_are_assigned_again_under_load(shop):
     def visit(member):
         for _ in range(6):
             try:
-                [assigned] = shop.assign(member, book)
+                [assignment] = shop.assign(member, book)
             except OutOfStock:
                 continue
-            shop.revert(assigned)
+            shop.revert(assignment)
 
     run_simultaneously([lambda m=m: visit(m) for m in members])
     assert shop.find_book(book).total_assigned == 0
 
 
 def test_a_coupon_that_twenty_members_lock_is_locked_by_one(shop):
-    shared, listed, personal = shop.book(max_coupon_count=1), shop.book("list"), shop.book()
-    shop.add_codes(listed, ["A"])
+    shared_book, list_book, personal_book = shop.book(max_coupon_count=1), shop.book("list"), shop.book()
+    shop.add_codes(list_book, ["A"])
     members = [shop.member() for _ in range(20)]
-    assert outcomes([lambda m=m: shop.lock(m, shared, auto_assign=True) for m in members]) == {
+    assert outcomes([lambda m=m: shop.lock(m, shared_book, auto_assign=True) for m in members]) == {
         "done": 1,
         "coupon-out-of-stock": 19,
     }
-    assert outcomes([lambda m=m: shop.lock(m, listed, code="A", auto_assign=True) for m in members]) == {
+    assert outcomes([lambda m=m: shop.lock(m, list_book, code="A", auto_assign=True) for m in members]) == {
         "done": 1,
         "coupon-locked": 19,
     }
     # A locked coupon is assigned to no other member.
-    assert outcomes([lambda m=m: shop.assign(m, listed) for m in members]) == {"coupon-out-of-stock": 20}
-    shop.assign(members[0], personal)
-    assert outcomes([lambda: shop.lock(members[0], personal) for _ in range(20)]) == {"done": 1, "coupon-locked": 19}
+    assert outcomes([lambda m=m: shop.assign(m, list_book) for m in members]) == {"coupon-out-of-stock": 20}
+    shop.assign(members[0], personal_book)
+    assert outcomes([lambda: shop.lock(members[0], personal_book) for _ in range(20)]) == {
+        "done": 1,
+        "coupon-locked": 19,
+    }

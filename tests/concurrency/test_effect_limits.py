@@ -29,7 +29,7 @@ def test_a_call_with_too_many_effects_changes_nothing(shop, monkeypatch):
     assert shop.balance(ana) == 6
 
 
-def test_calls_of_a_batch_do_not_share_the_maximum(shop, monkeypatch):
+def test_calls_of_a_batch_do_not_share_the_maximum_of_effects(shop, monkeypatch):
     monkeypatch.setattr(unit, "MAX_EFFECTS", 5)
     shop.campaign(running(mint(1), mint(2)), eventType=GENERIC)
     members = [shop.member() for _ in range(4)]

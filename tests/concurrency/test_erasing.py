@@ -18,24 +18,31 @@ LATE = {"/problems/unknown-member", "/problems/member-erased", "/problems/member
 
 
 def test_calls_about_a_member_during_its_erasing_leave_no_personal_data(shop):
-    i, a = shop.integration, shop.administration
-    badge = i.post("/badges", {"name": "Lark", "maxAmount": 99, "active": True})["badge"]["badgeKey"]
+    integration, administration = shop.integration, shop.administration
+    badge = integration.post("/badges", {"name": "Lark", "maxAmount": 99, "active": True})["badge"]["badgeKey"]
     program = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9}
-    program = a.post("/referral-programs", {**program, "eventType": "member-purchase-order-created"})["referralProgram"]
+    program = administration.post("/referral-programs", {**program, "eventType": "member-purchase-order-created"})[
+        "referralProgram"
+    ]
     codes = f"/referral-programs/{program['referralProgramId']}/codes"
     for turn in range(4):
         body = {"profile": {"name": word("name")}, "customAttributes": {WORD: WORD}}
-        member_id = i.post("/members", {"loyaltyMemberId": NAME, **body})["loyaltyMember"]["memberId"]
+        member_id = integration.post("/members", {"loyaltyMemberId": NAME, **body})["loyaltyMember"]["memberId"]
         calls = [
-            partial(a.request, "DELETE", f"/members/{member_id}"),
-            *[partial(track, i, "/events/track") for _ in range(4)],
-            *[partial(track, i, "/events/track-async") for _ in range(2)],
-            partial(a.request, "PATCH", f"/members/{member_id}", {"profile": {"city": word("town")}}),
-            partial(i.request, "POST", f"/members/{NAME}/badges/{badge}/assign", {"externalId": word("external")}),
+            partial(administration.request, "DELETE", f"/members/{member_id}"),
+            *[partial(track, integration, "/events/track") for _ in range(4)],
+            *[partial(track, integration, "/events/track-async") for _ in range(2)],
+            partial(administration.request, "PATCH", f"/members/{member_id}", {"profile": {"city": word("town")}}),
             partial(
-                a.request, "POST", f"/members/by-loyalty-member-id/{NAME}/mint", {"amount": 1, "description": WORD}
+                integration.request, "POST", f"/members/{NAME}/badges/{badge}/assign", {"externalId": word("external")}
             ),
-            partial(a.request, "POST", codes, {"memberId": member_id, "codes": [f"{WORD}-{turn}"]}),
+            partial(
+                administration.request,
+                "POST",
+                f"/members/by-loyalty-member-id/{NAME}/mint",
+                {"amount": 1, "description": WORD},
+            ),
+            partial(administration.request, "POST", codes, {"memberId": member_id, "codes": [f"{WORD}-{turn}"]}),
             partial(drain, shop),
         ]
         replies = [reply for reply in run_simultaneously(calls) if reply is not None]
@@ -49,22 +56,24 @@ def test_calls_about_a_member_during_its_erasing_leave_no_personal_data(shop):
 
 def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
     """In any order of the calls, the sums of the book and its lots agree, and no row names the erased member."""
-    i, a = shop.integration, shop.administration
+    integration, administration = shop.integration, shop.administration
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=9)
     path = f"/members/{NAME}/coupon-books/{book['couponBookKey']}"
     texts = {"description": word("a coupon"), "usageData": {WORD: word("of a coupon")}}
     data = {**texts, "couponData": {WORD: word("seat")}}
     for _ in range(4):
-        member_id = i.post("/members", {"loyaltyMemberId": NAME})["loyaltyMember"]["memberId"]
+        member_id = integration.post("/members", {"loyaltyMemberId": NAME})["loyaltyMember"]["memberId"]
         for _ in range(4):
-            assignment = i.post(f"{path}/assign", data, expect=200)["couponUsage"]
-        usage = i.post(f"{path}/use", texts, expect=200)["couponUsage"]
-        revert = [f"/members/{NAME}/coupon-usages/{change['couponUsageKey']}/revert" for change in (assignment, usage)]
+            assignment = integration.post(f"{path}/assign", data, expect=200)["couponUsage"]
+        usage = integration.post(f"{path}/use", texts, expect=200)["couponUsage"]
+        revert_paths = [
+            f"/members/{NAME}/coupon-usages/{change['couponUsageKey']}/revert" for change in (assignment, usage)
+        ]
         calls = [
-            partial(a.request, "DELETE", f"/members/{member_id}"),
-            *[partial(i.request, "POST", f"{path}/use", texts) for _ in range(4)],
-            *[partial(i.request, "POST", f"{path}/assign", data) for _ in range(2)],
-            *[partial(i.request, "POST", revert_path) for revert_path in revert],
+            partial(administration.request, "DELETE", f"/members/{member_id}"),
+            *[partial(integration.request, "POST", f"{path}/use", texts) for _ in range(4)],
+            *[partial(integration.request, "POST", f"{path}/assign", data) for _ in range(2)],
+            *[partial(integration.request, "POST", revert_path) for revert_path in revert_paths],
         ]
         replies = run_simultaneously(calls)
         assert replies[0].status == 200
@@ -91,9 +100,9 @@ def test_orders_get_the_external_ids_of_orders_that_a_job_is_erasing(shop, monke
     batches = [[tracking.order("ben", external_id=i) for i in external_ids[start : start + 8]] for start in range(41)]
     calls = [partial(shop.track, *batch) for batch in batches[::4]]
     job = partial(run_job, engine, settings, "finish-erasings")
-    *results, finished = run_simultaneously([*calls, job])
+    *results, job_result = run_simultaneously([*calls, job])
     refusals = {result["error"]["type"] for batch in results for result in batch if "error" in result}
-    assert (refusals, finished["members"]) == ({"/problems/order-exists"}, 1)
+    assert (refusals, job_result["members"]) == ({"/problems/order-exists"}, 1)
     rows = shop.rows("purchase_orders", "member_id, external_id", "order_id")
     assert sorted(row.external_id for row in rows if row.member_id == ben["memberId"]) == sorted(external_ids)
     assert len([row for row in rows if row.external_id.startswith("erased-")]) == 48
@@ -101,33 +110,36 @@ def test_orders_get_the_external_ids_of_orders_that_a_job_is_erasing(shop, monke
 
 def test_an_erased_member_is_on_no_list_of_an_audience(shop):
     """In any order of the calls: the list has the other members, and counts them."""
-    i, a = shop.integration, shop.administration
+    integration, administration = shop.integration, shop.administration
     for turn in range(6):
         member_ids = [
-            i.post("/members", {"loyaltyMemberId": f"m-{turn}-{n}"})["loyaltyMember"]["memberId"] for n in "abc"
+            integration.post("/members", {"loyaltyMemberId": f"m-{turn}-{n}"})["loyaltyMember"]["memberId"]
+            for n in "abc"
         ]
         body = {"name": f"Panel {turn}", "active": True, "matcherType": "list-matcher"}
-        audience_id = a.post("/audiences", body)["audience"]["audienceId"]
+        audience_id = administration.post("/audiences", body)["audience"]["audienceId"]
         path = f"/audiences/{audience_id}/members"
         erasing, *changes = run_simultaneously(
             [
-                partial(a.request, "DELETE", f"/members/{member_ids[0]}"),
-                partial(a.request, "PATCH", path, {"add": member_ids}),
-                partial(a.request, "PATCH", path, {"add": member_ids[:1]}),
-                partial(a.request, "PATCH", path, {"add": member_ids[1:]}),
+                partial(administration.request, "DELETE", f"/members/{member_ids[0]}"),
+                partial(administration.request, "PATCH", path, {"add": member_ids}),
+                partial(administration.request, "PATCH", path, {"add": member_ids[:1]}),
+                partial(administration.request, "PATCH", path, {"add": member_ids[1:]}),
             ]
         )
         assert (erasing.status, changes[-1].status) == (200, 200)
         assert {reply.json["type"] for reply in changes if reply.status >= 400} <= {"/problems/member-erased"}
-        listed = [row.member_id for row in shop.rows("audience_members") if row.audience_id == audience_id]
-        assert sorted(listed) == member_ids[1:]
-        assert a.get(f"/audiences/{audience_id}")["audience"]["memberCount"] == 2
+        listed_ids = [row.member_id for row in shop.rows("audience_members") if row.audience_id == audience_id]
+        assert sorted(listed_ids) == member_ids[1:]
+        assert administration.get(f"/audiences/{audience_id}")["audience"]["memberCount"] == 2
 
 
 def track(surface, path):
     """Send an event and an order, each with an unused key."""
-    created = event("member-purchase-order-created", payload={"order": order(f"{WORD}-{event()['systemUniqueKey']}")})
-    return surface.request("POST", path, {"events": [event("member-generic-event"), created]})
+    order_event = event(
+        "member-purchase-order-created", payload={"order": order(f"{WORD}-{event()['systemUniqueKey']}")}
+    )
+    return surface.request("POST", path, {"events": [event("member-generic-event"), order_event]})
 
 
 def errors(body):

@@ -34,6 +34,7 @@ def test_20_repetitions_extend_the_points_of_a_member_once(points, member):
     replies = run_simultaneously([extension(points, memberId=member["memberId"])] * 20)
     assert [reply.status for reply in replies] == [200] * 20
     assert [reply.json for reply in replies] == [{"lots": 1, "amount": 100, "status": "done"}] * 20
+    # The transactions of the mint and of one extension.
     assert len(points.rows()) == 2
 
 

@@ -10,9 +10,11 @@ from tests.concurrency.simultaneous import run_simultaneously, statuses
 
 
 def test_simultaneous_calls_create_the_maximum_of_unfinished_exports(shop):
-    a = shop.administration
-    before = [a.request("POST", "/exports", {"kind": "members"}) for _ in range(MAX_UNFINISHED_EXPORTS - 3)]
-    assert statuses(before) == {(201, None): 17}
-    replies = run_simultaneously([partial(a.request, "POST", "/exports", {"kind": "members"})] * THREADS)
+    administration = shop.administration
+    earlier_replies = [
+        administration.request("POST", "/exports", {"kind": "members"}) for _ in range(MAX_UNFINISHED_EXPORTS - 3)
+    ]
+    assert statuses(earlier_replies) == {(201, None): 17}
+    replies = run_simultaneously([partial(administration.request, "POST", "/exports", {"kind": "members"})] * THREADS)
     assert statuses(replies) == {(201, None): 3, (409, "/problems/export-limit"): 29}
-    assert a.get("/exports")["totalCount"] == 20
+    assert administration.get("/exports")["totalCount"] == 20

@@ -15,17 +15,17 @@ TAKEN = "/problems/external-key-taken"
 
 @pytest.mark.parametrize("name", KIND_OF)
 def test_only_one_of_the_records_created_at_the_same_time_gets_the_key(shop, name):
-    keyed = KeyedRecords.of(shop.organization, name)
-    replies = run_simultaneously(partial(keyed.add, f"word-{n}", externalKey="early-bird") for n in range(6))
+    keyed_records = KeyedRecords.of(shop.organization, name)
+    replies = run_simultaneously(partial(keyed_records.add, f"word-{n}", externalKey="early-bird") for n in range(6))
     assert sorted(reply.status for reply in replies) == [201] + [409] * 5
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}
-    assert len(keyed.listed(externalKey="early-bird")) == 1
+    assert len(keyed_records.listed(externalKey="early-bird")) == 1
 
 
 @pytest.mark.parametrize("name", ["badge", "couponBook", "ledgerAccount"])
 def test_only_one_of_the_records_changed_at_the_same_time_gets_the_key(shop, name):
-    keyed = KeyedRecords.of(shop.organization, name)
-    records = [keyed.create(f"word-{n}") for n in range(4)]
-    replies = run_simultaneously(partial(keyed.change, record, externalKey="early-bird") for record in records)
+    keyed_records = KeyedRecords.of(shop.organization, name)
+    records = [keyed_records.create(f"word-{n}") for n in range(4)]
+    replies = run_simultaneously(partial(keyed_records.change, record, externalKey="early-bird") for record in records)
     assert sorted(reply.status for reply in replies) == [200] + [409] * 3
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}

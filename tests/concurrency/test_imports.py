@@ -12,8 +12,8 @@ from tests.concurrency.simultaneous import run_simultaneously, statuses
 
 
 def test_simultaneous_uploads_store_at_most_the_maximum_of_an_organization(settings):
-    few_bytes = replace(settings, threads=THREADS, validate_responses=False, import_stored_bytes=3000)
-    with running_api(few_bytes) as api:
+    limited_settings = replace(settings, threads=THREADS, validate_responses=False, import_stored_bytes=3000)
+    with running_api(limited_settings) as api:
         imports = Imports(api.organization())
         paths = [imports.begin() for _ in range(THREADS)]
         put = imports.organization.administration.request

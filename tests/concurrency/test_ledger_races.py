@@ -45,10 +45,10 @@ def at_once(calls, threads=20):
     An outcome is the result of a function, or the slug of its refusal; any other exception is raised.
     """
     start = Barrier(min(threads, len(calls)))
-    waited = set(range(start.parties))
+    first_indexes = set(range(start.parties))
 
-    def one(index):
-        if index in waited:
+    def run_one(index):
+        if index in first_indexes:
             start.wait(60)
         try:
             return calls[index]()
@@ -56,7 +56,7 @@ def at_once(calls, threads=20):
             return refusal.slug
 
     with ThreadPoolExecutor(start.parties) as pool:
-        return list(pool.map(one, range(len(calls))))
+        return list(pool.map(run_one, range(len(calls))))
 
 
 def test_one_of_two_reverts_of_a_transaction_succeeds(client):
@@ -70,7 +70,7 @@ def test_one_of_two_reverts_of_a_transaction_succeeds(client):
         sides = [(None, target), (source, None), (source, target)][n % 3]
         movements.append(Movement(points, Decimal(pick.randint(1, 9)), *sides))
     ids = client.post_batch(movements)
-    before = {pair: view.current_balance for pair, view in client.balances(wallets).items()}
+    balances_before = {pair: view.current_balance for pair, view in client.balances(wallets).items()}
 
     targets = [transaction_id for transaction_id in ids for _ in range(2)]
     pick.shuffle(targets)
@@ -81,14 +81,14 @@ def test_one_of_two_reverts_of_a_transaction_succeeds(client):
         target: outcome for target, outcome in zip(targets, outcomes, strict=True) if outcome != "already-reverted"
     }
     assert sorted(refusals) == sorted(ids) == sorted(reversals)
-    linked = client.ask(
+    reversal_ids = client.ask(
         "SELECT ledger_transaction_id, reversal_ledger_transaction_id FROM ledger_transactions"
         " WHERE organization_id = :org AND reversal_ledger_transaction_id IS NOT NULL"
     )
-    assert dict(linked) == reversals
-    assert before != {pair: Decimal(1_000_000) for pair in before}
-    after = {pair: view.current_balance for pair, view in client.balances(wallets).items()}
-    assert after == {pair: Decimal(1_000_000) for pair in before}
+    assert dict(reversal_ids) == reversals
+    assert balances_before != {pair: Decimal(1_000_000) for pair in balances_before}
+    balances_after = {pair: view.current_balance for pair, view in client.balances(wallets).items()}
+    assert balances_after == {pair: Decimal(1_000_000) for pair in balances_before}
 
 
 @pytest.mark.parametrize("kind", ["burn", "transfer"])
@@ -102,11 +102,11 @@ def test_one_of_100_captures_of_a_hold_succeeds(client, kind):
     calls = [lambda amount=amount: client.capture(points, [(hold, amount)]) for amount in amounts]
     outcomes = at_once(calls, threads=CONNECTIONS)
     assert Counter(outcomes) == {None: 1, "not-pending": 99}
-    captured = amounts[outcomes.index(None)]
-    assert captured <= 100
-    assert client.balance(points, ana).current_balance == 150 - captured
+    captured_amount = amounts[outcomes.index(None)]
+    assert captured_amount <= 100
+    assert client.balance(points, ana).current_balance == 150 - captured_amount
     assert client.balance(points, ana).pending_debit_balance == 0
-    assert client.balance(points, ben).current_balance == (captured if kind == "transfer" else 0)
+    assert client.balance(points, ben).current_balance == (captured_amount if kind == "transfer" else 0)
 
 
 def test_a_capture_and_a_release_of_one_hold_restore_the_balance(client):
@@ -114,19 +114,19 @@ def test_a_capture_and_a_release_of_one_hold_restore_the_balance(client):
     (ana,) = client.wallets(1)
     for _ in range(25):
         client.mint(points, ana, 10)
-        before = client.balance(points, ana).current_balance
+        balance_before = client.balance(points, ana).current_balance
         hold = client.burn(points, ana, 10, manual=True)
         capture, release = at_once([lambda: client.capture(points, [(hold, WHOLE)]), lambda: client.revert(hold)])  # noqa: B023
         # A release after the capture reverts the captured burn: the balance is the same in either order.
         assert isinstance(release, int)
         assert capture in (None, "not-pending")
-        after = client.balance(points, ana)
-        assert (after.current_balance, after.pending_debit_balance) == (before, 0)
+        balance_after = client.balance(points, ana)
+        assert (balance_after.current_balance, balance_after.pending_debit_balance) == (balance_before, 0)
 
 
-@pytest.mark.parametrize("tracked", [False, True])
-def test_either_a_burn_or_the_revert_of_its_mint_succeeds_and_leaves_0(client, tracked):
-    points = client.account(point_tracking_enabled=tracked)
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_either_a_burn_or_the_revert_of_its_mint_succeeds_and_leaves_0(client, is_tracked):
+    points = client.account(point_tracking_enabled=is_tracked)
     (ana,) = client.wallets(1)
     for _ in range(40):
         mint = client.mint(points, ana, 10)
@@ -164,10 +164,10 @@ def test_mints_and_burns_at_the_same_time_keep_the_limit_of_debt(client):
     (ana,) = client.wallets(1)
     calls = [lambda: client.burn(points, ana, 7, allow_overdraft=True), lambda: client.mint(points, ana, 5)] * 50
     outcomes = at_once(calls)
-    burned = sum(isinstance(outcome, int) for outcome in outcomes[::2])
+    burn_count = sum(isinstance(outcome, int) for outcome in outcomes[::2])
     assert all(isinstance(outcome, int) for outcome in outcomes[1::2])
     balance = client.balance(points, ana)
-    assert balance.current_balance - balance.current_overdraft_balance == 250 - 7 * burned
+    assert balance.current_balance - balance.current_overdraft_balance == 250 - 7 * burn_count
     assert balance.current_overdraft_balance <= 50
 
 
@@ -195,7 +195,7 @@ def test_reverts_of_burns_take_from_the_same_supply_as_mints(client):
 def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
     points = client.account()
     wallets = client.wallets(8)
-    limited = []
+    max_supplies = []
 
     def limit():
         def work(db: Connection) -> Decimal:
@@ -206,14 +206,14 @@ def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
             ledger.store_account(db, ledger_record, account, values, client.now)
             return so_far + 10
 
-        limited.append(client.run(work))
+        max_supplies.append(client.run(work))
 
     calls = [lambda n=n: client.mint(points, wallets[n % 8], 1) for n in range(160)]
     calls.insert(40, limit)
     outcomes = at_once(calls)
-    minted = sum(isinstance(outcome, int) for outcome in outcomes)
-    assert minted == min(limited[0], 160)
-    assert client.issued(points) == {points: minted}
+    mint_count = sum(isinstance(outcome, int) for outcome in outcomes)
+    assert mint_count == min(max_supplies[0], 160)
+    assert client.issued(points) == {points: mint_count}
 
 
 def test_point_tracking_that_starts_while_points_move_loses_no_point(client):
@@ -303,8 +303,8 @@ def test_many_burns_after_an_expiry_burn_the_expired_lots_only_once(client):
         True: 30,
         "insufficient-balance": 10,
     }
-    expired = "SELECT amount FROM ledger_transactions WHERE organization_id = :org AND is_expiry"
-    assert client.ask(expired) == [(10,)] * 3
+    expiries = "SELECT amount FROM ledger_transactions WHERE organization_id = :org AND is_expiry"
+    assert client.ask(expiries) == [(10,)] * 3
 
 
 def locked(client: LedgerClient, db: Connection, account_id: int) -> LedgerAccount:

@@ -28,13 +28,13 @@ def test_each_of_many_events_of_one_member_counts_once(shop):
 
 def test_32_events_at_the_same_time_achieve_a_mission_exactly_as_often_as_allowed(shop):
     mission = create(shop, goalCount=2, maxRepetitions=10, pointsAccrual=1)
-    daily = create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=3, pointsAccrual=100)
+    daily_mission = create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=3, pointsAccrual=100)
     ana = shop.member()
     run_simultaneously(
         [partial(shop.track_one, event(ana, externalEventDate="2026-03-02T08:00:00Z")) for _ in range(32)]
     )
     assert times_and_count(shop, ana, mission) == (10, 2)
-    assert times_and_count(shop, ana, daily) == (3, 1)
+    assert times_and_count(shop, ana, daily_mission) == (3, 1)
     assert shop.balance(ana) == 10 + 300
     assert sum(row.counted for row in shop.rows("mission_trackings", "counted")) == 20 + 3
 
@@ -52,22 +52,22 @@ def test_one_request_that_many_threads_send_advances_a_mission_once(shop):
 def test_events_and_cancellations_at_the_same_time_leave_the_count_of_the_active_events(shop):
     mission = create(shop, goalCount=3, pointsAccrual=10)
     ana = shop.member()
-    first = shop.track(*(event(ana) for _ in range(12)))
+    first_results = shop.track(*(event(ana) for _ in range(12)))
 
     def cancel(result):
         shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
 
     run_simultaneously(
         [
-            *(partial(cancel, tracked) for tracked in first[::2]),
+            *(partial(cancel, tracked_event) for tracked_event in first_results[::2]),
             *(partial(shop.track_one, event(ana)) for _ in range(6)),
         ]
     )
     trackings = shop.rows("mission_trackings", "counted, achieved, reversal_loyalty_event_id IS NULL AS active")
-    achieved = sum(row.achieved for row in trackings if row.active)
+    achievement_count = sum(row.achieved for row in trackings if row.active)
     # 12 events, of which 6 are cancelled, and 6 new ones.
     assert sum(row.counted for row in trackings if row.active) == 12
-    assert balance(shop, ana, mission["missionKey"])["timesAchieved"] == achieved
+    assert balance(shop, ana, mission["missionKey"])["timesAchieved"] == achievement_count
     assert times_and_count(shop, ana, mission)[1] == 3
-    assert shop.balance(ana) == 10 * achieved
+    assert shop.balance(ana) == 10 * achievement_count
     shop.check_ledger()

@@ -60,23 +60,23 @@ def test_20_repetitions_of_a_creation_create_one_allowance(shop, member):
 
 
 def test_either_the_redemption_or_the_cancellation_of_an_allowance_succeeds(shop, member):
-    for balance in (100, 75, 50):
+    for balance_before in (100, 75, 50):
         allowance = creation(shop, member)().json["offlineAllowance"]
-        cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
-        redeemed, cancelled = run_simultaneously(
-            [redemption(shop, allowance), partial(shop.integration.request, "POST", cancel)]
+        cancel_path = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
+        redemption_reply, cancellation_reply = run_simultaneously(
+            [redemption(shop, allowance), partial(shop.integration.request, "POST", cancel_path)]
         )
-        assert sorted([redeemed.status, cancelled.status]) == [200, 409]
-        if redeemed.status == 409:
-            assert shop.balance(member) == balance
+        assert sorted([redemption_reply.status, cancellation_reply.status]) == [200, 409]
+        if redemption_reply.status == 409:
+            assert shop.balance(member) == balance_before
             # The next round begins with 25 points less, as after a redemption.
             shop.take(member, 25)
 
 
 def test_one_key_redeems_only_one_of_two_allowances(shop, member):
-    other = shop.member()
-    shop.give(other, 100)
-    allowances = [creation(shop, person)().json["offlineAllowance"] for person in (member, other)]
+    other_member = shop.member()
+    shop.give(other_member, 100)
+    allowances = [creation(shop, person)().json["offlineAllowance"] for person in (member, other_member)]
     replies = run_simultaneously([redemption(shop, allowance, "till-4/1718") for allowance in allowances] * 4)
     assert statuses(replies) == {(200, None): 4, (409, "/problems/key-reused"): 4}
-    assert shop.balance(member) + shop.balance(other) == 175
+    assert shop.balance(member) + shop.balance(other_member) == 175

@@ -49,7 +49,7 @@ def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
 def test_only_one_of_many_payments_with_one_payment_id_succeeds(shop, partners):
     shop.campaign(running(mint(5)), eventType=PAYMENT)
     members = [shop.member() for _ in range(4)]
-    before = footprint(shop)
+    counts_before = footprint(shop)
 
     def pay(number):
         partner = partners[number % 2]
@@ -64,11 +64,11 @@ def test_only_one_of_many_payments_with_one_payment_id_succeeds(shop, partners):
     statuses = sorted(reply.status for reply in replies)
     assert statuses == [200] + [409] * 15
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/payment-exists"}
-    [accepted] = [reply.json for reply in replies if reply.status == 200]
-    after = footprint(shop)
-    assert after["partner_payments"] == 1
-    assert after["members"] == before["members"] + accepted["isNewMember"]
-    assert after["ledger_transactions"] == 1
+    [accepted_payment] = [reply.json for reply in replies if reply.status == 200]
+    counts_after = footprint(shop)
+    assert counts_after["partner_payments"] == 1
+    assert counts_after["members"] == counts_before["members"] + accepted_payment["isNewMember"]
+    assert counts_after["ledger_transactions"] == 1
 
 
 def test_a_payment_during_the_enrolment_of_its_customer_does_not_enrol_a_second_member(shop, partners):
@@ -82,8 +82,8 @@ def test_a_payment_during_the_enrolment_of_its_customer_does_not_enrol_a_second_
         def pay(name=name):
             return partners[0].pay(name, forceUserSubscription=True)["isNewMember"]
 
-        status, *new = run_simultaneously([enrol, pay, pay])
-        assert (status, sum(new)) in ((201, 0), (409, 1))
+        status, *are_new_members = run_simultaneously([enrol, pay, pay])
+        assert (status, sum(are_new_members)) in ((201, 0), (409, 1))
 
 
 def test_only_one_of_many_new_customers_with_one_government_id_is_enrolled(shop, partners):

@@ -12,22 +12,22 @@ from tests.builders.tracking import event, key, running, spend
 from tests.concurrency.simultaneous import run_simultaneously, statuses
 
 
-def mover(shop, member, action, amount, **body):
+def movement(shop, member, action, amount, **body):
     path = f"/members/by-loyalty-member-id/{member}/{action}"
     return partial(shop.administration.request, "POST", path, {"amount": amount, **body})
 
 
-@pytest.mark.parametrize("tracked", [False, True])
-def test_burns_of_64_threads_stop_before_the_balance_is_negative(shop, tracked):
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_burns_of_64_threads_stop_before_the_balance_is_negative(shop, is_tracked):
     member = shop.member()
-    account = shop.account(pointTrackingEnabled=tracked)["ledgerAccountId"]
+    account = shop.account(pointTrackingEnabled=is_tracked)["ledgerAccountId"]
     for _ in range(10):
         shop.give(member, 10, ledgerAccountId=account)
-    replies = run_simultaneously([mover(shop, member, "burn", 3, ledgerAccountId=account)] * 64)
+    replies = run_simultaneously([movement(shop, member, "burn", 3, ledgerAccountId=account)] * 64)
     # 33 burns of 3 leave 1 of the 100 points.
     assert statuses(replies) == {(200, None): 33, (409, "/problems/insufficient-balance"): 31}
     assert shop.balance(member, account) == 1
-    replies = run_simultaneously([mover(shop, member, "burn", 1, ledgerAccountId=account)] * 8)
+    replies = run_simultaneously([movement(shop, member, "burn", 1, ledgerAccountId=account)] * 8)
     assert statuses(replies) == {(200, None): 1, (409, "/problems/insufficient-balance"): 7}
     assert shop.balance(member, account) == 0
 
@@ -35,7 +35,7 @@ def test_burns_of_64_threads_stop_before_the_balance_is_negative(shop, tracked):
 def test_mints_and_burns_of_one_wallet_all_count(shop):
     member = shop.member()
     shop.give(member, 1000)
-    replies = run_simultaneously([mover(shop, member, "mint", 5), mover(shop, member, "burn", 3)] * 24)
+    replies = run_simultaneously([movement(shop, member, "mint", 5), movement(shop, member, "burn", 3)] * 24)
     assert {reply.status for reply in replies} == {200}
     assert shop.balance(member) == 1000 + 24 * 2
 
@@ -46,12 +46,12 @@ def test_burns_by_events_and_by_calls_share_one_balance(shop):
     shop.campaign(running(spend(3)))
     calls = []
     for _ in range(16):
-        calls += [mover(shop, member, "burn", 3), partial(shop.track, event(member))]
+        calls += [movement(shop, member, "burn", 3), partial(shop.track, event(member))]
     answers = run_simultaneously(calls)
-    burned = sum(reply.status == 200 for reply in answers[::2])
-    spending_events = sum(result["effects"][0]["status"] == "executed" for [result] in answers[1::2])
+    burn_count = sum(reply.status == 200 for reply in answers[::2])
+    spending_event_count = sum(result["effects"][0]["status"] == "executed" for [result] in answers[1::2])
     # 16 burns of 3 leave 2 of the 50 points.
-    assert burned + spending_events == 16
+    assert burn_count + spending_event_count == 16
     assert shop.balance(member) == 2
 
 
@@ -60,18 +60,20 @@ def test_calls_with_one_key_move_points_once_and_get_the_same_response(shop, act
     member = shop.member()
     shop.give(member, 100)
     for _ in range(5):
-        before = shop.balance(member)
-        replies = run_simultaneously([mover(shop, member, action, 5, systemUniqueKey=key(), tags=["a"])] * 16)
+        balance_before = shop.balance(member)
+        replies = run_simultaneously([movement(shop, member, action, 5, systemUniqueKey=key(), tags=["a"])] * 16)
         assert {reply.status for reply in replies} == {200}
         assert len({reply.text for reply in replies}) == 1
-        assert abs(shop.balance(member) - before) == 5
+        assert abs(shop.balance(member) - balance_before) == 5
 
 
 def test_one_key_mints_for_only_one_of_8_members(shop):
     members = [shop.member() for _ in range(8)]
     for _ in range(5):
         unique_key = key()
-        replies = run_simultaneously([mover(shop, member, "mint", 5, systemUniqueKey=unique_key) for member in members])
+        replies = run_simultaneously(
+            [movement(shop, member, "mint", 5, systemUniqueKey=unique_key) for member in members]
+        )
         assert statuses(replies) == {(200, None): 1, (409, "/problems/key-reused"): 7}
     assert sum(shop.balance(member) for member in members) == 25
 
@@ -104,10 +106,10 @@ def test_one_key_tracks_an_event_of_only_one_of_8_members(shop):
 def test_the_whole_supply_is_issued_and_no_more(shop):
     account = shop.account(maxSupply=100)
     members = [shop.member() for _ in range(8)]
-    calls = [mover(shop, member, "mint", 7, ledgerAccountId=account["ledgerAccountId"]) for member in members * 4]
+    calls = [movement(shop, member, "mint", 7, ledgerAccountId=account["ledgerAccountId"]) for member in members * 4]
     # 14 mints of 7 leave 2 of the 100 points.
     assert statuses(run_simultaneously(calls)) == {(200, None): 14, (409, "/problems/supply-exceeded"): 18}
-    calls = [mover(shop, member, "mint", 1, ledgerAccountId=account["ledgerAccountId"]) for member in members]
+    calls = [movement(shop, member, "mint", 1, ledgerAccountId=account["ledgerAccountId"]) for member in members]
     assert statuses(run_simultaneously(calls)) == {(200, None): 2, (409, "/problems/supply-exceeded"): 6}
     total = sum(shop.balance(member, account["ledgerAccountId"]) for member in members)
     assert total == 100
@@ -120,14 +122,14 @@ def test_events_and_calls_issue_from_one_supply(shop):
     calls = []
     for member in members * 2:
         calls += [
-            mover(shop, member, "mint", 7, ledgerAccountId=account_id),
+            movement(shop, member, "mint", 7, ledgerAccountId=account_id),
             partial(shop.track, event(member), event(member)),
         ]
     answers = run_simultaneously(calls)
-    minted = sum(reply.status == 200 for reply in answers[::2])
-    minted += sum(result["effects"][0]["status"] == "executed" for results in answers[1::2] for result in results)
+    mint_count = sum(reply.status == 200 for reply in answers[::2])
+    mint_count += sum(result["effects"][0]["status"] == "executed" for results in answers[1::2] for result in results)
     # 14 mints of 7 leave 2 of the 100 points, which are not enough for one more.
-    assert minted == 14
+    assert mint_count == 14
     assert sum(shop.balance(member, account_id) for member in members) == 14 * 7
 
 
@@ -136,8 +138,8 @@ def test_burned_points_of_a_revolving_supply_can_be_issued_again(shop):
     member = shop.member()
     shop.give(member, 40, ledgerAccountId=account)
     calls = [
-        mover(shop, member, "burn", 5, ledgerAccountId=account),
-        mover(shop, member, "mint", 5, ledgerAccountId=account),
+        movement(shop, member, "burn", 5, ledgerAccountId=account),
+        movement(shop, member, "mint", 5, ledgerAccountId=account),
     ]
     replies = run_simultaneously(calls * 12)
     changes = sum((reply.status == 200) * (1 if index % 2 else -1) * 5 for index, reply in enumerate(replies))
@@ -153,7 +155,7 @@ def test_expired_points_are_burned_only_by_the_first_of_many_calls(shop):
             "UPDATE ledger_lots SET expires_at = now() - interval '1 day' WHERE organization_id = %s",
             (shop.organization.id,),
         )
-    replies = run_simultaneously([mover(shop, member, "mint", 1, ledgerAccountId=account)] * 16)
+    replies = run_simultaneously([movement(shop, member, "mint", 1, ledgerAccountId=account)] * 16)
     assert {reply.status for reply in replies} == {200}
     assert shop.balance(member, account) == 16
     assert [row.amount for row in shop.rows("ledger_transactions") if row.is_expiry] == [10]

@@ -53,12 +53,12 @@ def payloads(shop, field):
 
 def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop, member):
     buy(shop, member, range(10))
-    send = [
+    calls = [
         partial(shop.track, order(member, None, status, f"order-{number}"))
         for number in range(10)
         for status in ("confirmed", "cancelled")
     ]
-    run_simultaneously(send)
+    run_simultaneously(calls)
     assert [row[0] for row in shop.rows("purchase_orders", "status")] == ["cancelled"] * 10
     assert balance_and_pending(shop, member) == (0, 0)
     ids = [lot["ledgerTransactionId"] for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
@@ -68,31 +68,31 @@ def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop
 def test_either_a_confirmation_or_the_worker_settles_each_mint(busy_api, shop, member):
     buy(shop, member, range(10))
     later = datetime.now(UTC) + timedelta(days=2)
-    confirm = [partial(shop.track, order(member, None, "confirmed", f"order-{number}")) for number in range(10)]
-    run_simultaneously([*confirm, partial(work, busy_api.engine, shop, later)])
+    confirmations = [partial(shop.track, order(member, None, "confirmed", f"order-{number}")) for number in range(10)]
+    run_simultaneously([*confirmations, partial(work, busy_api.engine, shop, later)])
     work(busy_api.engine, shop, later)
-    available = [lot for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
-    cancelled = [lot for payload in payloads(shop, "cancelledAt") for lot in payload["lots"]]
-    ids = [lot["ledgerTransactionId"] for lot in (*available, *cancelled)]
+    available_lots = [lot for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
+    cancelled_lots = [lot for payload in payloads(shop, "cancelledAt") for lot in payload["lots"]]
+    ids = [lot["ledgerTransactionId"] for lot in (*available_lots, *cancelled_lots)]
     assert len(ids) == len(set(ids)) == 10
-    assert balance_and_pending(shop, member) == (10 * len(available), 0)
+    assert balance_and_pending(shop, member) == (10 * len(available_lots), 0)
 
 
 def test_a_worker_that_is_killed_reports_each_cancellation_once(busy_api, shop, member):
     engine, later = busy_api.engine, datetime.now(UTC) + timedelta(days=2)
-    other = shop.member()
+    other_member = shop.member()
     buy(shop, member, range(3))
     # The statements of one step are counted with the points of the first member.
     total = count(engine, lambda: work(engine, shop, later))
-    buy(shop, other, range(3, 6))
+    buy(shop, other_member, range(3, 6))
     for kill in range(KILLS):
         _work_until(engine, shop, later, total * (kill + 1) // (KILLS + 1))
         assert len(payloads(shop, "cancelledAt")) == 1
-        assert balance_and_pending(shop, other) == (0, 30)
+        assert balance_and_pending(shop, other_member) == (0, 30)
     work(engine, shop, later)
     assert work(engine, shop, later) is None
     assert [payload["amount"] for payload in payloads(shop, "cancelledAt")] == [30, 30]
-    assert (balance_and_pending(shop, member), balance_and_pending(shop, other)) == ((0, 0), (0, 0))
+    assert (balance_and_pending(shop, member), balance_and_pending(shop, other_member)) == ((0, 0), (0, 0))
 
 
 def _work_until(engine, shop, moment, last):

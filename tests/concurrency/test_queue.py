@@ -101,8 +101,8 @@ def test_workers_and_synchronous_events_share_a_limit_exactly(shop):
 def test_an_order_that_many_calls_queue_at_the_same_time_is_created_once(shop):
     shop.campaign(running(mint(1)))
     member = shop.member()
-    one = order(member, 5)
-    outcomes = run_simultaneously([lambda: send(shop, one)] * 8)
+    purchase = order(member, 5)
+    outcomes = run_simultaneously([lambda: send(shop, purchase)] * 8)
     assert len({outcome[0]["loyaltyEventKey"] for outcome in outcomes}) == 1
     drain_simultaneously(shop, 3)
     assert len(shop.rows("purchase_orders", "1")) == 1

@@ -62,12 +62,12 @@ def test_cancellations_and_new_uses_at_the_same_time_keep_the_limit(shop):
     friends, ana = Friends(shop, maxPerCode=5), shop.member()
     code = friends.code(ana)
     guests = [shop.member() for _ in range(24)]
-    first = [shop.track_one(refer(code, guest)) for guest in guests[:5]]
+    earlier_results = [shop.track_one(refer(code, guest)) for guest in guests[:5]]
 
     def cancel(result):
         return shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
 
-    calls = [partial(cancel, tracked) for tracked in first[:3]]
+    calls = [partial(cancel, result) for result in earlier_results[:3]]
     calls += [partial(shop.track_one, refer(code, guest)) for guest in guests[5:]]
     answers = run_simultaneously(calls)[3:]
     # The two uses that are not cancelled, and the new ones.
@@ -99,18 +99,20 @@ def test_only_one_of_many_members_gets_the_same_code(shop):
 
 def test_mints_by_request_that_lead_to_referrals_all_count(shop):
     """A mint locks its member before it is known that it rewards the referrer too, who has to be locked."""
-    capped = shop.account(maxSupply=10**9)
+    capped_account = shop.account(maxSupply=10**9)
     friends = Friends(
         shop,
         eventType="ledger-transaction-created",
         maxRedeemsPerReferredMemberPerCode=1000,
-        referrerLedgerAccountId=capped["ledgerAccountId"],
+        referrerLedgerAccountId=capped_account["ledgerAccountId"],
         referredPointsAccrual=0,
     )
     chain = [shop.member()]
     for _ in range(4):
         chain.append(shop.member(referralCode=friends.code(chain[-1])))
-    moves = [partial(shop.give, member, 1, ledgerAccountId=capped["ledgerAccountId"]) for member in chain[1:] * 6]
+    moves = [
+        partial(shop.give, member, 1, ledgerAccountId=capped_account["ledgerAccountId"]) for member in chain[1:] * 6
+    ]
     run_simultaneously(moves)
     # Each mint is a referral of the member, and so is each reward, up to the member without a referrer.
     assert friends.record()["totalLogs"] == 6 * (4 + 3 + 2 + 1)

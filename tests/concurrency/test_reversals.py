@@ -11,8 +11,8 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, event
 from tests.concurrency.simultaneous import outcomes, run_simultaneously
 
 
-def cancel(shop, tracked):
-    return shop.integration.request("POST", f"/events/{tracked['loyaltyEventKey']}/cancel", {})
+def cancel(shop, tracked_event):
+    return shop.integration.request("POST", f"/events/{tracked_event['loyaltyEventKey']}/cancel", {})
 
 
 def test_only_one_of_16_cancellations_of_an_event_succeeds(shop):
@@ -23,8 +23,8 @@ def test_only_one_of_16_cancellations_of_an_event_succeeds(shop):
     )
     member, sponsor = shop.member(), shop.member()
     for _ in range(4):
-        tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
-        replies = run_simultaneously([partial(cancel, shop, tracked)] * 16)
+        tracked_event = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+        replies = run_simultaneously([partial(cancel, shop, tracked_event)] * 16)
         assert Counter(reply.status for reply in replies) == {200: 1, 409: 15}
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/event-cancelled"}
         assert (shop.balance(member), shop.balance(sponsor)) == (0, 0)
@@ -37,13 +37,13 @@ def test_points_are_either_burned_or_reverted_by_the_cancellation(shop):
     member = shop.member()
     path = f"/members/by-loyalty-member-id/{member}/burn"
     for _ in range(6):
-        tracked = shop.track_one(event(member))
+        tracked_event = shop.track_one(event(member))
         burns = [partial(shop.administration.request, "POST", path, {"amount": 3})] * 6
-        *replies, cancelled = run_simultaneously([*burns, partial(cancel, shop, tracked)])
+        *replies, cancellation = run_simultaneously([*burns, partial(cancel, shop, tracked_event)])
         assert {reply.status for reply in replies} <= {200, 409}
-        burned = 3 * sum(reply.status == 200 for reply in replies)
-        [transaction] = cancelled.json["results"][0]["ledgerTransactions"]
-        assert burned + transaction["revertedAmount"] == 10
+        burned_points = 3 * sum(reply.status == 200 for reply in replies)
+        [transaction] = cancellation.json["results"][0]["ledgerTransactions"]
+        assert burned_points + transaction["revertedAmount"] == 10
         assert shop.balance(member) == 0
 
 
@@ -52,10 +52,10 @@ def test_coupons_are_either_used_or_reverted_by_the_cancellation(shop):
     shop.campaign(running(effect("assign-coupon", couponBookKey=book, amount=3)), eventType=GENERIC)
     member = shop.member()
     for _ in range(4):
-        tracked = shop.track_one(event(member))
+        tracked_event = shop.track_one(event(member))
         uses = [partial(shop.integration.request, "POST", f"/members/{member}/coupon-books/{book}/use", {})] * 4
-        *replies, cancelled = run_simultaneously([*uses, partial(cancel, shop, tracked)])
-        assert cancelled.status == 200
+        *replies, cancellation = run_simultaneously([*uses, partial(cancel, shop, tracked_event)])
+        assert cancellation.status == 200
         assert {reply.status for reply in replies} <= {200, 409}
         usage_keys = [reply.json["couponUsage"]["couponUsageKey"] for reply in replies if reply.status == 200]
         assert len(usage_keys) <= 3
@@ -73,12 +73,12 @@ def test_an_order_is_returned_once(shop):
     member = shop.member()
     for number in range(4):
         name = f"o-{number}"
-        created = shop.track_one(order(member, 20, external_id=name))
+        order_event = shop.track_one(order(member, 20, external_id=name))
         shop.track_one(order(member, None, "confirmed", name))
         parts = [order(member, None, "partially-returned", name, items=[{"total": 1}]) for _ in range(8)]
         wholes = [order(member, None, "returned", name) for _ in range(4)]
         calls = [partial(shop.track, part) for part in (*parts, *wholes)]
-        *answers, cancelled = run_simultaneously([*calls, partial(cancel, shop, created)])
+        *answers, cancellation = run_simultaneously([*calls, partial(cancel, shop, order_event)])
         order_status = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
         # After a cancellation that comes before the returns, the order can no longer be returned.
         returns = sum(result["status"] == "success" for [result] in answers[8:])
@@ -86,8 +86,8 @@ def test_an_order_is_returned_once(shop):
         failures = {result["error"]["type"] for [result] in answers if result["status"] == "failed"}
         assert failures <= {"/problems/order-status"}
         reversals = [result["reverted"] for [result] in answers if "reverted" in result]
-        if cancelled.status == 200:
-            reversals.append(cancelled.json["results"])
+        if cancellation.status == 200:
+            reversals.append(cancellation.json["results"])
         amounts = [
             transaction["revertedAmount"]
             for reverted_events in reversals
@@ -100,22 +100,22 @@ def test_an_order_is_returned_once(shop):
 
 
 def test_returns_of_orders_of_two_members_who_sponsor_each_other_take_all_points_back(shop):
-    one, two = shop.member(), shop.member()
+    ana, ben = shop.member(), shop.member()
     shop.campaign(running(mint(4), mint(2, recipient="sponsor")), eventType=ORDER_CREATED)
     for turn in range(4):
         names = [f"{turn}-{number}" for number in range(16)]
         for number, name in enumerate(names):
-            buyer, sponsor = (one, two) if number % 2 else (two, one)
-            created = {**order(buyer, 5, external_id=name), "sponsorLoyaltyMemberId": sponsor}
-            shop.track_one(created)
+            buyer, sponsor = (ana, ben) if number % 2 else (ben, ana)
+            order_event = {**order(buyer, 5, external_id=name), "sponsorLoyaltyMemberId": sponsor}
+            shop.track_one(order_event)
             shop.track_one(order(buyer, None, "confirmed", name))
         calls = [
-            partial(shop.track_one, order(one if number % 2 else two, None, "returned", name))
+            partial(shop.track_one, order(ana if number % 2 else ben, None, "returned", name))
             for number, name in enumerate(names)
         ]
         # Raises if a call fails.
         run_simultaneously(calls)
-        assert (shop.balance(one), shop.balance(two)) == (0, 0)
+        assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
 
 
 def test_calls_with_one_external_id_create_one_order(shop):

@@ -29,17 +29,17 @@ def check(shop, schedule, members):
         assert all(before != after for _, before, after in moves)
 
 
-def test_batches_and_calls_that_move_the_same_tiers_leave_no_gaps(shop):
+def test_batches_and_calls_that_move_the_same_members_report_tier_moves_without_gaps(shop):
     schedule = TierSchedule.new(shop, **{f"Tier{n}": 10 * n for n in range(1, 8)})
     members = [shop.member() for _ in range(6)]
-    daily = {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9}
-    shop.campaign(running(mint(7)), eventType=GENERIC, limitRules=[daily])
+    daily_limit = {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9}
+    shop.campaign(running(mint(7)), eventType=GENERIC, limitRules=[daily_limit])
     shop.campaign(running(spend(30), rule="balances.points >= 45"), eventType=GENERIC)
-    shop.campaign(running(mint(1)), eventType=SET, limitRules=[daily], maxTransactionsPerMember=10**6)
+    shop.campaign(running(mint(1)), eventType=SET, limitRules=[daily_limit], maxTransactionsPerMember=10**6)
 
-    def rounds(ordered):
+    def rounds(ordered_members):
         for _ in range(6):
-            for result in shop.track(*(event(ordered_member) for ordered_member in ordered)):
+            for result in shop.track(*(event(ordered_member) for ordered_member in ordered_members)):
                 assert result["status"] == "success", result
 
     def gifts(member):
@@ -48,7 +48,10 @@ def test_batches_and_calls_that_move_the_same_tiers_leave_no_gaps(shop):
 
     run_simultaneously(
         [
-            *(partial(rounds, list(turned)) for turned in (members, members[::-1], members[3:] + members[:3])),
+            *(
+                partial(rounds, list(member_order))
+                for member_order in (members, members[::-1], members[3:] + members[:3])
+            ),
             *(partial(gifts, member) for member in members),
         ]
     )
@@ -68,25 +71,25 @@ def test_many_events_that_lead_to_a_tier_report_it_once(shop):
 
 def test_transactions_of_calls_and_events_count_once_against_a_limit_of_the_campaign(shop):
     """Calls lock the limits of the campaigns for their transactions before the accounts, in the order of events."""
-    capped = shop.account(maxSupply=10**9)
+    capped_account = shop.account(maxSupply=10**9)
     TierSchedule.new(shop, Gold=50)
-    total = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 20}
+    total_limit = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 20}
     shop.campaign(
-        running(mint(1, ledgerAccountKey=capped["ledgerAccountKey"])),
+        running(mint(1, ledgerAccountKey=capped_account["ledgerAccountKey"])),
         enabledTopics=["ledger-transaction-created", GENERIC],
-        limitRules=[total],
+        limitRules=[total_limit],
     )
     members = [shop.member() for _ in range(8)]
     calls = []
     for member in members * 2:
         calls += [
-            partial(shop.give, member, 3, ledgerAccountId=capped["ledgerAccountId"]),
+            partial(shop.give, member, 3, ledgerAccountId=capped_account["ledgerAccountId"]),
             partial(shop.track, event(member)),
         ]
     run_simultaneously(calls)
-    minted = sum(shop.balance(member, capped["ledgerAccountId"]) for member in members)
+    minted_points = sum(shop.balance(member, capped_account["ledgerAccountId"]) for member in members)
     # 3 by each of the 16 calls, and 1 for each transaction up to the limit of 20.
-    assert minted == 16 * 3 + 20
+    assert minted_points == 16 * 3 + 20
 
 
 def test_calls_with_one_key_set_a_tier_once_and_get_the_same_response(shop):

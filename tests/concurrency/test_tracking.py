@@ -15,10 +15,12 @@ from tests.concurrency.simultaneous import run_simultaneously
 
 def test_batches_that_touch_the_same_members_in_opposite_order_give_all_points(shop):
     members = [shop.member() for _ in range(12)]
-    capped = shop.account(maxSupply=10**9)
+    capped_account = shop.account(maxSupply=10**9)
     for _ in range(2):
         shop.campaign(
-            running(mint(1), mint(1, ledgerAccountKey=capped["ledgerAccountKey"]), mint(1, recipient="sponsor")),
+            running(
+                mint(1), mint(1, ledgerAccountKey=capped_account["ledgerAccountKey"]), mint(1, recipient="sponsor")
+            ),
             limitRules=[
                 {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9},
                 {"scope": "campaign", "type": "transactions", "period": "total", "limit": 10**9},
@@ -26,28 +28,30 @@ def test_batches_that_touch_the_same_members_in_opposite_order_give_all_points(s
             pointsMonthlyLimitPerMember=10**9,
         )
 
-    def rounds(ordered, count):
+    def rounds(ordered_members, count):
         for _ in range(count):
-            sponsors = ordered[1:] + ordered[:1]
-            batch = [event(member, sponsorLoyaltyMemberId=by) for member, by in zip(ordered, sponsors, strict=True)]
+            sponsors = ordered_members[1:] + ordered_members[:1]
+            batch = [
+                event(member, sponsorLoyaltyMemberId=by) for member, by in zip(ordered_members, sponsors, strict=True)
+            ]
             for result in shop.track(*batch):
                 assert result["status"] == "success", result
                 assert [effect["status"] for effect in result["effects"]] == ["executed"] * 6
 
-    run_simultaneously([partial(rounds, list(turned), 12) for turned in (members, members[::-1])] * 2)
+    run_simultaneously([partial(rounds, list(member_order), 12) for member_order in (members, members[::-1])] * 2)
     # 4 threads with 12 batches, and 4 points in each: 2 for the event of the member and 2 as a sponsor.
     assert [shop.balance(member) for member in members] == [4 * 12 * 4] * 12
 
 
 def test_members_who_sponsor_each_other_get_all_points(shop):
-    one, two = shop.member(), shop.member()
+    ana, ben = shop.member(), shop.member()
     shop.campaign(running(mint(1), mint(1, recipient="sponsor")))
     for _ in range(4):
         run_simultaneously(
-            [partial(shop.track_one, event(a, sponsorLoyaltyMemberId=b)) for a, b in ((one, two), (two, one))] * 8
+            [partial(shop.track_one, event(a, sponsorLoyaltyMemberId=b)) for a, b in ((ana, ben), (ben, ana))] * 8
         )
     # The eight calls of a pair have one key and act once; in each of 4 rounds, both members get 2 points.
-    assert (shop.balance(one), shop.balance(two)) == (8, 8)
+    assert (shop.balance(ana), shop.balance(ben)) == (8, 8)
 
 
 # A limit, whether an order may get a part of its points, and the points that the orders get.
@@ -79,8 +83,8 @@ def test_orders_at_the_same_time_stop_exactly_at_a_limit(shop, limit, parts, tot
     results = [result for batch in answers for result in batch]
     assert {result["status"] for result in results} == {"success"}
     assert sum(shop.balance(member) for member in members) == total
-    discarded = sum(result["limitDiscardedTotalAmount"] for result in results)
-    assert discarded == 64 * 7 - total
+    discarded_points = sum(result["limitDiscardedTotalAmount"] for result in results)
+    assert discarded_points == 64 * 7 - total
     [counter_value] = {row.used for row in shop.rows("campaign_limit_counters")}
     assert counter_value == (9 if total == 63 else total)
 
@@ -97,22 +101,24 @@ def test_events_stop_exactly_at_a_limit_and_cancellations_release_it(shop):
     )
     modes = ("full", "authorize")
     calls = [partial(shop.track_one, event(members[i % 8]), executionMode=modes[i % 2]) for i in range(32)]
-    executed = [result for result in run_simultaneously(calls) if result["effects"][0]["status"] != "skipped"]
-    assert len(executed) == 11
-    undone = executed[:5]
+    executed_results = [result for result in run_simultaneously(calls) if result["effects"][0]["status"] != "skipped"]
+    assert len(executed_results) == 11
+    cancelled_results = executed_results[:5]
     cancels = [
         partial(shop.integration.post, f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-        for result in undone
+        for result in cancelled_results
     ]
     # More events than the 5 that the cancellations allow again.
     later_calls = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
     answers = run_simultaneously([*cancels, *later_calls])[len(cancels) :]
-    later_executed = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
+    later_executed_results = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
     # Events before a cancellation were over the limit; events after all cancellations can use the remaining limit.
-    assert len(later_executed) <= len(undone)
-    last_results = [shop.track_one(event(members[0])) for _ in range(len(undone) - len(later_executed) + 1)]
+    assert len(later_executed_results) <= len(cancelled_results)
+    last_results = [
+        shop.track_one(event(members[0])) for _ in range(len(cancelled_results) - len(later_executed_results) + 1)
+    ]
     statuses = [result["effects"][0]["status"] for result in last_results]
-    assert statuses == ["executed"] * (len(undone) - len(later_executed)) + ["skipped"]
+    assert statuses == ["executed"] * (len(cancelled_results) - len(later_executed_results)) + ["skipped"]
     counters = {(row.type, row.used) for row in shop.rows("campaign_limit_counters")}
     assert counters == {("transactions", 11), ("points", 22)}
 
@@ -127,11 +133,11 @@ def test_only_one_of_4_members_gets_the_order_with_one_external_id(shop):
             None: 1,
             "/problems/order-exists": 3,
         }
-        assert {other["status"] for _, other in answers} == {"success"}
+        assert {generic_result["status"] for _, generic_result in answers} == {"success"}
     assert sum(shop.balance(member) for member in members) == 30
     assert len(shop.rows("purchase_orders")) == 6
-    failed = [row for row in shop.rows("events") if row.status == "failed"]
-    assert len(failed) == 18
+    failed_events = [row for row in shop.rows("events") if row.status == "failed"]
+    assert len(failed_events) == 18
 
 
 def test_an_order_is_either_confirmed_or_rejected_once(shop):

@@ -36,11 +36,15 @@ def test_updates_of_one_record_at_the_same_time_are_all_kept(shop, name, key, pa
     put = partial(administration.put, f"{path}/{record[key]}")
     for _ in range(3):
         run_simultaneously(partial(put, {**body, field: value}) for field, (value, _) in fields.items())
-        last = put(body)[name]
-        assert {field: last[field] for field in fields} == {field: value for field, (value, _) in fields.items()}
-        run_simultaneously(partial(put, {**body, field: nothing}) for field, (_, nothing) in fields.items())
-        last = put(body)[name]
-        assert {field: last[field] for field in fields} == {field: nothing for field, (_, nothing) in fields.items()}
+        stored_record = put(body)[name]
+        assert {field: stored_record[field] for field in fields} == {
+            field: value for field, (value, _) in fields.items()
+        }
+        run_simultaneously(partial(put, {**body, field: empty_value}) for field, (_, empty_value) in fields.items())
+        stored_record = put(body)[name]
+        assert {field: stored_record[field] for field in fields} == {
+            field: empty_value for field, (_, empty_value) in fields.items()
+        }
 
 
 def test_two_calls_that_create_one_document_at_the_same_time_are_both_kept(shop):

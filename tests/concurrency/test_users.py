@@ -32,7 +32,7 @@ def test_calls_that_together_remove_all_administrators_leave_one(users):
     key = users.group(isAdmin=True)["permissionGroupKey"]
     people = [users.person(isAdmin=True) for _ in range(4)]
     people += [users.person(permissionGroupKeys=[key]) for _ in range(2)]
-    first = [
+    first_administrators = [
         administrator
         for administrator in administrators(users)
         if administrator["userId"] not in {p["userId"] for p in people}
@@ -48,7 +48,7 @@ def test_calls_that_together_remove_all_administrators_leave_one(users):
             {"isAdmin": False, "roles": []},
         ),
         partial(users.surface.request, "PUT", f"/permission-groups/{key}", {"isAdmin": False}),
-        *(partial(users.surface.request, "DELETE", f"/users/{person['userId']}") for person in first),
+        *(partial(users.surface.request, "DELETE", f"/users/{person['userId']}") for person in first_administrators),
     ]
     statuses = [reply.status for reply in run_simultaneously(calls)]
     assert statuses.count(409) == 1
@@ -61,16 +61,16 @@ def test_a_permission_group_is_deleted_once_and_never_while_it_has_users(users):
         key, ana = users.group()["permissionGroupKey"], users.person()
         joining = {"isAdmin": False, "roles": [], "permissionGroupKeys": [key]}
         path = f"/permission-groups/{key}"
-        joined, renamed, *deleted = run_simultaneously(
+        joining_reply, renaming_reply, *deletion_replies = run_simultaneously(
             [
                 partial(users.surface.request, "PUT", f"/users/{ana['userId']}/permissions", joining),
                 partial(users.surface.request, "PUT", path, {"name": "Changed"}),
                 *(partial(users.surface.request, "DELETE", path) for _ in range(3)),
             ]
         )
-        statuses = sorted(reply.status for reply in deleted)
-        assert (joined.status, statuses) in [(200, [409, 409, 409]), (404, [204, 404, 404])]
-        assert renamed.status in (200, 404)
+        statuses = sorted(reply.status for reply in deletion_replies)
+        assert (joining_reply.status, statuses) in [(200, [409, 409, 409]), (404, [204, 404, 404])]
+        assert renaming_reply.status in (200, 404)
 
 
 def test_only_one_of_two_administrators_who_demote_each_other_succeeds(users):
