@@ -138,11 +138,11 @@ class World:
         shop = self.shop
         states: list[Any] = []
         for member in self.members:
-            listed = shop.integration.get(f"/members/{member}/coupons", limit=25)["results"]
+            coupons = shop.integration.get(f"/members/{member}/coupons", limit=25)["results"]
             states.append(
                 [
                     shop.balance(member),
-                    sorted(_coupon_state(coupon) for coupon in listed),
+                    sorted(_coupon_state(coupon) for coupon in coupons),
                     shop.integration.get(f"/members/{member}/badges/{self.badges['star']}/balance")["balance"][
                         "assignedBalance"
                     ],

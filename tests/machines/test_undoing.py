@@ -15,7 +15,7 @@ from tests.machines.offer_acts import Acts
 from tests.machines.offers import Program
 
 # Sums over the stored records, each of which has to be 0 in the end.
-LEFT = {
+SUMS = {
     "balances": "sum(current_balance + pending_debit_balance + pending_credit_balance + earned) FROM ledger_balances",
     "debt": "sum(current_overdraft_balance) FROM ledger_balances",
     "lots": "sum(remaining) FROM ledger_lots",
@@ -84,7 +84,7 @@ def remains(program):
     """The sums that are not 0, by name."""
     amounts, now = {}, program.clock.get()["now"]
     with program.shop.engine.connect() as db:
-        for name, columns in LEFT.items():
+        for name, columns in SUMS.items():
             condition = " AND " if "WHERE" in columns else " WHERE "
             statement = text(f"SELECT {columns}{condition}organization_id = :id")
             values = {"id": program.clock.organization.id} | ({"now": now} if ":now" in columns else {})
@@ -177,12 +177,12 @@ def run(api, seed, steps):
     return program.counts
 
 
-def test_nothing_is_left_after_everything_is_undone(api):
+def test_all_sums_are_0_after_everything_is_undone(api):
     Effects.of_all(run(api, seed, 90) for seed in range(9)).check(RULES, minimum=2)
 
 
 @pytest.mark.stress
-def test_nothing_is_left_of_long_histories(api):
+def test_all_sums_are_0_after_long_histories_are_undone(api):
     Effects.of_all(run(api, seed, 200) for seed in range(100, 136)).check(RULES)
 
 

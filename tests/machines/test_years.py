@@ -18,13 +18,13 @@ from tests.machines.effects import MINIMUM, Effects
 from tests.machines.year_model import BONUS, EFFECTS, MONTHS, START, TIERS, Member, Step, points_of, random_year
 
 MEMBERS = ["ana", "ben", "cora", "dan", "eva", "finn", "gina", "hugo", "ines", "jon"]
-EXPIRED = """
+EXPIRIES = """
 SELECT m.loyalty_member_id, t.created_at, sum(t.amount)::integer FROM ledger_transactions t
 JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id = t.from_wallet_id
 WHERE t.organization_id = %s AND t.is_expiry GROUP BY 1, 2
 """
 # All events, movements of points and messages of a year, without ids.
-LEFT = """
+ALL_ROWS = """
 SELECT 'event', m.loyalty_member_id, e.event_type, e.created_at, NULL::numeric FROM events e
 JOIN members m USING (organization_id, member_id) WHERE e.organization_id = %(organization_id)s
 UNION ALL
@@ -97,7 +97,7 @@ class Year:
     @property
     def remains(self) -> list[Any]:
         """All events, movements of points and messages of the year, without ids."""
-        return self.rows(LEFT, {"organization_id": self.clock.organization.id})
+        return self.rows(ALL_ROWS, {"organization_id": self.clock.organization.id})
 
 
 def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
@@ -133,7 +133,7 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
         states = expected_states
     assert {name: year.state(name) for name in MEMBERS} == states
     expired = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
-    assert {(name, at): n for name, at, n in year.rows(EXPIRED, (year.clock.organization.id,))} == expired
+    assert {(name, at): n for name, at, n in year.rows(EXPIRIES, (year.clock.organization.id,))} == expired
     effects["expire"] += len(expired)
     # Each year runs twice, so each run needs only half of the minimum.
     effects.check(EFFECTS, minimum=MINIMUM // 2)
@@ -143,16 +143,16 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_a_year_equals_the_model_however_the_clock_is_advanced(api, seed):
+def test_a_year_equals_the_model_if_the_clock_advances_at_once_or_in_parts(api, seed):
     steps = random_year(seed, MEMBERS, 100)
-    once, divided = live(api, steps), live(api, steps, random.Random(seed))
-    assert once.remains == divided.remains
-    kinds = {row[0] for row in once.remains}
+    year_at_once, year_in_parts = live(api, steps), live(api, steps, random.Random(seed))
+    assert year_at_once.remains == year_in_parts.remains
+    kinds = {row[0] for row in year_at_once.remains}
     assert kinds == {"event", "points", "message"}
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(2, 12))
-def test_many_years_equal_the_model_however_the_clock_is_advanced(api, seed):
+def test_many_years_equal_the_model_if_the_clock_advances_at_once_or_in_parts(api, seed):
     steps = random_year(seed, MEMBERS, 150)
     assert live(api, steps).remains == live(api, steps, random.Random(seed)).remains
