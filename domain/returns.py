@@ -120,7 +120,8 @@ def _take_quantity(
         share = _share(line, part) if reduces_totals else _ZERO
         if share > line.total_left:
             raise ReturnExceedsOrder(
-                f"{part} of the item {name} are worth {share}; only {line.total_left} of its total is left."
+                f"The returned quantity {part} of the item {name} is worth {share}; only {line.total_left} of the"
+                " item's total is left."
             )
         lines[position] = replace(
             line, returned_quantity=line.returned_quantity + part, returned_total=line.returned_total + share

@@ -210,7 +210,8 @@ def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
     items = [item("mug", "10", "4", "9", "1")]
     assert refusal(order(), items, items=[{**MUG, "quantity": 1}]) == (
         ReturnExceedsOrder,
-        "1 of the item with the productCode mug are worth 2.5; only 1 of its total is left.",
+        "The returned quantity 1 of the item with the productCode mug is worth 2.5; only 1 of the item's total is"
+        " left.",
     )
     items_with_enough_left = [item("mug", "10", "4", "7.5", "1")]
     assert state_after_return(order(), items_with_enough_left, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]
