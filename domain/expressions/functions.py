@@ -9,6 +9,7 @@ from typing import Any
 
 from domain.expressions import calendar_units, numbers, texts, times
 from domain.expressions.errors import EvaluationError
+from domain.expressions.limits import CHARACTERS_PER_UNIT
 from domain.expressions.runtime import Budget, accepts, charge_size, classes_of, limited_list, name_of, type_of
 from domain.expressions.types import (
     ANY_LIST,
@@ -130,7 +131,7 @@ def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
         if not any(all(accepts(kind, value) for value in values) for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)):
             raise EvaluationError("null" if None in values else "type", f"{name}() needs values that can be compared")
         if type(values[0]) is str:
-            budget.charge(sum(map(len, values)) >> 4)
+            budget.charge(sum(map(len, values)) // CHARACTERS_PER_UNIT)
         return choose(values)
 
     return pick
@@ -164,7 +165,7 @@ def _comparison(call: Callable[..., bool]) -> tuple[Overload, ...]:
     """The overloads of a comparison such as `<`; comparing texts is charged by their length."""
 
     def of_texts(budget: Budget, left: str, right: str) -> bool:
-        budget.charge(min(len(left), len(right)) >> 4)
+        budget.charge(min(len(left), len(right)) // CHARACTERS_PER_UNIT)
         return call(left, right)
 
     plain = (Overload((kind, kind), BOOL, call) for kind in (DECIMAL, BOOL, TIMESTAMP, DURATION))

@@ -33,6 +33,9 @@ MAX_MATCHING = 2_000_000
 INSTRUCTIONS_PER_UNIT = 8
 """The number of instructions of a regular expression that cost one unit for one byte of the text."""
 
+CHARACTERS_PER_UNIT = 16
+"""The number of characters of a text that cost one unit where the text is read or compared."""
+
 CHECK_EVERY = 5_000
 """Cost units after which an evaluation with a deadline looks at the clock: a few milliseconds."""
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.expressions.errors import CostExceeded, EvaluationError, TimeExceeded
-from domain.expressions.limits import CHECK_EVERY, DEFAULT_COST, MAX_ITEMS
+from domain.expressions.limits import CHARACTERS_PER_UNIT, CHECK_EVERY, DEFAULT_COST, MAX_ITEMS
 from domain.expressions.types import (
     BOOL,
     DECIMAL,
@@ -186,19 +186,19 @@ def charge_each_item(budget: Budget, values: Any, weight: int) -> Any:
 
 def charge_size(budget: Budget, value: Sized) -> Any:
     """Charge for reading all of the value; return it."""
-    budget.charge(len(value) >> 4 if type(value) is str else len(value))
+    budget.charge(len(value) // CHARACTERS_PER_UNIT if type(value) is str else len(value))
     return value
 
 
 def in_list(budget: Budget, needle: Any, values: Any) -> bool:
     """`needle in values` for a list of values without parts; each comparison with a long text is charged."""
-    budget.charge(len(values) * (1 + (len(needle) >> 4 if type(needle) is str else 0)))
+    budget.charge(len(values) * (1 + (len(needle) // CHARACTERS_PER_UNIT if type(needle) is str else 0)))
     return needle in values
 
 
 def at_key(budget: Budget, values: Any, key: Any) -> Any:
     """`values[key]` for a map with string keys; charges for the length of the key."""
-    budget.charge(len(key) >> 4)
+    budget.charge(len(key) // CHARACTERS_PER_UNIT)
     return values[key]
 
 
@@ -221,7 +221,7 @@ def same(budget: Budget, left: Any, right: Any) -> bool:
         )
     _refuse_unsupported(left)
     if kind is str and len(left) == len(right):
-        budget.charge(len(left) >> 4)
+        budget.charge(len(left) // CHARACTERS_PER_UNIT)
     return bool(left == right)
 
 
@@ -238,7 +238,7 @@ def different(budget: Budget, left: Any, right: Any) -> bool:
 def has_key(budget: Budget, values: dict[Any, Any], key: Any) -> bool:
     """True if the map has the key; `true` and `1` are different keys here, though not in Python."""
     if type(key) is str:
-        budget.charge(len(key) >> 4)
+        budget.charge(len(key) // CHARACTERS_PER_UNIT)
     elif type(key) is bool or (key in (0, 1) and type(key) in (int, Decimal)):
         budget.charge(len(values))
         return any(

@@ -7,7 +7,14 @@ from typing import Any
 import re2
 
 from domain.expressions.errors import EvaluationError
-from domain.expressions.limits import INSTRUCTIONS_PER_UNIT, MAX_MATCHING, MAX_PATTERN, MAX_PROGRAM, MAX_STRING
+from domain.expressions.limits import (
+    CHARACTERS_PER_UNIT,
+    INSTRUCTIONS_PER_UNIT,
+    MAX_MATCHING,
+    MAX_PATTERN,
+    MAX_PROGRAM,
+    MAX_STRING,
+)
 from domain.expressions.runtime import Budget, limited_list, refuse_long_list
 
 _OPTIONS = re2.Options()
@@ -17,7 +24,6 @@ _OPTIONS.never_capture = True
 _OPTIONS.max_mem = 1 << 18
 
 _SEARCH_COST = 32
-_CHARACTERS_PER_UNIT = 16
 _COMPARISONS_PER_UNIT = 64
 
 
@@ -64,7 +70,7 @@ def matches(budget: Budget, text: str, regular_expression: str) -> bool:
 
 
 def _charge_characters(budget: Budget, characters: int) -> None:
-    budget.charge(characters // _CHARACTERS_PER_UNIT)
+    budget.charge(characters // CHARACTERS_PER_UNIT)
 
 
 def _charge_search(budget: Budget, text: str, part: str) -> None:
