@@ -59,8 +59,8 @@ def test_an_advance_whose_process_is_killed_continues_at_its_last_step(home, day
         assert completed.returncode == 0, completed.stderr
         assert (json.loads(completed.stdout)["status"], json.loads(completed.stdout)["steps"]) == ("ready", days)
         with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:
-            dated = [row[0] for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
-            assert dated == [START + timedelta(days=day, hours=3) for day in range(days)]
+            expiry_moments = [row[0] for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
+            assert expiry_moments == [START + timedelta(days=day, hours=3) for day in range(days)]
             assert verify(db, clock.organization.id) == []
 
 

@@ -68,7 +68,7 @@ def test_the_examples_of_the_readme_work_after_the_sample(server):
     assert "ana  Ana Costa" in outputs["member"]
     assert "points, action 1: applies" in outputs["simulate"]
     assert "Corner Coffee" in outputs["organizations"]
-    emptied = output(server, 'organizations reset "Coffee Shop" --yes')
-    assert emptied.startswith("Organization 2 is empty: ")
-    live = invoke(server.home, "member", "ana")
-    assert "name one by --organization; `loyalty organizations list` lists them" in live.stderr
+    reset_text = output(server, 'organizations reset "Coffee Shop" --yes')
+    assert reset_text.startswith("Organization 2 is empty: ")
+    failure = invoke(server.home, "member", "ana")
+    assert "name one by --organization; `loyalty organizations list` lists them" in failure.stderr

@@ -38,9 +38,9 @@ TOO_OLD = (
 def organization(shared_home: Path):
     """An organization in the shared home, whose database stays up for the module."""
     with embedded.server(shared_home, options={"fsync": "off"}):
-        created = loyalty(shared_home, "organizations", "create", "Corner Coffee", "--json")
-        assert created.returncode == 0, created.stderr
-        yield json.loads(created.stdout)
+        creation = loyalty(shared_home, "organizations", "create", "Corner Coffee", "--json")
+        assert creation.returncode == 0, creation.stderr
+        yield json.loads(creation.stdout)
 
 
 def test_a_new_organization_is_printed_with_all_its_ids_keys_and_credentials(organization):
@@ -58,16 +58,16 @@ def test_a_new_organization_is_printed_with_all_its_ids_keys_and_credentials(org
     assert all(organization.values())
 
 
-def test_without_json_a_new_organization_is_printed_as_lines_of_names_and_values(shared_home):
-    created = invoke(shared_home, "organizations", "create", "Bakery Ünïcode")
-    assert created.returncode == 0
-    assert [line.split()[0] for line in created.stdout.splitlines()][:2] == ["organizationId", "organizationKey"]
+def test_a_new_organization_is_printed_without_json_as_lines_of_names_and_values(shared_home):
+    creation = invoke(shared_home, "organizations", "create", "Bakery Ünïcode")
+    assert creation.returncode == 0
+    assert [line.split()[0] for line in creation.stdout.splitlines()][:2] == ["organizationId", "organizationKey"]
 
 
 def test_organizations_are_listed(shared_home, organization):
-    listed = invoke(shared_home, "organizations", "list", "--json")
-    assert listed.returncode == 0, listed.stderr
-    rows = [json.loads(line) for line in listed.stdout.splitlines()]
+    result = invoke(shared_home, "organizations", "list", "--json")
+    assert result.returncode == 0, result.stderr
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["organizationId"] for row in rows] == sorted(row["organizationId"] for row in rows)
     [row] = [row for row in rows if row["organizationId"] == organization["organizationId"]]
     assert (row["organizationKey"], row["name"]) == (organization["organizationKey"], "Corner Coffee")
@@ -297,33 +297,33 @@ def test_a_member_is_printed(shared_home, organization):
 
 
 def test_a_sample_fills_a_test_organization_and_a_reset_empties_it(shared_home, organization):
-    live = str(organization["organizationId"])
-    refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
-    assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live} is not a test organization\n")
+    live_id = str(organization["organizationId"])
+    refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live_id)
+    assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live_id} is not a test organization\n")
     # Without --yes: the command refuses before it asks.
-    reset = invoke(shared_home, "organizations", "reset", live)
+    reset = invoke(shared_home, "organizations", "reset", live_id)
     assert (reset.returncode, reset.stdout, reset.stderr) == (1, "", refusal.stderr)
-    filled = invoke(shared_home, "sample", "coffee-shop")
-    assert filled.returncode == 0, filled.stderr
-    identity = filled.stdout.split()[1]
-    assert f"loyalty member ana --organization {identity}" in filled.stdout
-    ana = invoke(shared_home, "member", "ana", "--organization", identity, "--limit", "100").stdout
+    sample = invoke(shared_home, "sample", "coffee-shop")
+    assert sample.returncode == 0, sample.stderr
+    sample_id = sample.stdout.split()[1]
+    assert f"loyalty member ana --organization {sample_id}" in sample.stdout
+    ana = invoke(shared_home, "member", "ana", "--organization", sample_id, "--limit", "100").stdout
     assert "13 Beans were received by the campaign coffee-lovers; the balance was 96." in ana
-    again = invoke(shared_home, "sample", "coffee-shop", "--organization", identity)
-    assert again.returncode == 1
-    assert f"`loyalty organizations reset {identity}`" in again.stderr
-    emptied = invoke(shared_home, "organizations", "reset", "Coffee Shop", "--yes")
-    assert emptied.stdout.startswith(f"Organization {identity} is empty: "), emptied.stderr
-    first = dict(line.split() for line in emptied.stdout.splitlines()[1:])
-    once_more = json.loads(invoke(shared_home, "organizations", "reset", identity, "--yes", "--json").stdout)
-    assert once_more["organizationId"] == int(identity)
+    second_sample = invoke(shared_home, "sample", "coffee-shop", "--organization", sample_id)
+    assert second_sample.returncode == 1
+    assert f"`loyalty organizations reset {sample_id}`" in second_sample.stderr
+    first_reset = invoke(shared_home, "organizations", "reset", "Coffee Shop", "--yes")
+    assert first_reset.stdout.startswith(f"Organization {sample_id} is empty: "), first_reset.stderr
+    first_ids = dict(line.split() for line in first_reset.stdout.splitlines()[1:])
+    second_ids = json.loads(invoke(shared_home, "organizations", "reset", sample_id, "--yes", "--json").stdout)
+    assert second_ids["organizationId"] == int(sample_id)
     for name in ("ledgerId", "ledgerAccountId", "loyaltyProgramId"):
-        assert once_more[name] > int(first[name])
-    assert uuid.UUID(once_more["ledgerAccountKey"])
-    assert uuid.UUID(once_more["loyaltyProgramKey"])
-    assert invoke(shared_home, "member", "ana", "--organization", identity).returncode == 1
-    unknown = invoke(shared_home, "organizations", "reset", "Nobody", "--yes")
-    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization Nobody\n")
+        assert second_ids[name] > int(first_ids[name])
+    assert uuid.UUID(second_ids["ledgerAccountKey"])
+    assert uuid.UUID(second_ids["loyaltyProgramKey"])
+    assert invoke(shared_home, "member", "ana", "--organization", sample_id).returncode == 1
+    unknown_name = invoke(shared_home, "organizations", "reset", "Nobody", "--yes")
+    assert (unknown_name.returncode, unknown_name.stderr) == (1, "Error: there is no organization Nobody\n")
 
 
 def test_the_doctor_of_a_working_installation_reports_no_problem(shared_home):
@@ -427,7 +427,7 @@ def test_migrate_check_reports_the_state_of_the_schema_by_text_and_exit_code(new
         assert json.loads(newer.stdout) == {"isUsable": False, "pending": [], "newer": "9999"}
 
 
-def test_a_database_of_a_version_before_the_first_release_is_refused_with_a_way_out(new_home):
+def test_a_database_of_a_version_before_the_first_release_is_refused_with_the_advice_to_export_and_import(new_home):
     with embedded.server(new_home, options={"fsync": "off"}) as url:
         with psycopg2.connect(url) as connection:
             connection.cursor().execute("CREATE TABLE alembic_version AS SELECT '0043' AS version_num")
@@ -488,9 +488,9 @@ def test_a_home_that_is_a_file_is_reported(new_home):
 def test_every_command_has_a_short_help():
     groups = [[], *([name] for name, command in _main_commands() if hasattr(command, "commands"))]
     for group in groups:
-        listed = CliRunner().invoke(main, [*group, "--help"]).output.partition("Commands:\n")[2].splitlines()
-        assert listed, group
-        assert [line for line in listed if len(line.split()) < 3 or line.endswith("...")] == [], group
+        command_lines = CliRunner().invoke(main, [*group, "--help"]).output.partition("Commands:\n")[2].splitlines()
+        assert command_lines, group
+        assert [line for line in command_lines if len(line.split()) < 3 or line.endswith("...")] == [], group
 
 
 def test_findings_of_commands_are_printed_as_json(shared_home):
@@ -504,22 +504,22 @@ def test_findings_of_commands_are_printed_as_json(shared_home):
         assert list(json.loads(invoke(shared_home, command, "--json").stdout)) == [field], command
 
 
-def test_every_command_that_prints_results_has_json():
-    without = {
+def test_every_command_that_prints_results_has_the_option_json():
+    commands_without_json = {
         name for name, command in _commands() if "as_json" not in {parameter.name for parameter in command.params}
     }
     # These run until they are stopped, or print for another program.
-    assert without == {"serve", "worker", "mcp", "openapi", "completion", "export", "playground"}
+    assert commands_without_json == {"serve", "worker", "mcp", "openapi", "completion", "export", "playground"}
 
 
 def _main_commands():
-    return [(name, listed.load()) for name, listed in main.commands.items()]
+    return [(name, lazy_command.load()) for name, lazy_command in main.commands.items()]
 
 
 def test_commands_are_listed_with_the_first_sentence_of_their_help():
-    listed = {name: command.short_help for name, command in main.commands.items()}
-    assert len(listed) > 20
-    assert listed == {name: command.get_short_help_str(200) for name, command in _main_commands()}
+    listed_helps = {name: command.short_help for name, command in main.commands.items()}
+    assert len(listed_helps) > 20
+    assert listed_helps == {name: command.get_short_help_str(200) for name, command in _main_commands()}
     assert [name for name, command in _main_commands() if command.name != name] == []
 
 
@@ -543,25 +543,25 @@ def imported_by(home, *arguments: str) -> set[str]:
 
 
 def test_the_help_imports_no_command_and_no_database(shared_home):
-    imported = imported_by(shared_home, "--help")
-    assert "click" in imported
-    assert imported & {*HEAVY, "sqlalchemy", "psycopg2"} == set()
-    assert {name for name in imported if name.startswith("handlers.server.commands.")} == {
+    imported_modules = imported_by(shared_home, "--help")
+    assert "click" in imported_modules
+    assert imported_modules & {*HEAVY, "sqlalchemy", "psycopg2"} == set()
+    assert {name for name in imported_modules if name.startswith("handlers.server.commands.")} == {
         "handlers.server.commands.context"
     }
 
 
 @pytest.mark.parametrize("command", [["organizations", "list"], ["serve", "--help"], ["replay", "--help"]])
-def test_a_command_imports_only_what_it_needs(shared_home, command):
-    imported = imported_by(shared_home, *command)
-    assert "sqlalchemy" in imported
-    assert imported & set(HEAVY) == set()
+def test_a_command_imports_no_heavy_packages(shared_home, command):
+    imported_modules = imported_by(shared_home, *command)
+    assert "sqlalchemy" in imported_modules
+    assert imported_modules & set(HEAVY) == set()
 
 
 @pytest.mark.parametrize("command", ["doctor", "import", "openapi"])
 def test_the_help_of_some_commands_imports_no_database(shared_home, command):
-    imported = imported_by(shared_home, command, "--help")
-    assert imported & {*HEAVY, "sqlalchemy", "psycopg2", "persistence.tables"} == set()
+    imported_modules = imported_by(shared_home, command, "--help")
+    assert imported_modules & {*HEAVY, "sqlalchemy", "psycopg2", "persistence.tables"} == set()
 
 
 def test_the_help_of_no_command_imports_the_tables(shared_home):
@@ -597,9 +597,9 @@ def test_the_doctor_calls_the_server_before_it_imports_the_database(new_home):
     completed = subprocess.run(
         program, env=environment(new_home), cwd=new_home.parent, capture_output=True, text=True, timeout=60
     )
-    imported = set(completed.stderr.split())
-    assert "handlers.server.commands.doctor" in imported, completed.stderr
-    assert imported & {"sqlalchemy", "psycopg2", "persistence.tables"} == set()
+    imported_modules = set(completed.stderr.split())
+    assert "handlers.server.commands.doctor" in imported_modules, completed.stderr
+    assert imported_modules & {"sqlalchemy", "psycopg2", "persistence.tables"} == set()
 
 
 AT_THE_FIRST_CONNECTION = """
@@ -620,9 +620,11 @@ def test_a_command_connects_to_the_database_before_it_imports_the_tables(shared_
     arguments = ["import", "/dev/null", "--organization", "Shop"] if command == "import" else [command]
     program = [sys.executable, "-c", AT_THE_FIRST_CONNECTION, *arguments]
     completed = subprocess.run(program, env=environment(shared_home), capture_output=True, text=True, timeout=240)
-    imported = set(completed.stderr.split())
-    assert f"handlers.server.commands.{'import_file' if command == 'import' else command}" in imported, completed.stderr
-    assert imported & {"persistence.tables", "handlers.http.local", "marshmallow"} == set()
+    imported_modules = set(completed.stderr.split())
+    assert f"handlers.server.commands.{'import_file' if command == 'import' else command}" in imported_modules, (
+        completed.stderr
+    )
+    assert imported_modules & {"persistence.tables", "handlers.http.local", "marshmallow"} == set()
 
 
 def _commands():
@@ -639,22 +641,22 @@ def test_completion_prints_the_script_of_each_shell(shell, word):
     assert "_LOYALTY_COMPLETE" in result.output
 
 
-def test_colours_are_for_terminals_only(shared_home):
+def test_only_terminals_get_colours(shared_home):
     assert "\x1b[" not in invoke(shared_home, "doctor").stdout
     for command in (["doctor"], ["organizations", "list"]):
         result = CliRunner().invoke(main, command, color=True, env={"LOYALTY_HOME": str(shared_home)})
         assert "\x1b[" in result.output, command
 
 
-def simulated(**more):
+def example_simulation(**more):
     """The simulation in the example of the OpenAPI document, with the given fields replaced."""
     operation = openapi.bundle("integration")["paths"]["/simulations"]["post"]
     example = operation["responses"]["200"]["content"]["application/json"]["example"]["simulation"]
     return {**example, **more}
 
 
-def test_a_simulation_is_printed_with_what_is_earned_redeemable_and_missing(capsys):
-    _print(_replace_keys(simulated(), {"2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b": "Points"}))
+def test_a_simulation_is_printed_with_earnings_redemptions_and_missing_amounts(capsys):
+    _print(_replace_keys(example_simulation(), {"2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b": "Points"}))
     lines = [re.sub("  +", "  ", line) for line in capsys.readouterr().out.splitlines()]
     assert [line for line in lines if line] == [
         "campaign  effect  parameters  status",
@@ -675,7 +677,7 @@ def test_a_printed_simulation_contains_the_reason_why_an_action_does_not_apply(c
     explanation = {"campaignCode": "gold", "campaignId": 3, "actionId": 7, "applied": False}
     nothing = {name: [] for name in ("accounts", "discounts", "coupons", "badges", "missions", "tiers", "effects")}
     explain = [{**explanation, "reason": {"label": label}}]
-    _print(simulated(earn=nothing, coupons=[], redeem=[], next=[], explain=explain))
+    _print(example_simulation(earn=nothing, coupons=[], redeem=[], next=[], explain=explain))
     assert capsys.readouterr().out == f"Nothing would happen.\ngold, action 7: does not apply: {label}\n"
 
 
@@ -686,7 +688,7 @@ def test_simulate_sends_an_order_without_its_event_and_other_events_as_a_whole()
     assert _event("store-visited", {"store": "centre"}) == {"event": other}
 
 
-def test_the_clock_of_a_test_organization_is_moved(shared_home):
+def test_commands_move_the_clock_of_a_test_organization(shared_home):
     name = f"Time {uuid.uuid4()}"
     creation = invoke(
         shared_home, "organizations", "create", name, "--environment", "test", "--timezone", "Europe/Madrid"
@@ -699,8 +701,8 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
         return completed
 
     assert "createTestClock creates a clock" in clock("show", exit_code=1).stderr
-    started = json.loads(clock("start", "--at", "2026-03-20T09:00:00Z", "--json").stdout)
-    assert (started["now"], started["status"]) == ("2026-03-20T09:00:00Z", "ready")
+    new_clock = json.loads(clock("start", "--at", "2026-03-20T09:00:00Z", "--json").stdout)
+    assert (new_clock["now"], new_clock["status"]) == ("2026-03-20T09:00:00Z", "ready")
     # Daylight saving time begins in between: the local time of day is the same.
     advance = json.loads(clock("advance", "--by", "P14D", "--json").stdout)
     assert (advance["now"], advance["status"], advance["steps"]) == ("2026-04-03T08:00:00Z", "ready", 0)
@@ -710,7 +712,7 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
     assert "2026-04-03T08:00:00Z" in clock_text
     # The advance is finished.
     assert "target     -\n" in clock_text
-    exported = invoke(shared_home, "export", "audit-log", "--organization", name)
-    *_, entry = [json.loads(line) for line in exported.stdout.splitlines()]
+    export = invoke(shared_home, "export", "audit-log", "--organization", name)
+    *_, entry = [json.loads(line) for line in export.stdout.splitlines()]
     assert (entry["operationId"], entry["testClock"]) == ("export", "2026-04-03T08:00:00Z")
     assert "uses the real time" in clock("remove").stdout

@@ -45,7 +45,7 @@ def connect(server: Server) -> socket.socket:
 
 
 def read_response(connection: socket.socket) -> tuple[int, dict[str, str], dict]:
-    """Read a response wait_until the server closes the connection; returns its status, headers and JSON."""
+    """Read a response until the server closes the connection; returns its status, headers and JSON."""
     received = b""
     while part := connection.recv(65536):
         received += part

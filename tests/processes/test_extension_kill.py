@@ -43,13 +43,13 @@ def test_the_next_worker_continues_an_extension_after_one_is_killed(home):
         with disposed(create_engine(url, threads=1)) as engine:
             counts = []
             for _ in range(KILLS):
-                before = _extended(engine)
+                before = _count_extended_points(engine)
                 process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
-                while _extended(engine) < before + AT_ONCE and process.poll() is None:
+                while _count_extended_points(engine) < before + AT_ONCE and process.poll() is None:
                     time.sleep(0.005)
                 process.kill()
                 process.wait()
-                counts.append(_extended(engine))
+                counts.append(_count_extended_points(engine))
                 with engine.begin() as db:
                     # Do not wait for the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
@@ -64,7 +64,7 @@ def test_the_next_worker_continues_an_extension_after_one_is_killed(home):
                 assert verify(db, organization.id) == []
 
 
-def _extended(engine):
+def _count_extended_points(engine):
     """The number of extended lots."""
     with engine.connect() as db:
         statement = text("SELECT count(*) FROM ledger_lots WHERE expires_at = :end")

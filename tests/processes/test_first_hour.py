@@ -108,9 +108,9 @@ def test_the_command_simulate_returns_the_result_of_a_purchase_and_tracks_nothin
     assert (result["earn"]["discounts"], result["errors"], result["nextComplete"]) == ([], [], True)
     view = json.loads(invoke(site.home, "member", carla, "--json").stdout)
     assert [row for row in view["timeline"]["results"] if "order" in row["text"].lower()] == []
-    failed = simulate(site, "nobody-has-this", "--total", "1")
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == "Error: POST /simulations returned 404: There is no member nobody-has-this.\n"
+    refusal = simulate(site, "nobody-has-this", "--total", "1")
+    assert (refusal.returncode, refusal.stdout) == (1, "")
+    assert refusal.stderr == "Error: POST /simulations returned 404: There is no member nobody-has-this.\n"
 
 
 @pytest.mark.parametrize("options", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])
@@ -138,15 +138,15 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
 
 def test_the_command_playground_warns_if_no_server_responds(site):
     arguments = ("playground", "--organization", "1", "--no-browser")
-    running = invoke(site.home, *arguments, **DIRECT)
-    assert (running.returncode, running.stderr) == (0, "")
-    assert running.stdout.startswith(f"{site.server.url}/playground#token=")
+    with_server = invoke(site.home, *arguments, **DIRECT)
+    assert (with_server.returncode, with_server.stderr) == (0, "")
+    assert with_server.stdout.startswith(f"{site.server.url}/playground#token=")
     address = f"http://127.0.0.1:{free_port()}"
-    absent = invoke(site.home, *arguments, "--base-url", f"{address}/v2", **DIRECT)
-    assert absent.returncode == 0
-    assert absent.stderr.startswith(f"Warning: no server responds at {address}/v2: ")
-    assert "`loyalty serve` starts one" in absent.stderr
-    assert absent.stdout.startswith(f"{address}/playground#token=")
+    without_server = invoke(site.home, *arguments, "--base-url", f"{address}/v2", **DIRECT)
+    assert without_server.returncode == 0
+    assert without_server.stderr.startswith(f"Warning: no server responds at {address}/v2: ")
+    assert "`loyalty serve` starts one" in without_server.stderr
+    assert without_server.stdout.startswith(f"{address}/playground#token=")
 
 
 def test_a_wrong_base_path_is_reported(site, carla):
@@ -188,9 +188,9 @@ def test_commands_use_the_management_address_for_pages_and_the_base_url_for_the_
         assert address == f"http://{management}/playground"
         with urllib.request.urlopen(address, timeout=30) as page:
             assert page.status == 200
-        absent = invoke(new_home, "doctor", LOYALTY_BASE_URL="https://loyalty.invalid/v2", **variables)
-        assert absent.returncode == 0
-        assert "ok   server: no server responds at https://loyalty.invalid/v2; `loyalty serve`" in absent.stdout
+        without_server = invoke(new_home, "doctor", LOYALTY_BASE_URL="https://loyalty.invalid/v2", **variables)
+        assert without_server.returncode == 0
+        assert "ok   server: no server responds at https://loyalty.invalid/v2; `loyalty serve`" in without_server.stdout
     finally:
         server.stop()
 
@@ -199,21 +199,21 @@ def test_an_assistant_can_read_a_member_and_simulate_events(site, carla):
     mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
     variables = environment(site.home, LOYALTY_BASE_URL=f"{site.server.url}/v2", **DIRECT)
     arguments = ["-m", "handlers", "mcp", "--tag", "members", "--tag", "events"]
-    started = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=variables)
+    server_parameters = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=variables)
     events = [{"loyaltyMemberId": carla, "eventType": "member-updated", "payload": {}}]
 
     async def talk() -> None:
-        async with mcp.Client(started) as client:
+        async with mcp.Client(server_parameters) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
             assert {"getMember", "simulateEvents"} <= names
             assert not {"createMember", "trackEvents", "listCampaigns"} & names
-            read = await client.call_tool("getMember", {"loyaltyMemberId": carla})
-            assert json.loads(read.content[0].text)["loyaltyMember"]["loyaltyMemberId"] == carla
+            member_result = await client.call_tool("getMember", {"loyaltyMemberId": carla})
+            assert json.loads(member_result.content[0].text)["loyaltyMember"]["loyaltyMemberId"] == carla
             simulation = await client.call_tool("simulateEvents", {"events": events})
             assert json.loads(simulation.content[0].text)["executionMode"] == "dryRun"
-            wrong = await client.call_tool("getMember", {"loyaltyMemberId": "nobody-has-this"})
-            assert wrong.is_error
-            assert "404" in wrong.content[0].text
+            refusal = await client.call_tool("getMember", {"loyaltyMemberId": "nobody-has-this"})
+            assert refusal.is_error
+            assert "404" in refusal.content[0].text
 
     asyncio.run(talk())
 

@@ -115,10 +115,10 @@ def test_import_reports_faults_by_line_and_accepts_the_corrected_file_of_errors(
         ["b/d", "Ben"],
     )
     errors.write_text(errors.read_text(encoding="utf-8").replace("b/d", "ben"), encoding="utf-8")
-    again = invoke(
+    repetition = invoke(
         office.home, "import", str(errors), "--organization", office.name, "--columns", str(columns), "--json"
     )
-    assert (again.returncode, json.loads(again.stdout)["rowsDone"]) == (0, 1)
+    assert (repetition.returncode, json.loads(repetition.stdout)["rowsDone"]) == (0, 1)
     assert office.value("count(*)") == 3
 
 
@@ -152,18 +152,21 @@ def test_export_prints_rows_with_filters_and_after_an_id(office):
 def test_import_refuses_files_kinds_organizations_and_columns_that_it_does_not_know(office):
     file = office.folder / "members.csv"
     file.write_text("name\nAna\n", encoding="utf-8")
-    failed = office.import_file(file)
-    assert failed.returncode == 1
-    assert failed.stdout.splitlines()[0].startswith("failed: ")
-    assert "The column loyaltyMemberId is missing." in failed.stdout.splitlines()[0]
+    refusal = office.import_file(file)
+    assert refusal.returncode == 1
+    assert refusal.stdout.splitlines()[0].startswith("failed: ")
+    assert "The column loyaltyMemberId is missing." in refusal.stdout.splitlines()[0]
     assert office.import_file(file, "--kind", "cups").returncode == 2
-    unknown = invoke(office.home, "import", str(file), "--organization", "Tea")
-    assert (unknown.returncode, unknown.stderr.splitlines()[-1]) == (1, "Error: there is no organization Tea")
+    refusal_of_name = invoke(office.home, "import", str(file), "--organization", "Tea")
+    assert (refusal_of_name.returncode, refusal_of_name.stderr.splitlines()[-1]) == (
+        1,
+        "Error: there is no organization Tea",
+    )
     columns = office.folder / "columns.yaml"
     columns.write_text("cups: Customer\n", encoding="utf-8")
-    wrong = office.import_file(file, "--columns", str(columns))
-    assert wrong.returncode == 1
-    assert "cups" in wrong.stderr.splitlines()[-1]
+    refusal_of_columns = office.import_file(file, "--columns", str(columns))
+    assert refusal_of_columns.returncode == 1
+    assert "cups" in refusal_of_columns.stderr.splitlines()[-1]
 
 
 def queue(engine: Engine, kind: str, *parts: str) -> int:
@@ -277,8 +280,8 @@ def test_exports_equal_the_imported_files_even_if_workers_were_killed(engine, ho
     try:
         for kind, make in (("members", member_row), ("balances", balance_row)):
             import_id = queue(engine, kind, *parts_of(make, MANY_ROWS))
-            ended = wait_for(engine, import_id, workers, home, pick, MANY_ROWS, MANY_KILLS)
-            assert tuple(ended) == ("done", MANY_ROWS, MANY_ROWS, 0)
+            import_row = wait_for(engine, import_id, workers, home, pick, MANY_ROWS, MANY_KILLS)
+            assert tuple(import_row) == ("done", MANY_ROWS, MANY_ROWS, 0)
         workers.stop()
     finally:
         workers.kill()

@@ -34,7 +34,7 @@ WHOLE_DOLLARS = {"effectId": "mint-points", "params": [{"id": "amount", "express
 
 
 @dataclass
-class Sent:
+class SentRequest:
     """A request of the kind "mint", or "order", which mints its total; `amount` is the number of minted points."""
 
     kind: str
@@ -58,7 +58,7 @@ class Shop:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.sent: list[Sent] = []
+        self.sent: list[SentRequest] = []
         self.acknowledged: dict[str, Any] = {}
         self.ended = threading.Event()
         self.url: str | None = None
@@ -105,35 +105,37 @@ class Shop:
                 continue
             with httpx.Client(base_url=url, headers=self.headers, timeout=60) as client:
                 while self.url == url and not self.ended.is_set():
-                    one = Sent(pick.choice(["mint", "order"]), pick.choice(MEMBERS), pick.randint(1, 50))
-                    self.sent.append(one)
-                    if not self.send(client, one):
+                    sent_request = SentRequest(
+                        pick.choice(["mint", "order"]), pick.choice(MEMBERS), pick.randint(1, 50)
+                    )
+                    self.sent.append(sent_request)
+                    if not self.send(client, sent_request):
                         break
 
-    def send(self, client: httpx.Client, one: Sent) -> bool:
+    def send(self, client: httpx.Client, sent_request: SentRequest) -> bool:
         """Send a request, and store the id in its response; False if the server was killed."""
-        path, body = one.request
+        path, body = sent_request.request
         try:
             answer = client.post(path, json=body)
         except httpx.TransportError:
             return False
         assert answer.status_code == 200, answer.text
         response = answer.json()
-        if one.kind == "mint":
+        if sent_request.kind == "mint":
             [row] = response["ledgerTransactions"]
             identity = row["ledgerTransactionId"]
         else:
             [result] = response["results"]
             assert result["status"] == "success", result
             identity = result["loyaltyEventKey"]
-        assert self.acknowledged.setdefault(one.key, identity) == identity
+        assert self.acknowledged.setdefault(sent_request.key, identity) == identity
         return True
 
     def send_again(self) -> None:
         """Send all requests once more, with the same keys."""
         with httpx.Client(base_url=self.url, headers=self.headers, timeout=60) as client:
-            for one in self.sent:
-                assert self.send(client, one)
+            for sent_request in self.sent:
+                assert self.send(client, sent_request)
 
 
 @contextmanager
@@ -151,7 +153,7 @@ def load(shop: Shop) -> Iterator[None]:
 
 def find_stored(db, shop: Shop) -> dict[str, Any]:
     """The ids of the stored mints and events by request key; fails if one lacks its amount or its order."""
-    amounts = {one.key: (one.kind, one.amount) for one in shop.sent}
+    amounts = {sent_request.key: (sent_request.kind, sent_request.amount) for sent_request in shop.sent}
     mints = db.execute(
         text(
             "SELECT system_unique_key, ledger_transaction_id::text, amount FROM ledger_transactions"
@@ -210,7 +212,7 @@ def test_a_killed_server_keeps_acknowledged_requests_and_stores_no_half_of_one(h
                 assert len(shop.acknowledged) == len(shop.sent)
                 assert verify_all(db) == []
                 total = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
-            assert total == sum(one.amount for one in shop.sent)
+            assert total == sum(sent_request.amount for sent_request in shop.sent)
             assert len(acknowledged) < len(shop.sent)  # at least one request was in flight when the server was killed
         finally:
             shop.kill()
@@ -245,8 +247,8 @@ def test_a_killed_database_keeps_committed_transactions(home):
             for future in minting:
                 future.result()
         engine.dispose()
-        with embedded.server(home) as again:
-            engine = create_engine(again, threads=1)
+        with embedded.server(home) as second_url:
+            engine = create_engine(second_url, threads=1)
             with engine.connect() as db:
                 rows = db.execute(
                     text("SELECT system_unique_key, ledger_transaction_id FROM ledger_transactions")

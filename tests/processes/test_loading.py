@@ -40,12 +40,12 @@ sys.meta_path.insert(0, Finder())
         ("serve", "handlers.http.app", "SIGTERM", 128 + signal.SIGTERM),
     ],
 )
-def test_a_signal_while_a_command_loads_ends_it(home, command, module, name, exit_code):
+def test_a_signal_ends_a_command_that_is_loading(home, command, module, name, exit_code):
     (home.parent / "sitecustomize.py").write_text(_SWALLOWING_FINDER.format(module=module, signal=name))
     path = os.pathsep.join([str(home.parent), str(ROOT)])
-    ended = loyalty(home, command, PYTHONPATH=path, LOYALTY_PORT=str(free_port()))
-    assert ended.returncode == exit_code, ended.stderr
-    assert "Traceback" not in ended.stderr
+    result = loyalty(home, command, PYTHONPATH=path, LOYALTY_PORT=str(free_port()))
+    assert result.returncode == exit_code, result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_signal_handlers_run_after_the_loading():

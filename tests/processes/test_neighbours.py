@@ -199,8 +199,8 @@ def percentile(seconds: list[float]) -> float:
 
 def memory(server: Server) -> str:
     """The resident memory of each process of the server in MiB, separated by commas."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True).stdout
-    rows = [tuple(map(int, row.split())) for row in listed.splitlines()[1:]]
+    process_list = subprocess.run(["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True).stdout
+    rows = [tuple(map(int, row.split())) for row in process_list.splitlines()[1:]]
     family = {server.process.pid}
     family |= {pid for pid, parent, _ in rows if parent in family}
     return ", ".join(str(kib // 1024) for pid, _, kib in rows if pid in family)
@@ -208,10 +208,10 @@ def memory(server: Server) -> str:
 
 @pytest.fixture
 def server(home: Path) -> Iterator[Server]:
-    running = Server(home, "--workers", "2", **ALLOWED)
-    running.greeting()
-    yield running
-    assert running.stop() == 0
+    server = Server(home, "--workers", "2", **ALLOWED)
+    server.greeting()
+    yield server
+    assert server.stop() == 0
 
 
 def siege(server: Server, home: Path, seconds: float, capsys: pytest.CaptureFixture[str], hanging: str) -> None:

@@ -45,21 +45,21 @@ def test_the_next_worker_reports_the_remaining_notices_after_one_is_killed(home)
             _prepare(engine, organization.id, points.account_id)
             counts = []
             for _ in range(KILLS):
-                before, deadline = len(_reported(engine, organization.id)), time.monotonic() + PATIENCE_SECONDS
+                before, deadline = len(_reported_notices(engine, organization.id)), time.monotonic() + PATIENCE_SECONDS
                 process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
-                while len(_reported(engine, organization.id)) < before + AT_ONCE and process.poll() is None:
+                while len(_reported_notices(engine, organization.id)) < before + AT_ONCE and process.poll() is None:
                     assert time.monotonic() < deadline, "the worker reports nothing more"
                     time.sleep(0.005)
                 process.kill()
                 process.wait()
-                counts.append(len(_reported(engine, organization.id)))
+                counts.append(len(_reported_notices(engine, organization.id)))
                 with engine.begin() as db:
                     # Do not wait for the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
             assert 0 < counts[0] < counts[-1] < MEMBERS
             completed = loyalty(home, "worker", "--once")
             assert completed.returncode == 0, completed.stderr
-            assert _reported(engine, organization.id) == [(i, str(amounts[i]), "1") for i in sorted(amounts)]
+            assert _reported_notices(engine, organization.id) == [(i, str(amounts[i]), "1") for i in sorted(amounts)]
             with engine.connect() as db:
                 assert verify(db, organization.id) == []
 
@@ -87,6 +87,6 @@ def _prepare(engine, organization_id, account_id):
         )
 
 
-def _reported(engine, organization_id):
+def _reported_notices(engine, organization_id):
     with engine.connect() as db:
         return [tuple(row) for row in db.execute(text(REPORTED), {"o": organization_id})]

@@ -81,11 +81,11 @@ def test_more_clients_than_connections_are_served(pooled: Engine) -> None:
         assert list(pool.map(work, range(200))) == list(range(200))
 
 
-def test_a_server_and_a_worker_work_through_it(pooled_url: str, home: Path) -> None:
+def test_a_server_and_a_worker_work_through_pgbouncer(pooled_url: str, home: Path) -> None:
     variables = {"LOYALTY_DATABASE_URL": pooled_url}
-    created = invoke(home, "organizations", "create", "Pooled", "--json", **variables)
-    assert created.returncode == 0, created.stderr
-    organization = json.loads(created.stdout)["organizationId"]
+    creation = invoke(home, "organizations", "create", "Pooled", "--json", **variables)
+    assert creation.returncode == 0, creation.stderr
+    organization = json.loads(creation.stdout)["organizationId"]
     token = invoke(home, "token", "--admin", "--organization", str(organization), **variables).stdout.strip()
     server = Server(home, "--workers", "1", "--no-worker", **variables)
     worker = subprocess.Popen([sys.executable, "-m", "handlers", "worker"], env=environment(home, **variables))
@@ -95,16 +95,16 @@ def test_a_server_and_a_worker_work_through_it(pooled_url: str, home: Path) -> N
             assert client.post("/members", json={"loyaltyMemberId": "ana"}).status_code == 201
             event = {"loyaltyMemberId": "ana", "eventType": "member-generic-event"}
             events = [{**event, "systemUniqueKey": f"visit-{number}"} for number in range(50)]
-            accepted = client.post("/events/track-async", json={"events": events})
-            assert accepted.status_code == 202, accepted.text
-            keys = [result["loyaltyEventKey"] for result in accepted.json()["results"]]
+            reply = client.post("/events/track-async", json={"events": events})
+            assert reply.status_code == 202, reply.text
+            keys = [result["loyaltyEventKey"] for result in reply.json()["results"]]
             deadline = time.monotonic() + 120
             while client.get(f"/events/{keys[-1]}").json()["event"]["status"] in ("pending", "running"):
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
             assert {client.get(f"/events/{key}").json()["event"]["status"] for key in keys} == {"success"}
-        verified = invoke(home, "verify", "--organization", str(organization), **variables)
-        assert verified.returncode == 0, verified.stdout + verified.stderr
+        verification = invoke(home, "verify", "--organization", str(organization), **variables)
+        assert verification.returncode == 0, verification.stdout + verification.stderr
         assert server.stop() == 0
     finally:
         worker.send_signal(signal.SIGTERM)

@@ -92,25 +92,25 @@ def test_each_event_has_its_effects_once_even_if_workers_and_the_database_are_ki
         share = count // (len(kills) + 1)
         workers = Workers(home, 2)
         stack.callback(workers.kill)
-        watching = stack.enter_context(disposed(create_engine(url, threads=1)))
+        observer = stack.enter_context(disposed(create_engine(url, threads=1)))
         with ThreadPoolExecutor(1) as pool:
             # Each kill has its own share of the events, so that no kill comes after the last event.
             waiting_at_kills: list[int] = []
             for number, kill in enumerate(kills):
-                sending = pool.submit(send_all, shop, events[number * share : (number + 1) * share])
-                wait_until(lambda n=number: count_orders(watching) >= n * share + share // 4)
-                assert count_orders(watching) < count
-                waiting_at_kills.append(fetch_value(watching, WAITING))
+                sender = pool.submit(send_all, shop, events[number * share : (number + 1) * share])
+                wait_until(lambda n=number: count_orders(observer) >= n * share + share // 4)
+                assert count_orders(observer) < count
+                waiting_at_kills.append(fetch_value(observer, WAITING))
                 if kill == "worker":
                     workers.kill_one(pick)
                 else:
                     kill_database(home)
                     # The next process starts it again; workers and server reconnect.
                     stack.enter_context(embedded.server(home, options=FAST))
-                sending.result()
+                sender.result()
         assert any(waiting_at_kills)  # at least one kill came while events were waiting
         send_all(shop, events[len(kills) * share :])
-        wait_until(lambda: fetch_value(watching, WAITING) == 0)
+        wait_until(lambda: fetch_value(observer, WAITING) == 0)
         workers.stop()
         shop.organization.api.engine.dispose()  # its connections were lost with the killed database
         check(shop, events)
@@ -126,21 +126,21 @@ def test_a_worker_that_is_stopped_completes_its_batch(home):
         shop = stack.enter_context(shop_of(home, url))
         member = shop.member()
         send_all(shop, [order(member, 1) for _ in range(20)])
-        watching = stack.enter_context(disposed(create_engine(url, threads=1)))
+        observer = stack.enter_context(disposed(create_engine(url, threads=1)))
         # The worker waits for the lock of the member's wallet.
         lock_is_released = threading.Event()
-        with watching.begin() as db:
+        with observer.begin() as db:
             db.execute(text("SELECT 1 FROM wallets FOR UPDATE"))
             workers = Workers(home, 1)
             stack.callback(workers.kill)
-            with shop.organization.api.engine.connect() as other:
-                blocked = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-                wait_until(lambda: other.execute(blocked).scalar_one() and not lock_is_released.is_set())
+            with shop.organization.api.engine.connect() as connection:
+                locks_not_granted = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                wait_until(lambda: connection.execute(locks_not_granted).scalar_one() and not lock_is_released.is_set())
             with ThreadPoolExecutor(1) as pool:
                 stopping = pool.submit(workers.stop)
                 time.sleep(1)
                 assert not stopping.done()
                 db.rollback()
                 assert stopping.result() == [0]
-        assert fetch_value(watching, WAITING) == 0
+        assert fetch_value(observer, WAITING) == 0
         assert shop.balance(member) == 20

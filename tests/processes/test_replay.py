@@ -83,14 +83,14 @@ def test_replaying_a_file_twice_mints_its_points_once(site, lines):
     assert report["Top member"] == f"{top} with {most:,} points"
     assert "Nothing changed" not in first.stdout
 
-    again = site.replay(path)
-    assert again.returncode == 0, again.stderr
-    report = summary(again)
+    repetition = site.replay(path)
+    assert repetition.returncode == 0, repetition.stderr
+    report = summary(repetition)
     assert report["Orders"] == "1,000: 0 new, 1,000 repeated, 0 failed"
     assert report["Members"] == f"{len(points)}: 0 new"
     assert report["Points minted"] == f"{points.total():,} in all, 0 by this run"
     assert report["Top member"] == f"{top} with {most:,} points"
-    assert "Nothing changed" in again.stdout
+    assert "Nothing changed" in repetition.stdout
     assert invoke(site.home, "verify").returncode == 0
 
 
@@ -133,9 +133,9 @@ def test_an_interrupted_replay_is_completed_by_the_next_one(site, lines, number)
 def test_a_line_that_was_changed_after_its_replay_is_reported_as_failed(site, lines):
     original_lines, changed_lines = lines[:20], ["00001 19970101 1 99.00", *lines[1:20]]
     assert site.replay(site.file("changed.txt", original_lines)).returncode == 0
-    again = site.replay(site.file("changed.txt", changed_lines))
-    assert again.returncode == 1
-    report = summary(again)
+    repetition = site.replay(site.file("changed.txt", changed_lines))
+    assert repetition.returncode == 1
+    report = summary(repetition)
     assert report["Orders"] == "20: 0 new, 19 repeated, 1 failed"
     assert report["Failed"].startswith("line 2: ")
     assert report["Points minted"] == f"{points_of(original_lines).total():,} in all, 0 by this run"
@@ -152,8 +152,8 @@ def test_a_replay_by_organization_id_and_token_needs_no_database(site, lines):
     assert completed.returncode == 0, completed.stderr
     assert summary(completed)["Organization"] == "Elsewhere"
     assert summary(completed)["Orders"].startswith("50: 50 new")
-    again = json.loads(invoke(site.home, "replay", str(path), *arguments, "--json", **no_database).stdout)
-    assert (again["organization"], again["orders"], again["tracked"]) == ("Elsewhere", 50, 0)
+    repetition = json.loads(invoke(site.home, "replay", str(path), *arguments, "--json", **no_database).stdout)
+    assert (repetition["organization"], repetition["orders"], repetition["tracked"]) == ("Elsewhere", 50, 0)
 
 
 def test_a_token_that_is_not_accepted_is_reported(site, lines):

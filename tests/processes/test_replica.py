@@ -70,7 +70,7 @@ def shop(servers: Servers, api: Api) -> Replicated:
 
 @pytest.fixture
 def shop_without_waiting(servers: Servers) -> Iterator[Replicated]:
-    """A shop whose commits execute not wait for the disk."""
+    """A shop whose commits do not wait for the disk."""
     with disposed(create_engine(servers.settings.database_url, threads=1)) as primary:
         execute(primary, "ALTER DATABASE loyalty SET synchronous_commit = 'off'")
         try:

@@ -30,7 +30,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 
 
 @pytest.fixture(scope="module")
-def running(shared_home):
+def running_server(shared_home):
     """A server with two workers that the tests do not stop, and its printed greeting."""
     server = Server(shared_home, "--workers", "2", "--no-worker")
     greeting = server.greeting()
@@ -39,39 +39,39 @@ def running(shared_home):
     server.process.stdout.close()
 
 
-def test_the_printed_request_works_and_the_data_survive_a_restart(home, serve):
+def test_the_printed_request_works_and_the_data_remain_after_a_restart(home, serve):
     server = serve()
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
     assert status(url) == 401
-    created = invoke(home, "organizations", "create", "Second")
-    assert created.returncode == 0, created.stderr
+    creation = invoke(home, "organizations", "create", "Second")
+    assert creation.returncode == 0, creation.stderr
     assert server.stop() == 0
     assert not embedded.describe(home).is_running
 
-    again = serve("--workers", "1", "--no-worker")
-    greeting = again.greeting()
+    restarted_server = serve("--workers", "1", "--no-worker")
+    greeting = restarted_server.greeting()
     assert "client_" not in greeting
     new_url, _ = curl_line(greeting)
     assert new_url.rpartition("/")[2] == url.rpartition("/")[2]  # it is the same organization
     assert status(new_url, **headers) == 200  # the first token is still valid
-    assert again.stop(signal.SIGINT) == 0
+    assert restarted_server.stop(signal.SIGINT) == 0
     assert not embedded.describe(home).is_running
 
 
-def test_credentials_are_printed_at_the_first_start_and_can_be_reset_by_a_command(running):
-    server, first = running
-    token = re.search(r"TOKEN=(\S+)", first).group(1)
-    assert first.count(token) == 1
-    assert max(map(len, first.replace(token, "").splitlines())) <= 120
-    client_id, secret = (re.search(rf"{name} +(\S+)", first).group(1) for name in ("client_id", "client_secret"))
+def test_credentials_are_printed_at_the_first_start_and_can_be_reset_by_a_command(running_server):
+    server, greeting = running_server
+    token = re.search(r"TOKEN=(\S+)", greeting).group(1)
+    assert greeting.count(token) == 1
+    assert max(map(len, greeting.replace(token, "").splitlines())) <= 120
+    client_id, secret = (re.search(rf"{name} +(\S+)", greeting).group(1) for name in ("client_id", "client_secret"))
     assert token_of(server, client_id, secret)["scope"] == " ".join(INTEGRATION_ROLES)
     reset = invoke(server.home, "credentials", "reset", "--organization", "1", "--json")
     assert reset.returncode == 0, reset.stderr
-    again = json.loads(reset.stdout)
-    assert again["clientId"] == client_id
+    new_credentials = json.loads(reset.stdout)
+    assert new_credentials["clientId"] == client_id
     assert token_of(server, client_id, secret) == 401
-    assert token_of(server, client_id, again["clientSecret"])["scope"] == " ".join(INTEGRATION_ROLES)
+    assert token_of(server, client_id, new_credentials["clientSecret"])["scope"] == " ".join(INTEGRATION_ROLES)
 
 
 def token_of(server, client_id, secret):
@@ -85,8 +85,8 @@ def token_of(server, client_id, secret):
         return error.code
 
 
-def test_the_printed_documentation_pages_exist(running):
-    server, greeting = running
+def test_the_printed_documentation_pages_exist(running_server):
+    server, greeting = running_server
     pages = re.findall(r"http://\S+/docs", greeting)
     assert len(pages) == 3
     assert [status(page) for page in pages] == [200, 200, 200]
@@ -94,8 +94,8 @@ def test_the_printed_documentation_pages_exist(running):
     assert status(f"{server.url}/health/ready") == 200
 
 
-def test_the_curl_line_works_in_a_shell(running):
-    _, greeting = running
+def test_the_curl_line_works_in_a_shell(running_server):
+    _, greeting = running_server
     export, line = re.findall(r"^ *((?:export|curl) .*)$", greeting, re.MULTILINE)
     script = f"{export}\n{line} -s -w '%{{http_code}}'"
     try:
@@ -107,7 +107,7 @@ def test_the_curl_line_works_in_a_shell(running):
     assert answer.stdout.endswith("200")
 
 
-def test_several_servers_start_at_once_on_an_empty_home(home, serve):
+def test_two_servers_start_simultaneously_on_an_empty_home(home, serve):
     shutil.rmtree(home)
     servers = [serve("--workers", "1", *arguments) for arguments in ([], ["--no-worker"])]
     with ThreadPoolExecutor(2) as pool:
@@ -123,8 +123,8 @@ def test_several_servers_start_at_once_on_an_empty_home(home, serve):
     assert not embedded.describe(home).is_running
 
 
-def test_workers_have_a_higher_score_for_the_out_of_memory_killer_than_the_parent(running):
-    server, _ = running
+def test_workers_have_a_higher_score_for_the_out_of_memory_killer_than_the_parent(running_server):
+    server, _ = running_server
     server.wait_until_ready()
 
     def score(pid):
@@ -133,8 +133,8 @@ def test_workers_have_a_higher_score_for_the_out_of_memory_killer_than_the_paren
     assert {score(pid) for pid in server.workers()} == {min(1000, score(server.process.pid) + 100)}
 
 
-def test_metrics_of_any_worker_contain_the_calls_of_all_workers(running):
-    server, greeting = running
+def test_metrics_of_any_worker_contain_the_calls_of_all_workers(running_server):
+    server, greeting = running_server
     url, headers = curl_line(greeting)
     assert status(url, **headers) == 200
     # All workers report the same count.
@@ -154,8 +154,8 @@ def request_counts(server):
     return {float(line.rpartition(" ")[2]) for line in counts}
 
 
-def test_a_taken_port_is_reported(running):
-    first, _ = running
+def test_a_taken_port_is_reported(running_server):
+    first, _ = running_server
     second = loyalty(first.home, "serve", "--port", str(first.port))
     assert second.returncode == 1
     assert str(first.port) in second.stderr
@@ -173,9 +173,9 @@ def test_a_taken_port_is_reported(running):
     ],
 )
 def test_an_address_that_cannot_be_used_is_reported_with_its_variable(
-    running, variable, value, message_part, exit_code
+    running_server, variable, value, message_part, exit_code
 ):
-    first, _ = running
+    first, _ = running_server
     port = str(first.port)
     completed = invoke(first.home, "serve", LOYALTY_PORT=str(free_port()), **{variable: value.format(port=port)})
     assert completed.returncode == exit_code
@@ -184,16 +184,16 @@ def test_an_address_that_cannot_be_used_is_reported_with_its_variable(
     assert message_part.format(port=port) in completed.stderr
 
 
-def test_the_management_address_must_differ_from_the_main_one(running):
-    first, _ = running
+def test_the_management_address_must_differ_from_the_main_one(running_server):
+    first, _ = running_server
     completed = invoke(first.home, "serve", LOYALTY_PORT="9090", LOYALTY_MANAGEMENT_BIND="127.0.0.1:9090")
     assert completed.returncode == 2
     assert "LOYALTY_MANAGEMENT_BIND must differ" in completed.stderr
 
 
 @needs_proc
-def test_a_server_with_no_worker_starts_no_queue_worker(running):
-    server, _ = running
+def test_a_server_with_no_worker_starts_no_queue_worker(running_server):
+    server, _ = running_server
     time.sleep(2)
     assert queue_workers(server) == set()
 
@@ -215,12 +215,12 @@ def test_killed_processes_are_replaced_and_all_processes_end_with_a_killed_paren
     server.process.kill()
     server.process.wait()
     wait_until(lambda: not any(map(is_running, processes)))
-    again = serve("--workers", "1")
-    again.greeting()
-    assert status(f"{again.url}/v2/organizations/1", **headers) == 200
-    wait_until(lambda: queue_workers(again))
-    (queue_worker,) = queue_workers(again)
-    assert again.stop() == 0
+    restarted_server = serve("--workers", "1")
+    restarted_server.greeting()
+    assert status(f"{restarted_server.url}/v2/organizations/1", **headers) == 200
+    wait_until(lambda: queue_workers(restarted_server))
+    (queue_worker,) = queue_workers(restarted_server)
+    assert restarted_server.stop() == 0
     assert not is_running(queue_worker)
     wait_until_stopped(home)
 
@@ -260,17 +260,17 @@ def test_a_stopped_server_completes_a_call_and_leaves_no_secret_in_its_log_and_n
         blocker = psycopg2.connect(database)
         blocker.cursor().execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
         headers = {"Authorization": f"Bearer {token}"}
-        waiting = pool.submit(status, f"{server.url}/v2/organizations/1", **headers)
+        call = pool.submit(status, f"{server.url}/v2/organizations/1", **headers)
         observer = psycopg2.connect(database)
         observer.autocommit = True
         wait_until(lambda: waiting_calls(observer))
         observer.close()
         server.process.send_signal(signal.SIGTERM)
         time.sleep(1)
-        assert not waiting.done()
+        assert not call.done()
         blocker.rollback()
         blocker.close()
-        assert waiting.result() == 200
+        assert call.result() == 200
     assert server.process.wait(120) == 0
     assert not list(temporary_folder.iterdir())
     assert server.process.stdout.read() == ""

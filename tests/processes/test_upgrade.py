@@ -61,7 +61,7 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def older_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the oldest version that can use this schema."""
     commit = os.environ.get("UPGRADE_FROM") or commit_of(schema.usable_since())
     return unpack(commit, tmp_path_factory.mktemp("older"))
@@ -70,7 +70,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_release: Path) -> None:
     """The records of the first release are kept, and this version can use them."""
 
-    def by(root: Path, *arguments: str) -> str:
+    def output_of(root: Path, *arguments: str) -> str:
         """The output of a command that the code in `root` runs."""
         completed = loyalty(new_home, *arguments, PYTHONPATH=str(root))
         assert completed.returncode == 0, completed.stdout + completed.stderr
@@ -78,22 +78,22 @@ def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_relea
 
     def lots(root: Path) -> list[dict[str, Any]]:
         """The exported lots, without the rows that have only qualifying points, which old versions do not export."""
-        rows = map(json.loads, by(root, "export", "balances", "--organization", "Corner Coffee").splitlines())
+        rows = map(json.loads, output_of(root, "export", "balances", "--organization", "Corner Coffee").splitlines())
         return [row for row in rows if row["amount"]]
 
     with embedded.server(new_home):
-        assert by(first_release, "migrate").startswith("Applied: 1000")
-        by(first_release, "organizations", "create", "Corner Coffee", "--environment", "test")
-        by(first_release, "sample", "coffee-shop", "--organization", "Corner Coffee")
+        assert output_of(first_release, "migrate").startswith("Applied: 1000")
+        output_of(first_release, "organizations", "create", "Corner Coffee", "--environment", "test")
+        output_of(first_release, "sample", "coffee-shop", "--organization", "Corner Coffee")
         before = lots(first_release)
-        by(ROOT, "migrate")
-        by(ROOT, "doctor")
-        by(ROOT, "verify")
+        output_of(ROOT, "migrate")
+        output_of(ROOT, "doctor")
+        output_of(ROOT, "verify")
         after = lots(ROOT)
         assert len(after) == len(before) > 1
-        for old, new in zip(before, after, strict=True):
-            assert old.items() <= new.items()
-        token = by(ROOT, "token", "--admin", "--organization", "1").strip()
+        for old_lot, new_lot in zip(before, after, strict=True):
+            assert old_lot.items() <= new_lot.items()
+        token = output_of(ROOT, "token", "--admin", "--organization", "1").strip()
         server = Server(new_home)
         try:
             server.wait_until_ready()
@@ -102,7 +102,7 @@ def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_relea
             assert balance_of(server.url, token, "ana") > balance
         finally:
             server.stop()
-        by(ROOT, "verify")
+        output_of(ROOT, "verify")
 
 
 def call_server(url: str, token: str, method: str, path: str, body: Any = None) -> Any:
@@ -119,14 +119,14 @@ def balance_of(url: str, token: str, member: str) -> float:
     return sum(balance["balance"] for balance in record["ledgerBalances"])
 
 
-def failures_of(older: Path, *arguments: str) -> set[str]:
+def failures_of(older_version: Path, *arguments: str) -> set[str]:
     """Run tests of the older version with its own code and these arguments of pytest; returns ids of failed tests."""
-    path = os.pathsep.join((str(older), str(ROOT / "tests" / "processes" / "older")))
+    path = os.pathsep.join((str(older_version), str(ROOT / "tests" / "processes" / "older")))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PYTEST_"))}
-    report = older / "report.xml"
+    report = older_version / "report.xml"
     completed = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", f"--junit-xml={report}", *arguments],
-        cwd=older,
+        cwd=older_version,
         env={**inherited, "PYTHONPATH": path, "NEWER_VERSION": str(ROOT)},
         capture_output=True,
         text=True,
@@ -140,13 +140,13 @@ def failures_of(older: Path, *arguments: str) -> set[str]:
     }
 
 
-def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None:
+def test_the_tests_of_the_older_version_pass_on_this_schema(older_version: Path) -> None:
     """Its own tests, by its own code, on databases that this version has migrated.
 
     Tests that fail on its own schema as well are left out: they need other packages, or were not yet adapted.
     """
-    if failed := failures_of(older, "-p", "newer_schema", "tests/http", "tests/services"):
-        failed -= failures_of(older, "--last-failed", "tests/http", "tests/services")
+    if failed := failures_of(older_version, "-p", "newer_schema", "tests/http", "tests/services"):
+        failed -= failures_of(older_version, "--last-failed", "tests/http", "tests/services")
     assert failed == set()
 
 
@@ -165,36 +165,36 @@ def purchase(member: str) -> dict[str, Any]:
     return {**one, "payload": {"order": {"externalId": one["systemUniqueKey"], "total": 10}}}
 
 
-def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) -> None:
+def test_both_versions_work_side_by_side(home: Path, older_version: Path, shop: Shop) -> None:
     """Each version recognizes the requests of the other, and evaluates the events that the other has queued."""
     url = shop.engine.url.render_as_string(hide_password=False)
-    variables = {"PYTHONPATH": str(older), "LOYALTY_DATABASE_URL": url}
+    variables = {"PYTHONPATH": str(older_version), "LOYALTY_DATABASE_URL": url}
     server = Server(home, "--no-worker", **variables)
-    workers = [Workers(home, 1, **{**variables, "PYTHONPATH": str(root)}) for root in (older, ROOT)]
+    workers = [Workers(home, 1, **{**variables, "PYTHONPATH": str(root)}) for root in (older_version, ROOT)]
     try:
         server.wait_until_ready()
 
-        def by_older(path: str, body: Any) -> Any:
+        def call_older(path: str, body: Any) -> Any:
             return call_server(server.url, shop.organization.token, "POST", path, body)
 
-        def by_newer(path: str, body: Any) -> Any:
+        def call_newer(path: str, body: Any) -> Any:
             reply = shop.integration.request("POST", path, body)
             assert reply.status < 300, reply.text
             return reply.json
 
-        versions = (by_older, by_newer)
+        versions = (call_older, call_newer)
         names = [f"member-{number}" for number in range(MEMBERS)]
         for number, name in enumerate(names):
             versions[number % 2]("/members", {"loyaltyMemberId": name})
         for number in range(TRACKED):
             body = {"events": [purchase(names[number % MEMBERS])]}
-            first = versions[number // MEMBERS % 2]("/events/track", body)["results"]
-            again = versions[1 - number // MEMBERS % 2]("/events/track", body)["results"]
-            assert again == first
+            first_results = versions[number // MEMBERS % 2]("/events/track", body)["results"]
+            repeated_results = versions[1 - number // MEMBERS % 2]("/events/track", body)["results"]
+            assert repeated_results == first_results
         for _ in range(QUEUED // MEMBERS):
-            queued = [purchase(name) for name in names]
+            purchases = [purchase(name) for name in names]
             for call in versions:
-                call("/events/track-async", {"events": queued})
+                call("/events/track-async", {"events": purchases})
         wait_until(lambda: fetch_value(shop.engine, WAITING) == 0)
         assert {shop.balance(name) for name in names} == {(TRACKED + QUEUED) // MEMBERS}
     finally:
@@ -202,6 +202,6 @@ def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) ->
         for fleet in workers:
             fleet.stop()
             fleet.kill()
-    for root in (older, ROOT):
+    for root in (older_version, ROOT):
         completed = loyalty(home, "verify", **{**variables, "PYTHONPATH": str(root)})
         assert completed.returncode == 0, completed.stdout + completed.stderr

@@ -18,16 +18,16 @@ from tests.processes.loyalty import environment, invoke, loyalty
 @pytest.fixture
 def start(home):
     """A function that starts commands; processes that still run at the end of the test are killed."""
-    started = []
+    processes = []
 
     def run(*arguments: str, **variables: str) -> subprocess.Popen:
-        log = (home.parent / f"process-{len(started)}.log").open("w")
+        log = (home.parent / f"process-{len(processes)}.log").open("w")
         command = [sys.executable, "-m", "handlers", *arguments]
-        started.append(subprocess.Popen(command, env=environment(home, **variables), cwd=home.parent, stderr=log))
-        return started[-1]
+        processes.append(subprocess.Popen(command, env=environment(home, **variables), cwd=home.parent, stderr=log))
+        return processes[-1]
 
     yield run
-    for process in started:
+    for process in processes:
         if process.poll() is None:
             process.kill()
         process.wait()
@@ -62,8 +62,8 @@ def test_a_worker_that_runs_once_executes_the_due_jobs_and_ends(home):
         assert completed.returncode == 0, completed.stderr
         assert count_finished_jobs(url) == len(JOBS) - 1
         assert "the job evaluate-tiers is done: {'members': 0, 'moves': 0}" in completed.stderr
-        again = invoke(home, "release-answers")
-        assert (again.returncode, again.stdout) == (0, "Nothing to release.\n"), again.stderr
+        repetition = invoke(home, "release-answers")
+        assert (repetition.returncode, repetition.stdout) == (0, "Nothing to release.\n"), repetition.stderr
 
 
 def test_a_worker_refuses_a_database_that_lacks_migrations(new_home):
