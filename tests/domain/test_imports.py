@@ -65,7 +65,7 @@ def test_a_packed_file_that_repeats_distant_content_is_unpacked():
     assert b"".join(decompress([gzip.compress(b"a") + gzip.compress(content)], 40_001)) == b"a" + content
 
 
-def test_nothing_is_unpacked_from_an_empty_file():
+def test_an_empty_file_has_no_unpacked_pieces():
     assert list(decompress([], 10)) == list(decompress([b""], 10)) == []
 
 

@@ -108,7 +108,7 @@ def test_an_item_without_the_field_meets_no_condition():
         assert not matches({}, (field, operator, value))
 
 
-def test_a_matcher_with_and_needs_all_conditions_and_one_with_or_needs_any():
+def test_a_conjunctive_matcher_needs_all_conditions_and_a_disjunctive_matcher_needs_any():
     hot_drinks, below_five = ("categoryCode", "equals", "hot-drinks"), ("total", "<", 5)
     assert not matches(LATTE, hot_drinks, below_five)
     assert matches(LATTE, hot_drinks, below_five, operator="OR")

@@ -240,7 +240,7 @@ def test_a_later_event_does_not_change_how_the_order_was_paid(other_payment):
         refuse_other_payments(replace(order(10), payments=(CARD,)), (other_payment,))
 
 
-def test_a_tender_of_points_is_at_most_what_its_payment_is_worth():
+def test_a_tender_of_points_is_at_most_the_value_of_its_payment():
     refuse_greater(POINTS_TENDER, Decimal(5))
     refuse_greater(POINTS_TENDER, Decimal(6))
     with pytest.raises(InvalidRequest) as refusal:

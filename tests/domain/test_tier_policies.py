@@ -340,7 +340,7 @@ class TestStatus:
         )
         assert self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(130))).is_manual is is_deciding
 
-    def test_of_two_next_tiers_with_equal_points_the_higher_one_is_reported(self):
+    def test_the_higher_of_two_next_tiers_with_equal_points_is_reported(self):
         steps = (Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(100), 2))
         plan = TierSchedule(
             PROGRAM,
@@ -379,7 +379,7 @@ class TestStatus:
         assert (status.tier.name, status.is_manual, status.tier_hold, status.since) == ("Silver", False, None, NOON)
         assert (status.points, status.points_to_keep, status.projected_tier) == (120, None, None)
 
-    def test_a_member_without_a_tier_has_a_next_one(self):
+    def test_a_member_without_a_tier_has_a_next_tier(self):
         status = self.status(TierPolicy(EARNED), None, TierPoints(earned=Decimal(20)))
         assert (status.tier, status.is_manual, status.since, status.expires_at) == (None, False, None, None)
         assert (status.next_tier.loyalty_tier_id, status.next_tier.missing_points) == (SILVER, 80)

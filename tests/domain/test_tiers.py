@@ -62,7 +62,7 @@ def test_a_tier_is_reached_at_its_threshold(points, tier):
     assert USUAL_SCHEDULE.tier_at(Decimal(points)) == tier
 
 
-def test_of_tiers_with_equal_thresholds_the_highest_order_and_then_the_lowest_id_counts():
+def test_the_highest_order_and_then_the_lowest_id_decide_between_tiers_with_equal_thresholds():
     steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
     for ordered_steps in (steps, steps[::-1]):
         assert schedule(*ordered_steps).tier_at(Decimal(5)) == 1

@@ -113,7 +113,7 @@ def test_effects_with_an_executor_report_the_executed_amount(performed_amount, a
     assert dict(planned_outcome.params)["amount"] == Decimal("1.5")
 
 
-def test_an_effect_that_executes_a_part_is_partial_and_says_why():
+def test_an_effect_that_executes_a_part_is_partial_and_reports_the_reason():
     part = Performed(Decimal(6), refusal=Conflict("No more."))
     mission_campaign = campaign(action(1, effect("advance-mission", missionKey="m", amount=7)))
     [outcome] = Bench(mission_campaign, executors={"advance-mission": lambda event, params: part}).run(facts()).effects

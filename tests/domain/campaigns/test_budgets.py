@@ -66,7 +66,7 @@ def test_without_partial_application_a_discount_over_the_remaining_money_is_skip
     assert amounts([bench.run(euros(4))]) == [(4, "partial")]
 
 
-def test_a_limit_counts_what_each_discount_takes_off_the_order():
+def test_a_limit_counts_the_amount_that_each_discount_takes_off_the_order():
     """Two discounts of 6.00 take 6.00 and then 4.00 off an order of 10.00."""
     bench_within_limit = Bench(limited_campaign(off(6), off(6), limit=rule(10), parts=False))
     assert statuses(bench_within_limit.run(euros(10))) == [(1, "executed"), (1, "partial")]

@@ -249,7 +249,7 @@ def test_a_campaign_has_its_own_time_zone_or_the_default_one():
         ({"id": "amount", "value": 1, "expression": "1"}, "amount needs either a value or an expression."),
     ],
 )
-def test_a_fault_says_what_is_wrong_with_a_parameter(parameter, text):
+def test_a_fault_describes_the_error_of_a_parameter(parameter, text):
     others = [] if parameter["id"] == "amount" else [{"id": "amount", "value": 1}]
     [fault] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": [*others, parameter]}]})
     assert fault.detail == text

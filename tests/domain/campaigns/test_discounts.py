@@ -124,7 +124,7 @@ def test_a_discount_takes_no_more_than_the_items_have():
     assert (discount.requested, discount.amount, shares(discount)) == (9, 7, [(0, "4.00"), (1, "3.00")])
 
 
-def test_later_discounts_apply_to_what_earlier_ones_left():
+def test_later_discounts_apply_to_the_total_that_earlier_discounts_left():
     """The order of a percentage and an amount matters."""
     percentage_first, amount_first = basket(100), basket(100)
     take_discount(percentage_first, PERCENTAGE, 20)
@@ -230,7 +230,7 @@ def test_a_discount_of_0_is_skipped_and_neither_counts_nor_excludes(total, kind,
     assert (evaluation.effects[0].discount.amount, evaluation.counted) == (0, [])
 
 
-def test_a_discount_of_fully_discounted_items_is_skipped_since_nothing_is_left():
+def test_a_discount_of_fully_discounted_items_is_skipped():
     """The first action takes the shirt of 30 off; a mug of 10 is left, which the fourth one takes off."""
     shirt = ("=", "item.total > 20.0")
     actions = [

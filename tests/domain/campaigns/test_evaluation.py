@@ -347,7 +347,7 @@ def test_a_program_without_a_main_account_cannot_mint_without_a_key():
     assert problem(evaluation.effects[0]) == "/problems/effect-parameter"
 
 
-def test_a_burn_takes_what_an_earlier_action_of_the_event_gave():
+def test_a_burn_takes_points_that_an_earlier_action_of_the_event_gave():
     bench = Bench(campaign(action(1, mint(5)), action(2, effect("burn-points", amount=3))))
     assert statuses(bench.run()) == [(1, "executed"), (2, "executed")]
     assert bench.balance() == 2

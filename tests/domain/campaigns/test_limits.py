@@ -74,7 +74,7 @@ def test_the_next_action_may_use_the_rest_of_a_limit():
     assert statuses(bench.run()) == [(1, "skipped"), (2, "executed")]
 
 
-def test_a_limit_of_points_counts_what_the_account_can_hold():
+def test_a_limit_of_points_counts_only_the_whole_points_that_the_account_can_hold():
     limited_campaign = campaign(
         action(1, mint(Decimal("7.9"))), limit_rules=(rule(Decimal("10.5")),), allow_partial_application_on_limit=True
     )

@@ -54,8 +54,8 @@ def test_a_mint_is_cut_at_the_maximum_balance_of_its_account():
     assert bench.balance() == 100
 
 
-def test_a_limit_counts_what_the_maximum_balance_allows():
-    """Of the second 60 points the limit of 110 allows 50, and the maximum balance only 40."""
+def test_a_limit_counts_only_the_points_that_the_maximum_balance_allows():
+    """The limit of 110 allows 50 of the second 60 points, and the maximum balance only 40."""
     bench = bench_of(mint(60), ledger_account=account(max_balance=Decimal(100)), **limit(110))
     results = [bench.run() for _ in range(2)]
     assert [count.amount for count in bench.counters.count_log] == [60, 40]

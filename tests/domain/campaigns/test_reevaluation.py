@@ -132,7 +132,7 @@ def test_only_qualifying_points_are_reversed_of_a_mint_with_the_amount_0():
     assert (points, qualifying_points) == (NOTHING, HALF)
 
 
-def test_a_return_of_half_the_order_reverses_half_of_the_qualifying_points_too():
+def test_a_return_of_half_the_order_reverses_half_of_the_points_and_of_the_qualifying_points():
     # Without a qualifying amount, all points qualify.
     actions, _ = grant_actions(order(60, 60), reevaluated_campaign(action(1, mint(("=", "order.total")))))
     points, qualifying_points = reevaluate_after_return(actions, [60, None]).extents_of(1, default=WHOLE)
@@ -171,7 +171,7 @@ def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
     assert rest.basket.remaining_total == 3
 
 
-def test_discounts_are_reevaluated_on_what_earlier_discounts_leave():
+def test_discounts_are_reevaluated_on_the_total_that_earlier_discounts_leave():
     actions, _ = grant_actions(
         order(100), reevaluated_campaign(action(1, off(20)), action(2, off(10, "amount"), priority=2))
     )

@@ -229,7 +229,7 @@ def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
     )
 
 
-def test_of_equal_actions_the_first_wins_by_priority_campaign_and_index():
+def test_priority_campaign_and_index_decide_between_equal_actions():
     first = campaign(in_group(5, cash(10), priority=2, action_index=0), groups=[group()], campaign_id=2)
     second = campaign(
         in_group(3, cash(10), priority=2, action_index=1),
@@ -242,7 +242,7 @@ def test_of_equal_actions_the_first_wins_by_priority_campaign_and_index():
     assert discounts(run(order(100), first, second, urgent_campaign)) == [(9, 10)]
 
 
-def test_a_group_takes_its_turn_at_its_first_action():
+def test_a_group_is_applied_in_the_place_of_its_first_action():
     tested_campaign = campaign(
         in_group(1, cash(1), priority=1),
         action(2, off(50), priority=2),
@@ -403,7 +403,7 @@ def test_all_actions_of_an_exclusive_campaign_apply():
     ]
 
 
-def test_of_several_exclusive_campaigns_the_first_priority_or_their_group_decides():
+def test_the_first_priority_or_the_common_group_decides_between_exclusive_campaigns():
     def exclusive_campaign(number, discount, **values):
         exclusive_action = action(number, discount, priority=10 - number, **values)
         return campaign(exclusive_action, exclusive=True, campaign_id=number, groups=[group()])
@@ -534,7 +534,7 @@ def test_the_order_in_which_31_actions_are_stored_does_not_matter(settings_of_ac
             assert sum(share.amount for share in outcome.discount.allocation) == outcome.discount.amount
 
 
-def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
+def test_a_discount_that_a_money_limit_cuts_competes_with_its_cut_amount():
     def in_euros():
         return replace(order(shirt=30, mug=10), currency="EUR")
 

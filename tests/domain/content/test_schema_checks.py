@@ -202,7 +202,7 @@ def test_a_schema_costs_20_for_itself_and_each_keyword_plus_the_cost_of_the_keyw
     assert schema_cost.of_document(3, 5) == 3 * schema_cost.per_value + 5 * schema_cost.per_byte
 
 
-def test_a_schema_has_its_own_cost_besides_those_of_its_parts():
+def test_the_cost_of_a_schema_is_counted_apart_from_the_costs_of_its_parts():
     # The schema, each of its three keywords and the pattern cost 20, and so does the part; 300 numbers cost 3 per byte.
     schema_cost = cost({"enum": [*range(300)], "pattern": "abcd", "properties": {"a": True}})
     assert (schema_cost.evaluations, schema_cost.checks) == (2, 4)

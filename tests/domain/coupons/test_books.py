@@ -77,7 +77,7 @@ def test_a_lot_expires_at_its_moment(expired_at, has_expired):
     assert lot(expired_at=expired_at).has_expired(NOON) is has_expired
 
 
-def test_a_reverted_use_pays_what_the_lot_owes():
+def test_a_reverted_use_pays_the_debt_of_the_lot():
     owing_lot = lot(amount=Decimal(3), amount_used=Decimal(2), amount_owed=Decimal(1))
     lot_after_revert = owing_lot.after_reverted_use(Decimal(2), NOON)
     assert (

@@ -142,7 +142,7 @@ def test_a_book_without_an_account_cannot_be_paid():
     assert Shop(OTHER).charge.account_of(coupon_book()) is None
 
 
-def test_a_pending_burn_of_the_member_is_captured_instead():
+def test_a_pending_burn_of_the_member_is_captured_in_place_of_a_new_burn():
     shop = Shop()
     shop.session._holdings[WALLET, 1] = Holding(current=Decimal(50), pending_debit=Decimal(10))
     pending = shop.transaction(5, status=PENDING)

@@ -76,7 +76,7 @@ def test_each_reading_of_lots_has_eight_times_the_limit_of_the_one_before():
     assert len(LotReading(store).read_more(ANA, BOOK, 5)) == 5
 
 
-def test_lots_are_read_for_all_members_of_the_unit_of_work_who_may_have_more():
+def test_a_read_of_lots_covers_all_members_who_may_have_more():
     store = Store(lot(1), lot(2), lot(3, BEN), member_ids=(ANA, BEN))
     reading = LotReading(store)
     reading.read_more(ANA, BOOK, 2)

@@ -24,7 +24,7 @@ def test_assigned_value_coupons_have_their_face_value_unless_the_request_names_a
     assert shared_coupon(face_value=Decimal(20)).assign().remaining_value is None
 
 
-def test_a_use_takes_from_the_value_until_nothing_is_left():
+def test_uses_reduce_the_value_of_a_coupon_until_it_is_0():
     shop = cards()
     shop.assign()
     uses = [shop.use(amount_discounted=Decimal(number))[0] for number in (15, 5)]

@@ -171,7 +171,7 @@ def test_calendar_methods_survive_annotated_trees(text):
     assert to_tree(program.analysis.node, annotate=program.analysis)["type"] == "timestamp"
 
 
-def test_a_call_costs_one_unit_besides_its_arguments():
+def test_a_call_costs_one_unit_more_than_its_arguments():
     budget = Budget(100)
     run("now.endOf('quarter')", budget)
     assert budget.remaining == 100 - 3

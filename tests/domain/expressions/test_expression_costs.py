@@ -322,7 +322,7 @@ def test_a_loop_looks_at_the_clock_from_5000_units_on(size, looks):
     assert len(moments) == looks
 
 
-def test_two_deadlines_together_are_the_earlier_one():
+def test_the_combination_of_two_deadlines_is_the_earlier_one():
     early, late = (Deadline(seconds, lambda: 0.0) for seconds in (1, 2))
     assert early.earlier(late) is late.earlier(early) is early
 

@@ -150,7 +150,9 @@ def test_points_of_a_member_with_several_tiers_live_for_the_longest_time_of_thes
     st.sampled_from([NO_ROUNDING, "month", "quarter"]),
     st.floats(-9 * 86_400, 9 * 86_400, allow_nan=False) | st.sampled_from([0.0, 1e-6, -1e-6]),
 )
-def test_the_last_begins_of_a_policy_separate_ended_idle_periods_from_others(zone, moment, months, rounding, seconds):
+def test_the_last_begins_of_a_policy_separate_idle_periods_that_have_ended_from_running_ones(
+    zone, moment, months, rounding, seconds
+):
     """Idle periods that began up to the first moment have ended, and periods that began after the second have not."""
     policy = IdlePolicy(ExpiryCalendar(ZoneInfo(zone)), months, rounding)
     first, second = policy.last_begins(moment)

@@ -203,7 +203,7 @@ def test_points_that_had_expired_on_arrival_are_not_restored():
     assert visit(ledger) == []
 
 
-def test_a_rollback_takes_the_points_away_again():
+def test_a_rollback_removes_the_restored_points():
     ledger = session(expiry())
     savepoint = ledger.savepoint()
     visit(ledger)

@@ -155,7 +155,7 @@ def test_only_lots_that_a_movement_expires_count_as_expired():
     assert (allocator.allocation.changed[1].remaining, allocator.allocation.changed[1].expired) == (1, 0)
 
 
-def test_an_extension_changes_the_lots_of_a_balance_that_live_longer_by_it():
+def test_an_extension_changes_only_the_earlier_expiring_lots_of_a_balance():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5, 9), lot(3, 5, 2), lot(4, 5, 1, wallet=2), lot(5, 5, 1, account=2)])
     in_a_week = DAY + timedelta(days=7)
     allocator.apply(9, ExtendLots(1, 1, Extension(until=in_a_week), ExpiryCalendar(), end=None, at=DAY))

@@ -54,7 +54,7 @@ def test_notices_are_due_after_the_first_and_up_to_the_second_of_two_moments():
     assert due("2026-03-31T00:00Z", "2026-03-31T08:00Z", daysBefore=[7]) == [(at("2026-03-31T08:00Z"), "2026-04-07", 7)]
 
 
-def test_of_several_missed_notices_about_one_day_only_the_latest_is_due():
+def test_only_the_latest_of_several_missed_notices_about_one_day_is_due():
     """The notices about the expiry on 31 March are those of 1 March and 24 March."""
     notices = due(after="2026-03-01T08:00Z", until="2026-03-25T08:00Z")
     assert (at("2026-03-24T09:00Z"), "2026-03-31", 7) in notices

@@ -127,7 +127,7 @@ def test_a_partial_revert_to_a_smaller_total_than_before_moves_nothing(status):
     assert current_and_pending(ledger) == before
 
 
-def test_a_revert_takes_what_partial_reverts_have_left_of_a_mint():
+def test_a_revert_takes_the_points_of_a_mint_that_partial_reverts_have_left():
     ledger = session(ana=amounts(current=30))
     # A mint of 10 points, of which 4 were reverted while it was pending.
     mint = stored_transaction(MINT, amount=6, released=Decimal(4))
@@ -135,7 +135,7 @@ def test_a_revert_takes_what_partial_reverts_have_left_of_a_mint():
     assert current_and_pending(ledger) == (24, 0, 0)
 
 
-def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
+def test_a_repeated_partial_revert_takes_points_that_the_member_received_in_between():
     ledger = session(ana=amounts(current=3))
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY).amount == 3
     ledger.mint(POINTS, ANA, Decimal(9), KEY)

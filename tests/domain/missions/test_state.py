@@ -164,7 +164,7 @@ def test_an_import_creates_the_progress_of_a_member_without_one():
 
 
 @pytest.mark.parametrize(("count", "achieved", "has_begun"), [(0, 0, False), (1, 0, True), (0, 1, True)])
-def test_progress_has_begun_once_anything_is_counted_or_achieved(count, achieved, has_begun):
+def test_progress_has_begun_with_the_first_count_or_achievement(count, achieved, has_begun):
     assert MissionProgress(Progress(3, count, achieved)).has_begun is has_begun
 
 

@@ -266,7 +266,7 @@ MISSION = MissionFact(
         ),
     ],
 )
-def test_a_count_for_a_mission_says_whether_the_goal_was_achieved(changes, sentence):
+def test_the_sentence_about_a_mission_reports_whether_the_goal_was_achieved(changes, sentence):
     assert text(MISSION, **changes) == sentence
 
 
