@@ -89,12 +89,12 @@ class Operation:
                 body = {**body, name: values[name]}
         surface = api.surface(token=None if key else token)
         headers = {"x-api-key": key} if key else {}
-        required = [
+        required_parameters = [
             parameter
             for parameter in self.documented.parameters
             if parameter["in"] == "query" and parameter.get("required")
         ]
-        query = {parameter["name"]: parameter.get("example", "") for parameter in required}
+        query = {parameter["name"]: parameter.get("example", "") for parameter in required_parameters}
         return surface.request(self.documented.method.upper(), path, body, headers=headers, **query)
 
 
@@ -141,7 +141,7 @@ def records(organization: Organization) -> dict[str, Any]:
     program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
     events = organization.integration.get(f"/members/{member['loyaltyMemberId']}/events")["results"]
     wallet = f"/ledgers/{created.ledger_id}/wallets/{member['ledgerWalletId']}"
-    minted = administration.post(f"{wallet}/mint", {"amount": 1000}, expect=200)
+    mint_result = administration.post(f"{wallet}/mint", {"amount": 1000}, expect=200)
     conditions = [{"field": "productCode", "operator": "equals", "value": MARKER}]
     matcher = administration.post(
         "/matchers",
@@ -151,7 +151,7 @@ def records(organization: Organization) -> dict[str, Any]:
     audience = administration.post("/audiences", {"name": MARKER, "matcherType": "list-matcher"})["audience"]
     badge = organization.integration.post("/badges", {"name": MARKER, "maxAmount": 10**6, "active": True})["badge"]
     assign = f"/members/{member['loyaltyMemberId']}/badges/{badge['badgeKey']}/assign"
-    assigned = organization.integration.post(assign, {"amount": 1000}, expect=200)["badgeTracking"]
+    badge_tracking = organization.integration.post(assign, {"amount": 1000}, expect=200)["badgeTracking"]
     settings = {"url": "https://hooks.invalid/loyalty", "entities": ["campaign"]}
     trigger = administration.post(
         "/triggers", {"triggerKey": MARKER, "type": "EntityChangeWebhook", "name": MARKER, "settings": settings}
@@ -170,12 +170,12 @@ def records(organization: Organization) -> dict[str, Any]:
     with_code = {"code": MARKER, "externalId": MARKER, "usageData": {"marker": MARKER}}
     assign = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     coupon_usage = organization.integration.post(assign, with_code, expect=200)["couponUsage"]
-    referring = {"name": MARKER, "active": True, "maxPerCode": 1, "code": MARKER, "eventType": MARKER}
-    referral_program = administration.post("/referral-programs", referring)["referralProgram"]
+    referral_settings = {"name": MARKER, "active": True, "maxPerCode": 1, "code": MARKER, "eventType": MARKER}
+    referral_program = administration.post("/referral-programs", referral_settings)["referralProgram"]
     referral_codes = f"/referral-programs/{referral_program['referralProgramId']}/codes"
     referrals = administration.post(referral_codes, {"memberId": member["memberId"], "codes": [MARKER]})["referrals"]
     order = {"externalId": MARKER, "type": "dine-in", "total": 5, "status": "created"}
-    ordered = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
+    stored_order = administration.post(f"/members/{member['memberId']}/purchase-orders", order)["order"]
     partner_key = administration.post("/partner-api-keys", {"partner": "partnera", "name": MARKER})["partnerApiKey"]
     user = {"active": True, "name": MARKER, "nickname": None, "profilePictureUrl": None, "isSystemAdmin": False}
     user |= {"pendingProvisioning": False, "isAdmin": False, "roles": [], "authClientId": f"{MARKER}-{organization.id}"}
@@ -197,8 +197,8 @@ def records(organization: Organization) -> dict[str, Any]:
     payments = f"/members/{member['loyaltyMemberId']}/points-payments"
     body = {"points": 200, "orderTotal": 9, "systemUniqueKey": f"{MARKER}-paid"}
     payment = organization.integration.post(payments, body)["pointsPayment"]
-    lockable = CouponBooks(organization).make(type="codeless")
-    locks = f"/members/{member['loyaltyMemberId']}/coupon-books/{lockable['couponBookKey']}/lock"
+    lockable_book = CouponBooks(organization).make(type="codeless")
+    locks = f"/members/{member['loyaltyMemberId']}/coupon-books/{lockable_book['couponBookKey']}/lock"
     lock = organization.integration.post(locks, {"autoAssign": True, "systemUniqueKey": MARKER})["couponLock"]
     return {
         "eraseMember": {"memberId": member_to_remove["memberId"]},
@@ -211,14 +211,14 @@ def records(organization: Organization) -> dict[str, Any]:
         "portalId": administration.post("/portals", {"name": MARKER, "active": True})["portal"]["portalId"],
         "userId": user_id,
         "permissionGroupKey": MARKER,
-        "orderId": ordered["orderId"],
+        "orderId": stored_order["orderId"],
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
         "memberIdentifier": member["loyaltyMemberId"],
         "badgeKey": badge["badgeKey"],
         "badgeIdentifier": badge["badgeId"],
-        "badgeTrackingKey": assigned["badgeTrackingKey"],
-        "badgeTrackingIdentifier": assigned["badgeTrackingId"],
+        "badgeTrackingKey": badge_tracking["badgeTrackingKey"],
+        "badgeTrackingIdentifier": badge_tracking["badgeTrackingId"],
         "walletId": member["ledgerWalletId"],
         "ledgerId": created.ledger_id,
         "ledgerAccountId": created.ledger_account_id,
@@ -252,11 +252,11 @@ def records(organization: Organization) -> dict[str, Any]:
         "offlineAllowanceKey": allowance["offlineAllowanceKey"],
         "pointsPaymentKey": payment["pointsPaymentKey"],
         "token": allowance["token"],
-        "ledgerTransactionId": minted["transactions"][0]["ledgerTransactionId"],
+        "ledgerTransactionId": mint_result["transactions"][0]["ledgerTransactionId"],
     }
 
 
-def test_nothing_but_the_token_operation_is_public():
+def test_only_the_token_operation_is_public():
     public = [operation.name for operation in EVERY if not operation.documented.operation["security"]]
     assert public == [f"integration:{name}" for name in sorted(PUBLIC)]
 
@@ -302,12 +302,12 @@ def test_only_operations_for_members_accept_a_members_token(
 def test_calls_with_the_role_are_accepted(
     api: Api, organization: Organization, records: dict[str, Any], operation: Operation
 ):
-    further = [role for name, role in FURTHER_ROLES.items() if name == operation.documented.operation_id]
+    further_roles = [role for name, role in FURTHER_ROLES.items() if name == operation.documented.operation_id]
     for scope in operation.scopes or ["orders:read"]:
-        token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope, *further)
+        token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope, *further_roles)
         assert operation.call(api, token, records).status not in {400, 401, 403}
         if scope.endswith(":read"):
-            token = organization.token_of(scope.replace(":read", ":write"), *further)
+            token = organization.token_of(scope.replace(":read", ":write"), *further_roles)
             assert operation.call(api, token, records).status not in {400, 401, 403}
 
 
@@ -327,11 +327,11 @@ def test_operations_accept_only_the_key_of_their_partner(
 ):
     assert operation.partner is not None
     assert operation.call(api, None, records, key=keys[operation.partner]).status == 200
-    wrong = next(key for name, key in keys.items() if name != operation.partner)
-    reply = operation.call(api, None, records, key=wrong)
+    key_of_other_partner = next(key for name, key in keys.items() if name != operation.partner)
+    reply = operation.call(api, None, records, key=key_of_other_partner)
     assert (reply.status, json.loads(reply.text)["type"]) == (403, "/problems/forbidden")
-    foreign = Partner.of(Shop(other), operation.partner).key
-    assert operation.call(api, None, records, key=foreign).status == 404
+    key_of_other_organization = Partner.of(Shop(other), operation.partner).key
+    assert operation.call(api, None, records, key=key_of_other_organization).status == 404
 
 
 @by_name(WITH_KEY)

@@ -12,8 +12,8 @@ TOOLS = {tool.name: tool for tool in tools()}
 def test_the_tools_are_all_operations_that_change_nothing():
     assert len(TOOLS) > 70
     assert {"getMember", "administration_getMember", "listCampaigns", "parseExpressions", SIMULATE} <= TOOLS.keys()
-    by_post = {name for name, tool in TOOLS.items() if tool.method != "GET"}
-    assert by_post == {
+    tools_by_post = {name for name, tool in TOOLS.items() if tool.method != "GET"}
+    assert tools_by_post == {
         SIMULATE,
         "batchGetMembers",
         "checkMembersExist",

@@ -27,14 +27,14 @@ new Parser().validate(require("fs").readFileSync(0, "utf8")).then((found) => {
 
 def test_the_document_has_exactly_the_messages_of_the_callbacks():
     document = openapi.bundle("administration")
-    described = {
+    message_types = {
         type_
         for _, content in callback_contents(document)
         for type_ in resolve(document, content["schema"])["properties"]["type"]["enum"]
     }
     messages = asyncapi.document()
-    assert set(messages["components"]["messages"]) == described
-    assert {type_ for channel in messages["channels"].values() for type_ in channel["messages"]} == described
+    assert set(messages["components"]["messages"]) == message_types
+    assert {type_ for channel in messages["channels"].values() for type_ in channel["messages"]} == message_types
 
 
 def test_there_is_a_channel_for_each_type_of_trigger():
@@ -46,9 +46,9 @@ def test_there_is_a_channel_for_each_type_of_trigger():
 
 def test_the_schemas_are_schemas_of_the_openapi_document():
     schemas = openapi.bundle("administration")["components"]["schemas"]
-    shared = asyncapi.document()["components"]["schemas"]
-    assert shared["TrackResult"]["required"] == schemas["TrackResult"]["required"]
-    assert set(shared) <= set(schemas)
+    shared_schemas = asyncapi.document()["components"]["schemas"]
+    assert shared_schemas["TrackResult"]["required"] == schemas["TrackResult"]["required"]
+    assert set(shared_schemas) <= set(schemas)
 
 
 def test_faults_of_messages_are_reported():
@@ -60,7 +60,7 @@ def test_faults_of_messages_are_reported():
 
 
 @pytest.mark.slow
-def test_the_parser_of_asyncapi_accepts_it_without_a_warning(tmp_path: Path):
+def test_the_parser_of_asyncapi_accepts_the_document_without_a_warning(tmp_path: Path):
     node = npm.node()
     if node is None:
         pytest.skip("the parser needs Node")

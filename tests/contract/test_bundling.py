@@ -42,7 +42,7 @@ def bundle(monkeypatch: pytest.MonkeyPatch) -> Bundle:
     return bundled
 
 
-def test_paths_are_put_in_place_and_components_gathered_across_files(bundle: Bundle) -> None:
+def test_paths_replace_their_references_and_components_are_gathered_across_files(bundle: Bundle) -> None:
     document = bundle(
         {
             "integration/trees.yaml": {

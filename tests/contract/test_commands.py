@@ -26,15 +26,15 @@ def bodies() -> Iterator[Any]:
             if isinstance(body, Body | Update):
                 [content] = body_contents(document, documented).values()
                 schema = resolve(document, content["schema"])
-                is_whole = isinstance(body, Body) or documented.method == "post"
+                requires_all_fields = isinstance(body, Body) or documented.method == "post"
                 for number, form in enumerate(schema.get("oneOf", [schema])):
                     name = f"{surface}:{documented.operation_id}" + (f":{number}" if "oneOf" in schema else "")
-                    yield pytest.param(document, resolve(document, form), body, is_whole, id=name)
+                    yield pytest.param(document, resolve(document, form), body, requires_all_fields, id=name)
 
 
-@pytest.mark.parametrize(("document", "schema", "body", "is_whole"), list(bodies()))
+@pytest.mark.parametrize(("document", "schema", "body", "requires_all_fields"), list(bodies()))
 def test_a_command_has_the_fields_of_its_document(
-    document: dict[str, Any], schema: Mapping[str, Any], body: Any, is_whole: bool
+    document: dict[str, Any], schema: Mapping[str, Any], body: Any, requires_all_fields: bool
 ):
     fields = {field.metadata.get("wire") or wire_name(field.name): field for field in dataclasses.fields(body.command)}
     hints = get_type_hints(body.command)
@@ -43,11 +43,15 @@ def test_a_command_has_the_fields_of_its_document(
         for wire, field in fields.items()
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
-    cleared = {wire for wire, declared in schema["properties"].items() if resolve(document, declared).get("nullable")}
-    without_none = {wire for wire in required_fields & cleared if NoneType not in get_args(hints[fields[wire].name])}
+    nullable_fields = {
+        wire for wire, declared in schema["properties"].items() if resolve(document, declared).get("nullable")
+    }
+    fields_without_none = {
+        wire for wire in required_fields & nullable_fields if NoneType not in get_args(hints[fields[wire].name])
+    }
 
     assert fields.keys() >= schema["properties"].keys()
     # A field that null clears has a default, or accepts None.
-    assert without_none == set()
+    assert fields_without_none == set()
     # An update may omit any field; the create operation of the record checks its defaults.
-    assert not is_whole or required_fields <= set(schema.get("required", ()))
+    assert not requires_all_fields or required_fields <= set(schema.get("required", ()))

@@ -37,11 +37,11 @@ def test_schemas_compile(surface: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_connexion_loads_the_document(surface: str) -> None:
-    resolved = []
+    resolved_ids = []
 
     class Recording(Resolver):
         def resolve_function_from_operation_id(self, operation_id: str) -> Any:
-            resolved.append(operation_id)
+            resolved_ids.append(operation_id)
             return lambda **arguments: None
 
     application = connexion.FlaskApp(__name__)
@@ -55,7 +55,7 @@ def test_connexion_loads_the_document(surface: str) -> None:
     )
     with application.test_client() as client:
         assert client.get("/v2/nowhere").status_code == 404
-    assert set(resolved) == {operation.operation_id for operation in operations(openapi.bundle(surface))}
+    assert set(resolved_ids) == {operation.operation_id for operation in operations(openapi.bundle(surface))}
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -73,7 +73,7 @@ def test_a_token_request_may_contain_other_fields() -> None:
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_document_is_json_with_internal_references_only(surface: str) -> None:
+def test_a_document_is_json_and_has_only_internal_references(surface: str) -> None:
     document = openapi.bundle(surface)
     assert json.loads(json.dumps(document)) == document
     references = {text for place, text in texts(document) if place[-1:] == ("$ref",) and text != "$ref"}
@@ -134,14 +134,16 @@ def test_no_file_has_a_key_twice() -> None:
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_a_description_says_which_interface_has_an_operation_that_its_own_lacks(surface: str) -> None:
+def test_a_description_that_refers_to_an_operation_of_the_other_interface_names_that_interface(surface: str) -> None:
     own_operations = {operation.operation_id: operation.operation for operation in operations(openapi.bundle(surface))}
     other_surface = next(other for other in openapi.SURFACES if other != surface)
-    others = {operation.operation_id for operation in operations(openapi.bundle(other_surface))} - own_operations.keys()
+    other_operations = {
+        operation.operation_id for operation in operations(openapi.bundle(other_surface))
+    } - own_operations.keys()
     descriptions = {name: operation.get("description", "") for name, operation in own_operations.items()}
     assert [
         (name, other)
         for name, description in descriptions.items()
-        for other in others
+        for other in other_operations
         if f"`{other}`" in description and f"{other_surface} interface" not in " ".join(description.split())
     ] == []

@@ -10,12 +10,12 @@ from handlers.messages.json_text import FREE_OBJECTS
 from tests.contract.documents import Document, reachable_schemas, resolve, written_schemas
 
 # Objects with limits of their own: documents of collections, their schemas, and trees of expressions.
-OTHERWISE_LIMITED = {"attrs", "jsonschema", "node"}
+SEPARATELY_LIMITED = {"attrs", "jsonschema", "node"}
 
 
-def test_each_field_with_a_free_object_is_known_to_the_decoder():
+def test_the_decoder_knows_each_field_with_a_free_object():
     free_names = {name for surface in openapi.SURFACES for name in free_fields(openapi.bundle(surface))}
-    assert free_names - OTHERWISE_LIMITED == FREE_OBJECTS
+    assert free_names - SEPARATELY_LIMITED == FREE_OBJECTS
 
 
 def free_fields(document: Document) -> Iterator[str]:

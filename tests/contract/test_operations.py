@@ -115,6 +115,7 @@ SORTED_PAGE_SIZES = {
 }
 # Lists whose default page size is smaller than the maximum.
 DEFAULT_SIZES = {("integration", "listCouponBooks"): 25, ("integration", "listMemberCouponBooks"): 25}
+# Lists without pages: they return all their records.
 WHOLE_LISTS = {
     ("integration", "listDocumentLocales"),
     ("integration", "listEventTypes"),
@@ -153,7 +154,7 @@ DOCUMENTED = {
 }
 
 
-def test_lists_name_each_operation_once() -> None:
+def test_the_tables_of_operations_name_each_operation_once() -> None:
     for name in ("operations.csv", "operations_to_come.csv"):
         rows = Counter((row["surface"], row["operationId"]) for row in table(name))
         assert [row for row, count in rows.items() if count > 1] == []
@@ -169,7 +170,7 @@ def test_documented_operations_are_not_among_those_to_come() -> None:
     assert DOCUMENTED.keys() & TO_COME.keys() == set()
 
 
-def test_operations_to_come_are_the_planned_ones() -> None:
+def test_operations_to_come_are_listed_as_planned() -> None:
     for key, row in TO_COME.items():
         assert {name: PLANNED[key][name] for name in row} == row
 
@@ -191,7 +192,7 @@ def test_each_operation_has_a_handler_and_each_handler_an_operation() -> None:
 
 
 @pytest.mark.parametrize("key", DOCUMENTED, ids=lambda key: "-".join(key))
-def test_operation_is_as_planned(key: tuple[str, str]) -> None:
+def test_an_operation_is_documented_as_planned(key: tuple[str, str]) -> None:
     plan, documented = PLANNED[key], DOCUMENTED[key]
     assert {
         "tag": documented.operation["tags"],
@@ -235,25 +236,25 @@ def test_the_key_of_a_partner_is_the_header_x_api_key() -> None:
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_operations_are_in_the_file_of_their_tag(surface: str) -> None:
-    bundled = openapi.bundle(surface)["paths"]
+    bundled_paths = openapi.bundle(surface)["paths"]
     for path, item in openapi.load(f"{surface}.yaml")["paths"].items():
         file = item["$ref"].partition("#")[0]
         for operation in DOCUMENTED.values():
-            if operation.path == path and operation.operation in bundled[path].values():
+            if operation.path == path and operation.operation in bundled_paths[path].values():
                 assert Path(file).stem == operation.operation["tags"][0]
 
 
 def test_exactly_the_long_lists_accept_a_cursor_and_return_the_next_one() -> None:
-    accepting = {
+    lists_that_accept_a_cursor = {
         key for key, operation in DOCUMENTED.items() if any(p["name"] == "cursor" for p in operation.parameters)
     }
-    returning = {
+    lists_that_return_a_cursor = {
         (surface, place[0])
         for surface, document in ((surface, openapi.bundle(surface)) for surface in openapi.SURFACES)
         for place, schema in answered_schemas(document)
         if "nextCursor" in resolve(document, schema).get("required", ())
     }
-    assert accepting == returning == PAGED_BY_CURSOR | CURSOR_PAGE_SIZES.keys()
+    assert lists_that_accept_a_cursor == lists_that_return_a_cursor == PAGED_BY_CURSOR | CURSOR_PAGE_SIZES.keys()
 
 
 def test_every_list_has_the_planned_page_sizes() -> None:

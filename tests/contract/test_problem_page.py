@@ -33,11 +33,11 @@ def test_examples_are_problems_with_the_status_of_the_type() -> None:
     document = openapi.bundle("administration")
     statuses = problem_types(document)
     for name, (text, example) in sections().items():
-        inside = "Only as the `error` of" in text
-        schema = "ItemProblem" if inside else "Problem"
+        is_item_problem = "Only as the `error` of" in text
+        schema = "ItemProblem" if is_item_problem else "Problem"
         assert faults(document, {"$ref": f"#/components/schemas/{schema}"}, example) == [], name
         assert (example["type"], example["status"]) == (name, statuses[name])
-        assert ("instance" in example) != inside
+        assert ("instance" in example) != is_item_problem
 
 
 def test_examples_have_the_title_of_the_type() -> None:

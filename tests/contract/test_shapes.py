@@ -42,7 +42,7 @@ class _Price(WireSchema):
 
 
 CART = Cart("a-1", None, b"s", Decimal("7.50"), datetime(2026, 1, 2, tzinfo=UTC), [Wheel(1, Decimal(3))], None, {})
-ANSWER = {
+RESPONSE = {
     "cartKey": "a-1",
     "ownerName": None,
     "price": Decimal("7.5"),
@@ -53,8 +53,8 @@ ANSWER = {
 }
 
 
-def test_an_answer_has_all_fields_of_its_record_but_internal_ones():
-    assert Shape(Cart).dump(CART) == ANSWER
+def test_a_response_has_all_fields_of_its_record_except_internal_ones():
+    assert Shape(Cart).dump(CART) == RESPONSE
 
 
 def test_a_shape_omits_and_renames_fields():
@@ -64,7 +64,7 @@ def test_a_shape_omits_and_renames_fields():
 
 
 def test_the_first_of_several_schemas_defines_a_field():
-    assert Shape(_Price, Cart).dump(CART) == {**ANSWER, "price": Decimal("7.50"), "isCheap": True}
+    assert Shape(_Price, Cart).dump(CART) == {**RESPONSE, "price": Decimal("7.50"), "isCheap": True}
 
 
 @pytest.mark.parametrize("options", [{"only": ("wheel",)}, {"without": ("secret",)}, {"names": {"cost": "price"}}])

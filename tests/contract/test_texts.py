@@ -62,7 +62,7 @@ def test_every_pattern_is_described_in_words(surface):
     schemas = Schemas(surface, document)
     patterns = list(_patterns(document))
     assert len(patterns) > 40
-    wrong = []
+    faulty_texts = []
     for where, schema in patterns:
         single_schema = {
             name: schema[name] for name in ("type", "pattern", "x-server-pattern", "x-pattern-fault") if name in schema
@@ -72,9 +72,11 @@ def test_every_pattern_is_described_in_words(surface):
             detail.partition(" Did you")[0] for text in CANDIDATES for _, detail in validator.faults({"field": text})
         }
         if len(descriptions) != 1:
-            wrong.append(f"{where}: it refuses no candidate, or it has several descriptions: {descriptions}")
-        wrong += [f"{where}: {detail}" for detail in descriptions if _faults_of(detail) or "the pattern" in detail]
-    assert wrong == []
+            faulty_texts.append(f"{where}: it refuses no candidate, or it has several descriptions: {descriptions}")
+        faulty_texts += [
+            f"{where}: {detail}" for detail in descriptions if _faults_of(detail) or "the pattern" in detail
+        ]
+    assert faulty_texts == []
 
 
 def _faults_of(text: str) -> list[str]:
@@ -120,7 +122,7 @@ def _refusal_names(nodes: Nodes) -> set[str]:
         if isinstance(node, ast.ClassDef)
     }
     names = {"Refusal", "HttpProblem"}
-    while more := {name for name, of in bases.items() if of & names} - names:
+    while more := {name for name, base_names in bases.items() if base_names & names} - names:
         names |= more
     return names
 
@@ -193,7 +195,7 @@ def _field_names() -> set[str]:
 @pytest.mark.slow
 def test_texts_are_sentences_that_begin_with_their_subject(nodes):
     names = _field_names()
-    wrong = []
+    faulty_texts = []
     texts = list(_texts(nodes))
     assert len(texts) > 300
     for where, kind, text in texts:
@@ -204,8 +206,8 @@ def test_texts_are_sentences_that_begin_with_their_subject(nodes):
         # FieldFault adds the full stop itself.
         if kind not in NAMELESS | {"FieldFault"} and not text.endswith((".", "?", "{}")):
             faults.append("has no full stop")
-        wrong += [f"{where}: {text!r} {fault}" for fault in faults]
-    assert wrong == []
+        faulty_texts += [f"{where}: {text!r} {fault}" for fault in faults]
+    assert faulty_texts == []
 
 
 def test_titles_of_problems_are_easy_to_read(nodes):
@@ -304,5 +306,5 @@ def test_texts_contain_only_ids_by_which_clients_address_records(nodes):
         "value is not a number, which the operator > needs",
     ],
 )
-def test_the_rules_find_what_they_are_made_for(text):
+def test_the_rules_find_texts_that_are_hard_to_read(text):
     assert _hard_words_of(text)

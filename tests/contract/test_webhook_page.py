@@ -15,13 +15,13 @@ PAGE = (Path(openapi.__file__).parents[1] / "docs" / "webhooks.md").read_text(en
 
 def test_the_page_has_exactly_the_types_of_messages() -> None:
     document = openapi.bundle("administration")
-    documented = {
+    documented_types = {
         name
         for _, content in callback_contents(document)
         for name in resolve(document, content["schema"])["properties"]["type"]["enum"]
     }
     table = PAGE[: PAGE.index("`settings.eventTypes` limits")]
-    assert set(re.findall(r"`([a-z-]+\.[a-z-]+)`", table)) - {"data.event"} == documented
+    assert set(re.findall(r"`([a-z-]+\.[a-z-]+)`", table)) - {"data.event"} == documented_types
 
 
 def test_the_page_has_the_actual_schedule_and_time_limit() -> None:
