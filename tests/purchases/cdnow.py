@@ -62,11 +62,11 @@ class Reckoning:
 
 
 def reckon(
-    bought: Iterable[Order], mints: Sequence[Callable[[Decimal], int]], *, limit: int, partially: bool
+    purchases: Iterable[Order], mints: Sequence[Callable[[Decimal], int]], *, limit: int, partially: bool
 ) -> Reckoning:
     """Apply the mints to each order; a mint beyond the limit is reduced if `partially`, else discarded."""
     reckoning = Reckoning()
-    for order in bought:
+    for order in purchases:
         month = (order.customer, order.month)
         for mint in mints:
             full_amount, remaining = mint(order.total), limit - reckoning.used.get(month, 0)

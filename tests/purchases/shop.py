@@ -46,7 +46,7 @@ class Shop:
     organization: Organization
 
     @classmethod
-    def new(cls, api: Api, bought: Iterable[Order], joined_by_first_order: bool = False) -> Shop:
+    def new(cls, api: Api, purchases: Iterable[Order], joined_by_first_order: bool = False) -> Shop:
         """A new organization with the customers as members, who joined now or at their first order."""
         # The planner must have statistics of these tables before the many rows are added.
         with autocommit(api.engine).connect() as db:
@@ -54,7 +54,7 @@ class Shop:
         shop = cls(api.organization("CD shop"))
         now = datetime.now(UTC)
         joined: dict[str, datetime] = {}
-        for order in bought:
+        for order in purchases:
             at = order.at if joined_by_first_order else now
             joined[order.customer] = min(at, joined.get(order.customer, at))
         values = {
@@ -75,11 +75,11 @@ class Shop:
             body = {"status": "running", "priority": priority, **action}
             administration.post(f"/campaigns/{campaign_id}/actions", body)
 
-    def track(self, bought: Sequence[Order]) -> list[dict[str, Any]]:
+    def track(self, purchases: Sequence[Order]) -> list[dict[str, Any]]:
         """Track the orders one after the other, in batches; returns all results."""
         results: list[dict[str, Any]] = []
-        for start in range(0, len(bought), BATCH):
-            bodies = [_event(order) for order in bought[start : start + BATCH]]
+        for start in range(0, len(purchases), BATCH):
+            bodies = [_event(order) for order in purchases[start : start + BATCH]]
             results += transactions.run(self.organization.api.engine, lambda db, bodies=bodies: self._track(db, bodies))
         return results
 

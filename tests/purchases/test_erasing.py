@@ -43,50 +43,49 @@ def reports(shop, account_id):
     }
 
 
-def test_a_customer_is_erased_from_the_purchases(api):
-    bought = [replace(order, customer=f"customer-{order.customer}") for order in orders(FIRST_ORDERS)]
-    shop = Shop.new(api, bought, joined_by_first_order=True)
+def test_the_erasure_of_a_customer_removes_all_traces_and_changes_no_balances_or_reports(api):
+    purchases = [replace(order, customer=f"customer-{order.customer}") for order in orders(FIRST_ORDERS)]
+    shop = Shop.new(api, purchases, joined_by_first_order=True)
     integration, administration = shop.organization.integration, shop.organization.administration
     for type_ in ("WebHook", "AsyncTrackWebhook", "EntityChangeWebhook"):
         body = {"triggerKey": type_, "type": type_, "name": type_, "settings": {"url": "https://told.invalid/"}}
         administration.post("/triggers", body)
     shop.campaign(mint("floor(order.total)"))
-    shop.track(bought)
+    shop.track(purchases)
     balances = shop.balances()
     customer = max(balances, key=lambda name: balances[name])
     member_id = integration.patch(f"/members/{customer}", {"profile": PROFILE})["loyaltyMember"]["memberId"]
-    extra = {
+    mint_body = {
         "amount": 5,
         "tags": ["spring"],
         "description": f"For {PROFILE['name']}",
-        "externalEventDate": "1997-03-01",
+        "externalEventDate": "1997-03-01T00:00:00Z",
     }
-    extra["externalEventDate"] += "T00:00:00Z"
-    administration.post(f"/members/by-loyalty-member-id/{customer}/mint", extra, expect=200)
-    before, sizes = shop.balances(), shop.sizes()
+    administration.post(f"/members/by-loyalty-member-id/{customer}/mint", mint_body, expect=200)
+    balances_before, sizes = shop.balances(), shop.sizes()
     totals = "SELECT sum(total), count(*) FROM purchase_orders WHERE organization_id = :organization_id"
-    order_totals, reported = shop.ask(totals), reports(shop, shop.organization.created.ledger_account_id)
+    order_totals, reports_before = shop.ask(totals), reports(shop, shop.organization.created.ledger_account_id)
     words = (customer, *WORDS)
     assert all(traces(api.engine, word) for word in words)
 
-    erased = administration.delete(f"/members/{member_id}", expect=200)["loyalMember"]
+    erased_member = administration.delete(f"/members/{member_id}", expect=200)["loyalMember"]
 
-    after = shop.balances()
-    assert after.pop(erased["loyaltyMemberId"]) == before.pop(customer)
-    assert after == before
+    balances_after = shop.balances()
+    assert balances_after.pop(erased_member["loyaltyMemberId"]) == balances_before.pop(customer)
+    assert balances_after == balances_before
     assert (shop.sizes(), shop.ask(totals)) == (sizes, order_totals)
-    assert reports(shop, shop.organization.created.ledger_account_id) == reported
+    assert reports(shop, shop.organization.created.ledger_account_id) == reports_before
     while transactions.run(api.engine, move_changes):
         pass
-    assert reports(shop, shop.organization.created.ledger_account_id) == reported
+    assert reports(shop, shop.organization.created.ledger_account_id) == reports_before
     seal_audit_log(api.engine, shop.organization.id)
     assert shop.faults() == []
     with api.engine.connect() as db:
         assert verify_reports(db, shop.organization.id) == []
     assert {word: traces(api.engine, word) for word in words} == {word: {} for word in words}
-    order_numbers = [order.number for order in bought if order.customer == customer]
+    order_numbers = [order.number for order in purchases if order.customer == customer]
     results = administration.get(f"/members/{member_id}/purchase-orders")["results"]
     assert len(results) == min(25, len(order_numbers))
-    assert shop.track([order for order in bought if order.customer == customer])[0]["error"]["type"] == (
+    assert shop.track([order for order in purchases if order.customer == customer])[0]["error"]["type"] == (
         "/problems/unknown-member"
     )

@@ -31,12 +31,12 @@ def half_a_year_after(moment: datetime) -> datetime:
 class Reckoning:
     """The expected minted, burned, expired and remaining points of each member, whose lots are [expiry, remaining]."""
 
-    def __init__(self, bought: Sequence[Order]) -> None:
+    def __init__(self, purchases: Sequence[Order]) -> None:
         self.minted: Counter[str] = Counter()
         self.burned: Counter[str] = Counter()
         self.expired: Counter[tuple[str, datetime]] = Counter()
         self.lots: dict[str, list[list]] = defaultdict(list)
-        for order in bought:
+        for order in purchases:
             self.expire(order.customer, order.at)
             self.lots[order.customer].append([half_a_year_after(order.at), int(order.total)])
             self.minted[order.customer] += int(order.total)
@@ -70,15 +70,15 @@ class Club:
         self.wallets = dict(zip(customers, self.client.wallets(len(customers)), strict=True))
         self.customers = {wallet: customer for customer, wallet in self.wallets.items()}
 
-    def take(self, bought: Sequence[Order]) -> None:
+    def take(self, purchases: Sequence[Order]) -> None:
         """Post orders of different members on one day: first all mints, and then the burns."""
-        self.client.now = bought[0].at
-        wallets = [self.wallets[order.customer] for order in bought]
-        mints = [Decimal(int(order.total)) for order in bought]
+        self.client.now = purchases[0].at
+        wallets = [self.wallets[order.customer] for order in purchases]
+        mints = [Decimal(int(order.total)) for order in purchases]
         self.post(Movement(self.points, mint, to_wallet_id=to) for mint, to in zip(mints, wallets, strict=True))
         balances = self.client.balances(wallets)
-        spending = [wallet for wallet in wallets if balances[wallet, self.points].current_balance >= MIN_BALANCE]
-        self.post(Movement(self.points, Decimal(SPENT), from_wallet_id=wallet) for wallet in spending)
+        burning_wallets = [wallet for wallet in wallets if balances[wallet, self.points].current_balance >= MIN_BALANCE]
+        self.post(Movement(self.points, Decimal(SPENT), from_wallet_id=wallet) for wallet in burning_wallets)
 
     def post(self, movements: Iterator[Movement]) -> None:
         outcomes = self.client.post_batch(list(movements))
@@ -110,31 +110,33 @@ class Club:
         return {self.customers[wallet]: int(view.current_balance) for (wallet, _), view in views.items()}
 
 
-def rounds(bought: Sequence[Order]) -> Iterator[list[Order]]:
+def rounds(purchases: Sequence[Order]) -> Iterator[list[Order]]:
     """The orders day by day, in parts with at most one order of each member."""
-    for _, of_day in groupby(bought, key=lambda order: order.date):
+    for _, of_day in groupby(purchases, key=lambda order: order.date):
         pending = list(of_day)
         while pending:
-            first = {}
+            first_orders = {}
             for order in pending:
-                first.setdefault(order.customer, order)
-            yield from (list(first.values())[start : start + BATCH] for start in range(0, len(first), BATCH))
-            pending = [order for order in pending if first[order.customer] is not order]
+                first_orders.setdefault(order.customer, order)
+            yield from (
+                list(first_orders.values())[start : start + BATCH] for start in range(0, len(first_orders), BATCH)
+            )
+            pending = [order for order in pending if first_orders[order.customer] is not order]
 
 
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_minted_burned_expired_and_remaining_points_equal_the_computation(engine, count):
-    bought = sorted(orders(count), key=lambda order: (order.date, order.number))
-    reckoning = Reckoning(bought)
+    purchases = sorted(orders(count), key=lambda order: (order.date, order.number))
+    reckoning = Reckoning(purchases)
     club = Club(engine, sorted(reckoning.lots))
-    for part in rounds(bought):
+    for part in rounds(purchases):
         club.take(part)
     club.client.now = END
 
     minted = club.amounts_moved("to_wallet_id", "transaction_type = 1")
     burned = club.amounts_moved("from_wallet_id", BURNS)
     expired, balances = club.expired(), club.balances()
-    assert sum(minted.values()) == sum(int(order.total) for order in bought)
+    assert sum(minted.values()) == sum(int(order.total) for order in purchases)
     assert minted == +reckoning.minted
     assert burned == +reckoning.burned
     assert expired == +reckoning.expired

@@ -16,8 +16,8 @@ GOAL, MAX_REPETITIONS = 3, 5
 
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_every_three_orders_are_an_achievement_up_to_five_times(api, count):
-    bought = orders(count)
-    shop = Shop.new(api, bought)
+    purchases = orders(count)
+    shop = Shop.new(api, purchases)
     create(
         TrackingShop(shop.organization),
         eventType=EVENT_TYPE,
@@ -25,9 +25,9 @@ def test_every_three_orders_are_an_achievement_up_to_five_times(api, count):
         maxRepetitions=MAX_REPETITIONS,
         pointsAccrual=10,
     )
-    results = shop.track(bought)
+    results = shop.track(purchases)
 
-    counts = Counter(order.customer for order in bought)
+    counts = Counter(order.customer for order in purchases)
     expected_times = {customer: min(MAX_REPETITIONS, count // GOAL) for customer, count in counts.items()}
     assert set(expected_times.values()) == set(range(MAX_REPETITIONS + 1))
 
@@ -43,8 +43,8 @@ def test_every_three_orders_are_an_achievement_up_to_five_times(api, count):
 
     achievements = sum(expected_times.values())
     assert sum(mission["achieved"] for result in results for mission in result["missions"]) == achievements
-    [[reported]] = shop.ask(
+    [[event_count]] = shop.ask(
         "SELECT count(*) FROM events WHERE organization_id = :organization_id AND event_type = 'mission-status-updated'"
     )
-    assert reported == achievements
+    assert event_count == achievements
     assert shop.faults() == []

@@ -39,70 +39,72 @@ def points_of(result):
 
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_each_whole_dollar_earns_a_point_and_repetitions_earn_nothing(api, count):
-    bought = orders(count)
-    shop = Shop.new(api, bought)
+    purchases = orders(count)
+    shop = Shop.new(api, purchases)
     shop.campaign(mint("floor(order.total)"))
-    results = shop.track(bought)
+    results = shop.track(purchases)
     balances = shop.balances()
 
     expected_balances: Counter[str] = Counter()
-    for order in bought:
+    for order in purchases:
         expected_balances[order.customer] += int(order.total)
     assert balances == without_zeros(expected_balances)
     if count == ORDERS:
-        assert (len(bought), len(expected_balances)) == (ORDERS, MEMBERS)
+        assert (len(purchases), len(expected_balances)) == (ORDERS, MEMBERS)
         assert sum(balances.values()) == POINTS
         assert max(balances.items(), key=lambda member_balance: member_balance[1]) == (TOP_MEMBER, TOP_POINTS)
-    assert all(points_of(result) == int(order.total) for order, result in zip(bought, results, strict=True))
+    assert all(points_of(result) == int(order.total) for order, result in zip(purchases, results, strict=True))
     assert shop.faults() == []
 
-    before = shop.sizes()
-    assert before["events"] == before["purchase_orders"] == count
-    assert shop.track(bought) == results
-    assert shop.sizes() == before
+    sizes_before = shop.sizes()
+    assert sizes_before["events"] == sizes_before["purchase_orders"] == count
+    assert shop.track(purchases) == results
+    assert shop.sizes() == sizes_before
     assert shop.balances() == balances
 
 
 @pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_double_points_stop_at_a_monthly_limit(api, count, partially):
-    bought = orders(count)
-    shop = Shop.new(api, bought)
+    purchases = orders(count)
+    shop = Shop.new(api, purchases)
     shop.campaign(
         mint("floor(order.total) * (order.total >= 20 ? 2 : 1)"),
         limitRules=[{"scope": "member", "type": "points", "period": "monthly", "limit": LIMIT}],
         allowPartialApplicationOnLimit=partially,
     )
-    results = shop.track(bought)
+    results = shop.track(purchases)
 
-    reckoning = reckon(bought, [lambda total: int(total) * (2 if total >= 20 else 1)], limit=LIMIT, partially=partially)
+    reckoning = reckon(
+        purchases, [lambda total: int(total) * (2 if total >= 20 else 1)], limit=LIMIT, partially=partially
+    )
     assert shop.balances() == without_zeros(reckoning.minted)
     assert shop.discarded() == without_zeros(reckoning.discarded)
     assert shop.counters() == without_zeros(reckoning.used)
     assert sum(result["limitDiscardedTotalAmount"] for result in results) == sum(reckoning.discarded.values())
-    cut = [
+    limited_effects = [
         e
         for result in results
         for e in result["effects"]
         if e.get("error", {}).get("type", "").endswith("limit-reached")
     ]
-    assert len(cut) == reckoning.cut
+    assert len(limited_effects) == reckoning.cut
     assert shop.faults() == []
 
 
 @pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
-def test_a_monthly_limit_reduces_the_bonus_of_a_second_action_separately(api, partially):
-    bought = orders(FIRST_ORDERS)
-    shop = Shop.new(api, bought)
+def test_a_monthly_limit_is_applied_to_each_mint_of_an_order_and_not_to_their_sum(api, partially):
+    purchases = orders(FIRST_ORDERS)
+    shop = Shop.new(api, purchases)
     shop.campaign(
         mint("floor(order.total)"),
         mint("floor(order.total)", "order.total >= 20"),
         pointsMonthlyLimitPerMember=LIMIT,
         allowPartialApplicationOnLimit=partially,
     )
-    shop.track(bought)
+    shop.track(purchases)
     mints = [int, lambda total: int(total) if total >= 20 else 0]
-    reckoning = reckon(bought, mints, limit=LIMIT, partially=partially)
+    reckoning = reckon(purchases, mints, limit=LIMIT, partially=partially)
     assert shop.balances() == without_zeros(reckoning.minted)
     assert shop.discarded() == without_zeros(reckoning.discarded)
     assert shop.counters() == without_zeros(reckoning.used)

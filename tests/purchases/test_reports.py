@@ -37,9 +37,9 @@ class Sums:
     joined: dict[str, datetime] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, bought: Iterable[Order]) -> Sums:
+    def of(cls, purchases: Iterable[Order]) -> Sums:
         sums = cls()
-        for order in bought:
+        for order in purchases:
             sums.mints.append((order.at, int(order.total), order.customer, frozenset()))
             sums.events.append((order.at, 1))
             sums.joined[order.customer] = min(order.at, sums.joined.get(order.customer, order.at))
@@ -102,15 +102,15 @@ def check_top_members(rows: Sequence[Any], expected_amounts: Counter[str]) -> No
 def check(shop: Shop, sums: Sums) -> None:
     """Compare all reports of members, points, events and tags, for each month and for the whole time."""
     report = Reports(shop)
-    joined = Counter(at.date().isoformat() for at in sums.joined.values())
-    assert report.days("members-over-time", BEGIN, END) == without_zeros(joined)
+    joins_by_day = Counter(at.date().isoformat() for at in sums.joined.values())
+    assert report.days("members-over-time", BEGIN, END) == without_zeros(joins_by_day)
     for zone in ZONES:
         assert report.days("tag-series", BEGIN, END, tz=zone) == without_zeros(sums.by_day(BEGIN, END, zone))
     for begin, end in months(BEGIN, END):
-        minted = sum(amount for _, amount, _ in sums.minted(begin, end))
-        assert report("tag-total", begin, end)["amount"] == minted
-        bought = sum(amount for at, amount in sums.events if begin <= at < end)
-        assert report("event-count", begin, end, eventType=EVENT_TYPE)["totalCount"] == bought
+        minted_points = sum(amount for _, amount, _ in sums.minted(begin, end))
+        assert report("tag-total", begin, end)["amount"] == minted_points
+        events_in_month = sum(amount for at, amount in sums.events if begin <= at < end)
+        assert report("event-count", begin, end, eventType=EVENT_TYPE)["totalCount"] == events_in_month
         assert sum(report.days("members-over-time", begin, end).values()) == sum(
             begin <= at < end for at in sums.joined.values()
         )
@@ -153,10 +153,10 @@ def cancel(shop: Shop, sums: Sums, cancelled: Iterable[tuple[Order, Any]]) -> No
 
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_reports_equal_the_sums_of_the_file(api, count):
-    bought, chance = orders(count), Random(1997)
-    shop, sums = Shop.new(api, bought, joined_by_first_order=True), Sums.of(bought)
+    purchases, chance = orders(count), Random(1997)
+    shop, sums = Shop.new(api, purchases, joined_by_first_order=True), Sums.of(purchases)
     shop.campaign(mint("floor(order.total)"))
-    results = shop.track(bought)
+    results = shop.track(purchases)
     if count == ORDERS:
         assert (len(sums.joined), sum(amount for _, amount, _, _ in sums.mints)) == (MEMBERS, POINTS)
     # The figures are the same if all, some or no changes have been moved to the totals.
@@ -164,9 +164,9 @@ def test_reports_equal_the_sums_of_the_file(api, count):
     transactions.run(api.engine, lambda db: move_changes(db, count))
     check(shop, sums)
 
-    many = max(20, count // 100)
-    give_extras(shop, sums, chance.sample(sorted(sums.joined), many), chance)
-    cancel(shop, sums, chance.sample(list(zip(bought, results, strict=True)), many))
+    change_count = max(20, count // 100)
+    give_extras(shop, sums, chance.sample(sorted(sums.joined), change_count), chance)
+    cancel(shop, sums, chance.sample(list(zip(purchases, results, strict=True)), change_count))
     check(shop, sums)
     while transactions.run(api.engine, move_changes):
         pass

@@ -21,15 +21,15 @@ def tier_at(points):
 
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_members_reach_tiers_by_their_points_and_each_change_is_reported_once(api, count):
-    bought = orders(count)
-    shop = Shop.new(api, bought)
+    purchases = orders(count)
+    shop = Shop.new(api, purchases)
     tiers = TierSchedule.new(TrackingShop(shop.organization), **THRESHOLDS)
     shop.campaign(mint("floor(order.total)"))
-    shop.track(bought)
+    shop.track(purchases)
 
     points: Counter[str] = Counter()
     moves = []
-    for order in bought:
+    for order in purchases:
         before = tier_at(points[order.customer]) if points[order.customer] else None
         points[order.customer] += int(order.total)
         after = tier_at(points[order.customer]) if points[order.customer] else None
@@ -44,12 +44,12 @@ def test_members_reach_tiers_by_their_points_and_each_change_is_reported_once(ap
     assert {member: tiers.name(tier_id) for member, tier_id in rows} == expected_tiers
     assert all(Counter(expected_tiers.values())[name] > 10 for name in ("Basic", *THRESHOLDS))
 
-    reported = shop.ask(
+    event_rows = shop.ask(
         "SELECT loyalty_member_id, payload FROM events JOIN members USING (organization_id, member_id)"
         " WHERE organization_id = :organization_id AND event_type = 'member-tier-set' ORDER BY loyalty_event_id"
     )
     reported_moves = [
         (member, tiers.name(payload["previousLoyaltyTierId"]), tiers.name(payload["loyaltyTierId"]))
-        for member, payload in reported
+        for member, payload in event_rows
     ]
     assert reported_moves == moves

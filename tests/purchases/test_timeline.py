@@ -29,15 +29,15 @@ def timeline(db, member):
     "count",
     [pytest.param(FIRST_ORDERS, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)],
 )
-def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
-    bought = orders(count)
-    shop = Shop.new(api, bought)
+def test_the_timelines_of_customers_contain_each_order_and_point_once(api, count):
+    purchases = orders(count)
+    shop = Shop.new(api, purchases)
     shop.campaign(mint("floor(order.total)"))
-    results = {result["systemUniqueKey"]: result for result in shop.track(bought)}
+    results = {result["systemUniqueKey"]: result for result in shop.track(purchases)}
     balances = shop.balances()
     order_keys = set()
     with api.engine.connect() as db:
-        for customer in sorted({order.customer for order in bought}):
+        for customer in sorted({order.customer for order in purchases}):
             rows = timeline(db, MEMBERS.find_by(db, shop.organization.id, loyalty_member_id=customer))
             events = {row.loyalty_event_id: row.details for row in rows if row.kind == EVENT}
             order_keys |= {details["systemUniqueKey"] for details in events.values()}
@@ -55,4 +55,4 @@ def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
                     if effect["status"] == "executed"
                 ]
                 assert sum(effect["amount"] for effect in executed) == points.get(event_id, 0)
-    assert order_keys == {order.key for order in bought} == results.keys()
+    assert order_keys == {order.key for order in purchases} == results.keys()

@@ -203,11 +203,11 @@ def _same_series(answer: Any, amounts_by_day: dict[str, Any], name: str) -> None
 
 def _with_fixed_ranges(ranges: list[tuple[datetime, datetime, str]]) -> list[tuple[datetime, datetime, str]]:
     now = datetime.now(UTC)
-    fixed: list[Callable[[], Any]] = [
+    fixed_ranges: list[Callable[[], Any]] = [
         lambda: (FIRST - timedelta(1), now + timedelta(1), "UTC"),
         lambda: (now - timedelta(days=40), now + timedelta(seconds=1), "Asia/Kathmandu"),
     ]
-    return [make_range() for make_range in fixed] + [(min(a, b), max(a, b), zone) for a, b, zone in ranges]
+    return [make_range() for make_range in fixed_ranges] + [(min(a, b), max(a, b), zone) for a, b, zone in ranges]
 
 
 @given(st.lists(steps, min_size=5, max_size=15), st.lists(drawn_ranges, min_size=1, max_size=2))

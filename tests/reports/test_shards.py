@@ -14,7 +14,7 @@ pytestmark = pytest.mark.undistributed
 # The catalog of Citus: the numbers of the shards of each table; shards with the same minimum value are colocated.
 _CATALOG = "CREATE TEMPORARY TABLE pg_dist_shard (logicalrelid regclass, shardid bigint, shardminvalue text)"
 _TABLES = ("organizations", "members", "events", "ledger_transactions", "ledger_entries", "report_changes")
-_FUNCTIONS = text(
+_TRIGGERS = text(
     "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = CAST(:table AS regclass) AND NOT tgisinternal"
 )
 
@@ -31,7 +31,7 @@ def organization_id(api) -> int:
 
 
 @pytest.fixture
-def sharded(db: Connection) -> Connection:
+def db_with_shards(db: Connection) -> Connection:
     """Two empty shards of each table: colocated ones have the same last digit."""
     db.exec_driver_sql(_CATALOG)
     for place, table in enumerate(_TABLES, start=1):
@@ -42,7 +42,7 @@ def sharded(db: Connection) -> Connection:
                 "INSERT INTO pg_dist_shard VALUES (CAST(%s AS regclass), %s, %s)",
                 (table, f"1000{place}{number}", f"from {number}"),
             )
-            for definition in db.execute(_FUNCTIONS, {"table": table}).scalars().all():
+            for definition in db.execute(_TRIGGERS, {"table": table}).scalars().all():
                 db.exec_driver_sql(definition.replace(f" ON public.{table} ", f" ON {shard} "))
     return db
 
@@ -70,46 +70,46 @@ def copy_all(db: Connection, organization_id: int) -> None:
         copy(db, table, organization_id)
 
 
-def test_changes_for_reports_are_recorded_in_the_colocated_shard(sharded, organization_id):
-    copy_all(sharded, organization_id)
-    changes = figures(sharded, "report_changes", organization_id)
+def test_changes_for_reports_are_recorded_in_the_colocated_shard(db_with_shards, organization_id):
+    copy_all(db_with_shards, organization_id)
+    changes = figures(db_with_shards, "report_changes", organization_id)
     assert {row.kind for row in changes} == {"members", "events", "mints"}
-    assert figures(sharded, shard("report_changes"), organization_id) == changes
-    numbers = sharded.exec_driver_sql(f"SELECT report_change_id FROM {shard('report_changes')}").scalars().all()
+    assert figures(db_with_shards, shard("report_changes"), organization_id) == changes
+    numbers = db_with_shards.exec_driver_sql(f"SELECT report_change_id FROM {shard('report_changes')}").scalars().all()
     assert len(set(numbers)) == len(numbers)
-    sharded.exec_driver_sql(f"UPDATE {shard('events')} SET status = 'failed'")
-    changes_of_shard = figures(sharded, shard("report_changes"), organization_id)
+    db_with_shards.exec_driver_sql(f"UPDATE {shard('events')} SET status = 'failed'")
+    changes_of_shard = figures(db_with_shards, shard("report_changes"), organization_id)
     assert sum(row[6] for row in changes_of_shard if row.kind == "events") == 0
 
 
-def test_balanced_transactions_are_accepted(sharded, organization_id):
-    copy_all(sharded, organization_id)
-    sharded.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
+def test_balanced_transactions_are_accepted(db_with_shards, organization_id):
+    copy_all(db_with_shards, organization_id)
+    db_with_shards.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-def test_transactions_without_entries_are_refused(sharded, organization_id):
-    copy(sharded, "ledger_transactions", organization_id)
+def test_transactions_without_entries_are_refused(db_with_shards, organization_id):
+    copy(db_with_shards, "ledger_transactions", organization_id)
     with pytest.raises(IntegrityError, match="with 0 entries"):
-        sharded.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
+        db_with_shards.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-def test_entries_without_their_transaction_are_refused(sharded, organization_id):
+def test_entries_without_their_transaction_are_refused(db_with_shards, organization_id):
     with pytest.raises(IntegrityError, match="of another account"):
-        copy(sharded, "ledger_entries", organization_id)
+        copy(db_with_shards, "ledger_entries", organization_id)
 
 
 @pytest.mark.parametrize(("environment", "stays"), [("live", True), ("test", False)])
-def test_entries_can_be_removed_only_in_a_test_organization(sharded, organization_id, environment, stays):
-    copy_all(sharded, organization_id)
+def test_entries_can_be_removed_only_in_a_test_organization(db_with_shards, organization_id, environment, stays):
+    copy_all(db_with_shards, organization_id)
     organizations, entries = shard("organizations"), shard("ledger_entries")
-    sharded.exec_driver_sql(f"DELETE FROM {organizations}")
-    sharded.exec_driver_sql(
+    db_with_shards.exec_driver_sql(f"DELETE FROM {organizations}")
+    db_with_shards.exec_driver_sql(
         f"INSERT INTO {organizations} SELECT * FROM organizations WHERE organization_id = %s", (organization_id,)
     )
-    sharded.exec_driver_sql(f"ALTER TABLE {organizations} DISABLE TRIGGER ALL")
-    sharded.exec_driver_sql(f"UPDATE {organizations} SET environment = %s", (environment,))
+    db_with_shards.exec_driver_sql(f"ALTER TABLE {organizations} DISABLE TRIGGER ALL")
+    db_with_shards.exec_driver_sql(f"UPDATE {organizations} SET environment = %s", (environment,))
     if stays:
         with pytest.raises(IntegrityError, match="never removed"):
-            sharded.exec_driver_sql(f"DELETE FROM {entries}")
+            db_with_shards.exec_driver_sql(f"DELETE FROM {entries}")
     else:
-        assert sharded.exec_driver_sql(f"DELETE FROM {entries}").rowcount > 0
+        assert db_with_shards.exec_driver_sql(f"DELETE FROM {entries}").rowcount > 0
