@@ -261,14 +261,14 @@ class CodeUse:
 class ReferralUsageState:
     """In-memory state of the referral codes that a unit of work may use, and of their counts.
 
-    `log_counts_of_referrers` counts the logs of a member's codes in a program, by (program id, member id), and
-    `log_counts_of_pairs` the logs of a code and a referred member, by (code id, member id). `added_logs` and
+    `use_counts_by_referrer` has the number of uses of a member's codes in a program, by (program id, member id), and
+    `use_counts_by_pair` the number of uses of a code by a referred member, by (code id, member id). `added_logs` and
     `removed_logs` are changes by the unit of work.
     """
 
     codes: dict[int, ReferralCode]
-    log_counts_of_referrers: dict[tuple[int, int], int]
-    log_counts_of_pairs: dict[tuple[int, int], int]
+    use_counts_by_referrer: dict[tuple[int, int], int]
+    use_counts_by_pair: dict[tuple[int, int], int]
     added_logs: list[CodeUse] = field(default_factory=list)
     removed_logs: list[ReferralLog] = field(default_factory=list)
 
@@ -285,8 +285,8 @@ class ReferralUsageState:
     def refuse_over_limit(self, program: ReferralProgram, code: ReferralCode, referred_member_id: int) -> None:
         """Raise ReferralLimitReached if one more use of the code by the member exceeds a limit."""
         max_per_pair = program.max_redeems_per_referred_member_per_code or 1
-        of_pair = self.log_counts_of_pairs.get((code.referral_code_id, referred_member_id), 0)
-        of_referrer = self.log_counts_of_referrers.get((program.referral_program_id, code.member_id), 0)
+        of_pair = self.use_counts_by_pair.get((code.referral_code_id, referred_member_id), 0)
+        of_referrer = self.use_counts_by_referrer.get((program.referral_program_id, code.member_id), 0)
         for name, maximum, uses, counted_uses in (
             ("maxRedeemsPerReferredMemberPerCode", max_per_pair, of_pair, "uses of the code by the member"),
             ("maxPerCode", program.max_per_code, code.total_usages, "uses of the code"),
@@ -310,8 +310,8 @@ class ReferralUsageState:
         code = self.codes[code_id]
         self.codes[code_id] = replace(code, total_usages=code.total_usages + change)
         pair, referrer = (code_id, referred_member_id), (code.referral_program_id, code.member_id)
-        self.log_counts_of_pairs[pair] = self.log_counts_of_pairs.get(pair, 0) + change
-        self.log_counts_of_referrers[referrer] = self.log_counts_of_referrers.get(referrer, 0) + change
+        self.use_counts_by_pair[pair] = self.use_counts_by_pair.get(pair, 0) + change
+        self.use_counts_by_referrer[referrer] = self.use_counts_by_referrer.get(referrer, 0) + change
 
 
 def refuse_referral(

@@ -290,7 +290,7 @@ def test_a_use_counts_for_the_code_its_owner_and_the_pair():
     )
     state = ReferralUsageState({4: code}, {(2, 7): 1}, {})
     state.add(CodeUse(code, 8, 5, "key", {}, Decimal(5)))
-    assert (state.codes[4].total_usages, state.log_counts_of_referrers, state.log_counts_of_pairs) == (
+    assert (state.codes[4].total_usages, state.use_counts_by_referrer, state.use_counts_by_pair) == (
         2,
         {(2, 7): 2},
         {(4, 8): 1},
@@ -310,7 +310,7 @@ def test_a_use_counts_for_the_code_its_owner_and_the_pair():
         updated_at=NOON,
     )
     state.reverse(log)
-    assert (state.codes[4].total_usages, state.log_counts_of_referrers, state.log_counts_of_pairs) == (
+    assert (state.codes[4].total_usages, state.use_counts_by_referrer, state.use_counts_by_pair) == (
         1,
         {(2, 7): 1},
         {(4, 8): 0},
@@ -323,7 +323,7 @@ def test_limits_of_one_allow_the_first_use_of_a_code_and_of_a_member_and_refuse_
     state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
     state.refuse_over_limit(program, state.codes[1], 8)
     state.add(use(state.codes[1], 8))
-    assert (state.log_counts_of_referrers, state.log_counts_of_pairs) == ({(2, 7): 1}, {(1, 8): 1})
+    assert (state.use_counts_by_referrer, state.use_counts_by_pair) == ({(2, 7): 1}, {(1, 8): 1})
     with pytest.raises(ReferralLimitReached, match=r"maxPerCode is 1; uses of the code so far: 1\."):
         state.refuse_over_limit(program, state.codes[1], 9)
     with pytest.raises(ReferralLimitReached, match="PerMember is 1; uses of the referrer's codes so far: 1"):
