@@ -88,12 +88,12 @@ class CouponLot:
         if self.value is not None and self.remaining_value is not None and discounted is not None:
             remaining = EXACT.add(self.remaining_value, discounted)
             amount = self.amount_used - self._used_amount_at(remaining)
-        due = min(amount, self.amount_owed)
+        taken_debt = min(amount, self.amount_owed)
         after = replace(
             self,
-            amount=self.amount - due,
+            amount=self.amount - taken_debt,
             amount_used=self.amount_used - amount,
-            amount_owed=self.amount_owed - due,
+            amount_owed=self.amount_owed - taken_debt,
             updated_at=at,
         )
         return after._within_its_value(remaining)

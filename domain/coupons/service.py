@@ -311,12 +311,15 @@ class CouponService:
         self, usage: CouponUsage, lot: CouponLot | None, details: UsageDetails, key: str, transaction_id: int | None
     ) -> CouponUsage:
         """Return the used amount to the lot, and take the part of it that an earlier reversal could not take."""
-        after, due, used_amount = None, ZERO, usage.amount_used
+        lot_after, taken_debt, used_amount = None, ZERO, usage.amount_used
         if lot is not None:
-            after = lot.after_reverted_use(usage.amount_used, self._state.at, usage.amount_discounted)
-            due, used_amount = lot.amount_owed - after.amount_owed, lot.amount_used - after.amount_used
-        reversal = self._record_reversal(usage, due, after, details, key, transaction_id, used_amount)
-        assignment = None if after is None or after.amount else self._state.usages.get(after.coupon_lot_id)
+            lot_after = lot.after_reverted_use(usage.amount_used, self._state.at, usage.amount_discounted)
+            taken_debt = lot.amount_owed - lot_after.amount_owed
+            used_amount = lot.amount_used - lot_after.amount_used
+        reversal = self._record_reversal(usage, taken_debt, lot_after, details, key, transaction_id, used_amount)
+        # If the whole assignment was used when it was reversed, it got no reversal at that time. As soon as the lot has
+        # no amount any more, the reversal of the use is also the reversal of the assignment.
+        assignment = None if lot_after is None or lot_after.amount else self._state.usages.get(lot_after.coupon_lot_id)
         if assignment is not None and assignment.reversal_usage_id is None:
             self._state.link(assignment, reversal.coupon_usage_id)
         return reversal
@@ -331,7 +334,7 @@ class CouponService:
         transaction_id: int | None,
         used_amount: Decimal = ZERO,
     ) -> CouponUsage:
-        """Record a reversal of `assigned` and `used_amount`; `lot` is the lot after it."""
+        """Record a reversal of the amounts `assigned` and `used_amount`; `lot` is the lot after the reversal."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
         member_coupon = self._state.move(usage.member_id, coupon, -assigned, -used_amount, lot)
         if usage.is_use:
