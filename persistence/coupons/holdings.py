@@ -366,7 +366,7 @@ def add_coupons(db: Connection, new_coupons: Sequence[Coupon], counts_by_book: M
 def add_to_coupons(
     db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]], *, are_personal: bool
 ) -> None:
-    """Add to the sums of coupons; in rows of personal coupons, also store expiry, attributes and end of the lock."""
+    """Add the totals of rows to those of coupons; of personal coupons, also store expiry, attributes and lock end."""
     defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
 
 

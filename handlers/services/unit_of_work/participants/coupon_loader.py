@@ -231,8 +231,9 @@ class CouponLoader:
         reverted_usages = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.new_usage_ids]
         additions = {}
         for book in changes.books:
-            assigned, used_amount = _increase(book, changes.original_books[book.coupon_book_id])
-            additions[book.coupon_book_id] = assigned, used_amount, new_codes[book.coupon_book_id], book.locked_until
+            added_assigned, added_used = _increase(book, changes.original_books[book.coupon_book_id])
+            new_code_count = new_codes[book.coupon_book_id]
+            additions[book.coupon_book_id] = added_assigned, added_used, new_code_count, book.locked_until
         personal, shared = self._coupon_rows(changes)
         # In the order of `persistence.locks`: personal coupons before their book, shared coupons after it.
         if personal:
@@ -252,14 +253,17 @@ class CouponLoader:
         defer_joined(db, usage_statements + statements)
 
     def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-        """The rows of stored coupons with their increases: first of personal coupons, then of shared ones."""
+        """The rows that add to the totals of stored coupons: first of personal coupons, then of shared ones.
+
+        `total_assigned` and `total_usages` of a row are not the new totals, but what is added to them.
+        """
         personal: list[dict[str, object]] = []
         shared: list[dict[str, object]] = []
         for coupon in changes.coupons:
             if coupon.coupon_id not in changes.new_coupon_ids:
                 is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
-                assigned, used_amount = _increase(coupon, changes.original_coupons[coupon.coupon_id])
-                row = {"coupon_id": coupon.coupon_id, "total_assigned": assigned, "total_usages": used_amount}
+                added_assigned, added_used = _increase(coupon, changes.original_coupons[coupon.coupon_id])
+                row = {"coupon_id": coupon.coupon_id, "total_assigned": added_assigned, "total_usages": added_used}
                 if is_personal:
                     row |= {"custom_attributes": coupon.custom_attributes, "expired_at": coupon.expired_at}
                     row["locked_until"] = coupon.locked_until
