@@ -1,6 +1,6 @@
 """Checks of badges: the members' balances against the trackings, each of which records one change."""
 
-from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_sums
+from persistence.record_checks.forms import MARGIN, OF, unchained_totals, wrong_sums
 
 _BALANCES = f"""
 SELECT b.organization_id, b.member_id, b.badge_id, b.assigned_balance AS total
@@ -17,7 +17,7 @@ SELECT t.organization_id, format('badge tracking %s: leaves %s of badge %s, of w
     t.badge_tracking_id, t.updated_total_assigned, t.badge_id, b.max_amount)
 FROM badge_trackings t JOIN badges b USING (organization_id, badge_id)
 WHERE {OF.format("t")} AND (t.updated_total_assigned < 0 OR t.amount_assigned > 0
-    AND t.updated_total_assigned > b.max_amount AND t.created_at > b.updated_at + {SINCE})
+    AND t.updated_total_assigned > b.max_amount AND t.created_at > b.updated_at + {MARGIN})
 """
 
 _WRONG_REVERTS = f"""

@@ -1,6 +1,6 @@
 """Checks of coupons: books, coupons, members' coupons and lots against the usages, and the stock against its limits."""
 
-from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_sums
+from persistence.record_checks.forms import MARGIN, OF, unchained_totals, wrong_sums
 
 
 def _differing_from_usages(
@@ -119,7 +119,7 @@ JOIN (
     GROUP BY u.organization_id, u.coupon_book_id
 ) u USING (organization_id, coupon_book_id)
 WHERE {OF.format("b")} AND b.type <> 'list' AND b.total_assigned > least(b.max_coupon_count, single.most)
-    AND u.last_at > b.updated_at + {SINCE}
+    AND u.last_at > b.updated_at + {MARGIN}
 UNION ALL
 SELECT b.organization_id, format('coupon book %s: member %s has %s of at most %s', b.coupon_book_id, h.member_id,
     trim_scale(h.assigned), b.max_assigned_per_member)
@@ -131,7 +131,7 @@ JOIN (
     SELECT u.organization_id, u.coupon_book_id, u.member_id, max(u.created_at) AS last_at FROM ({_ASSIGNED}) u
     GROUP BY u.organization_id, u.coupon_book_id, u.member_id
 ) u ON u.organization_id = h.organization_id AND u.coupon_book_id = h.coupon_book_id AND u.member_id = h.member_id
-WHERE {OF.format("b")} AND h.assigned > b.max_assigned_per_member AND u.last_at > b.updated_at + {SINCE}
+WHERE {OF.format("b")} AND h.assigned > b.max_assigned_per_member AND u.last_at > b.updated_at + {MARGIN}
 UNION ALL
 SELECT b.organization_id, format('coupon %s of book %s: has %s assigned of at most %s', c.coupon_id,
     b.coupon_book_id, trim_scale(c.total_assigned), b.max_assigned_per_coupon)
@@ -141,7 +141,7 @@ JOIN (
     GROUP BY u.organization_id, u.coupon_id
 ) u ON u.organization_id = c.organization_id AND u.coupon_id = c.coupon_id
 WHERE {OF.format("b")} AND c.code IS NOT NULL AND c.total_assigned > b.max_assigned_per_coupon
-    AND u.last_at > b.updated_at + {SINCE}
+    AND u.last_at > b.updated_at + {MARGIN}
 """
 
 # Each code of these books belongs to one member.

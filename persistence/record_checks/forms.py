@@ -3,9 +3,9 @@
 OF = "{0}.organization_id = :organization_id"
 """The condition on the organization, for the alias of a table."""
 
-# A limit may be lowered below what was given before. Only a record that is at least this much later than the last
-# change of a rule proves that the rule was broken: clocks differ, and a call follows the rules that it read first.
-SINCE = "interval '1 hour'"
+# A limit may be lowered below what was given before. Only a record that is later than the last change of a rule by more
+# than this time proves that the rule was broken: clocks differ, and a call follows the rules that it read first.
+MARGIN = "interval '1 hour'"
 
 
 def wrong_sums(

@@ -1,6 +1,6 @@
 """Checks of points that expire: lots against the transactions that created them and that took points from them."""
 
-from persistence.record_checks.forms import OF, SINCE
+from persistence.record_checks.forms import MARGIN, OF
 
 _WRONG_EXPIRED = f"""
 SELECT l.organization_id, format('lot %s of wallet %s, account %s: counts %s as expired, its expiries took %s',
@@ -85,7 +85,7 @@ JOIN ledger_transactions t ON t.organization_id = u.organization_id
     AND t.ledger_transaction_id = u.ledger_transaction_id
 JOIN ledger_accounts a ON a.organization_id = t.organization_id AND a.ledger_account_id = t.ledger_account_id
 WHERE {OF.format("u")} AND t.is_expiry AND t.created_at < coalesce(l.expires_at, 'infinity')
-    AND a.expiration_policies = '[]' AND t.created_at > a.updated_at + {SINCE}
+    AND a.expiration_policies = '[]' AND t.created_at > a.updated_at + {MARGIN}
 """
 
 # Burns and transfers before the tracking of the account began used no lots. What a partial revert returned of a burn is

@@ -1,6 +1,6 @@
 """Checks of missions: members' progress and rewards against the trackings of every count."""
 
-from persistence.record_checks.forms import OF, SINCE
+from persistence.record_checks.forms import MARGIN, OF
 
 _COUNTED = f"""
 SELECT t.organization_id, t.member_id, t.mission_id,
@@ -33,7 +33,7 @@ SELECT h.organization_id, format('member %s, mission %s: counts %s, its tracking
 FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
 JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
 WHERE {OF.format("h")} AND h.counted <> t.counted AND t.least_goal = h.goal_count AND t.greatest_goal = h.goal_count
-    AND (t.reversals = 0 OR NOT t.was_imported AND m.goal_count = h.goal_count AND t.first_at > m.updated_at + {SINCE})
+    AND (t.reversals = 0 OR NOT t.was_imported AND m.goal_count = h.goal_count AND t.first_at > m.updated_at + {MARGIN})
 UNION ALL
 SELECT t.organization_id, format('mission tracking %s: counts %s and achieves %s', t.mission_tracking_id, t.counted,
     t.achieved)
@@ -47,7 +47,7 @@ SELECT h.organization_id, format('member %s, mission %s: is achieved %s of at mo
 FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
 JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
 WHERE {OF.format("h")} AND h.times_achieved - t.imported > m.max_repetitions
-    AND t.last_reward_at > m.updated_at + {SINCE}
+    AND t.last_reward_at > m.updated_at + {MARGIN}
 """
 
 # A reward may be refused, cut by the limits of its account, and reduced by a return while its points wait; but it is
@@ -65,7 +65,7 @@ FROM ledger_transactions t LEFT JOIN (
 LEFT JOIN missions m ON m.organization_id = t.organization_id AND m.mission_id = a.mission_id
 WHERE {OF.format("t")} AND t.transaction_type = 1 AND t.loyalty_event_id IS NOT NULL
     AND t.system_unique_key ~ '\\:mission-[0-9]+$' AND (a.number IS NULL
-        OR a.number = 1 AND a.created_at > m.updated_at + {SINCE}
+        OR a.number = 1 AND a.created_at > m.updated_at + {MARGIN}
             AND t.amount > coalesce(m.points_accrual * a.achieved, 0))
 """
 

@@ -1,6 +1,6 @@
 """Checks of referrals: the counts of codes against the logs of their uses, and the points of referrers."""
 
-from persistence.record_checks.forms import OF, SINCE, wrong_sums
+from persistence.record_checks.forms import MARGIN, OF, wrong_sums
 
 _UNREVERSED = f"SELECT * FROM referral_logs l WHERE {OF.format('l')} AND l.reversal_loyalty_event_id IS NULL"
 
@@ -21,8 +21,8 @@ def _over_limit(limit: str, keys: str, subject: str) -> str:
     """SQL that finds the keys with more uses than the limit of their program.
 
     `keys` are columns of the uses, separated by commas, `limit` is an SQL expression on the program `p`, and `subject`
-    is the text about the keys, with a `%s` for each. Uses that all came before the program's last change, or within
-    `SINCE` after it, are left out: they may have followed another limit.
+    is the text about the keys, with a `%s` for each. The SQL finds only keys whose last use is later than the program's
+    last change by more than `MARGIN`: earlier uses may have followed another limit.
     """
     of_uses = ", ".join(f"u.{key}" for key in keys.split(", "))
     return f"""
@@ -32,7 +32,7 @@ FROM (
     SELECT organization_id, referral_program_id, {keys}, count(*) AS number, max(created_at) AS last_at
     FROM ({_UNREVERSED}) l GROUP BY organization_id, referral_program_id, {keys}
 ) u JOIN referral_programs p USING (organization_id, referral_program_id)
-WHERE {OF.format("p")} AND u.number > {limit} AND u.last_at > p.updated_at + {SINCE}
+WHERE {OF.format("p")} AND u.number > {limit} AND u.last_at > p.updated_at + {MARGIN}
 """
 
 

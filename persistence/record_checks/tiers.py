@@ -1,6 +1,6 @@
 """Checks of tiers: members' tiers against their programs and points."""
 
-from persistence.record_checks.forms import OF, SINCE
+from persistence.record_checks.forms import MARGIN, OF
 
 _WRONG_PROGRAM = f"""
 SELECT h.organization_id, format('member %s: has tier %s in program %s, it is of program %s', h.member_id,
@@ -30,7 +30,7 @@ FROM ({_PROGRAMS}) p JOIN loyalty_tiers t USING (organization_id, loyalty_progra
 JOIN ledger_balances b ON b.organization_id = p.organization_id AND b.ledger_account_id = p.ledger_account_id
 JOIN members m ON m.organization_id = b.organization_id AND m.wallet_id = b.wallet_id
 CROSS JOIN LATERAL (VALUES (CASE p.basis WHEN 'earned' THEN b.earned ELSE b.current_balance END)) AS points(amount)
-WHERE {OF.format("b")} AND t.active AND b.updated_at > p.changed_at + {SINCE}
+WHERE {OF.format("b")} AND t.active AND b.updated_at > p.changed_at + {MARGIN}
 ORDER BY m.organization_id, m.member_id, p.loyalty_program_id, t.min_required_points <= points.amount DESC,
     t.min_required_points DESC, t.tier_order DESC, t.loyalty_tier_id
 """
