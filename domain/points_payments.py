@@ -161,7 +161,7 @@ def captured_part(payment: PointsPayment, points: Decimal) -> Tendered:
     return Tendered(points, floor_to(share, digits_of(payment.currency)))
 
 
-def captured_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> Tendered:
+def captured_part_for_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> Tendered:
     """The part of a held payment that pays `value`, which is at most the value of the payment."""
     if value == payment.value:
         return Tendered(payment.points, payment.value)

@@ -18,7 +18,7 @@ from domain.points_payments import (
     RefundExceedsPayment,
     Tendered,
     captured_part,
-    captured_value,
+    captured_part_for_value,
     new_payment,
     refunded_part,
     refuse_fine_value,
@@ -165,9 +165,9 @@ def test_only_a_held_payment_is_captured():
 def test_a_part_of_the_points_has_its_share_of_the_value():
     assert captured_part(payment(10, "3.33"), Decimal(10)) == (10, Decimal("3.33"))
     assert captured_part(payment(10, "3.33"), Decimal(5)) == (5, Decimal("1.66"))
-    assert captured_value(payment(), RATE, Decimal("2.5")) == (250, Decimal("2.5"))
-    assert captured_value(payment(10, "3.33"), RATE, Decimal("3.33")) == (10, Decimal("3.33"))
-    assert captured_value(payment(10, "3.33"), RATE, Decimal("3.32")) == (10, Decimal("3.32"))
+    assert captured_part_for_value(payment(), RATE, Decimal("2.5")) == (250, Decimal("2.5"))
+    assert captured_part_for_value(payment(10, "3.33"), RATE, Decimal("3.33")) == (10, Decimal("3.33"))
+    assert captured_part_for_value(payment(10, "3.33"), RATE, Decimal("3.32")) == (10, Decimal("3.32"))
 
 
 def test_a_refund_is_by_points_or_by_value_and_the_last_one_returns_the_rest():

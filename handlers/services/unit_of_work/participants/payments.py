@@ -12,7 +12,15 @@ from domain.ledger.postings import Details, Fiat, Posting, Stored
 from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.session.fiat_values import rest_of
 from domain.orders import CREATED, POINTS, UNDONE, Order
-from domain.points_payments import CAPTURED, HELD, RELEASED, PointsPayment, Tendered, captured_value, refuse_unheld
+from domain.points_payments import (
+    CAPTURED,
+    HELD,
+    RELEASED,
+    PointsPayment,
+    Tendered,
+    captured_part_for_value,
+    refuse_unheld,
+)
 from domain.problems import NotFound, Refusal
 from domain.redemptions import refuse_other_currency
 from domain.tenders import PaidPoints, Payment, TenderRefund, refunds_of, refuse_greater, with_refunds
@@ -86,7 +94,7 @@ class PaymentWork(Participant):
         refuse_greater(tender, payment.value)
         if self._unit.mode != AUTHORIZE:
             account = self._account_of(payment)
-            part = captured_value(payment, payment.rate(account.decimals), Decimal(tender["amount"]))
+            part = captured_part_for_value(payment, payment.rate(account.decimals), Decimal(tender["amount"]))
             fiat = Fiat(part.value, currency=payment.currency)
             ledger.capture(transaction, account, part.points, fiat, tracked.stored_date(self._unit.now))
         return payment
