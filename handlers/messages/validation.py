@@ -263,7 +263,7 @@ class Validator:
     def _errors(self, value: Any) -> list[Any]:
         """The errors of `jsonschema-rs` for a value; only the first error of a large value."""
         # `iter_errors` finds all errors, in microseconds each, before it returns; meanwhile no other thread runs.
-        if not is_large(value):
+        if not is_too_large_for_all_errors(value):
             return list(islice(self._iterate_errors(value), MAX_FAULTS))
         # `validate` copies the list or object with the fault into the error, in up to 0.3 seconds for one of 1 MiB.
         # The whole value only if the short form, unexpectedly, has no fault.
@@ -275,8 +275,11 @@ class Validator:
         return []
 
 
-def is_large(value: Any) -> bool:
-    """True for a value with more than `MAX_EXPLAINED_VALUES` values in it; a number of over 64 bits counts as 100."""
+def is_too_large_for_all_errors(value: Any) -> bool:
+    """True for a value in which it takes too long to find more than the first error.
+
+    Such a value contains more than `MAX_EXPLAINED_VALUES` values; a number of over 64 bits counts as 100.
+    """
     count, todo = 0, [value]
     while todo:
         part = todo.pop()

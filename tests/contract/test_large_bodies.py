@@ -10,7 +10,7 @@ import pytest
 import openapi
 from handlers.messages.faults import Explainer
 from handlers.messages.shortening import Shortener
-from handlers.messages.validation import Schemas, is_large
+from handlers.messages.validation import Schemas, is_too_large_for_all_errors
 
 JSON = "application/json"
 LARGE_VALUES: Mapping[str, Any] = {
@@ -70,7 +70,7 @@ def test_the_error_of_a_large_body_has_few_values_and_the_first_fault(
             if not validator.accepts(body):
                 errors.clear()
                 faults = validator.faults(body)
-                assert not is_large(errors[0].instance), faults
+                assert not is_too_large_for_all_errors(errors[0].instance), faults
                 with monkeypatch.context() as patch:
                     patch.setattr(Shortener, "shorten", lambda self, value, schema: value)
                     assert validator.faults(body) == faults
