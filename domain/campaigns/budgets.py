@@ -27,12 +27,13 @@ class LimitBudget:
     def __init__(self, event: EventFacts, counters: Counters) -> None:
         self._event = event
         self._counters = counters
-        # By campaign: results of the methods below, which are computed once.
-        self._events_within_cooldown: dict[int, datetime | None] = {}
+        # Results of `date_within_cooldown`, `of` and `limit_exhausted_before`, computed once for each campaign id.
+        self._dates_within_cooldown: dict[int, datetime | None] = {}
         self._limits: dict[int, EventLimits] = {}
         self._exhausted_before: dict[int, EventLimit | None] = {}
-        # The campaigns with limits, and those with a cooldown, that have counted the event.
+        # The campaigns with limits that have counted the event.
         self._counted_campaign_ids: set[int] = set()
+        # The campaigns with a cooldown that have had an effect on the event.
         self._applied_campaign_ids: list[int] = []
         self.alerts: list[Alert] = []
 
@@ -71,16 +72,16 @@ class LimitBudget:
             self._exhausted_before[campaign_id] = self.of(campaign).first_exhausted(self._counters)
         return self._exhausted_before[campaign_id]
 
-    def event_within_cooldown(self, campaign: CompiledCampaign) -> datetime | None:
+    def date_within_cooldown(self, campaign: CompiledCampaign) -> datetime | None:
         """The date of another event within the cooldown on which the campaign had an effect; None if there is none."""
         if campaign.cooldown is None:
             return None
         campaign_id = campaign.campaign.campaign_id
-        if campaign_id not in self._events_within_cooldown:
-            self._events_within_cooldown[campaign_id] = self._counters.applications.last_within_cooldown(
+        if campaign_id not in self._dates_within_cooldown:
+            self._dates_within_cooldown[campaign_id] = self._counters.applications.last_within_cooldown(
                 campaign_id, self._event.member_id, self._event.at, campaign.cooldown, campaign.zone
             )
-        return self._events_within_cooldown[campaign_id]
+        return self._dates_within_cooldown[campaign_id]
 
     @property
     def cooldown_campaign_ids(self) -> tuple[int, ...]:

@@ -224,7 +224,7 @@ class EffectRunner:
         """The refusal of an action by the cooldown or a limit of its campaign, and its explanation; None if allowed."""
         if not campaign.limits and campaign.cooldown is None:
             return None
-        event_date = self._limit_budget.event_within_cooldown(campaign)
+        event_date = self._limit_budget.date_within_cooldown(campaign)
         if event_date is not None:
             detail = f"The campaign had an effect at {instant_text(event_date)}, and its cooldown is"
             cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
