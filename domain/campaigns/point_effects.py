@@ -216,7 +216,7 @@ class PointEffects:
         return account
 
     def _take_details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
-        """Take the next number of a transaction of the event; return the transaction's details, with it in the key."""
+        """Number the next transaction of the event; return its details, whose key ends with that number."""
         self.transaction_count += 1
         # A sponsor must not see the member's event details; erasing the member would not remove them there.
         is_own = params["recipient"] != SPONSOR

@@ -41,13 +41,14 @@ def thresholds_of(node: Node | None, variable: str) -> list[TotalThreshold]:
 def only_false_threshold(node: Node | None, trace: Trace | Mapping[str, Any], variable: str) -> TotalThreshold | None:
     """The threshold of a rule's only false part, if that is a comparison with the total; None if it is not.
 
-    `trace` has the values of the rule's parts.
+    `trace` has the values of the rule's parts. `variable` is the name of the variable with the total, such as `order`.
     """
     by_text = {to_text(part): part for part in _conjuncts(node)}
-    false = [part for part in _traced_conjuncts(trace) if part.get("value") is not True]
-    if len(false) != 1 or false[0].get("value") is not False:
+    not_true = [part for part in _traced_conjuncts(trace) if part.get("value") is not True]
+    # A part that could not be evaluated has no value.
+    if len(not_true) != 1 or not_true[0].get("value") is not False:
         return None
-    part = by_text.get(false[0]["expression"])
+    part = by_text.get(not_true[0]["expression"])
     return None if part is None else _threshold(part, variable)
 
 

@@ -34,8 +34,8 @@ def warnings_of(
 ) -> list[ExpressionWarning]:
     """The warnings about one expression, in the order of its text.
 
-    An event may be evaluated long after it happened, so a condition on the calendar of `now` gets a warning. Parameters
-    of effects get none: points often expire a time after the evaluation.
+    An event may be evaluated long after it happened, so a condition that reads a part of `now`, such as the hour,
+    gets a warning. Parameters of effects get none: points often expire a time after the evaluation.
     """
     faults = [*check(node, environment).warnings, *(_reads_of_now(node) if is_condition else ())]
     return [
