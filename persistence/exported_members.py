@@ -149,7 +149,7 @@ def find_next_members(
 class ExportedBalance(NamedTuple):
     """The amount of an account in a wallet until `expires_at`, or the points that count for tiers from `earned_at`.
 
-    Points that are not available yet have both, and the moment `available_at` from which on they are.
+    Points that are not available yet have both, and `available_at`, the moment at which they become available.
     """
 
     wallet_id: int
@@ -175,9 +175,9 @@ def find_balances(db: Connection, export_range: ExportRange, wallet_ids: Sequenc
 
 
 def find_imported_keys(db: Connection, organization_id: int, wallet_ids: Sequence[int]) -> dict[tuple[int, int], str]:
-    """The keys of the balances that were imported from an export of another organization.
+    """The keys of the balances that were imported from an export of another organization, by wallet and account id.
 
-    By wallet id and account id; each is the key of the first imported row.
+    The key of a balance is that of its first imported row.
     """
     values = {"organization_id": organization_id, "wallet_ids": list(wallet_ids), "pattern": BALANCE_PATTERN}
     return {(wallet_id, account_id): key for wallet_id, account_id, key in query(db, _IMPORTED, values)}

@@ -74,11 +74,12 @@ def _value_at(body: Any, place: tuple[str, ...]) -> Any:
 
 
 def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
-    """The rows of the points that members have and have earned, ordered by member; nothing that has expired.
+    """The rows of the points that members have, and of the points that they have earned, ordered by member.
 
-    There is one row for each lot, one for each balance of an account without lots, and one for all points that were
-    earned in the same quarter of an hour. Points that are not available yet have separate rows: one for each moment at
-    which they become available.
+    The points that a member has in an account have one row for each expiry; expired points have none. The earned
+    points, which count for tiers, have one row for each quarter of an hour: in every time zone midnight is the end of a
+    quarter, so the points of a row count in the same period. Points that are not available yet have rows of their own,
+    one for each moment at which they become available.
     """
     for page in _member_pages(db, export_range):
         members_by_wallet = {member.wallet_id: member for member, _ in page}
