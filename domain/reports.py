@@ -206,7 +206,7 @@ def days_of(report_range: ReportRange) -> list[Day]:
     day = local_time(begin, report_range.zone).date()
     while begin < report_range.end:
         # A day that the zone skipped when it crossed the date line has no time at all.
-        next_begin = _start_of_next(day, report_range.zone)
+        next_begin = _start_of_next_day(day, report_range.zone)
         if next_begin is None or next_begin > begin:
             end = report_range.end if next_begin is None else min(next_begin, report_range.end)
             days.append(Day(day, begin, end))
@@ -226,7 +226,7 @@ def _default_begin(end: datetime, zone: tzinfo) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _start_of_next(day: date, zone: tzinfo) -> datetime | None:
+def _start_of_next_day(day: date, zone: tzinfo) -> datetime | None:
     """The beginning of the following day; None at the end of the calendar."""
     try:
         return start_of_day(day + timedelta(days=1), zone)

@@ -186,7 +186,10 @@ def find_series(
 
 
 def uncovered_parts(query: FigureQuery, coverage: Cover, columns: str) -> list[str]:
-    """The SELECTs of what totals do not cover in a range: changes, and records at the ends of the range."""
+    """The SELECTs of what the stored totals of a range do not cover.
+
+    These are the changes that are not in the totals yet, and the records in the pieces at the ends of the range.
+    """
     parts = [query.select_changes(coverage.begin, coverage.end, columns) + query.condition_without(coverage.pieces)]
     if coverage.pieces:
         parts.append(query.select_records(coverage.pieces, columns))
