@@ -101,11 +101,15 @@ def _local(value: datetime, zone: tzinfo) -> datetime:
 
 
 def _moment(local: datetime, zone: tzinfo, fold: int = 0) -> datetime:
-    """The moment of a local time in UTC: the first or, with `fold`, the second; after the gap if clocks skip it."""
+    """The moment in UTC at which clocks show a local time.
+
+    If clocks show it twice, this is the first moment, or with `fold=1` the second. If clocks skip it, this is the
+    moment at which the gap ends.
+    """
     moment = local.replace(tzinfo=zone, fold=fold).astimezone(UTC)
     if _local(moment, zone) == local:
         return moment
-    # In a gap, fold 0 uses the offset before the gap and gives the later moment, fold 1 the offset after the gap.
+    # Clocks skip the local time: `moment` is after the gap, and the moment with `fold=1` before it.
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     offset = before.astimezone(zone).utcoffset()
 
