@@ -249,7 +249,10 @@ def _expire_points(db: Connection, organization: Organization, place: _Place) ->
 
 
 def _extend_expiry(db: Connection, organization: Organization, place: _Place) -> int | None:
-    """Do the next part of a running extension of expiry, which stores its own position; None if none is running."""
+    """Do the next part of a running extension of expiry; return the last wallet of the place, None if none is running.
+
+    An extension stores its own position, so the wallet stays the same.
+    """
     extension = claim_running(db, organization.organization_id)
     if extension is None:
         return None
@@ -266,7 +269,10 @@ def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -
 
 
 def _report_notices(db: Connection, organization: OrganizationDetails, place: _Place) -> int | None:
-    """Report the next notices of expiry, which are due until they are reported; None if none is due."""
+    """Report the next notices of expiry; return the last wallet of the place, None if no notice is due.
+
+    A notice is due until it is reported, so the wallet stays the same.
+    """
     reported = notices.report_next(db, organization, place.moment, _WALLETS_AT_ONCE)
     return None if reported is None else place.last_wallet_id
 
