@@ -56,7 +56,7 @@ class TierHistory:
             programs.setdefault(period.loyalty_program_id, []).append(period)
 
     def tier_ids(self, member_id: int, at: datetime, evaluate: Callable[[int, HeldTier], int | None]) -> list[int]:
-        """The tiers that the member had at a moment, by program; the default tiers before enrolment.
+        """The ids of the member's tiers at a moment, in the order of the programs; before enrolment the default tiers.
 
         `evaluate` returns the present tier of a program whose stored one has lapsed.
         """

@@ -28,7 +28,7 @@ _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_
 def _audit_values(trigger: Trigger | ShownTrigger) -> dict[str, Any]:
     """The record for the audit log, with the values of the headers, so that a change of them gets an entry.
 
-    The audit log replaces them, as they may be secrets.
+    The audit log masks these values, as they may be secrets.
     """
     shown_trigger = trigger if isinstance(trigger, ShownTrigger) else ShownTrigger(trigger)
     record = trigger_record(shown_trigger)

@@ -240,7 +240,7 @@ class Allocator:
         pieces: Sequence[LotUse],
         amount: Decimal,
     ) -> None:
-        """Create lots from the pieces that expire last, `amount` in total; the rest repaid the receiver's debt."""
+        """Create lots from the pieces that expire last, `amount` in total; the others repay the receiver's debt."""
         total = sum((piece.amount for piece in pieces), ZERO)
         _, given_uses = split_uses(pieces, total - amount)
         for piece in given_uses:

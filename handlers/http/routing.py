@@ -72,7 +72,10 @@ class SegmentTree(Generic[Target]):
         node.allow = ", ".join(sorted({*node.targets, "OPTIONS"}))
 
     def find(self, raw_path: bytes) -> tuple[Mapping[str, Target], str, list[bytes]] | None:
-        """The targets by method, the `Allow` header, and the still encoded variable segments; None for other paths."""
+        """The targets by method, the `Allow` header, and the still encoded variable segments of a path.
+
+        None for a path that no operation has.
+        """
         segments = raw_path.split(b"/")[1:]
         variables: list[bytes] = []
         node = self._find_node(self._root, segments, 0, variables)

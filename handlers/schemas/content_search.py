@@ -26,7 +26,10 @@ _End = tuple[str, str, str, str]
 
 
 def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[Search, dict[str, Any]]:
-    """The search that typed parameters request, and its description in the response; raises InvalidRequest."""
+    """Build the search from the parsed query parameters, and its description for the response.
+
+    Raises InvalidRequest with the faults of all parameters.
+    """
     reader = SearchReader(collection)
     facets: dict[str, list[tuple[str, str]]] = {}
     for field, parameter, value in _facet_values(reader, query):

@@ -19,7 +19,7 @@ _FIRST = 1000
 
 
 def write(message: str, home: Path) -> None:
-    """Write one migration file; `home` is where the empty database may live."""
+    """Write one migration file; `home` is the folder for its temporary, empty database."""
     with embedded.server(home, options={"fsync": "off"}) as url:
         engine = create_engine(url, threads=1)
         schema.migrate(engine)

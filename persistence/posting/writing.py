@@ -223,7 +223,10 @@ def _entry_rows(organization_id: int, numbered_steps: Sequence[tuple[int, Step]]
 def _transaction_row(
     organization_id: int, transaction_id: int, posting: Posting, at: datetime, ids: Sequence[int], part_of: int | None
 ) -> dict[str, Any]:
-    """The row of a posting; `ids` are the ids of all steps, `part_of` is the transaction that it is a part of."""
+    """The row of a posting; `part_of` is the transaction that it is a part of.
+
+    `ids` has the transaction id of each step of the session, in the order of the steps.
+    """
     details = posting.details
     return {
         "organization_id": organization_id,

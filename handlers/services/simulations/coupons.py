@@ -222,7 +222,7 @@ def _presented_coupon(run: DryRun, code: str, coupon: Coupon, deadline: Deadline
     attempt = Attempt(purpose, amount_discounted=discount, order_total=total, deadline=deadline)
     [facts] = work.facts(member, [book])
     reasons: list[Refusal] = list(exclusions(book, facts, attempt))
-    # `exclusions` does not check who has the code, and whether it has expired: trying the use does.
+    # `exclusions` checks neither who has the code nor whether it has expired: trying the use does.
     command = Use(coupon=coupon, amount_discounted=discount, auto_assign=True)
     refusal = work.try_use(member.member_id, book, command)
     if refusal is not None and refusal.slug not in {reason.slug for reason in reasons}:

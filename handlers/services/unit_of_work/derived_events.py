@@ -91,7 +91,7 @@ class LedgerEvents:
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
-        # How many steps were due when the session was opened; only the time has caused these steps.
+        # How many steps were due when the session was opened: the passing of time caused them, not the request.
         self._due_steps = len(unit.ledger.steps)
         # How many steps have been reported, and how many of these are postings.
         self._reported_steps = 0
