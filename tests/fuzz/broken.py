@@ -28,7 +28,7 @@ class Exchange:
     answer_headers: dict[bytes, bytes] | None = None
 
 
-def _lose_a_required_member(exchange: Exchange) -> None:
+def _lose_a_required_field(exchange: Exchange) -> None:
     answer = json.loads(exchange.answer)
     if "wallets" in answer:
         del answer["wallets"]
@@ -60,17 +60,17 @@ def _let_anybody_in(exchange: Exchange) -> None:
     exchange.headers[b"authorization"] = b"Bearer " + os.environ["FUZZ_TOKEN"].encode()
 
 
-def _ignore_unknown_members(exchange: Exchange) -> None:
+def _ignore_unknown_fields(exchange: Exchange) -> None:
     try:
         body = json.loads(exchange.body)
     except ValueError:
         return
     if isinstance(body, dict):
-        known_members = {name: value for name, value in body.items() if name in ("name", "description")}
-        exchange.body = json.dumps(known_members).encode()
+        known_fields = {name: value for name, value in body.items() if name in ("name", "description")}
+        exchange.body = json.dumps(known_fields).encode()
 
 
-def _lose_what_was_created(exchange: Exchange) -> None:
+def _lose_the_created_record(exchange: Exchange) -> None:
     if exchange.status == 200:
         exchange.status, exchange.answer = 404, b"{}"
 
@@ -88,15 +88,15 @@ class Bug:
 
 
 BUGS: Mapping[str, Bug] = {
-    "listWallets": Bug("GET", "ledgers/*/wallets/*", "response_schema_conformance", after=_lose_a_required_member),
+    "listWallets": Bug("GET", "ledgers/*/wallets/*", "response_schema_conformance", after=_lose_a_required_field),
     "listEffects": Bug("GET", "effects", "status_code_conformance", after=_answer_another_success),
     "getEffect": Bug("GET", "effects/*", "content_type_conformance", after=_answer_plain_text),
     "createTier": Bug("POST", "tiers", "not_a_server_error", after=_fail_at_the_longest_name),
     "mintMemberPoints": Bug("POST", "mint", "positive_data_acceptance", after=_refuse_even_amounts),
     "listLedgers": Bug("GET", "ledgers", "ignored_auth", before=_let_anybody_in),
-    "createLedger": Bug("POST", "ledgers", "negative_data_rejection", before=_ignore_unknown_members),
+    "createLedger": Bug("POST", "ledgers", "negative_data_rejection", before=_ignore_unknown_fields),
     "getCustomEventType": Bug(
-        "GET", "custom-event-types/*", "ensure_resource_availability", after=_lose_what_was_created
+        "GET", "custom-event-types/*", "ensure_resource_availability", after=_lose_the_created_record
     ),
 }
 
@@ -119,8 +119,8 @@ def _bug_of(scope: Scope) -> Bug | None:
     parts = scope["path"].split("/")
     for bug in BUGS.values():
         bug_parts = bug.path.split("/")
-        fits = zip(bug_parts, parts[-len(bug_parts) :], strict=True) if len(bug_parts) <= len(parts) else [("", "*")]
-        if scope["method"] == bug.method and all(part in ("*", actual_part) for part, actual_part in fits):
+        pairs = zip(bug_parts, parts[-len(bug_parts) :], strict=True) if len(bug_parts) <= len(parts) else [("", "*")]
+        if scope["method"] == bug.method and all(part in ("*", actual_part) for part, actual_part in pairs):
             return bug
     return None
 

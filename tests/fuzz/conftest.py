@@ -88,10 +88,10 @@ class RunningServer:
 
     def new_world(self) -> World:
         """Create an organization with records of every kind."""
-        created = json.loads(self.loyalty("organizations", "create", "Corner Coffee", "--json"))
-        identity = str(created["organizationId"])
+        creation = json.loads(self.loyalty("organizations", "create", "Corner Coffee", "--json"))
+        identity = str(creation["organizationId"])
         token = self.loyalty("token", "--organization", identity, "--admin", "--expires", "86400").strip()
-        world = build_world(self.port, created, token)
+        world = build_world(self.port, creation, token)
         self._bury(world)
         return world
 
@@ -151,9 +151,9 @@ class RunningServer:
 
     def loyalty(self, *arguments: str) -> str:
         """The output of a command, which has to succeed."""
-        ended = invoke(self.home, *arguments)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout
+        result = invoke(self.home, *arguments)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
 
 @pytest.fixture(scope="session")

@@ -358,8 +358,8 @@ def _import_start(body: Body, path: Body) -> None:
 
 
 def _export(body: Body, path: Body) -> None:
-    fitting = FILTERS_OF_KIND[body["kind"]]
-    filters = {name: value for name, value in body.get("filters", {}).items() if name in fitting}
+    filter_names = FILTERS_OF_KIND[body["kind"]]
+    filters = {name: value for name, value in body.get("filters", {}).items() if name in filter_names}
     for name in ("memberId", "ledgerAccountId", "couponBookId"):
         _real(filters, name, WORLD.ids[name])
     if "filters" in body:
@@ -433,8 +433,8 @@ def _account(body: Body, path: Body) -> None:
     if body.get("redemption"):
         body["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
     if body.get("defaultAvailability"):
-        awaited = {"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"}
-        body["defaultAvailability"] = {"availableAfter": "P14D", "availableOn": awaited}
+        awaited_event = {"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"}
+        body["defaultAvailability"] = {"availableAfter": "P14D", "availableOn": awaited_event}
     if body.get("tierExpirations"):
         body["tierExpirations"] = [{"loyaltyTierKey": WORLD.keys["tier"], "months": 24}]
     if body.get("expirationPolicies"):
@@ -555,8 +555,8 @@ def _revert(body: Body, path: Body) -> None:
 
 
 def _revert_batch(body: Body, path: Body) -> None:
-    settled = [str(open_transaction) for open_transaction in itertools.islice(open_transactions[SETTLED], 2)]
-    body["transactionIds"][: len(settled)] = settled
+    settled_ids = [str(open_transaction) for open_transaction in itertools.islice(open_transactions[SETTLED], 2)]
+    body["transactionIds"][: len(settled_ids)] = settled_ids
     if "partialFiatValues" in body:
         # At most one value for each transaction of the request.
         pairs = zip(dict.fromkeys(body["transactionIds"]), body["partialFiatValues"], strict=False)

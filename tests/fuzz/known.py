@@ -58,24 +58,24 @@ def learn(operation: str, body: Any, answer: Any) -> None:
 
 def _learn(value: Any) -> None:
     if isinstance(value, list):
-        for member in value:
-            _learn(member)
+        for item in value:
+            _learn(item)
     elif isinstance(value, dict):
         if "ledgerTransactionDetailIndex" in value:
             _learn_transaction(value)
-        for name, member in value.items():
-            if name in WORLD.ids and isinstance(member, int | str):
-                _ids.add((name, str(member)))
-            elif isinstance(member, list | dict):
-                _learn(member)
+        for name, child in value.items():
+            if name in WORLD.ids and isinstance(child, int | str):
+                _ids.add((name, str(child)))
+            elif isinstance(child, list | dict):
+                _learn(child)
 
 
 def _learn_transaction(row: Mapping[str, Any]) -> None:
-    identity, undone = row["ledgerTransactionId"], row["revertedLedgerTransactionId"]
+    identity, reverted_id = row["ledgerTransactionId"], row["revertedLedgerTransactionId"]
     for transactions in open_transactions.values():
-        transactions.pop(undone, None)
+        transactions.pop(reverted_id, None)
     is_spare = row["ledgerAccountId"] == WORLD.ids["ledgerAccountId"] and identity != WORLD.ids["ledgerTransactionId"]
-    if is_spare and row["status"] in open_transactions and row["walletId"] and undone is None:
+    if is_spare and row["status"] in open_transactions and row["walletId"] and reverted_id is None:
         open_transactions[row["status"]][identity] = row["amount"]
 
 

@@ -120,19 +120,19 @@ def fuzzed(surface: str) -> dict[str, Any]:
 
 def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
     """Operations with links from but not to them -> all operations that links reach from there, itself included."""
-    leads: dict[str, set[str]] = {}
+    link_targets: dict[str, set[str]] = {}
     for item in document["paths"].values():
         for operation in (item[method] for method in _METHODS if method in item):
             answers = operation["responses"].values()
-            leads[operation["operationId"]] = {
+            link_targets[operation["operationId"]] = {
                 link["operationId"] for answer in answers for link in answer.get("links", {}).values()
             }
-    targets = {target for name, target_names in leads.items() for target in target_names if target != name}
+    targets = {target for name, target_names in link_targets.items() for target in target_names if target != name}
     groups = {}
-    for start in (name for name, target_names in leads.items() if target_names and name not in targets):
+    for start in (name for name, target_names in link_targets.items() if target_names and name not in targets):
         reachable, pending = {start}, [start]
         while pending:
-            new = leads[pending.pop()] - reachable
+            new = link_targets[pending.pop()] - reachable
             reachable |= new
             pending.extend(new)
         groups[start] = sorted(reachable)
@@ -150,42 +150,55 @@ def read_report(surface: str, report: Path) -> Run:
 def _new(surface: str) -> Run:
     document = fuzzed(surface)
     operations = dict(_operations(document))
-    linked = [
+    responses_of_operations = [
         item[method]["responses"].values() for item in document["paths"].values() for method in item.keys() & _METHODS
     ]
-    return Run(surface, operations, sum(len(answer.get("links", {})) for answers in linked for answer in answers))
+    return Run(
+        surface,
+        operations,
+        sum(len(answer.get("links", {})) for answers in responses_of_operations for answer in answers),
+    )
 
 
 def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run:
     """Run over a document once for the options of each name; returns the common results."""
     result, directory = _new(surface), target.directory / surface
     directory.mkdir(parents=True, exist_ok=True)
-    source, listed = directory / "document.json", directory / "runs.json"
+    source, list_of_runs = directory / "document.json", directory / "runs.json"
     document = _with_plain_bearer(fuzzed(surface))
     if target.is_short:
         _shorten_sets(document)
     source.write_text(json.dumps(document))
-    always = ("--config-file", str(CONFIGURATION), "run", str(source), "--url", target.base_url, "--report", "ndjson")
+    common_arguments = (
+        "--config-file",
+        str(CONFIGURATION),
+        "run",
+        str(source),
+        "--url",
+        target.base_url,
+        "--report",
+        "ndjson",
+    )
     reports = {name: directory / f"{name}.ndjson" for name in runs}
     outputs = {name: directory / f"{name}.log" for name in runs}
     runs_of_tool = [
         {
-            "arguments": [*always, "--report-ndjson-path", str(reports[name]), *options],
+            "arguments": [*common_arguments, "--report-ndjson-path", str(reports[name]), *options],
             "output": str(outputs[name]),
         }
         for name, options in runs.items()
     ]
-    listed.write_text(json.dumps(runs_of_tool))
+    list_of_runs.write_text(json.dumps(runs_of_tool))
     world = target.world
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
     environment["FUZZ_URL"] = target.base_url
     environment |= {"FUZZ_SHORT": "yes"} if target.is_short else {}
     # Only the document with operations of partners uses their keys.
     environment |= {f"FUZZ_KEY_{partner.upper()}": key for partner, key in world.partner_keys.items()}
-    command = [sys.executable, "-m", "tests.fuzz.tool", str(listed)]
-    ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    result.exit_code = max(map(int, ended.stdout.split()))
+    command = [sys.executable, "-m", "tests.fuzz.tool", str(list_of_runs)]
+    process = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    result.exit_code = max(map(int, process.stdout.split()))
     for name in runs:
         result.output += f"{_NEXT}{name}\n{outputs[name].read_text()}"
         with reports[name].open() as lines:
@@ -237,6 +250,6 @@ def _read(result: Run, events: Iterator[Mapping[str, Any]]) -> None:
             if case.get("is_transition_applied"):
                 result.followed.add(case["transition"]["id"])
             checks = recorder.get("checks", {}).get(identity, ())
-            failed = {check["name"] for check in checks if check["status"] == "failure"}
-            if failed:
-                result.failed_checks.setdefault(result.operations.get(key, str(key)), set()).update(failed)
+            failed_names = {check["name"] for check in checks if check["status"] == "failure"}
+            if failed_names:
+                result.failed_checks.setdefault(result.operations.get(key, str(key)), set()).update(failed_names)

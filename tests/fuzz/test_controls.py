@@ -72,9 +72,9 @@ def test_no_operation_without_a_bug_fails_a_check(broken_run: Run) -> None:
 def test_a_token_that_is_refused_everywhere_fails_a_run(
     running_server: RunningServer, world: World, tmp_path: Path
 ) -> None:
-    stranger = World.from_json(world.to_json().replace(world.token, "nobody"))
+    world_with_wrong_token = World.from_json(world.to_json().replace(world.token, "nobody"))
     options = ("--max-examples", "1", "--phases", "examples", "--include-operation-id", "listLedgers")
-    refused_run = run("administration", Target(running_server.base_url, stranger, tmp_path), *options)
+    refused_run = run("administration", Target(running_server.base_url, world_with_wrong_token, tmp_path), *options)
     assert refused_run.exit_code == 1, refused_run.output
     assert refused_run.unreached
     assert not refused_run.failed_checks

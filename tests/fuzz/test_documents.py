@@ -22,7 +22,7 @@ SEEDS = os.environ.get("FUZZ_SEEDS", "1,2,3").split(",")
 Runs = Mapping[str, Run]
 
 
-def both(
+def run_both(
     server: RunningServer, directory: Path, *options: str, follow: tuple[str, ...], is_short: bool = False
 ) -> Runs:
     """A run over each document, at the same time, each in an organization of its own."""
@@ -30,18 +30,18 @@ def both(
         surface: Target(server.base_url, server.new_world(), directory, is_short) for surface in openapi.SURFACES
     }
     with ThreadPoolExecutor(len(targets)) as threads:
-        running = [
+        futures = [
             threads.submit(run_completely, surface, target, *options, follow=follow)
             for surface, target in targets.items()
         ]
-        return {finished_run.surface: finished_run for finished_run in (future.result() for future in running)}
+        return {finished_run.surface: finished_run for finished_run in (future.result() for future in futures)}
 
 
 @pytest.fixture(scope="module")
 def short_runs(running_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     directory = tmp_path_factory.mktemp("runs")
     follow = ("--max-examples", "4", "--seed", "1")
-    return both(running_server, directory, "--max-examples", "2", "--seed", "1", follow=follow, is_short=True)
+    return run_both(running_server, directory, "--max-examples", "2", "--seed", "1", follow=follow, is_short=True)
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -70,7 +70,9 @@ def test_every_phase_runs(short_runs: Runs, surface: str) -> None:
     assert len(short_runs[surface].followed) >= short_runs[surface].links * 0.8
 
 
-def test_the_server_logged_no_error_and_kept_its_ledgers(short_runs: Runs, running_server: RunningServer) -> None:
+def test_short_runs_leave_no_error_in_the_log_and_a_sound_ledger(
+    short_runs: Runs, running_server: RunningServer
+) -> None:
     assert not running_server.errors()
     assert running_server.verify().endswith("The ledger is sound.\n")
 
@@ -82,7 +84,7 @@ def test_a_long_run_finds_nothing(
 ) -> None:
     follow = ("--max-examples", "100", "--seed", seed, "--max-time", str(SECONDS // 15))
     options = ("--max-examples", "25", "--seed", seed, "--max-time", str(SECONDS * 2 // 3), "--max-response-time", "10")
-    runs = both(running_server, tmp_path, *options, follow=follow)
+    runs = run_both(running_server, tmp_path, *options, follow=follow)
     with capsys.disabled():
         print(f"\nseed {seed}", *(run.table() for run in runs.values()), sep="\n")
     for run in runs.values():

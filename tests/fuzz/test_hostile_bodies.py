@@ -114,11 +114,11 @@ def operations() -> Iterator[Operation]:
         for path, item in document["paths"].items():
             for method in METHODS:
                 if method in item:
-                    declared = item[method].get("requestBody", {})
-                    content, name = declared.get("content", {}), item[method]["operationId"]
+                    request_body = item[method].get("requestBody", {})
+                    content, name = request_body.get("content", {}), item[method]["operationId"]
                     media_type = next(iter(content), None)
                     example = content[media_type].get("example") if media_type else None
-                    needs_body = declared.get("required", False)
+                    needs_body = request_body.get("required", False)
                     yield Operation(surface, name, method.upper(), path, media_type, example, needs_body)
 
 
@@ -196,7 +196,9 @@ def is_refusal(answer: tuple[int, bytes], *statuses: int) -> bool:
     return status in statuses and ("status" in json.loads(body) or "error" in json.loads(body))
 
 
-def test_a_change_by_a_request_is_noticed(running_server: RunningServer, world: World, state: State) -> None:
+def test_the_check_of_the_state_detects_a_change_by_a_request(
+    running_server: RunningServer, world: World, state: State
+) -> None:
     target = f"/v2/organizations/{world.ids['organizationId']}/ledgers"
     assert Caller(running_server.port, world)("POST", target, b'{"name": "Another"}', JSON)[0] == 201
     assert state.changes() == (["audit_log", "ledgers"], [])
@@ -204,39 +206,39 @@ def test_a_change_by_a_request_is_noticed(running_server: RunningServer, world: 
 
 @pytest.mark.parametrize("operation", WRITES)
 def test_a_hostile_body_is_refused(call: Caller, world: World, operation: Operation) -> None:
-    accepted = {}
+    answers_without_refusal = {}
     for name, body in BODIES.items():
         if not body and not operation.needs_body:
             continue
         answer = call(operation.method, operation.target(world), body, JSON)
         if not is_refusal(answer, 413 if name == "2 MB" else 400):
-            accepted[name] = answer
-    assert not accepted
+            answers_without_refusal[name] = answer
+    assert not answers_without_refusal
 
 
 @pytest.mark.parametrize("operation", WRITES)
-def test_a_hostile_member_is_refused(call: Caller, world: World, operation: Operation) -> None:
-    accepted = {}
-    for member in operation.example:
+def test_a_hostile_value_of_a_field_is_refused(call: Caller, world: World, operation: Operation) -> None:
+    answers_without_refusal = {}
+    for field in operation.example:
         for name, value in VALUES.items():
-            body = json.dumps({**operation.example, member: "@@"}).replace('"@@"', value).encode()
+            body = json.dumps({**operation.example, field: "@@"}).replace('"@@"', value).encode()
             answer = call(operation.method, operation.target(world), body, JSON)
             if not is_refusal(answer, 400):
-                accepted[member, name] = answer
-    assert not accepted
+                answers_without_refusal[field, name] = answer
+    assert not answers_without_refusal
 
 
 @pytest.mark.parametrize("operation", WRITES)
-def test_an_unknown_member_is_refused(call: Caller, world: World, operation: Operation) -> None:
-    for member in ("unknownMember", "", "__proto__", "organization_id", "😀"):
-        body = json.dumps({**operation.example, member: 1}).encode()
+def test_an_unknown_field_is_refused(call: Caller, world: World, operation: Operation) -> None:
+    for field in ("unknownMember", "", "__proto__", "organization_id", "😀"):
+        body = json.dumps({**operation.example, field: 1}).encode()
         answer = call(operation.method, operation.target(world), body, JSON)
-        assert is_refusal(answer, 400), (member, answer)
+        assert is_refusal(answer, 400), (field, answer)
         if not answer[1]:
             # The partner wants no body with this error.
             continue
-        pointers = [load.get("pointer") for load in json.loads(answer[1])["errors"]]
-        assert f"/{member}" in pointers
+        pointers = [fault.get("pointer") for fault in json.loads(answer[1])["errors"]]
+        assert f"/{field}" in pointers
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -248,7 +250,7 @@ def test_an_unknown_parameter_is_refused(call: Caller, world: World, operation: 
 
 
 @pytest.mark.parametrize("operation", WRITES)
-def test_another_media_type_is_refused(call: Caller, world: World, operation: Operation) -> None:
+def test_an_unsupported_media_type_is_refused(call: Caller, world: World, operation: Operation) -> None:
     body = json.dumps(operation.example).encode()
     for media_type in (*MEDIA_TYPES, FORM):
         answer = call(operation.method, operation.target(world), body, media_type)
@@ -256,12 +258,12 @@ def test_another_media_type_is_refused(call: Caller, world: World, operation: Op
 
 
 def test_a_hostile_form_is_refused(call: Caller) -> None:
-    accepted = {}
+    answers_without_refusal = {}
     for name, body in FORMS.items():
         answer = call("POST", "/v2/oauth/token", body, FORM)
         if not is_refusal(answer, 413 if name == "2 MB" else 400, *([401] if name == "a broken escape" else [])):
-            accepted[name] = answer
-    assert not accepted
+            answers_without_refusal[name] = answer
+    assert not answers_without_refusal
     for media_type in (*MEDIA_TYPES, JSON):
         assert is_refusal(call("POST", "/v2/oauth/token", b"{}", media_type), 415), media_type
 
@@ -274,9 +276,9 @@ def test_ten_megabytes_are_refused_before_they_are_read(
     head = f"{operation.method} {operation.target(world)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
     head += "".join(f"{name}: {value}\r\n" for name, value in world.credentials(operation.path).items())
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
-    declared = [f"{head}Content-Length: 10000000\r\n\r\n".encode(), *[b" " * 0x10000] * 152]
-    chunked = [f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), *[chunk] * 160, b"0\r\n\r\n"]
-    for parts in (declared, chunked):
+    parts_with_length = [f"{head}Content-Length: 10000000\r\n\r\n".encode(), *[b" " * 0x10000] * 152]
+    parts_in_chunks = [f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), *[chunk] * 160, b"0\r\n\r\n"]
+    for parts in (parts_with_length, parts_in_chunks):
         assert _status_of(running_server.port, parts) == 413
 
 

@@ -59,14 +59,14 @@ class Bench:
             "no_proxy": "127.0.0.1",
         }
         assert set(re.findall(r"export (\w+)=", blocks("sh")[_ADDRESS])) <= variables.keys()
-        ended = subprocess.run(
+        process = subprocess.run(
             ["bash", "-eu", "-c", commands],
             env={**os.environ, **variables},
             cwd=self._folder,
             capture_output=True,
             text=True,
         )
-        assert ended.returncode == 0, "\n".join((ended.stdout[-20_000:], ended.stderr))
+        assert process.returncode == 0, "\n".join((process.stdout[-20_000:], process.stderr))
 
     def report(self) -> Run:
         """The run that the report of the tool describes."""

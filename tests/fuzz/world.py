@@ -116,7 +116,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         for n, p in (("Silver", 500), ("Gold", 1000))
     ]
     first_program = call("GET", program)["loyaltyProgram"]
-    account, limited = (
+    account, limited_account = (
         call("POST", f"{ledger}/accounts", _account(name))["ledgerAccount"]
         for name in ("Spare points", "Limited points")
     )
@@ -131,16 +131,16 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     )
     wallet_ids = [mint["toWalletId"], other_mint["toWalletId"]]
     posting = f"{ledger}/accounts/{created['ledgerAccountId']}/transactions"
-    posted = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
+    posted_rows = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
     points = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     points["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
     points["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
     call("PUT", f"{ledger}/accounts/{created['ledgerAccountId']}", points)
-    redeemed, cancellable = (
+    redeemed_allowance, cancellable_allowance = (
         call("POST", f"/members/{name}/offline-allowances", {"amount": 1, "systemUniqueKey": f"app-{name}"})
         for name in ("ana", "bob-8")
     )
-    redemption_token = redeemed["offlineAllowance"]["token"]
+    redemption_token = redeemed_allowance["offlineAllowance"]["token"]
     call("POST", "/offline-allowances/redeem", {**REDEMPTION, "token": redemption_token})
     payments = [
         call(
@@ -148,10 +148,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         )
         for number in range(4)
     ]
-    held_payment, captured_payment, unpaid, refunded = (
+    held_payment, captured_payment, unpaid_payment, refunded_payment = (
         payment["pointsPayment"]["pointsPaymentKey"] for payment in payments
     )
-    call("POST", f"/points-payments/{refunded}/capture", {})
+    call("POST", f"/points-payments/{refunded_payment}/capture", {})
     mint_path = f"{home}/members/by-loyalty-member-id/ana/mint"
     waiting_rows = [
         call("POST", mint_path, {"amount": 1, "availableAfter": "P30D"})["ledgerTransactions"][0] for _ in range(3)
@@ -159,15 +159,15 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     imports = [call("POST", f"{home}/imports", {"kind": "members", "format": "csv"})["import"] for _ in range(3)]
     exports = [call("POST", f"{home}/exports", {"kind": "members"})["export"] for _ in range(2)]
     call("PUT", f"{home}/imports/{imports[1]['importId']}/parts/1", b"loyaltyMemberId\n")
-    event, wrong = call(
+    event, event_to_cancel = call(
         "POST", "/events/track", {"events": [_event("ana", "cup-returned"), _event("ana", "cup-returned")]}
     )["results"]
     orders = f"{home}/members/{members[0]['memberId']}/purchase-orders"
     order = call("POST", orders, {"externalId": "order-1", "type": "dine-in", "total": 5, "status": "created"})["order"]
     badges = [call("POST", "/badges", {**_BADGE, "name": name})["badge"] for name in ("Early bird", "Late bird")]
     grants = f"/members/ana/badges/{badges[0]['badgeKey']}/assign"
-    assigned = call("POST", grants, {"amount": 1_000_000})["badgeTracking"]
-    reversible = call("POST", grants, {"amount": 1})["badgeTracking"]
+    badge_tracking = call("POST", grants, {"amount": 1_000_000})["badgeTracking"]
+    reversible_tracking = call("POST", grants, {"amount": 1})["badgeTracking"]
     stacking_groups = [
         call("POST", f"{home}/stacking-groups", {"name": mode, "mode": mode})["stackingGroup"]
         for mode in ("all", "first")
@@ -180,9 +180,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     missions = [call("POST", f"{home}/missions", _mission(name))["mission"] for name in ("Ten cups", "More cups")]
     books = [call("POST", f"{home}/coupon-books", _book(name))["couponBook"] for name in ("Coffee", "Tea", "Cake")]
     codes = f"{home}/coupon-books/{books[0]['couponBookId']}/coupons"
-    lockable = call("POST", f"{home}/coupon-books", {**_book("Juice"), "type": "codeless"})["couponBook"]
-    lock_path = f"/members/ana/coupon-books/{lockable['couponBookKey']}/lock"
-    locked = call("POST", lock_path, {"autoAssign": True, "systemUniqueKey": "basket-1"})
+    lockable_book = call("POST", f"{home}/coupon-books", {**_book("Juice"), "type": "codeless"})["couponBook"]
+    lock_path = f"/members/ana/coupon-books/{lockable_book['couponBookKey']}/lock"
+    lock_result = call("POST", lock_path, {"autoAssign": True, "systemUniqueKey": "basket-1"})
     coupons = call("POST", codes, {"codes": ["COFFEE-1", "COFFEE-2"]})["codes"]
     gift, gift_coupon, usages = _gift(call, home)
     collections = [
@@ -190,14 +190,14 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     ]
     document = _document(call, collections[0]["slug"], "flat-white")
     changeable_document = _document(call, collections[0]["slug"], "latte")
-    deletable = [_document(call, collections[0]["slug"], None) for _ in range(40)]
+    deletable_documents = [_document(call, collections[0]["slug"], None) for _ in range(40)]
     referral_programs = [
         call("POST", f"{home}/referral-programs", _referral_program(code))["referralProgram"]
         for code in ("friends", "neighbours")
     ]
     referral_codes = f"{home}/referral-programs/{referral_programs[0]['referralProgramId']}/codes"
-    referring = {"memberId": members[1]["memberId"], "codes": [REFERRAL_CODE]}
-    referral_code = call("POST", referral_codes, referring)["referrals"][0]
+    referral_body = {"memberId": members[1]["memberId"], "codes": [REFERRAL_CODE]}
+    referral_code = call("POST", referral_codes, referral_body)["referrals"][0]
     partner_keys = {}
     for partner in ("partnera", "partnerb"):
         partner_key = call("POST", f"{home}/partner-api-keys", {"partner": partner, "name": partner})
@@ -206,7 +206,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     parse_response = call(
         "POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]}
     )
-    second = call(
+    second_program = call(
         "POST",
         f"{home}/loyalty-programs",
         {"ledgerId": created["ledgerId"], "description": "Spare", "setAsDefault": False},
@@ -237,11 +237,11 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "badgeKey": badges[0]["badgeKey"],
         "badgeIdentifier": str(badges[0]["badgeId"]),
         "memberIdentifier": members[0]["loyaltyMemberId"],
-        "badgeTrackingKey": assigned["badgeTrackingKey"],
-        "badgeTrackingIdentifier": str(assigned["badgeTrackingId"]),
-        "offlineAllowanceKey": cancellable["offlineAllowance"]["offlineAllowanceKey"],
+        "badgeTrackingKey": badge_tracking["badgeTrackingKey"],
+        "badgeTrackingIdentifier": str(badge_tracking["badgeTrackingId"]),
+        "offlineAllowanceKey": cancellable_allowance["offlineAllowance"]["offlineAllowanceKey"],
         "pointsPaymentKey": held_payment,
-        "couponLockKey": locked["couponLock"]["couponLockKey"],
+        "couponLockKey": lock_result["couponLock"]["couponLockKey"],
         "stackingGroupId": stacking_groups[0]["stackingGroupId"],
         "matcherId": matchers[0]["matcherId"],
         "matcherKey": matchers[0]["matcherKey"],
@@ -271,25 +271,25 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     changeable = {
         "updateMember": {"loyaltyMemberId": members[1]["loyaltyMemberId"], "memberId": members[1]["memberId"]},
         "eraseMember": {"memberId": members[2]["memberId"]},
-        "updateLoyaltyProgram": {"loyaltyProgramId": second["loyaltyProgramId"]},
+        "updateLoyaltyProgram": {"loyaltyProgramId": second_program["loyaltyProgramId"]},
         "updateTier": {"loyaltyTierId": tiers[1]["loyaltyTierId"]},
         "updateLedgerAccount": {"ledgerAccountId": account["ledgerAccountId"]},
-        "updateMaxSupply": {"ledgerAccountId": limited["ledgerAccountId"]},
-        "cancelEvent": {"loyaltyEventKey": wrong["loyaltyEventKey"]},
+        "updateMaxSupply": {"ledgerAccountId": limited_account["ledgerAccountId"]},
+        "cancelEvent": {"loyaltyEventKey": event_to_cancel["loyaltyEventKey"]},
         "updateCampaign": {"campaignId": campaigns[1]["campaignId"]},
         "updateAction": {"actionId": actions[1]["actionId"]},
         "updateCustomEventType": {"apiCode": "cup-lost"},
         "updateBadge": {"badgeKey": badges[1]["badgeKey"]},
         "revertBadgeTracking": {
-            "badgeTrackingKey": reversible["badgeTrackingKey"],
-            "badgeTrackingIdentifier": reversible["badgeTrackingKey"],
+            "badgeTrackingKey": reversible_tracking["badgeTrackingKey"],
+            "badgeTrackingIdentifier": reversible_tracking["badgeTrackingKey"],
         },
         "startImport": {"importId": imports[1]["importId"]},
         "cancelImport": {"importId": imports[2]["importId"]},
         "cancelExport": {"exportId": exports[1]["exportId"]},
         "capturePointsPayment": {"pointsPaymentKey": captured_payment},
-        "releasePointsPayment": {"pointsPaymentKey": unpaid},
-        "refundPointsPayment": {"pointsPaymentKey": refunded},
+        "releasePointsPayment": {"pointsPaymentKey": unpaid_payment},
+        "refundPointsPayment": {"pointsPaymentKey": refunded_payment},
         "updateStackingGroup": {"stackingGroupId": stacking_groups[1]["stackingGroupId"]},
         "updateMatcher": {"matcherId": matchers[1]["matcherId"]},
         "updateMission": {"missionId": missions[1]["missionId"]},
@@ -312,7 +312,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateCollection": {"collectionKeyOrSlug": collections[1]["collectionKey"]},
         "updateDocument": {"documentKeyOrSlug": changeable_document["documentKey"]},
         "upsertDocumentLocale": {"documentKeyOrSlug": changeable_document["documentKey"]},
-        "deleteDocument": {"documentKeyOrSlug": deletable[0]["documentKey"]},
+        "deleteDocument": {"documentKeyOrSlug": deletable_documents[0]["documentKey"]},
         "updateCouponCode": {"couponId": coupons[1]["couponId"]},
         **{
             operation: {
@@ -338,15 +338,15 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     }
     assert not any(node["errors"] for node in parse_response["nodes"]), parse_response
     trees = [node["node"] for node in parse_response["nodes"]]
-    captured = {"events": [_event("bob-8", "cup-returned") for _ in range(60)], "executionMode": "captureOnly"}
-    dead_letters = [result["loyaltyEventKey"] for result in call("POST", "/events/track", captured)["results"]]
-    waiting = {"events": [_event("bob-8", "cup-returned")], "executionMode": "captureOnly"}
-    [waits] = call("POST", "/events/track", waiting)["results"]
-    changeable["evaluateEvent"] = {"loyaltyEventKey": waits["loyaltyEventKey"]}
+    captured_events = {"events": [_event("bob-8", "cup-returned") for _ in range(60)], "executionMode": "captureOnly"}
+    dead_letters = [result["loyaltyEventKey"] for result in call("POST", "/events/track", captured_events)["results"]]
+    waiting_events = {"events": [_event("bob-8", "cup-returned")], "executionMode": "captureOnly"}
+    [waiting_event] = call("POST", "/events/track", waiting_events)["results"]
+    changeable["evaluateEvent"] = {"loyaltyEventKey": waiting_event["loyaltyEventKey"]}
     secrets = created["clientId"], created["clientSecret"]
     organization_key = call("GET", home)["organization"]["organizationKey"]
-    documents = [document["documentKey"] for document in deletable]
-    later_fields = (wallet_ids, posted, trees, dead_letters, organization_key, partner_keys, documents)
+    documents = [document["documentKey"] for document in deletable_documents]
+    later_fields = (wallet_ids, posted_rows, trees, dead_letters, organization_key, partner_keys, documents)
     waiting_mints = [row["ledgerTransactionId"] for row in waiting_rows]
     return World(token, *secrets, ids, changeable, keys, *later_fields, waiting_mints)
 

@@ -14,7 +14,7 @@ from tests.sdks.running import SURFACES, Running
 
 
 @pytest.fixture(scope="session")
-def running(settings: Settings, temporary_directory: Path) -> Iterator[Running]:
+def running_server(settings: Settings, temporary_directory: Path) -> Iterator[Running]:
     """`loyalty serve` on the test database."""
     folder = Path(tempfile.mkdtemp(dir=temporary_directory))
     server = Server(folder / "home", "--workers", "1", LOYALTY_DATABASE_URL=settings.database_url)

@@ -29,19 +29,19 @@ output-options: {{skip-prune: true, nullable-type: true}}
 
 
 @pytest.mark.sdks
-def test_the_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     go = shutil.which("go")
     if go is None:
         pytest.skip("needs Go")
     for surface in SURFACES:
         (tmp_path / surface).mkdir()
         (tmp_path / f"{surface}.yaml").write_text(CONFIGURATION.format(surface=surface))
-        generate = [go, "run", GENERATOR, "-config", f"{surface}.yaml", running.document(surface)]
+        generate = [go, "run", GENERATOR, "-config", f"{surface}.yaml", running_server.document(surface)]
         run(generate, cwd=tmp_path, **go_variables())
     (tmp_path / "go.mod").write_text(MODULE)
     shutil.copy(JOURNEYS / "oapi_codegen.go", tmp_path / "main.go")
     run([go, "mod", "tidy"], cwd=tmp_path, **go_variables())
     run([go, "vet", "./..."], cwd=tmp_path, **go_variables())
     run([go, "build", "-o", "journey", "."], cwd=tmp_path, **go_variables())
-    saw = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=TWENTY_DIGITS)
-    assert saw == expected_results(decimal=TWENTY_DIGITS)
+    results = running_server.journey([tmp_path / "journey"], cwd=tmp_path, decimal=TWENTY_DIGITS)
+    assert results == expected_results(decimal=TWENTY_DIGITS)

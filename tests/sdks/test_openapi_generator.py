@@ -82,13 +82,13 @@ def _program(name: str) -> str:
     return path
 
 
-def _generate(running: Running, folder: Path, generator: str, surface: str, *options: str) -> None:
+def _generate(running_server: Running, folder: Path, generator: str, surface: str, *options: str) -> None:
     """Generate the client of one document into `folder/surface`."""
     package = importlib.util.find_spec("openapi_generator_cli")
     if package is None or package.origin is None:
         pytest.skip("needs openapi-generator-cli")
     jar = Path(package.origin).parent / "openapi-generator.jar"
-    source = ("-i", running.document(surface), "-o", surface)
+    source = ("-i", running_server.document(surface), "-o", surface)
     run([_program("java"), "-jar", jar, "generate", "-g", generator, *source, *options], cwd=folder)
 
 
@@ -110,54 +110,56 @@ def _jars(name: str, jars: Sequence[str]) -> str:
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
-def test_the_python_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_python_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     for surface in SURFACES:
         package = f"loyalty_{surface}_client"
-        _generate(running, tmp_path, "python", surface, "--additional-properties", f"packageName={package}")
+        _generate(running_server, tmp_path, "python", surface, "--additional-properties", f"packageName={package}")
         (tmp_path / package).symlink_to(tmp_path / surface / package)
     journey = JOURNEYS / "openapi_generator.py"
-    results = running.journey(python(journey), cwd=tmp_path, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(tmp_path))
+    results = running_server.journey(python(journey), cwd=tmp_path, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(tmp_path))
     assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_the_typescript_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_typescript_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     node = npm.node()
     if node is None:
         pytest.skip("needs Node")
     modules = npm.installed("typescript@5.9.3")
     for surface in SURFACES:
         properties = ("--additional-properties", "importFileExtension=.js")
-        _generate(running, tmp_path, "typescript-fetch", surface, *properties)
+        _generate(running_server, tmp_path, "typescript-fetch", surface, *properties)
     (tmp_path / "package.json").write_text('{"type": "module"}\n')
     shutil.copy(JOURNEYS / "typescript_fetch.ts", tmp_path / "journey.ts")
     options = (*STRICT_TYPESCRIPT, "--module", "nodenext", "--outDir", "out")
     run([node, modules / "typescript/bin/tsc", *options, "journey.ts"], cwd=tmp_path)
-    results = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    results = running_server.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
     assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_the_go_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_go_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     go = _program("go")
     for surface in SURFACES:
         properties = f"packageName={surface},withGoMod=false,enumClassPrefix=true"
         options = ("--type-mappings", "number=float64", "--additional-properties", properties)
-        _generate(running, tmp_path, "go", surface, *options)
+        _generate(running_server, tmp_path, "go", surface, *options)
         # Its own tests need packages that the client does not.
         shutil.rmtree(tmp_path / surface / "test", ignore_errors=True)
     (tmp_path / "go.mod").write_text("module journey\n\ngo 1.24\n")
     shutil.copy(JOURNEYS / "openapi_generator.go", tmp_path / "main.go")
     for command in (("mod", "tidy"), ("vet", "./..."), ("build", "-o", "journey", ".")):
         run([go, *command], cwd=tmp_path, **go_variables())
-    results = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    results = running_server.journey([tmp_path / "journey"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
     assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_the_java_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_java_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     javac, java = _program("javac"), _program("java")
     for surface in SURFACES:
         packages = f"apiPackage=loyalty.{surface}.api,modelPackage=loyalty.{surface}.model"
         properties = f"containerDefaultToNull=true,{packages},invokerPackage=loyalty.{surface}"
-        _generate(running, tmp_path, "java", surface, "--library", "native", "--additional-properties", properties)
+        _generate(
+            running_server, tmp_path, "java", surface, "--library", "native", "--additional-properties", properties
+        )
     jars = _jars("jars", JARS_FOR_JAVA)
     sources = [str(path) for surface in SURFACES for path in (tmp_path / surface / "src/main/java").rglob("*.java")]
     (tmp_path / "sources").write_text("\n".join(sources))
@@ -166,14 +168,16 @@ def test_the_java_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     strict = [javac, "-Xlint:all", "-Werror", "-proc:none", "-encoding", "utf-8", "-d", "classes"]
     run([*strict, "-cp", os.pathsep.join(("classes", jars)), journey], cwd=tmp_path)
     command = [java, "-cp", os.pathsep.join(("classes", jars)), journey.stem]
-    assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(decimal=TWENTY_DIGITS)
+    assert running_server.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(
+        decimal=TWENTY_DIGITS
+    )
 
 
-def test_the_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_kotlin_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     java = _program("java")
     for surface in SURFACES:
         properties = f"packageName=loyalty.{surface},serializationLibrary=jackson"
-        _generate(running, tmp_path, "kotlin", surface, "--additional-properties", properties)
+        _generate(running_server, tmp_path, "kotlin", surface, "--additional-properties", properties)
     jars = _jars("kotlin-jars", JARS_FOR_KOTLIN)
     journey = JOURNEYS / "OpenapiGeneratorJourney.kt"
     compiler = [java, "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-no-stdlib", "-no-reflect"]
@@ -182,10 +186,12 @@ def test_the_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -
     classes = os.pathsep.join(("classes", jars))
     run([*compiler, "-Werror", "-d", "classes", "-cp", classes, journey], cwd=tmp_path)
     command = [java, "-cp", classes, f"{journey.stem}Kt"]
-    assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(decimal=TWENTY_DIGITS)
+    assert running_server.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(
+        decimal=TWENTY_DIGITS
+    )
 
 
-def test_the_php_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_php_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     php = _program("php")
     if not GUZZLE.exists():
         pytest.skip("needs php-guzzlehttp-guzzle")
@@ -193,42 +199,44 @@ def test_the_php_clients_make_the_journey(running: Running, tmp_path: Path) -> N
         properties = f"invokerPackage=Loyalty\\{surface.capitalize()}"
         # Else the asynchronous twin of trackEvents has the name of trackEventsAsync.
         mapping = ("--operation-id-name-mappings", "trackEventsAsync=queueEvents")
-        _generate(running, tmp_path, "php", surface, *mapping, "--additional-properties", properties)
+        _generate(running_server, tmp_path, "php", surface, *mapping, "--additional-properties", properties)
     shutil.copy(JOURNEYS / "openapi_generator.php", tmp_path / "journey.php")
     options = ("-d", "error_reporting=E_ALL & ~E_DEPRECATED", "-d", "display_errors=stderr")
-    results = running.journey(
+    results = running_server.journey(
         [php, *options, "journey.php"], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_AUTOLOAD=str(GUZZLE)
     )
     assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_the_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_rust_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     cargo = _program("cargo")
     for surface in SURFACES:
         # With chrono, moments of a query are sent in a form of its own.
         properties = f"packageName=loyalty_{surface},useChrono=false"
-        _generate(running, tmp_path, "rust", surface, "--additional-properties", properties)
+        _generate(running_server, tmp_path, "rust", surface, "--additional-properties", properties)
     (tmp_path / "Cargo.toml").write_text(CARGO)
     shutil.copy(JOURNEYS / "openapi_generator.rs", tmp_path / "journey.rs")
     run([cargo, "build", "--quiet"], cwd=tmp_path, CARGO_TARGET_DIR="target", CARGO_INCREMENTAL="0")
     command = [tmp_path / "target/debug/journey"]
-    results = running.journey(command, cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
+    results = running_server.journey(command, cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
     assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
-def test_the_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_ruby_clients_make_the_journey(running_server: Running, tmp_path: Path) -> None:
     ruby = _program("ruby")
     if subprocess.run([ruby, "-e", "require 'typhoeus'"], capture_output=True, check=False).returncode:
         pytest.skip("needs the gem typhoeus")
     for surface in SURFACES:
         # Else moments are Times, which the client sends in a form of Ruby's own.
         mapping = ("--type-mappings", "DateTime=String")
-        _generate(running, tmp_path, "ruby", surface, *mapping, "--additional-properties", f"gemName=loyalty_{surface}")
+        _generate(
+            running_server, tmp_path, "ruby", surface, *mapping, "--additional-properties", f"gemName=loyalty_{surface}"
+        )
     folders = [option for surface in SURFACES for option in ("-I", f"{surface}/lib")]
     journey = JOURNEYS / "openapi_generator.rb"
     strict = "def Warning.warn(text, **) = raise(text); RubyVM::InstructionSequence.compile_file(ARGV[0])"
     run([ruby, "-w", "-e", strict, journey], cwd=tmp_path)
-    results = running.journey(
+    results = running_server.journey(
         [ruby, *folders, journey], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS
     )
     assert results == expected_results(decimal=FIFTEEN_DIGITS)

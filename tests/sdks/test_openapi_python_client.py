@@ -13,23 +13,23 @@ JOURNEY = JOURNEYS / "openapi_python_client.py"
 
 
 @pytest.fixture(scope="module")
-def clients(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clients(running_server: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages of both clients."""
     folder = tmp_path_factory.mktemp("openapi-python-client")
     # Formatting the code makes it nicer to read and takes long.
     (folder / "config.yaml").write_text("post_hooks: []\n")
     for surface in SURFACES:
         arguments = ("--meta", "none", "--config", "config.yaml", "--output-path", f"loyalty_{surface}_client")
-        path = ("--path", running.document(surface))
+        path = ("--path", running_server.document(surface))
         output = run(python("-m", "openapi_python_client", "generate", *path, *arguments), cwd=folder)
         assert "warning" not in output.lower(), output
     return folder
 
 
 @pytest.mark.sdks
-def test_the_clients_make_the_journey(running: Running, clients: Path) -> None:
-    saw = running.journey(python(JOURNEY), cwd=clients, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(clients))
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+def test_the_clients_make_the_journey(running_server: Running, clients: Path) -> None:
+    results = running_server.journey(python(JOURNEY), cwd=clients, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(clients))
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 @pytest.mark.sdks

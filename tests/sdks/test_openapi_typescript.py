@@ -16,7 +16,7 @@ TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom", "
 
 
 @pytest.mark.sdks
-def test_the_client_makes_the_journey(running: Running, tmp_path: Path) -> None:
+def test_the_client_makes_the_journey(running_server: Running, tmp_path: Path) -> None:
     node = npm.node()
     if node is None:
         pytest.skip("needs Node")
@@ -24,9 +24,9 @@ def test_the_client_makes_the_journey(running: Running, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "package.json").write_text('{"type": "module"}\n')
     for surface in SURFACES:
-        make = [node, modules / "openapi-typescript/bin/cli.js", running.document(surface)]
+        make = [node, modules / "openapi-typescript/bin/cli.js", running_server.document(surface)]
         run([*make, "--output", f"{surface}.d.ts"], cwd=tmp_path)
     shutil.copy(JOURNEYS / "openapi_fetch.ts", tmp_path / "journey.ts")
     run([node, modules / "typescript/bin/tsc", *STRICT, *TARGET, "journey.ts"], cwd=tmp_path)
-    saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
-    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
+    results = running_server.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert results == expected_results(decimal=FIFTEEN_DIGITS)

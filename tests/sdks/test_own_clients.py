@@ -70,15 +70,15 @@ def client_of(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     return make
 
 
-def test_the_python_client_makes_the_journey(running: Running, packages: Path) -> None:
+def test_the_python_client_makes_the_journey(running_server: Running, packages: Path) -> None:
     folder = packages / "python"
-    saw = running.journey(python(JOURNEY), cwd=folder, decimal=TWENTY_DIGITS, PYTHONPATH=str(folder))
-    assert saw == journey_result(TWENTY_DIGITS)
+    results = running_server.journey(python(JOURNEY), cwd=folder, decimal=TWENTY_DIGITS, PYTHONPATH=str(folder))
+    assert results == journey_result(TWENTY_DIGITS)
 
 
-def test_the_example_of_the_python_readme_runs(running: Running, packages: Path) -> None:
+def test_the_example_of_the_python_readme_runs(running_server: Running, packages: Path) -> None:
     folder = packages / "python"
-    (folder / "running_example.py").write_text(_put_in_credentials(running, _example(folder, "python")))
+    (folder / "running_example.py").write_text(_put_in_credentials(running_server, _example(folder, "python")))
     output = run(python("running_example.py"), cwd=folder)
     assert output.splitlines()[1:] == [REFUSAL, "ana"]
 
@@ -157,7 +157,7 @@ def test_a_call_ends_after_four_repetitions_or_before_a_long_wait(
     assert len(requests) == calls
 
 
-def test_the_forms_of_paths_queries_and_decimals(client_of: Callable[..., Any]) -> None:
+def test_the_python_client_encodes_paths_queries_and_decimals_as_documented(client_of: Callable[..., Any]) -> None:
     requests: list[httpx.Request] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
@@ -231,12 +231,12 @@ def test_a_webhook_is_parsed_if_one_signature_is_valid(packages: Path, monkeypat
 @pytest.mark.sdks
 def test_the_typescript_client_verifies_webhooks(packages: Path, tmp_path: Path) -> None:
     node = _install_typescript(packages, tmp_path)
-    accepted = {"one": (_headers(SECRET), MESSAGE), "two": (_headers(OTHER_SECRET, SECRET), MESSAGE)}
-    cases = {name: [headers, body.decode()] for name, (headers, body) in {**accepted, **REFUSED}.items()}
+    valid_messages = {"one": (_headers(SECRET), MESSAGE), "two": (_headers(OTHER_SECRET, SECRET), MESSAGE)}
+    cases = {name: [headers, body.decode()] for name, (headers, body) in {**valid_messages, **REFUSED}.items()}
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     (tmp_path / "verify.js").write_text(VERIFY.replace("SECRET", SECRET))
-    saw = json.loads(run([node, "verify.js"], cwd=tmp_path))
-    assert saw == {**dict.fromkeys(accepted, "member.created"), **dict.fromkeys(REFUSED, "InvalidWebhook")}
+    results = json.loads(run([node, "verify.js"], cwd=tmp_path))
+    assert results == {**dict.fromkeys(valid_messages, "member.created"), **dict.fromkeys(REFUSED, "InvalidWebhook")}
 
 
 VERIFY = """
@@ -269,7 +269,7 @@ def test_the_python_client_its_journey_and_its_readme_are_typed(packages: Path) 
 
 @pytest.mark.sdks
 def test_the_typescript_client_makes_the_journey_and_its_readme_is_typed(
-    running: Running, packages: Path, tmp_path: Path
+    running_server: Running, packages: Path, tmp_path: Path
 ) -> None:
     node = _install_typescript(packages, tmp_path)
     shutil.copy(JOURNEYS / "loyalty_client_journey.ts", tmp_path / "journey.ts")
@@ -279,10 +279,10 @@ def test_the_typescript_client_makes_the_journey_and_its_readme_is_typed(
     modules = npm.installed("typescript@5.9.3")
     options = (*STRICT, *TARGET, "--outDir", "out", "journey.ts", "example.ts", "sample.ts", "node.d.ts")
     run([node, modules / "typescript/bin/tsc", *options], cwd=tmp_path)
-    saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
-    assert saw == journey_result(FIFTEEN_DIGITS)
+    results = running_server.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
+    assert results == journey_result(FIFTEEN_DIGITS)
     example = tmp_path / "out/example.js"
-    example.write_text(_put_in_credentials(running, example.read_text()))
+    example.write_text(_put_in_credentials(running_server, example.read_text()))
     assert run([node, example], cwd=tmp_path).splitlines()[1:] == [REFUSAL, "ana"]
 
 
@@ -290,8 +290,8 @@ def test_the_typescript_client_makes_the_journey_and_its_readme_is_typed(
 def test_the_typescript_client_repeats_calls_with_their_keys(packages: Path, tmp_path: Path) -> None:
     node = _install_typescript(packages, tmp_path)
     shutil.copy(JOURNEYS / "loyalty_client_retries.js", tmp_path / "retries.js")
-    saw = json.loads(run([node, "retries.js"], cwd=tmp_path))
-    assert saw == {
+    results = json.loads(run([node, "retries.js"], cwd=tmp_path))
+    assert results == {
         "keyedCalls": 4,
         "differentBodies": 1,
         "keyLength": 36,
@@ -335,11 +335,11 @@ def _example(package: Path, language: str) -> str:
     return str(example)
 
 
-def _put_in_credentials(running: Running, example: str) -> str:
+def _put_in_credentials(running_server: Running, example: str) -> str:
     """The example with the URL of the server and the credentials of a new organization."""
-    created = running.api.organization("Example").created
+    created = running_server.api.organization("Example").created
     values = {
-        "https://loyalty.example.com": running.url,
+        "https://loyalty.example.com": running_server.url,
         "till-1": created.client_id,
         '"..."': f'"{created.client_secret}"',
     }
