@@ -69,10 +69,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     items.sort(key=place)
     if _GIVEN_DATABASE:
-        cannot = pytest.mark.skip(reason="goes past triggers, or looks at plans or locks, of one node")
+        skip_marker = pytest.mark.skip(reason="goes past triggers, or looks at plans or locks, of one node")
         for item in items:
             if item.get_closest_marker("undistributed"):
-                item.add_marker(cannot)
+                item.add_marker(skip_marker)
 
 
 def pytest_sessionfinish() -> None:
@@ -141,10 +141,10 @@ def documents_are_not_changed() -> Iterator[None]:
     """All callers of `openapi.bundle` share its documents, so a test that changes one affects later tests."""
     yield
     if openapi.bundle.cache_info().currsize:
-        bundled = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
+        documents = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
         for cached in (openapi.bundle, openapi.load, openapi.declared_components):
             cached.cache_clear()
-        assert bundled == {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
+        assert documents == {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
 
 
 @pytest.fixture(scope="session")
@@ -216,8 +216,8 @@ def _tables_with_ids_of_nodes(engine: Engine) -> set[str]:
     """The tables with an id that did not come from the coordinator, so that a later one may be less."""
     ids = {table: column for table in metadata.sorted_tables for column in table.columns if column.identity is not None}
     with engine.connect() as db:
-        greatest = {table.name: db.execute(select(func.max(column))).scalar_one() for table, column in ids.items()}
-    return {name for name, number in greatest.items() if (number or 0) >= _FIRST_ID_OF_A_NODE}
+        greatest_ids = {table.name: db.execute(select(func.max(column))).scalar_one() for table, column in ids.items()}
+    return {name for name, number in greatest_ids.items() if (number or 0) >= _FIRST_ID_OF_A_NODE}
 
 
 def _remove_directories_of_killed_runs() -> None:

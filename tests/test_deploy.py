@@ -57,7 +57,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative_name)
-def test_variables_are_settings(path: Path) -> None:
+def test_the_variables_of_a_file_are_settings(path: Path) -> None:
     variables = re.findall(r"LOYALTY_[A-Z_]+", path.read_text())
     assert unknown_variables(dict.fromkeys(variables, "")) == []
 
@@ -105,8 +105,8 @@ def test_expressions_name_measurements_of_the_server(file: str, expression: str)
 def test_every_measurement_is_on_the_dashboard() -> None:
     dashboard_expressions = " ".join(expression for file, expression in expressions() if file.startswith("grafana"))
     parts = {name for name in measurements() if name.endswith(("_created", "_sum", "_count", "_seconds"))}
-    named_parts = {name for name in parts if name.startswith("loyalty_http_request_seconds") or "_created" in name}
-    assert {name for name in measurements() if name.startswith("loyalty_")} - named_parts <= set(
+    exempt_parts = {name for name in parts if name.startswith("loyalty_http_request_seconds") or "_created" in name}
+    assert {name for name in measurements() if name.startswith("loyalty_")} - exempt_parts <= set(
         re.findall(r"\bloyalty_\w+", dashboard_expressions)
     )
 
@@ -126,7 +126,7 @@ def test_the_page_on_operations_has_every_alert() -> None:
         assert anchor in anchors(page)
 
 
-def test_alerts_are_raised_when_they_should_be() -> None:
+def test_the_rules_of_alerts_are_valid_and_pass_their_tests() -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("needs promtool, which comes with Prometheus")
@@ -159,17 +159,17 @@ def test_proxies_allow_the_size_and_the_time_of_parts_of_imports() -> None:
 
 
 def test_proxies_allow_large_bodies_only_for_parts_of_imports() -> None:
-    by_nginx = re.findall(r"location ~ (\S+) \{", NGINX)
-    by_caddy = re.findall(r"path_regexp (\S+)", CADDY)
-    assert len(by_nginx) == len(by_caddy) == 1
-    [pattern] = {*by_nginx, *by_caddy}
-    large = {
+    nginx_patterns = re.findall(r"location ~ (\S+) \{", NGINX)
+    caddy_patterns = re.findall(r"path_regexp (\S+)", CADDY)
+    assert len(nginx_patterns) == len(caddy_patterns) == 1
+    [pattern] = {*nginx_patterns, *caddy_patterns}
+    operations_with_large_bodies = {
         (method, operation["operationId"])
         for surface in openapi.SURFACES
         for path, method, _, operation in openapi.operations_of(openapi.bundle(surface))
         if re.search(pattern, re.sub(r"\{\w+\}", "17", f"/v2{path}"))
     }
-    assert large == {("put", "uploadImportPart")}
+    assert operations_with_large_bodies == {("put", "uploadImportPart")}
 
 
 def test_caddy_refuses_a_body_that_declares_a_larger_size() -> None:
@@ -187,23 +187,23 @@ def test_proxies_do_not_expose_the_metrics() -> None:
 
 def test_problems_of_proxies_are_those_of_the_server() -> None:
     texts = re.findall(r"return (\d+) '(\{.*\})';", NGINX)
-    by_caddy = [(status, text) for text, status in re.findall(r"respond (?:@\w+ )?`(\{.*\})` (\d+)", CADDY)]
-    assert [int(status) for status, _ in texts] == [int(status) for status, _ in by_caddy] == [413, 413, 503]
+    caddy_problems = [(status, text) for text, status in re.findall(r"respond (?:@\w+ )?`(\{.*\})` (\d+)", CADDY)]
+    assert [int(status) for status, _ in texts] == [int(status) for status, _ in caddy_problems] == [413, 413, 503]
     # Without `=503`, the response would have the status of the error.
     assert "error_page 502 504 =503 /refused/503;" in NGINX
-    for status, text in [*texts, *by_caddy]:
+    for status, text in [*texts, *caddy_problems]:
         problem = json.loads(text)
         server_problem = json.loads(problem_body(int(status), problem["detail"], problem["instance"]))
         assert problem == server_problem
 
 
 @pytest.mark.parametrize("path", UNITS, ids=relative_name)
-def test_services_start_when_the_database_comes_back(path: Path) -> None:
+def test_services_have_no_required_units(path: Path) -> None:
     # systemd does not restart a service that stopped because a required unit failed.
     assert not re.search(r"^Requires=", path.read_text(), re.M)
 
 
-def test_servers_have_space_for_several_parts_of_imports_at_once() -> None:
+def test_servers_have_space_for_fifteen_simultaneous_parts_of_imports() -> None:
     max_bytes = openapi.bundle("administration")["components"]["schemas"]["ImportFile"]["x-max-bytes"]
     [server] = [document for document in documents("server.yaml") if document["kind"] == "Deployment"]
     [volume] = server["spec"]["template"]["spec"]["volumes"]
@@ -221,24 +221,24 @@ def test_pods_get_no_variables_of_services() -> None:
 
 
 def test_containers_run_without_privileges() -> None:
-    images = [container for pod in pods() for container in pod["containers"]]
-    assert len(images) == 3
+    containers = [container for pod in pods() for container in pod["containers"]]
+    assert len(containers) == 3
     for pod in pods():
         assert pod["securityContext"]["runAsNonRoot"]
         assert pod["securityContext"]["runAsUser"] == int(re.search(r"^USER (\d+):", DOCKERFILE, re.M)[1])
-    for container in images:
+    for container in containers:
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    ours = {name: service for name, service in compose.items() if service["image"] == "loyalty-server"}
-    assert set(ours) == {"migrate", "server", "worker"}
-    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in ours.values())
+    loyalty_services = {name: service for name, service in compose.items() if service["image"] == "loyalty-server"}
+    assert set(loyalty_services) == {"migrate", "server", "worker"}
+    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in loyalty_services.values())
 
 
-def test_commands_exist() -> None:
+def test_commands_and_their_options_exist() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     commands = [container["args"] for pod in pods() for container in pod["containers"]]
     commands += [service["command"] for service in compose.values() if "command" in service]
@@ -279,8 +279,8 @@ def test_ports_and_probes_are_those_of_the_server() -> None:
 
 def test_manifests_are_listed_and_select_each_other() -> None:
     [kustomization] = documents("kustomization.yaml")
-    listed = {*kustomization["resources"], "kustomization.yaml"}
-    assert listed == {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")}
+    listed_files = {*kustomization["resources"], "kustomization.yaml"}
+    assert listed_files == {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")}
     kinds_and_names = {
         (document["kind"], document["metadata"]["name"]) for document in documents() if "metadata" in document
     }

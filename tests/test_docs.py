@@ -48,9 +48,9 @@ def test_links_lead_to_pages_and_headings(page: Path) -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    linked = {(DOCS / target).resolve() for target in _links(DOCS / "README.md")}
+    linked_pages = {(DOCS / target).resolve() for target in _links(DOCS / "README.md")}
     pages = {page for page in PAGES if page.parent == DOCS} | {DECISIONS / "README.md"}
-    assert pages - linked == {DOCS / "README.md"}
+    assert pages - linked_pages == {DOCS / "README.md"}
 
 
 def test_an_entry_of_the_index_is_one_line() -> None:

@@ -26,8 +26,10 @@ def lines_of(operation: Operation) -> int:
 
 
 def test_handlers_have_at_most_twelve_lines():
-    longer = {name: lines for name, operation in all_operations().items() if (lines := lines_of(operation)) > MAX_LINES}
-    assert not longer
+    too_long_handlers = {
+        name: lines for name, operation in all_operations().items() if (lines := lines_of(operation)) > MAX_LINES
+    }
+    assert not too_long_handlers
 
 
 def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
@@ -54,7 +56,9 @@ def test_only_the_dispatcher_checks_permissions_and_limits_lock_waits(name, call
 
 
 def test_every_batch_handler_takes_calls_and_requests():
-    batched = {name: operation.batch for name, operation in all_operations().items() if operation.batch is not None}
-    assert len(batched) >= 14
-    for name, handler in batched.items():
+    batch_operations = {
+        name: operation.batch for name, operation in all_operations().items() if operation.batch is not None
+    }
+    assert len(batch_operations) >= 14
+    for name, handler in batch_operations.items():
         assert inspect.signature(handler.run).bind([], []), name

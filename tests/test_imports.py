@@ -30,11 +30,11 @@ def modules(folder: str) -> list[Path]:
 
 
 @cache
-def imported(path: Path) -> frozenset[str]:
-    return frozenset(_imported(path))
+def imports_of(path: Path) -> frozenset[str]:
+    return frozenset(_read_imports(path))
 
 
-def _imported(path: Path) -> Iterator[str]:
+def _read_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -47,56 +47,56 @@ def test_the_modules_are_found():
 
 
 @pytest.mark.parametrize("layer", BELOW)
-def test_a_layer_imports_only_what_is_below_it(layer):
+def test_a_layer_imports_only_lower_layers(layer):
     allowed_layers = BELOW[layer] | {layer}
     upwards = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules(layer)
-        for name in imported(path)
+        for name in imports_of(path)
         if (top := name.split(".")[0]) in {*BELOW, "tests", "bench"} and top not in allowed_layers
     }
     assert upwards == set()
 
 
 @pytest.mark.parametrize("part", ABOVE)
-def test_a_part_of_the_handlers_imports_nothing_above_it(part):
+def test_a_part_of_the_handlers_imports_no_higher_part(part):
     operations = {f"handlers.{path.stem}" for path in (ROOT / "handlers").glob("*.py")}
-    shared = {
+    shared_modules = {
         f"handlers.{name}"
         for name in ("call", "operation", "settings", "setting_values", "audit_trail", "metrics", "tracing")
     }
     upwards = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules(part)
-        for name in imported(path)
-        if name.startswith(ABOVE[part]) or name in operations - shared
+        for name in imports_of(path)
+        if name.startswith(ABOVE[part]) or name in operations - shared_modules
     }
     assert upwards == set()
 
 
-def test_the_domain_needs_only_the_standard_library():
-    foreign = {
+def test_the_domain_imports_only_the_standard_library_and_packages_of_expressions():
+    foreign_imports = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules("domain")
-        for name in imported(path)
+        for name in imports_of(path)
         if (top := name.split(".")[0]) not in sys.stdlib_module_names | {"domain"}
         and not (top in OF_EXPRESSIONS and path.is_relative_to(ROOT / "domain" / "expressions"))
     }
-    assert foreign == set()
+    assert foreign_imports == set()
 
 
 @pytest.mark.parametrize("module", ["random", "secrets", "os", "time", "uuid"])
 def test_the_domain_imports_no_module_of_chance_time_or_environment(module):
-    assert [path for path in modules("domain") if module in imported(path)] == []
+    assert [path for path in modules("domain") if module in imports_of(path)] == []
 
 
 def test_only_the_http_layer_imports_http_frameworks():
-    elsewhere = {
+    imports_elsewhere = {
         f"{path.relative_to(ROOT)}: {name}"
         for layer in LAYERS
         for path in modules(layer)
         if not path.is_relative_to(ROOT / "handlers" / "http")
-        for name in imported(path)
+        for name in imports_of(path)
         if name.split(".")[0] in HTTP_FRAMEWORKS
     }
-    assert elsewhere == set()
+    assert imports_elsewhere == set()

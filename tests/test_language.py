@@ -113,7 +113,7 @@ def test_the_modules_are_found(folder):
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_docstrings_say_what_a_thing_is_in_a_noun_phrase_or_an_imperative(folder):
+def test_docstrings_do_not_begin_with_a_pronoun(folder):
     faulty_docstrings = {
         f"{module.name}:{line}: {text.strip().splitlines()[0]}"
         for module in modules(folder)
@@ -134,7 +134,7 @@ def test_docstrings_and_identifiers_use_no_metaphors(folder):
     assert places == set()
 
 
-def test_docstrings_that_begin_with_a_pronoun_and_metaphors_are_found():
+def test_pronouns_at_the_beginning_of_docstrings_and_metaphors_are_found():
     source = 'class OpenDesk:\n    """What a desk holds."""\n\n    def at_till(self, ladders):\n'
     source += '        """Those of the shelf."""\n'
     module = read_module("desks.py", source)
@@ -176,28 +176,28 @@ def test_a_second_class_of_a_name_is_found():
 
 
 @pytest.mark.parametrize("folder", EVERYWHERE)
-def test_names_say_what_a_thing_is(folder):
-    empty = {
+def test_no_name_is_an_empty_word(folder):
+    empty_names = {
         f"{module.name}:{line}: {identifier}"
         for module in modules(folder)
         for line, identifier in module.identifiers
         if identifier.strip("_").lower() in EMPTY_NAMES
     }
-    assert empty == set()
+    assert empty_names == set()
 
 
 @pytest.mark.parametrize("folder", EVERYWHERE)
 def test_names_of_bounds_begin_with_max_or_min(folder):
-    others = {
+    other_bounds = {
         f"{module.name}:{line}: {identifier}"
         for module in modules(folder)
         for line, identifier in module.identifiers
         if OTHER_BOUND.fullmatch(identifier)
     }
-    assert others == set()
+    assert other_bounds == set()
 
 
-def test_no_function_is_called_by_one_participle():
+def test_no_function_has_a_participle_as_its_name():
     functions = {
         f"{module.name}:{line}: {name}"
         for folder in FOLDERS

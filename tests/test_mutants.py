@@ -13,7 +13,7 @@ def text_of(path: Path) -> str:
     return " ".join(line.strip() for line in path.read_text().splitlines())
 
 
-def test_the_code_has_the_lines_of_each_entry():
+def test_the_code_contains_the_lines_of_each_equivalent_mutant():
     for entry in ENTRIES:
         modules = [ROOT / entry["module"]] if "module" in entry else (ROOT / "domain").rglob("*.py")
         assert any(entry.get("before", "") in text_of(module) for module in modules), entry

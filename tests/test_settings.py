@@ -25,19 +25,28 @@ def test_the_page_of_limits_has_all_settings_that_are_limits():
     page = (ROOT / "docs" / "limits.md").read_text()
     variables = set(re.findall(r"`(LOYALTY_\w+)`", page))
     assert variables <= {variable(field) for field in FIELDS}
-    of_limits = ("_ms", "_bytes", "_per_address", "_per_token", "_per_client", "threads", "together", "connections")
-    limits = {variable(field) for field in FIELDS if field.name.endswith(of_limits)}
+    suffixes_of_limits = (
+        "_ms",
+        "_bytes",
+        "_per_address",
+        "_per_token",
+        "_per_client",
+        "threads",
+        "together",
+        "connections",
+    )
+    limits = {variable(field) for field in FIELDS if field.name.endswith(suffixes_of_limits)}
     assert limits - variables == {"LOYALTY_QUEUE_POLL_MS", "LOYALTY_QUEUE_RETRY_MS"}
 
 
 def test_documented_defaults_are_the_real_ones():
     for field in FIELDS:
-        documented = field.metadata["documented_default"]
+        documented_default = field.metadata["documented_default"]
         if field.default != "":
-            assert documented.lower() == str(field.default).lower()
+            assert documented_default.lower() == str(field.default).lower()
 
 
-def test_without_variables_every_setting_has_its_default():
+def test_every_setting_without_a_variable_has_its_default():
     settings = Settings.from_environment({"LOYALTY_PORT": "", "LOYALTY_HOST": "  "})
     assert settings == dataclasses.replace(Settings(), external_audience="loyalty-server")
 
@@ -192,7 +201,7 @@ def test_external_tokens_need_the_token_audience_unless_another_is_set():
 _READS = ("environ", "environb", "getenv")
 
 
-def test_nothing_else_reads_the_environment():
+def test_only_entrances_and_metrics_read_the_environment():
     # These pass the environment to Settings.from_environment or unknown_variables.
     entrances = {
         "handlers/server/asgi.py",

@@ -31,7 +31,7 @@ def test_files_name_the_version_of_the_package(name: str) -> None:
     assert set(versions[:1] if name == "CHANGELOG.md" else versions) == {version()}
 
 
-def test_the_changelog_begins_with_what_is_not_released_and_ends_with_version_1_0_0() -> None:
+def test_the_changelog_begins_with_unreleased_changes_and_ends_with_version_1_0_0() -> None:
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert headings[0] == "[Unreleased]"
     assert headings[-1].startswith("[1.0.0]")
