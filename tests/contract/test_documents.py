@@ -126,7 +126,7 @@ def _repeated_keys(text: str) -> Iterator[str]:
             todo.extend(value for _, value in node.value)
 
 
-def test_no_file_has_a_key_twice() -> None:
+def test_no_file_has_a_repeated_key() -> None:
     files = sorted(ROOT.rglob("*.yaml"))
     assert len(files) > 20
     assert {file.name: keys for file in files if (keys := list(_repeated_keys(file.read_text("utf-8"))))} == {}

@@ -198,9 +198,11 @@ def test_documents_about_coupons_are_shown_while_their_coupon_book_is_shown(orga
     organization.member("ana")
     content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
     open_book = books.make("A-1", type="list")
-    later = books.make("B-1", validFromDate="2026-04-01T00:00:00Z")
+    later_book = books.make("B-1", validFromDate="2026-04-01T00:00:00Z")
     draft = books.make("C-1", publishingStatus="draft")
-    keys = [content.put({"couponBookKey": book["couponBookKey"]})["documentKey"] for book in (open_book, later, draft)]
+    keys = [
+        content.put({"couponBookKey": book["couponBookKey"]})["documentKey"] for book in (open_book, later_book, draft)
+    ]
     assert shown_keys(content) == [keys[0]]
     with clock(datetime(2026, 4, 1, tzinfo=UTC)):
         assert shown_keys(content) == [keys[1], keys[0]]
@@ -298,9 +300,13 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
     cached = request_documents()
     assert (cached.text, cached.headers["Age"], cached.headers["ETag"]) == (first.text, "899", first.headers["ETag"])
     assert request_documents(limit=5).json["totalCount"] == 1
-    same = request_documents(304, etag=f'"other", W/{first.headers["ETag"]}')
-    assert (same.text, same.headers["ETag"], same.headers["Age"]) == ("", first.headers["ETag"], "899")
-    assert same.headers["Vary"] == "Authorization"
+    unchanged_response = request_documents(304, etag=f'"other", W/{first.headers["ETag"]}')
+    assert (unchanged_response.text, unchanged_response.headers["ETag"], unchanged_response.headers["Age"]) == (
+        "",
+        first.headers["ETag"],
+        "899",
+    )
+    assert unchanged_response.headers["Vary"] == "Authorization"
     assert request_documents(304, etag="*").text == ""
     request_documents(200, etag='"other"')
     Clock.moment = NOW + timedelta(minutes=15)

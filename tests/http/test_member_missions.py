@@ -263,8 +263,8 @@ def test_invalid_parameters_are_refused(scan, query):
 
 
 def test_the_missions_of_an_unknown_member_are_not_found(scan, other_organization):
-    foreign = other_organization.member()["loyaltyMemberId"]
-    for member_id in (10**9, member_id_of(Shop(other_organization), foreign)):
+    foreign_member = other_organization.member()["loyaltyMemberId"]
+    for member_id in (10**9, member_id_of(Shop(other_organization), foreign_member)):
         scan.shop.administration.get(f"/members/{member_id}/missions", expect=404)
     # The missions count orders, so a generic event does not change them.
     assert scan.shop.track_one(event(scan.member))["missions"] == []

@@ -171,14 +171,14 @@ def test_unassigning_the_tier_of_a_second_program_leaves_only_the_default_tier_o
 
 def test_invalid_tiers_programs_and_bodies_are_refused(shop, tiers, member):
     path = f"/members/{member}/loyalty-programs/{tiers.program['loyaltyProgramKey']}/tier"
-    unknown = "00000000-0000-4000-8000-000000000000"
-    problem = shop.integration.put(path, {"loyaltyTierKey": unknown}, expect=404)
+    unknown_key = "00000000-0000-4000-8000-000000000000"
+    problem = shop.integration.put(path, {"loyaltyTierKey": unknown_key}, expect=404)
     assert problem["type"] == "/problems/unknown-tier"
     problem = set_by_member_id(shop, tiers, member, expect=404, loyaltyTierId=10**9)
     assert problem["type"] == "/problems/unknown-tier"
     problem = set_by_loyalty_member_id(shop, tiers, member, expect=404, loyaltyProgramId=10**9)
     assert problem["type"] == "/problems/unknown-loyalty-program"
-    shop.integration.put(f"/members/{member}/loyalty-programs/{unknown}/tier", {}, expect=404)
+    shop.integration.put(f"/members/{member}/loyalty-programs/{unknown_key}/tier", {}, expect=404)
     shop.integration.put(f"/members/nobody/loyalty-programs/{tiers.program['loyaltyProgramKey']}/tier", {}, expect=404)
     for body, pointer in (
         ({"loyaltyTierKey": tiers.key("Gold"), "expiresAt": "2020-01-01T00:00:00Z"}, "/expiresAt"),
@@ -376,15 +376,15 @@ def test_a_movement_of_points_stores_the_tier_of_the_points_after_an_expiry(shop
 
 
 def test_the_job_stores_and_reports_the_tiers_of_members_whose_tiers_have_expired(shop, tiers, member_after_gold):
-    others = [shop.member() for _ in range(4)]
-    for other in others[:3]:
+    other_members = [shop.member() for _ in range(4)]
+    for other in other_members[:3]:
         tiers.set(other, "Gold", expiresAt=FUTURE)
-    for other in others[:2]:
+    for other in other_members[:2]:
         tiers.expire(other)
     # The member with the points for Silver, and the first two others.
     assert evaluate(shop) == 3
     assert tiers.moves(member_after_gold)[2:] == [(SET, "Gold", "Silver")]
-    assert [tiers.moves(other)[-1:] for other in others] == [
+    assert [tiers.moves(other)[-1:] for other in other_members] == [
         [(SET, "Gold", "Basic")],
         [(SET, "Gold", "Basic")],
         [(SET, "Basic", "Gold")],
@@ -395,15 +395,15 @@ def test_the_job_stores_and_reports_the_tiers_of_members_whose_tiers_have_expire
 
 
 def test_the_job_applies_changed_thresholds_if_it_evaluates_everyone(shop, tiers, member):
-    others = [shop.member() for _ in range(4)]
-    for other in others:
+    other_members = [shop.member() for _ in range(4)]
+    for other in other_members:
         shop.give(other, 150)
-    tiers.set(others[0], "Gold")
+    tiers.set(other_members[0], "Gold")
     path = f"/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers/{tiers.id('Silver')}"
     shop.administration.put(path, {"name": "Silver", "active": True, "minRequiredPoints": 100, "tierOrder": 1})
     assert evaluate(shop) == 0
     assert evaluate(shop, everyone=True) == 3
-    assert [tiers.of(person) for person in (member, *others)] == ["Basic", "Gold", "Silver", "Silver", "Silver"]
+    assert [tiers.of(person) for person in (member, *other_members)] == ["Basic", "Gold", "Silver", "Silver", "Silver"]
     assert evaluate(shop, everyone=True) == 0
 
 

@@ -341,8 +341,8 @@ def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):
             body = {"burnAvailableBalance": True}
             shop.administration.request("POST", f"{ledger}/transactions/{transactions[-1]}/revert", body)
         elif kind == "track":
-            tracked = shop.track_one(event(ana["loyaltyMemberId"], payload={"value": Decimal(amount)}))
-            events.append(tracked["loyaltyEventKey"])
+            track_result = shop.track_one(event(ana["loyaltyMemberId"], payload={"value": Decimal(amount)}))
+            events.append(track_result["loyaltyEventKey"])
         elif kind == "cancel" and events:
             shop.integration.request("POST", f"/events/{events.pop()}/cancel", {})
     with shop.engine.connect() as db:

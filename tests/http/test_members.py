@@ -166,8 +166,8 @@ def test_a_member_is_read_and_updated_with_its_balances(organization, integratio
     administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 120}, expect=200)
     balances = [{**ana["ledgerBalances"][0], "balance": 120}]
     assert integration.get("/members/ana-7")["loyaltyMember"]["ledgerBalances"] == balances
-    patched = integration.patch("/members/ana-7", {"active": True})["loyaltyMember"]
-    assert patched["ledgerBalances"] == balances
+    patched_member = integration.patch("/members/ana-7", {"active": True})["loyaltyMember"]
+    assert patched_member["ledgerBalances"] == balances
 
 
 def test_a_read_returns_the_same_member_as_an_update(organization, integration, administration, ana):
@@ -398,15 +398,15 @@ def test_a_campaign_rewards_the_enrolment(integration, administration):
 
 
 def test_unknown_and_foreign_members_are_not_found(organization, other_organization, integration, administration, ana):
-    theirs = other_organization.member()
-    for path in ("/members/nobody", f"/members/{theirs['loyaltyMemberId']}"):
+    foreign_member = other_organization.member()
+    for path in ("/members/nobody", f"/members/{foreign_member['loyaltyMemberId']}"):
         assert integration.get(path, expect=404)["type"] == "/problems/not-found"
         integration.patch(path, {}, expect=404)
         integration.post(f"{path}/access-tokens", expect=404)
-    for member_id in (2**62, theirs["memberId"]):
+    for member_id in (2**62, foreign_member["memberId"]):
         administration.get(f"/members/{member_id}", expect=404)
         administration.patch(f"/members/{member_id}", {}, expect=404)
-    administration.get(f"/members/by-loyalty-member-id/{theirs['loyaltyMemberId']}", expect=404)
+    administration.get(f"/members/by-loyalty-member-id/{foreign_member['loyaltyMemberId']}", expect=404)
 
 
 @pytest.fixture
@@ -490,8 +490,8 @@ def test_members_are_filtered_and_ordered(integration, administration, three_mem
 
 def test_existing_members_are_returned_in_the_order_of_the_request(integration, other_organization, three_members):
     ana, _, cleo = three_members
-    theirs = other_organization.member()["loyaltyMemberId"]
-    ids = ["cleo.99", "nobody", theirs, "ana-7", "cleo.99"]
+    foreign_id = other_organization.member()["loyaltyMemberId"]
+    ids = ["cleo.99", "nobody", foreign_id, "ana-7", "cleo.99"]
     response = integration.post("/members/exists", {"loyaltyMemberIds": ids}, expect=200)
     assert response == {
         "loyaltyMembers": [
@@ -504,10 +504,10 @@ def test_existing_members_are_returned_in_the_order_of_the_request(integration, 
 
 def test_several_members_are_read_in_one_request(administration, other_organization, three_members):
     ana, ben, _ = (without_balances(member) for member in three_members)
-    theirs = other_organization.member()["memberId"]
-    ids = [ben["memberId"], theirs, ana["memberId"], 2**62, ben["memberId"]]
+    foreign_id = other_organization.member()["memberId"]
+    ids = [ben["memberId"], foreign_id, ana["memberId"], 2**62, ben["memberId"]]
     response = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)
-    assert response == {"members": [ben, ana], "notFound": [theirs, 2**62]}
+    assert response == {"members": [ben, ana], "notFound": [foreign_id, 2**62]}
 
 
 def test_a_search_returns_a_row_with_personal_data(organization, administration, three_members):
@@ -613,14 +613,16 @@ def test_searches_are_filtered_by_program_and_tier(organization, other_organizat
         return [(row["loyaltyMemberId"], row["loyaltyProgramId"], row["loyaltyTierId"]) for row in rows]
 
     dora = ("dora", program, tier["loyaltyTierId"])
-    others = [(name, first["loyaltyProgramId"], first["loyaltyTierId"]) for name in ("cleo.99", "ben", "ana-7")]
+    tiers_of_others = [
+        (name, first["loyaltyProgramId"], first["loyaltyTierId"]) for name in ("cleo.99", "ben", "ana-7")
+    ]
     # Without a filter the default program is shown, in which only Dora has a tier.
-    assert listed() == [dora, *((name, None, None) for name, _, _ in others)]
+    assert listed() == [dora, *((name, None, None) for name, _, _ in tiers_of_others)]
     assert listed(loyaltyProgramId=program) == [dora]
-    assert listed(loyaltyProgramId=first["loyaltyProgramId"]) == others
+    assert listed(loyaltyProgramId=first["loyaltyProgramId"]) == tiers_of_others
     assert listed(loyaltyTierId=tier["loyaltyTierId"]) == [dora]
     assert listed(loyaltyTierKey=tier["loyaltyTierKey"]) == [dora]
-    assert listed(loyaltyTierId=first["loyaltyTierId"]) == others
+    assert listed(loyaltyTierId=first["loyaltyTierId"]) == tiers_of_others
     assert listed(loyaltyTierId=first["loyaltyTierId"], loyaltyProgramId=program) == []
     assert listed(loyaltyTierId=first["loyaltyTierId"], loyaltyTierKey=tier["loyaltyTierKey"]) == []
     assert listed(loyaltyTierKey=uuid.uuid4()) == []
@@ -644,10 +646,10 @@ def test_the_tiers_of_a_member_in_a_program_are_listed(organization, other_organ
     assert administration.get(address, page=1, limit=1) == {**expected_page, "page": 1, "limit": 1, "results": []}
     body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": False}
     program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
-    empty = administration.get(f"/members/{ana['memberId']}/loyalty-programs/{program}/tiers")
-    assert (empty["totalCount"], empty["results"]) == (0, [])
-    theirs = other_organization.created.loyalty_program_id
-    administration.get(f"/members/{ana['memberId']}/loyalty-programs/{theirs}/tiers", expect=404)
+    empty_page = administration.get(f"/members/{ana['memberId']}/loyalty-programs/{program}/tiers")
+    assert (empty_page["totalCount"], empty_page["results"]) == (0, [])
+    foreign_program_id = other_organization.created.loyalty_program_id
+    administration.get(f"/members/{ana['memberId']}/loyalty-programs/{foreign_program_id}/tiers", expect=404)
     administration.get(address, order="memberId", expect=400)
 
 

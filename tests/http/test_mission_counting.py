@@ -195,8 +195,8 @@ class TestRewards:
         assert shop.balance(ana, account["ledgerAccountId"]) == 25
         [transaction] = shop.rows("ledger_transactions", "description, loyalty_event_id")
         assert transaction.description == "A reward"
-        tracked = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
-        assert transaction.loyalty_event_id == tracked["loyaltyEventId"]
+        stored_event = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+        assert transaction.loyalty_event_id == stored_event["loyaltyEventId"]
         [lot] = shop.rows("ledger_lots", "expires_at")
         assert lot.expires_at == at + timedelta(weeks=2)
 
@@ -456,8 +456,8 @@ class TestGoals:
         first, second = shop.track(event(ana), event(ana))
         shop.administration.put(path, body(goalCount=5, pointsAccrual=10))
         assert times_and_count(shop, ana, mission) == (1, 5)
-        for tracked, expected_progress in ((second, (0, 1)), (first, (0, 0))):
-            shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+        for track_result, expected_progress in ((second, (0, 1)), (first, (0, 0))):
+            shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
             assert times_and_count(shop, ana, mission) == expected_progress
         assert counters(shop.track_one(event(ana))) == [MissionCount(before=0, after=1, achieved=False, times=0)]
 
@@ -485,9 +485,9 @@ class TestGoals:
 
     def test_cancelled_counts_are_not_forgotten_when_the_goal_is_lowered(self, organization, shop, ana):
         mission = create(shop, goalCount=3)
-        tracked = shop.track(*(event(ana) for _ in range(6)))
+        track_results = shop.track(*(event(ana) for _ in range(6)))
         for position in (0, 1, 3, 4):
-            shop.integration.post(f"/events/{tracked[position]['loyaltyEventKey']}/cancel", {}, expect=200)
+            shop.integration.post(f"/events/{track_results[position]['loyaltyEventKey']}/cancel", {}, expect=200)
         shop.administration.put(f"/missions/{mission['missionId']}", body(goalCount=1))
         assert times_and_count(shop, ana, mission) == (2, 1)
         results = [counters(shop.track_one(event(ana)))[0] for _ in range(5)]

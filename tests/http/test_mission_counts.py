@@ -102,8 +102,8 @@ def test_an_event_whose_count_cannot_be_evaluated_does_not_count_and_reports_an_
     [error] = result["errors"]
     assert (error["missionId"], error["campaignId"], error["actionId"]) == (mission["missionId"], None, None)
     assert error["position"]["start"] >= 0
-    [dry] = shop.track(order(ana, 3, items=items), executionMode="dryRun")
-    assert dry["errors"] == [error]
+    [dry_run_result] = shop.track(order(ana, 3, items=items), executionMode="dryRun")
+    assert dry_run_result["errors"] == [error]
     labels = f'mission="{mission["missionId"]}",organization="{shop.organization.id}"'
     assert f"loyalty_mission_count_errors_total{{{labels}}} 1.0" in metrics.exposition().decode()
 

@@ -116,17 +116,17 @@ def test_a_dry_run_reports_faults_and_changes_nothing(shop, coffees):
 
 def test_counts_after_an_import_can_be_cancelled(shop, coffees):
     import_rows(shop, "ana,Coffees,9,0")
-    tracked = shop.track_one(event("ana"))
+    track_result = shop.track_one(event("ana"))
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((1, 10), 50)
-    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((0, 9), 0)
 
 
 def test_a_cancelled_event_whose_count_an_import_replaced_leaves_the_count_at_0(shop, coffees):
-    tracked = shop.track_one(event("ana"))
+    track_result = shop.track_one(event("ana"))
     import_rows(shop, "ana,Coffees,5,2", mode="upsert")
     import_rows(shop, "ana,Coffees,0,0", mode="upsert")
-    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     assert times_and_count(shop, "ana", coffees) == (0, 0)
 
 

@@ -157,13 +157,13 @@ class TestRecords:
         }
 
     def test_a_fault_of_a_matcher_is_reported_with_its_pointer(self, shop):
-        wrong = {"operator": "AND", "conditions": [{"field": "colour", "operator": "equals", "value": "red"}]}
-        mission_body = body(eventType=ORDER_CREATED, inlineMatcher=wrong)
+        faulty_matcher = {"operator": "AND", "conditions": [{"field": "colour", "operator": "equals", "value": "red"}]}
+        mission_body = body(eventType=ORDER_CREATED, inlineMatcher=faulty_matcher)
         problem = shop.administration.post("/missions", mission_body, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/inlineMatcher/conditions/0/field"]
 
     def test_a_mission_with_an_unknown_reference_is_refused_with_404(self, shop, other_organization):
-        foreign = create(Shop(other_organization))
+        foreign_mission = create(Shop(other_organization))
         badges = {"operator": "AND", "conditions": [{"badgeKey": UNKNOWN_KEY, "operator": ">", "value": 0}]}
         for fields, slug in (
             ({"eventType": "cup-returned"}, "unknown-event-type"),
@@ -179,7 +179,7 @@ class TestRecords:
         ):
             problem = shop.administration.post("/missions", body(**fields), expect=404)
             assert problem["type"] == f"/problems/{slug}", fields
-        for path in ("/missions/999999999", f"/missions/{foreign['missionId']}"):
+        for path in ("/missions/999999999", f"/missions/{foreign_mission['missionId']}"):
             shop.administration.get(path, expect=404)
             shop.administration.put(path, body(), expect=404)
         assert shop.administration.get("/missions")["totalCount"] == 0
@@ -300,14 +300,14 @@ class TestRequests:
     def test_progress_of_unknown_members_or_in_unknown_missions_is_refused_with_404(
         self, shop, ana, other_organization
     ):
-        foreign = Shop(other_organization)
-        mission, other = create(shop), create(foreign)
+        foreign_shop = Shop(other_organization)
+        mission, other = create(shop), create(foreign_shop)
         member_id = member_id_of(shop, ana)
         for member, mission_id in (
             (10**9, mission["missionId"]),
             (member_id, 10**9),
             (member_id, other["missionId"]),
-            (member_id_of(foreign, foreign.member()), mission["missionId"]),
+            (member_id_of(foreign_shop, foreign_shop.member()), mission["missionId"]),
         ):
             shop.administration.post(f"/members/{member}/missions/{mission_id}/progress", {"amount": 1}, expect=404)
 
@@ -377,9 +377,11 @@ class TestEffects:
     def test_an_unknown_mission_is_refused_when_the_action_is_saved(self, shop, ana):
         campaign = shop.campaign(eventType=GENERIC)
         path = f"/campaigns/{campaign['campaignId']}/actions"
-        unknown = running(effect("advance-mission", missionKey=UNKNOWN_KEY))
-        assert shop.administration.post(path, unknown, expect=404)["type"] == "/problems/unknown-mission"
-        computed = running(effect("advance-mission", missionKey=("=", f"'{UNKNOWN_KEY}'")))
-        shop.administration.post(path, computed)
+        action_with_unknown_key = running(effect("advance-mission", missionKey=UNKNOWN_KEY))
+        assert (
+            shop.administration.post(path, action_with_unknown_key, expect=404)["type"] == "/problems/unknown-mission"
+        )
+        action_with_computed_key = running(effect("advance-mission", missionKey=("=", f"'{UNKNOWN_KEY}'")))
+        shop.administration.post(path, action_with_computed_key)
         [outcome] = shop.track_one(event(ana))["effects"]
         assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/unknown-mission")

@@ -169,10 +169,12 @@ def test_a_token_of_an_allowance_is_no_access_token(till):
 def test_a_repeated_request_gets_the_first_response(till):
     fields = {"systemUniqueKey": key(), "validFor": "PT24H"}
     first = till.create(40, **fields)
-    again = till.create(40, **fields)
+    repeated_allowance = till.create(40, **fields)
     # Two signatures of the same claims differ.
-    assert {**again, "token": None} == {**first, "token": None}
-    claims = [jwt.decode(allowance["token"], options={"verify_signature": False}) for allowance in (first, again)]
+    assert {**repeated_allowance, "token": None} == {**first, "token": None}
+    claims = [
+        jwt.decode(allowance["token"], options={"verify_signature": False}) for allowance in (first, repeated_allowance)
+    ]
     assert claims[0] == claims[1]
     till.redeem(first)
     assert {**till.create(40, **fields), "token": None} == {**first, "token": None}
@@ -202,8 +204,8 @@ def test_the_policy_of_an_account_has_defaults_and_bounds(till):
         "maxHours": 24,
         "syncHours": 24,
     }
-    for wrong in ({"maxHours": 0}, {"maxHours": 49}, {"syncHours": -1}, {"syncHours": 169}, {"maxAmount": -1}):
-        till.allow({**POLICY, **wrong}, expect=400)
+    for invalid_policy in ({"maxHours": 0}, {"maxHours": 49}, {"syncHours": -1}, {"syncHours": 169}, {"maxAmount": -1}):
+        till.allow({**POLICY, **invalid_policy}, expect=400)
     # The account has no decimals.
     problem = till.allow({**POLICY, "maxAmount": 1.5}, expect=400)
     assert problem["errors"][0]["pointer"] == "/offlineAllowance/maxAmount"
@@ -213,8 +215,8 @@ def test_an_allowance_above_the_limits_of_the_account_is_refused(till):
     assert type_of(till.create(61, expect=409)) == "offline-allowance-limit"
     till.shop.take(till.member, 60)
     assert type_of(till.create(41, expect=409)) == "insufficient-balance"
-    for wrong in ("PT48H1S", "P3D", "PT0S", "P1", "PT", "PTH"):
-        problem = till.create(validFor=wrong, expect=400)
+    for invalid_duration in ("PT48H1S", "P3D", "PT0S", "P1", "PT", "PTH"):
+        problem = till.create(validFor=invalid_duration, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/validFor"]
     assert till.create(0, expect=400)["errors"][0]["pointer"] == "/amount"
     assert till.create(1.5, expect=400)["errors"][0]["pointer"] == "/amount"
@@ -252,12 +254,12 @@ def test_the_policy_of_an_account_cannot_be_removed_while_allowances_are_open(ti
 def test_a_member_token_creates_and_lists_the_members_own_allowances(till):
     member_surface = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
     other = till.shop.member()
-    created = member_surface.post(till.path, {"amount": 40, "systemUniqueKey": key()})["offlineAllowance"]
+    own_allowance = member_surface.post(till.path, {"amount": 40, "systemUniqueKey": key()})["offlineAllowance"]
     assert [allowance["status"] for allowance in member_surface.get(till.path)["results"]] == ["open"]
     member_surface.post(f"/members/{other}/offline-allowances", {"amount": 1, "systemUniqueKey": key()}, expect=403)
     member_surface.get(f"/members/{other}/offline-allowances", expect=403)
-    member_surface.post(f"/offline-allowances/{created['offlineAllowanceKey']}/cancel", expect=403)
-    member_surface.post("/offline-allowances/redeem", till.redemption(created), expect=403)
+    member_surface.post(f"/offline-allowances/{own_allowance['offlineAllowanceKey']}/cancel", expect=403)
+    member_surface.post("/offline-allowances/redeem", till.redemption(own_allowance), expect=403)
     reader = till.shop.integration.with_token(till.shop.organization.token_of("benefits:write", "members:write"))
     reader.get(till.path, expect=403)
     reader.post(till.path, {"amount": 40, "systemUniqueKey": key()}, expect=403)
@@ -344,14 +346,23 @@ def test_only_valid_tokens_of_the_organization_can_be_redeemed(till, other_organ
     allowance = till.create(40)
     token = allowance["token"]
     claims = jwt.decode(token, options={"verify_signature": False})
-    forged = jwt.encode(claims, "x" * 32, algorithm="HS256")
-    foreign = Shop(other_organization)
-    for wrong in (forged, token[:-6] + "AAAAAA", "nonsense", foreign.organization.token, till.shop.organization.token):
-        assert type_of(till.send({**till.redemption(allowance), "token": wrong}, 400)) == "offline-allowance-invalid"
-    problem = foreign.integration.post("/offline-allowances/redeem", till.redemption(allowance), expect=400)
+    forged_token = jwt.encode(claims, "x" * 32, algorithm="HS256")
+    foreign_shop = Shop(other_organization)
+    for invalid_token in (
+        forged_token,
+        token[:-6] + "AAAAAA",
+        "nonsense",
+        foreign_shop.organization.token,
+        till.shop.organization.token,
+    ):
+        assert (
+            type_of(till.send({**till.redemption(allowance), "token": invalid_token}, 400))
+            == "offline-allowance-invalid"
+        )
+    problem = foreign_shop.integration.post("/offline-allowances/redeem", till.redemption(allowance), expect=400)
     assert type_of(problem) == "offline-allowance-invalid"
     cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
-    foreign.integration.post(cancel, expect=404)
+    foreign_shop.integration.post(cancel, expect=404)
     assert till.statuses() == ["open"]
 
 

@@ -62,10 +62,10 @@ def test_returned_orders_do_not_count_and_an_event_sees_only_orders_before_its_d
 
 @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "rejected"])
 def test_cancelled_and_rejected_orders_do_not_count(shop, member, way):
-    tracked = shop.track_one(order(member, 10, external_id="o-1", **on("01-01")))
+    track_result = shop.track_one(order(member, 10, external_id="o-1", **on("01-01")))
     assert history_on(shop, member, "03-10") == [(1, "01-01")]
     if way == "cancelEvent":
-        shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+        shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     else:
         shop.track_one(order(member, None, way, "o-1"))
     assert history_on(shop, member, "03-11") == [(0, "none")]

@@ -48,7 +48,7 @@ def test_every_new_key_is_different(shop):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid_fields",
     [
         {"partner": "partnerc"},
         {"name": ""},
@@ -59,8 +59,8 @@ def test_every_new_key_is_different(shop):
         {"apiKey": "mine"},
     ],
 )
-def test_a_key_with_invalid_fields_is_not_created(shop, wrong):
-    shop.administration.post("/partner-api-keys", {"partner": "partnera", "name": "A", **wrong}, expect=400)
+def test_a_key_with_invalid_fields_is_not_created(shop, invalid_fields):
+    shop.administration.post("/partner-api-keys", {"partner": "partnera", "name": "A", **invalid_fields}, expect=400)
     assert listed(shop) == []
 
 
@@ -99,12 +99,12 @@ def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
 
 
 def test_a_foreign_or_unknown_key_cannot_be_revoked(shop, api):
-    foreign = Partner.of(Shop(api.organization()))
-    for key_id in (foreign.record["partnerApiKeyId"], 10**15):
+    foreign_partner = Partner.of(Shop(api.organization()))
+    for key_id in (foreign_partner.record["partnerApiKeyId"], 10**15):
         problem = shop.administration.delete(f"/partner-api-keys/{key_id}", expect=404)
         assert problem["type"] == "/problems/not-found"
     # The key of the other organization is still valid.
-    assert foreign.pay(foreign.shop.member())
+    assert foreign_partner.pay(foreign_partner.shop.member())
 
 
 def test_a_forged_key_is_refused(shop, api):

@@ -112,7 +112,7 @@ def test_an_intent_without_a_required_field_is_refused(shop, name):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid_fields",
     [
         {"loyaltyMemberId": "123456"},
         {"total": -1},
@@ -126,14 +126,14 @@ def test_an_intent_without_a_required_field_is_refused(shop, name):
         {"forceUserSubscription": "yes"},
     ],
 )
-def test_an_invalid_intent_is_400_without_a_body_for_partner_a(shop, wrong):
+def test_an_invalid_intent_is_400_without_a_body_for_partner_a(shop, invalid_fields):
     partner_a, partner_b = (Partner.of(shop, name) for name in BOTH)
     before = footprint(shop)
-    reply = partner_a.send(partner_a.body("somebody") | wrong)
+    reply = partner_a.send(partner_a.body("somebody") | invalid_fields)
     assert (reply.status, reply.text, reply.headers["content-length"]) == (400, "", "0")
     assert "content-type" not in reply.headers
     assert reply.headers["x-request-id"]
-    refusal = partner_b.send(partner_b.body("somebody") | wrong)
+    refusal = partner_b.send(partner_b.body("somebody") | invalid_fields)
     assert (refusal.status, refusal.json["type"]) == (400, "/problems/invalid-request")
     assert refusal.json["errors"]
     assert footprint(shop) == before

@@ -218,7 +218,7 @@ class TestWaiting:
         item = {"fromWalletId": None, "toWalletId": wallet, "amount": 10, "ledgerAccountId": points.account_id}
         terms = {"expirationDate": AVAILABLE_AT, "availableAt": AVAILABLE_AT}
         batch = points.admin.post("/ledger-transactions/batch", {"items": [{**item, **terms}]}, expect=200)
-        assert [failed["error"]["type"] for failed in batch["failed"]] == ["/problems/expires-before-available"]
+        assert [failure["error"]["type"] for failure in batch["failed"]] == ["/problems/expires-before-available"]
 
     def test_a_timeline_has_a_row_for_the_wait_and_one_for_its_end(self, clock, shop, points):
         member = shop.member()
@@ -231,7 +231,7 @@ class TestWaiting:
 
         first = mint(shop, member, 70, availableAfter="P14D")
         mint(shop, member, 30, availableAfter="P14D")
-        early = mint(shop, member, 5, availableAfter="P14D")
+        early_mint = mint(shop, member, 5, availableAfter="P14D")
         name = points.account["name"]
         rows = timeline()
         assert lines(rows) == [
@@ -239,7 +239,7 @@ class TestWaiting:
         ]
         assert [(row["points"]["amount"], row["points"]["pending"]) for row in rows] == [(0, 5), (0, 30), (0, 70)]
         clock.advance("2026-03-02T09:00:00Z")
-        points.release(early["ledgerTransactionId"])
+        points.release(early_mint["ledgerTransactionId"])
         clock.advance(AVAILABLE_AT)
         rows = timeline()
         assert lines(rows) == [

@@ -121,9 +121,12 @@ class TestOrders:
         assert balance_and_pending(shop, member) == (0, 100)
         clock.advance(CANCELLED_AT)
         assert balance_and_pending(shop, member) == (0, 0)
-        revert, minted = points.rows()
+        revert, mint_transaction = points.rows()
         assert (revert["description"], revert["externalEventDate"]) == ("not-confirmed", CANCELLED_AT)
-        assert (minted["status"], minted["reversalLedgerTransactionId"]) == (2, revert["ledgerTransactionId"])
+        assert (mint_transaction["status"], mint_transaction["reversalLedgerTransactionId"]) == (
+            2,
+            revert["ledgerTransactionId"],
+        )
         assert payloads(shop, "points-cancelled") == [
             {
                 "ledgerAccountKey": points.account["ledgerAccountKey"],
@@ -131,7 +134,7 @@ class TestOrders:
                 "cancelledAt": CANCELLED_AT,
                 "reason": "not-confirmed",
                 "orderExternalIds": ["order-1"],
-                "lots": [{"ledgerTransactionId": minted["ledgerTransactionId"], "amount": 100}],
+                "lots": [{"ledgerTransactionId": mint_transaction["ledgerTransactionId"], "amount": 100}],
             }
         ]
         clock.advance("2026-05-02T00:00:00Z")
@@ -150,8 +153,8 @@ class TestOrders:
 
     def test_one_call_can_create_and_confirm_an_order(self, clock, shop, points, action):
         member = shop.member()
-        created = order(member, 100, external_id="order-1")
-        results = shop.track(created, order(member, None, "confirmed", "order-1"))
+        creation = order(member, 100, external_id="order-1")
+        results = shop.track(creation, order(member, None, "confirmed", "order-1"))
         assert [result["status"] for result in results] == ["success"] * 2
         assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T09:00:00Z")
@@ -266,14 +269,17 @@ class TestOrders:
 class TestMembers:
     def test_points_without_an_order_wait_for_an_event_of_the_member(self, clock, shop, points):
         member, other = shop.member(), shop.member()
-        minted = mint(shop, member, 30, availableOn={"eventTypes": ["member-generic-event"]})
+        mint_transaction = mint(shop, member, 30, availableOn={"eventTypes": ["member-generic-event"]})
         shop.track(event(other))
         assert balance_and_pending(shop, member) == (0, 30)
         shop.track(event(member))
         assert balance_and_pending(shop, member) == (30, 0)
         [payload] = payloads(shop, "points-available")
         [lot] = payload["lots"]
-        assert (lot["ledgerTransactionId"], payload["orderExternalIds"]) == (int(minted["ledgerTransactionId"]), [])
+        assert (lot["ledgerTransactionId"], payload["orderExternalIds"]) == (
+            int(mint_transaction["ledgerTransactionId"]),
+            [],
+        )
         assert points.verify() == []
 
     def test_the_event_that_gives_points_does_not_confirm_them(self, clock, shop, points):
@@ -290,8 +296,8 @@ class TestMembers:
 
     def test_a_repeated_request_returns_the_first_mint_and_a_changed_one_is_refused(self, clock, shop, points):
         member, terms = shop.member(), {"availableOn": ON_CONFIRMED, "systemUniqueKey": "once"}
-        minted = mint(shop, member, 30, **terms)
-        assert mint(shop, member, 30, **terms) == minted
+        mint_transaction = mint(shop, member, 30, **terms)
+        assert mint(shop, member, 30, **terms) == mint_transaction
         other = {"eventTypes": [CONFIRMED], "cancelAfter": "P61D"}
         problem = mint(shop, member, 30, expect=409, **{**terms, "availableOn": other})
         assert (problem["type"], balance_and_pending(shop, member)) == ("/problems/key-reused", (0, 30))
@@ -320,8 +326,8 @@ class TestMembers:
 
     def test_points_that_wait_for_an_event_are_released_early(self, clock, shop, points):
         member = shop.member()
-        minted = mint(shop, member, 30, availableOn=ON_CONFIRMED)
-        points.release(minted["ledgerTransactionId"])
+        mint_transaction = mint(shop, member, 30, availableOn=ON_CONFIRMED)
+        points.release(mint_transaction["ledgerTransactionId"])
         assert balance_and_pending(shop, member) == (30, 0)
         clock.advance(CANCELLED_AT)
         assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((30, 0), [])

@@ -133,6 +133,6 @@ def test_a_program_can_name_a_portal_of_its_organization(organization, administr
     body = {"ledgerId": organization.created.ledger_id, "description": "x", "setAsDefault": False}
     program = administration.post("/loyalty-programs", {**body, "mainPortalId": portal["portalId"]})["loyaltyProgram"]
     assert program["mainPortalId"] == portal["portalId"]
-    foreign = other_organization.administration.post("/portals", {"name": "Theirs", "active": True})["portal"]
-    problem = administration.post("/loyalty-programs", {**body, "mainPortalId": foreign["portalId"]}, expect=404)
+    foreign_portal = other_organization.administration.post("/portals", {"name": "Theirs", "active": True})["portal"]
+    problem = administration.post("/loyalty-programs", {**body, "mainPortalId": foreign_portal["portalId"]}, expect=404)
     assert problem["type"] == "/problems/unknown-portal"

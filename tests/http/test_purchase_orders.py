@@ -275,12 +275,16 @@ def test_orders_are_found_only_under_their_member_and_organization(shop, member,
     assert shop.administration.get(f"/members/{other}/purchase-orders")["results"] == []
     shop.administration.get(f"/members/{other}/purchase-orders/{created_order['orderId']}", expect=404)
     shop.administration.get(f"/members/{member_id}/purchase-orders/{created_order['orderId'] + 1000}", expect=404)
-    foreign = other_organization.administration
+    foreign_administration = other_organization.administration
     foreign_member_id = other_organization.member()["memberId"]
-    foreign.get(f"/members/{member_id}/purchase-orders", expect=404)
-    foreign.get(f"/members/{foreign_member_id}/purchase-orders/{created_order['orderId']}", expect=404)
-    foreign.post(f"/members/{member_id}/purchase-orders", body(), expect=404)
-    [result] = foreign.post("/purchase-orders/batch", {"orders": [body(loyaltyMemberId=member)]}, expect=200)["results"]
+    foreign_administration.get(f"/members/{member_id}/purchase-orders", expect=404)
+    foreign_administration.get(f"/members/{foreign_member_id}/purchase-orders/{created_order['orderId']}", expect=404)
+    foreign_administration.post(f"/members/{member_id}/purchase-orders", body(), expect=404)
+    [result] = foreign_administration.post(
+        "/purchase-orders/batch", {"orders": [body(loyaltyMemberId=member)]}, expect=200
+    )["results"]
     assert result["error"]["type"] == "/problems/unknown-member"
     # The same externalId is free in another organization.
-    foreign.post(f"/members/{foreign_member_id}/purchase-orders", body(externalId=created_order["externalId"]))
+    foreign_administration.post(
+        f"/members/{foreign_member_id}/purchase-orders", body(externalId=created_order["externalId"])
+    )

@@ -145,11 +145,11 @@ def test_only_mints_of_a_batch_can_have_qualifying_amounts(shop, organization, m
     wallet = shop.integration.get("/members/ana")["loyaltyMember"]["ledgerWalletId"]
     mint_ = {"ledgerAccountId": organization.created.ledger_account_id, "fromWalletId": None, "toWalletId": wallet}
     burn = {**mint_, "fromWalletId": wallet, "toWalletId": None}
-    minted = shop.give(member, 1)["ledgerTransactionId"]
+    mint_id = shop.give(member, 1)["ledgerTransactionId"]
     items = [
         {**mint_, "amount": 10, "qualifyingAmount": 700},
         {**burn, "amount": 1, "qualifyingAmount": 1},
-        {"revertedLedgerTransactionId": int(minted), "qualifyingAmount": 1},
+        {"revertedLedgerTransactionId": int(mint_id), "qualifyingAmount": 1},
     ]
     response = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
     assert [entry["index"] for entry in response["processed"]] == [0]
@@ -161,9 +161,9 @@ def test_only_mints_of_a_batch_can_have_qualifying_amounts(shop, organization, m
 
 
 def test_the_revert_of_a_mint_takes_all_of_its_qualifying_points(shop, member):
-    minted = shop.give(member, 10, qualifyingAmount=900)
-    path = f"/ledgers/{minted['ledgerId']}/accounts/{minted['ledgerAccountId']}"
-    shop.administration.post(f"{path}/transactions/{minted['ledgerTransactionId']}/revert", {}, expect=200)
+    mint_transaction = shop.give(member, 10, qualifyingAmount=900)
+    path = f"/ledgers/{mint_transaction['ledgerId']}/accounts/{mint_transaction['ledgerAccountId']}"
+    shop.administration.post(f"{path}/transactions/{mint_transaction['ledgerTransactionId']}/revert", {}, expect=200)
     assert standing(shop) == (0, 0, "Member")
 
 
@@ -191,10 +191,10 @@ def test_a_return_takes_the_same_share_of_points_and_qualifying_points(shop, mem
 
 def test_points_that_qualify_without_an_amount_are_cancelled_with_their_event(shop, member):
     shop.campaign(running(mint(0, qualifyingAmount=("=", "event.payload.points"))), eventType=GENERIC)
-    tracked = shop.track_one(event(member, payload={"points": 600}))
-    assert [effect["status"] for effect in tracked["effects"]] == ["executed"]
+    track_result = shop.track_one(event(member, payload={"points": 600}))
+    assert [effect["status"] for effect in track_result["effects"]] == ["executed"]
     assert standing(shop) == (0, 600, "Silver")
-    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     assert standing(shop) == (0, 0, "Member")
 
 

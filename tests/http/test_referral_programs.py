@@ -173,7 +173,7 @@ def test_a_program_with_an_unknown_reference_is_refused(shop, administration, mo
 
 def test_records_of_another_organization_are_not_found(shop, other_organization, administration):
     other = Shop(other_organization)
-    foreign = Friends(other)
+    foreign_friends = Friends(other)
     created = other_organization.created
     for more in (
         {"loyaltyProgramId": created.loyalty_program_id},
@@ -182,18 +182,19 @@ def test_records_of_another_organization_are_not_found(shop, other_organization,
         {"referredLedgerAccountId": created.ledger_account_id},
     ):
         administration.post("/referral-programs", program_body(**more), expect=404)
-    for path in (foreign.path, f"{foreign.path}/codes", f"{foreign.path}/leaderboard"):
+    for path in (foreign_friends.path, f"{foreign_friends.path}/codes", f"{foreign_friends.path}/leaderboard"):
         assert administration.get(path, expect=404)["type"] == "/problems/not-found"
-    administration.put(foreign.path, program_body(), expect=404)
+    administration.put(foreign_friends.path, program_body(), expect=404)
     stranger = other_organization.member()["memberId"]
     friends = Friends(shop)
     response = administration.post(f"{friends.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
     assert response["type"] == "/problems/unknown-member"
     # Codes are unique only within an organization.
     Friends(other, code=friends.program["code"])
-    assert [friends.codes(shop.member(), "ANA")[0]["code"], foreign.codes(other.member(), "ANA")[0]["code"]] == [
-        "ANA"
-    ] * 2
+    assert [
+        friends.codes(shop.member(), "ANA")[0]["code"],
+        foreign_friends.codes(other.member(), "ANA")[0]["code"],
+    ] == ["ANA"] * 2
 
 
 def test_a_ledger_other_than_the_default_one_is_refused(shop, administration):
@@ -401,12 +402,12 @@ def test_logs_are_listed_and_ordered(shop, administration):
         assert "".join(result["systemUniqueKey"] for result in results) == expected_keys, order
     for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
         administration.get(path, expect=400, **query)
-    for wrong in (
+    for unknown_path in (
         f"{friends.path}/codes/{other_code['referralCodeId']}/logs",
         f"{friends.path}/codes/999999999/logs",
         f"/referral-programs/999999999/codes/{code['referralCodeId']}/logs",
     ):
-        assert administration.get(wrong, expect=404)["type"] == "/problems/not-found"
+        assert administration.get(unknown_path, expect=404)["type"] == "/problems/not-found"
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_the_code_of_an_order_is_reported_as_unknown_at_its_confirmation(shop, c
     assert results[1]["referrals"][0]["code"] == "NOBODY"
 
 
-def test_a_member_who_is_enrolled_with_a_code_is_referred_by_the_enrolment_itself(shop):
+def test_an_enrolment_with_a_code_refers_the_new_member(shop):
     friends = Friends(shop, eventType="member-created")
     ana = shop.member()
     code = friends.code(ana)

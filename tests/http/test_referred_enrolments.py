@@ -52,7 +52,7 @@ def test_a_code_that_waits_for_another_event_is_not_reported(shop, enrol):
     assert enrol("ana", referralCode=code) == []
 
 
-def test_nothing_is_reported_without_a_code(shop, enrol):
+def test_an_enrolment_without_a_code_reports_no_referral(shop, enrol):
     Friends(shop, eventType="member-created").code(shop.member())
     assert enrol("ana") == []
     assert enrol("ben", referralCode=None) == []

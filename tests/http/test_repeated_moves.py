@@ -125,7 +125,7 @@ def test_a_second_import_of_an_export_changes_nothing(source, target):
         Shop(organization).check_ledger()
 
 
-def test_rows_that_failed_can_be_imported_later(source, target):
+def test_failed_rows_are_imported_by_a_second_import(source, target):
     lines = exported(source, "balances")
     renamed_lines = "".join(lines).replace('"ben"', '"bob"')
     # The target has no member bob, so his 2 rows fail.

@@ -80,17 +80,17 @@ def test_each_report_needs_its_role(organization, path):
 def test_invalid_ranges_and_zones_are_refused(organization, path):
     name, _, query = path.partition("?")
     query = dict([query.split("=")] if query else [])
-    for wrong, parameter in (
+    for invalid_query, parameter in (
         ({"sinceFrom": "2024-03-02T00:00:00Z", "sinceTo": "2024-03-01T00:00:00Z"}, "sinceTo"),
         ({"sinceFrom": "yesterday"}, "sinceFrom"),
         ({"tz": "Mars/Olympus"}, "tz"),
         ({"tz": "../etc/passwd"}, "tz"),
         ({"sinceform": "2024-03-02T00:00:00Z"}, "sinceform"),
     ):
-        problem = organization.administration.get(f"/reports/{name}", expect=400, **query, **wrong)
+        problem = organization.administration.get(f"/reports/{name}", expect=400, **query, **invalid_query)
         assert [error["parameter"] for error in problem["errors"]] == [parameter]
-    same = "2024-03-02T00:00:00Z"
-    organization.administration.get(f"/reports/{name}", **query, sinceFrom=same, sinceTo=same)
+    moment = "2024-03-02T00:00:00Z"
+    organization.administration.get(f"/reports/{name}", **query, sinceFrom=moment, sinceTo=moment)
     all_time = {"sinceFrom": "0001-01-01T00:00:00Z", "sinceTo": "9999-12-31T23:59:59Z"}
     expect = 400 if name in SERIES else 200
     organization.administration.get(f"/reports/{name}", expect=expect, **query, **all_time, tz="Asia/Tokyo")
@@ -358,13 +358,13 @@ def test_a_summary_counts_members_by_mission(shop, settle):
     shop.administration.post("/missions", {"name": "Three", "goalCount": 3, **body})
     for member, count in ((first, 3), (second, 2), (third, 1)):
         for _ in range(count):
-            tracked = shop.track_one(event(member))
+            track_result = shop.track_one(event(member))
     settle()
     rows = report(shop, "missions-summary")["results"]
     names = ("name", "totalMembersAchievedMission", "totalActiveMissions", "totalMembers")
     assert [tuple(row[name] for name in names) for row in rows] == [("Two", 2, 2, 3), ("Three", 1, 2, 3)]
     # The third member loses the only progress, in both missions.
-    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     settle()
     rows = report(shop, "missions-summary", limit=1)["results"]
     assert [tuple(row[name] for name in names) for row in rows] == [("Two", 2, 1, 2)]
@@ -376,8 +376,8 @@ def test_a_member_with_an_achievement_counts_although_cancelled_counts_exceed_a_
     mission = shop.administration.post("/missions", {"goalCount": 3, **body})["mission"]
     first, second, _ = shop.track(*(event(member) for _ in range(3)))
     shop.administration.put(f"/missions/{mission['missionId']}", {"goalCount": 1, **body})
-    for tracked in (first, second):
-        shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    for track_result in (first, second):
+        shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     settle()
     [row] = report(shop, "missions-summary")["results"]
     assert (row["totalMembersAchievedMission"], row["totalMembers"]) == (1, 1)

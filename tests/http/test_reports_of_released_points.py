@@ -105,11 +105,11 @@ def test_points_settled_late_count_on_the_day_on_which_they_were_available(organ
     """The points are minted now, and the stored transaction is changed as if they had been minted in 2024."""
     shop = Shop(organization)
     member = shop.member()
-    minted = shop.give(member, 100, availableAfter="P1D")
+    mint_transaction = shop.give(member, 100, availableAfter="P1D")
     Points(organization).change(
         "UPDATE ledger_transactions SET external_event_date = '2024-03-01T12:00:00Z',"
         " available_at = '2024-03-11T03:30:00Z' WHERE ledger_transaction_id = :id",
-        id=minted["ledgerTransactionId"],
+        id=mint_transaction["ledgerTransactionId"],
     )
     march = {"sinceFrom": "2024-03-01T05:00:00Z", "sinceTo": "2024-04-01T04:00:00Z", "tz": "America/New_York"}
     assert series(shop, **march) == {}
@@ -125,9 +125,9 @@ def test_points_settled_late_count_on_the_day_on_which_they_were_available(organ
 
 
 def test_points_released_early_count_on_the_day_of_their_release(clock, shop, settle):
-    minted = shop.give(shop.member(), 100, availableAfter="P14D")
+    mint_transaction = shop.give(shop.member(), 100, availableAfter="P14D")
     clock.advance("2026-03-05T22:59:59Z")
-    default_account(shop).release(minted["ledgerTransactionId"])
+    default_account(shop).release(mint_transaction["ledgerTransactionId"])
     clock.advance("2026-03-20T09:00:00Z")
     settle(shop)
     assert series(shop, **MARCH) == {"2026-03-05": 100}
@@ -139,10 +139,10 @@ def test_points_that_waited_for_an_event_count_on_the_day_of_their_availability(
     terms = {"availableOn": {"eventTypes": ["member-generic-event"]}}
     shop.give(confirmed_member, 100, availableAfter="P2D", **terms)
     shop.give(immediate_member, 10, **terms)
-    minted = shop.give(early_member, 1, **terms)
+    mint_transaction = shop.give(early_member, 1, **terms)
     clock.advance("2026-03-05T09:00:00Z")
     shop.track(event(confirmed_member), event(immediate_member))
-    default_account(shop).release(minted["ledgerTransactionId"])
+    default_account(shop).release(mint_transaction["ledgerTransactionId"])
     clock.advance("2026-03-20T09:00:00Z")
     settle(shop)
     assert series(shop, **MARCH) == {"2026-03-05": 11, "2026-03-07": 100}

@@ -46,7 +46,7 @@ def create_event_type(shop, schema_type, **more):
 
 
 @pytest.mark.parametrize(
-    ("schema_type", "valid", "wrong"),
+    ("schema_type", "valid", "invalid_values"),
     [
         ("number", NUMBERS, [True, "12", [1], {"n": 1}]),
         ("string", [*STRINGS, *URLS], [12, True, [], {}]),
@@ -54,12 +54,12 @@ def create_event_type(shop, schema_type, **more):
         ("custom", [7, True, "x", [], {}, None], []),
     ],
 )
-def test_a_value_of_another_type_is_refused(shop, member, schema_type, valid, wrong):
+def test_a_value_of_another_type_is_refused(shop, member, schema_type, valid, invalid_values):
     api_code = create_event_type(shop, schema_type)
     results = shop.track(*(event(member, api_code, payload={"value": value, "more": True}) for value in valid))
     assert {result["status"] for result in results} == {"success"}
     without_value = [] if schema_type == "custom" else [{"payload": {"value": None}}, {"payload": {}}, {}]
-    bodies = [{"payload": {"value": value}} for value in wrong] + without_value
+    bodies = [{"payload": {"value": value}} for value in invalid_values] + without_value
     if bodies:
         results = shop.track(*(event(member, api_code, **body) for body in bodies))
         for body, result in zip(bodies, results, strict=True):
@@ -75,13 +75,13 @@ def test_a_value_of_another_type_is_refused(shop, member, schema_type, valid, wr
 
 def test_every_way_of_tracking_checks_the_value(shop, member):
     api_code = create_event_type(shop, "number")
-    wrong = event(member, api_code, payload={"value": "12"})
-    [receipt] = shop.integration.post("/events/track-async", {"events": [wrong]}, expect=202)["results"]
+    event_with_text = event(member, api_code, payload={"value": "12"})
+    [receipt] = shop.integration.post("/events/track-async", {"events": [event_with_text]}, expect=202)["results"]
     assert (receipt["outcome"], receipt["error"]["type"]) == ("rejected", INVALID)
     for mode in ("dryRun", "captureOnly", "authorize"):
-        assert shop.expect_refusal(wrong, executionMode=mode) == INVALID
+        assert shop.expect_refusal(event_with_text, executionMode=mode) == INVALID
     # The key is still free.
-    shop.track_one({**wrong, "payload": {"value": 12}})
+    shop.track_one({**event_with_text, "payload": {"value": 12}})
 
 
 def test_a_rule_can_compute_with_the_number(shop, member):

@@ -103,7 +103,7 @@ def comparable_missions(missions):
 
 
 @pytest.mark.slow
-def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organization):
+def test_a_simulation_equals_the_result_of_tracking_the_same_order(organization):
     market, source = Market(Shop(organization)), random.Random(7)
     shop, members = market.shop, [market.shop.member() for _ in range(3)]
     points_key = organization.created.ledger_account_key
@@ -114,7 +114,7 @@ def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organiza
         earn = market.simulate(total, loyaltyMemberId=member)["earn"]
         before, tier_before, _ = market.standing(member)
         earlier_keys = {event["loyaltyEventKey"] for event in shop.events(member, limit=25)}
-        tracked = shop.track_one(order(member, total))
+        track_result = shop.track_one(order(member, total))
         after, tier_after, _ = market.standing(member)
         gains = {
             account["ledgerAccountKey"]: account["available"] for account in earn["accounts"] if account["available"]
@@ -126,7 +126,7 @@ def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organiza
         new_events.sort(key=lambda event: event["loyaltyEventId"])
         results = [event["result"] for event in new_events]
         # The simulation reports the effects of the order first, then those of the events that it causes.
-        assert comparable(tracked["effects"]) == comparable(earn["effects"])[: len(tracked["effects"])]
+        assert comparable(track_result["effects"]) == comparable(earn["effects"])[: len(track_result["effects"])]
         all_effects = [effect for result in results for effect in result["effects"]]
         assert sorted(map(repr, comparable(all_effects))) == sorted(map(repr, comparable(earn["effects"])))
         missions = [mission for result in results for mission in result["missions"]]

@@ -43,7 +43,7 @@ def test_points_have_the_texts_of_the_event_and_the_tags_of_their_rule(shop):
         tags=["till"],
         payload={"referralCode": friends.code(friend)},
     )
-    tracked = shop.track_one(purchase)
+    track_result = shop.track_one(purchase)
     details_by_amount = transactions(shop)
     assert details_by_amount == {
         30: ("till-7", "Coffee", ["spring", "shop"]),
@@ -58,7 +58,7 @@ def test_points_have_the_texts_of_the_event_and_the_tags_of_their_rule(shop):
     # The mints of the campaign are 30, 40 and 7, those of the referral program 50 and 100.
     points = {tag: total(shop, tag) for tag in ("spring", "shop", "streak", "friends")}
     assert points == {"spring": 77, "shop": 77, "streak": 11, "friends": 150}
-    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     assert {tag: total(shop, tag) for tag in points} == dict.fromkeys(points, 0)
 
 

@@ -38,9 +38,9 @@ def sets(schedule, name, **params):
     )
 
 
-def cancel(shop, tracked):
+def cancel(shop, track_result):
     """Cancel an event; return the reversals of the tiers that it and the events that it caused had set."""
-    response = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    response = shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     return [tier for result in response["results"] for tier in result["tiers"]]
 
 
@@ -56,8 +56,8 @@ def stored_tiers(shop):
 
 def test_a_tier_that_a_campaign_sets_ignores_the_points_until_it_expires(shop, schedule, member):
     shop.campaign(running(sets(schedule, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
-    assert outcomes(tracked) == [("executed", None)]
+    track_result = shop.track_one(event(member))
+    assert outcomes(track_result) == [("executed", None)]
     assert schedule.entry(member)["expiresAt"] == FUTURE
     shop.give(member, 250)
     assert schedule.of(member) == "Gold"
@@ -65,7 +65,7 @@ def test_a_tier_that_a_campaign_sets_ignores_the_points_until_it_expires(shop, s
     [row] = [row for row in shop.rows("events") if row.event_type == SET]
     assert (row.payload["isManual"], row.payload["expiresAt"]) == (True, FUTURE)
     [tracking] = shop.rows("member_tier_trackings")
-    stored_event = shop.integration.get(f"/events/{tracked['loyaltyEventKey']}")["event"]
+    stored_event = shop.integration.get(f"/events/{track_result['loyaltyEventKey']}")["event"]
     assert (tracking.loyalty_tier_id, tracking.answered_tier_id) == (schedule.id("Gold"), schedule.id("Gold"))
     assert (tracking.loyalty_event_id, tracking.previous_tier_id) == (
         stored_event["loyaltyEventId"],
@@ -93,9 +93,9 @@ def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, schedule, membe
     shop.administration.put(path, {**body, "active": False})
     keys = {"loyaltyProgramKey": program["loyaltyProgramKey"], "loyaltyTierKey": star["loyaltyTierKey"]}
     shop.campaign(running(effect("set-tier", **keys)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     assert [row[2] for row in stored_tiers(shop)] == [schedule.id("Basic"), star["loyaltyTierId"]]
-    assert cancel(shop, tracked)[0]["currentLoyaltyTierId"] is None
+    assert cancel(shop, track_result)[0]["currentLoyaltyTierId"] is None
     assert [row[2] for row in stored_tiers(shop)] == [schedule.id("Basic")]
 
 
@@ -106,16 +106,16 @@ def save_action(shop, *, expect=201, **keys):
 
 
 def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, schedule, other_organization):
-    foreign = TierSchedule.new(Shop(other_organization), Gold=500)
+    foreign_schedule = TierSchedule.new(Shop(other_organization), Gold=500)
     program, tier = schedule.program["loyaltyProgramKey"], schedule.key("Gold")
     for keys, problem in (
         ({"loyaltyProgramKey": UNKNOWN, "loyaltyTierKey": tier}, "unknown-loyalty-program"),
         ({"loyaltyProgramKey": "main", "loyaltyTierKey": tier}, "unknown-loyalty-program"),
         (
-            {"loyaltyProgramKey": foreign.program["loyaltyProgramKey"], "loyaltyTierKey": tier},
+            {"loyaltyProgramKey": foreign_schedule.program["loyaltyProgramKey"], "loyaltyTierKey": tier},
             "unknown-loyalty-program",
         ),
-        ({"loyaltyProgramKey": program, "loyaltyTierKey": foreign.key("Gold")}, "unknown-tier"),
+        ({"loyaltyProgramKey": program, "loyaltyTierKey": foreign_schedule.key("Gold")}, "unknown-tier"),
         ({"loyaltyProgramKey": ("=", "event.tags[0]"), "loyaltyTierKey": UNKNOWN}, "unknown-tier"),
     ):
         assert save_action(shop, expect=404, **keys)["type"] == f"/problems/{problem}"
@@ -171,9 +171,9 @@ def test_a_dry_run_changes_nothing(shop, schedule, member):
 def test_a_cancellation_restores_the_earlier_tier(shop, schedule, member):
     shop.campaign(running(sets(schedule, "Gold"), mint(250)), eventType=GENERIC)
     before = stored_tiers(shop)
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     [row] = shop.rows("member_tier_trackings")
-    assert cancel(shop, tracked) == [
+    assert cancel(shop, track_result) == [
         {
             "memberTierTrackingId": row.member_tier_tracking_id,
             "loyaltyProgramId": schedule.program["loyaltyProgramId"],
@@ -199,9 +199,9 @@ def test_a_cancellation_restores_an_earlier_tier_set_by_request_with_its_expiry(
 
 def test_a_cancellation_returns_the_member_to_the_tier_of_the_current_points(shop, schedule, member):
     shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     shop.give(member, 300)
-    [reversal] = cancel(shop, tracked)
+    [reversal] = cancel(shop, track_result)
     assert (reversal["currentLoyaltyTierId"], reversal["outcome"]) == (schedule.id("Silver"), "reverted")
     assert schedule.of(member) == "Silver"
     assert schedule.moves(member) == [(SET, "Basic", "Gold"), (SET, "Basic", "Silver")]
@@ -224,30 +224,30 @@ def test_a_cancellation_leaves_the_tier_to_later_points_even_if_the_member_had_n
     assert other.of(member) is None
     cancel(shop, shop.track_one(event(member)))
     assert other.of(member) is None
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     shop.give(member, 60)
     assert other.of(member) == "Patron"
-    cancel(shop, tracked)
+    cancel(shop, track_result)
     assert other.of(member) == "Friend"
 
 
 @pytest.mark.parametrize("name", ["Silver", "Gold", None])
 def test_a_cancellation_keeps_a_tier_that_was_set_by_request_later(shop, schedule, member, name):
     shop.campaign(running(sets(schedule, "Gold")), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     schedule.set(member, name)
     before = stored_tiers(shop)
-    [reversal] = cancel(shop, tracked)
+    [reversal] = cancel(shop, track_result)
     assert reversal["outcome"] == "kept"
     assert stored_tiers(shop) == before
 
 
 def test_a_cancellation_after_the_tier_has_expired_keeps_the_tier_of_the_points(shop, schedule, member):
     shop.campaign(running(sets(schedule, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     shop.give(member, 250)
     schedule.expire(member)
-    [reversal] = cancel(shop, tracked)
+    [reversal] = cancel(shop, track_result)
     assert (reversal["outcome"], reversal["currentLoyaltyTierId"]) == ("kept", schedule.id("Silver"))
     assert schedule.of(member) == "Silver"
 
@@ -258,25 +258,25 @@ def test_several_events_that_set_tiers_can_be_cancelled_in_any_order(shop, sched
         shop.campaign(running(sets(schedule, name), rule=f"'{name}' in event.tags"), eventType=GENERIC)
     before = stored_tiers(shop)
     names = ["Silver", "Gold", "Silver"]
-    tracked = shop.track(*(event(member, tags=[name]) for name in names))
+    track_results = shop.track(*(event(member, tags=[name]) for name in names))
     remaining = list(enumerate(names))
     for index in order:
-        cancel(shop, tracked[index])
+        cancel(shop, track_results[index])
         # The latest event that is not cancelled decides.
         remaining = [(number, name) for number, name in remaining if number != index]
         assert schedule.of(member) == (remaining[-1][1] if remaining else "Basic")
     assert stored_tiers(shop) == before
 
 
-def test_the_tier_of_a_caused_event_is_reverted_first(shop, schedule, member):
+def test_a_cancellation_reverts_the_tier_of_a_caused_event_before_that_of_its_cause(shop, schedule, member):
     shop.campaign(running(sets(schedule, "Silver")), eventType=GENERIC)
     is_silver = f"event.payload.loyaltyTierKey == '{schedule.key('Silver')}'"
     shop.campaign(running(sets(schedule, "Gold"), rule=is_silver), eventType=SET)
     before = stored_tiers(shop)
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     assert schedule.of(member) == "Gold"
     # In the other order, the tier of the first event would be kept, because it is not the current one.
-    assert [result["outcome"] for result in cancel(shop, tracked)] == ["reverted", "reverted"]
+    assert [result["outcome"] for result in cancel(shop, track_result)] == ["reverted", "reverted"]
     assert stored_tiers(shop) == before
 
 

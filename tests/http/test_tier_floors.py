@@ -141,12 +141,12 @@ def test_an_effect_sets_a_floor_which_a_cancellation_removes(shop, program):
     member = shop.member(loyaltyMemberId="ana")
     keys = {"loyaltyProgramKey": program.program["loyaltyProgramKey"], "loyaltyTierKey": program.key("Silver")}
     shop.campaign(running(effect("set-tier", tierHold="floor", **keys)), eventType=GENERIC)
-    tracked = shop.track_one(event(member))
+    track_result = shop.track_one(event(member))
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
     shop.give(member, 1000)
     assert status(shop) == ("Gold", "floor", False, None, None)
     shop.give(member, 1)
-    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     assert status(shop) == ("Gold", None, False, None, None)
 
 

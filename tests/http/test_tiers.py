@@ -145,9 +145,9 @@ def test_a_tier_is_found_only_in_its_own_program(organization, other_organizatio
     ):
         assert organization.administration.get(address, expect=404)["type"] == "/problems/not-found"
         organization.administration.put(address, SILVER, expect=404)
-    foreign = f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers"
-    organization.administration.get(foreign, expect=404)
-    organization.administration.post(foreign, SILVER, expect=404)
+    foreign_path = f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers"
+    organization.administration.get(foreign_path, expect=404)
+    organization.administration.post(foreign_path, SILVER, expect=404)
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,8 @@ def test_calendar_methods_of_rules_and_amounts_are_in_the_zone_of_the_campaign(s
     for zone, start in ((None, "2026-01-01T08:00:00Z"), ("Europe/Madrid", "2025-12-31T23:00:00Z")):
         action = running(mint(1, ledgerAccountKey=stars, expirationDate=expiry), rule=quarter_start_rule % start)
         shop.campaign(action, eventType=GENERIC, timezone=zone)
-    tracked = shop.track_one(event(member, externalEventDate="2026-02-10T12:00:00Z"))
-    params = [{param["id"]: param["value"] for param in outcome["params"]} for outcome in tracked["effects"]]
+    track_result = shop.track_one(event(member, externalEventDate="2026-02-10T12:00:00Z"))
+    params = [{param["id"]: param["value"] for param in outcome["params"]} for outcome in track_result["effects"]]
     assert [values["expirationDate"] for values in params] == ["2126-04-01T07:00:00Z", "2126-03-31T22:00:00Z"]
 
 

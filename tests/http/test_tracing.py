@@ -129,7 +129,7 @@ def test_statements_outside_a_call_make_no_spans(engine, exporter):
 
 
 @pytest.mark.slow
-def test_without_a_collector_nothing_is_traced(settings):
+def test_requests_are_not_traced_without_a_collector(settings):
     tracing.start(settings)
     assert not tracing.is_on()
     assert tracing.current() is None

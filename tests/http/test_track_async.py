@@ -75,9 +75,9 @@ def test_queued_events_get_the_results_of_synchronous_tracking(shop):
         events = [order(member, total, items=[{"productCode": "p", "total": Decimal("1.1")}]) for total in (10, 20, 30)]
         name = events[1]["payload"]["order"]["externalId"]
         events += [order(member, None, status, name) for status in ("confirmed", "returned", "confirmed")]
-        tracked = track(shop, *events)
+        entries = track(shop, *events)
         drain(shop)
-        results = [outcome(shop, entry)["result"] for entry in tracked]
+        results = [outcome(shop, entry)["result"] for entry in entries]
         summaries.append(
             [
                 (r["status"], [(e["status"], e["params"]) for e in r["effects"]], len(r.get("reverted", ())))
@@ -169,9 +169,9 @@ def test_the_single_call_returns_the_effects_of_a_queued_event_after_its_evaluat
 
 def test_an_event_that_was_tracked_synchronously_is_not_queued(shop):
     repeated_event = event(shop.member())
-    tracked = shop.track_one(repeated_event)
+    track_result = shop.track_one(repeated_event)
     [receipt] = send(shop, repeated_event)
-    assert (receipt["outcome"], receipt["loyaltyEventKey"]) == ("queued", tracked["loyaltyEventKey"])
+    assert (receipt["outcome"], receipt["loyaltyEventKey"]) == ("queued", track_result["loyaltyEventKey"])
     assert waiting(shop) == 0
 
 

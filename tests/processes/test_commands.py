@@ -225,8 +225,8 @@ def test_expired_points_are_burned_once(shared_home, organization):
     assert first.stdout == f"Organization {owner}, account {account}: 1,234.5 expired, of 2 wallets.\n", first.stderr
     assert (second.returncode, second.stdout) == (0, "Nothing has expired.\n")
     assert invoke(shared_home, "verify").returncode == 0
-    unknown = invoke(shared_home, "expire", "--organization", "999999")
-    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
+    refusal = invoke(shared_home, "expire", "--organization", "999999")
+    assert (refusal.returncode, refusal.stderr) == (1, "Error: there is no organization 999999\n")
 
 
 def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
@@ -264,8 +264,8 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
     assert of_all_members.returncode == 0
     assert of_all_members.stdout.startswith(f"Organization {organization_id}: ")
     assert of_all_members.stdout.endswith(", 0 moved.\n")
-    unknown = loyalty(shared_home, "evaluate-tiers", "--organization", "999999")
-    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
+    refusal = loyalty(shared_home, "evaluate-tiers", "--organization", "999999")
+    assert (refusal.returncode, refusal.stderr) == (1, "Error: there is no organization 999999\n")
 
 
 def test_a_member_is_printed(shared_home, organization):
@@ -292,8 +292,8 @@ def test_a_member_is_printed(shared_home, organization):
     view = json.loads(invoke(shared_home, "member", "printed", *options, "--kind", "points", "--json").stdout)
     assert view["loyalMember"]["loyaltyMemberId"] == "printed"
     assert view["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
-    unknown = loyalty(shared_home, "member", "nobody", *options)
-    assert (unknown.returncode, unknown.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
+    refusal = loyalty(shared_home, "member", "nobody", *options)
+    assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
 
 
 def test_a_sample_fills_a_test_organization_and_a_reset_empties_it(shared_home, organization):
@@ -498,8 +498,8 @@ def test_findings_of_commands_are_printed_as_json(shared_home):
     report = json.loads(doctor.stdout)
     assert (doctor.returncode, report["isWell"]) == (0, True)
     assert {finding["subject"] for finding in report["findings"]} >= {"settings", "database", "schema"}
-    verified = json.loads(invoke(shared_home, "verify", "--json").stdout)
-    assert (verified["isSound"], verified["broken"]) == (True, [])
+    verification = json.loads(invoke(shared_home, "verify", "--json").stdout)
+    assert (verification["isSound"], verification["broken"]) == (True, [])
     for command, field in (("migrate", "applied"), ("expire", "expired"), ("deliver", "attempts")):
         assert list(json.loads(invoke(shared_home, command, "--json").stdout)) == [field], command
 

@@ -97,7 +97,7 @@ def test_an_open_page_takes_the_token_of_its_address(address, tmp_path):
         assert window.script("return document.querySelector('#member').value") != ""
 
 
-def test_a_dry_run_shows_what_changes_and_why(window):
+def test_a_dry_run_shows_changes_and_their_reasons(window):
     assert "token" not in window.script("return location.href")
     choose(window, "#payload", '{"order": {"externalId": "playground-1", "total": 12.5}}')
     # The coffee shop gives a badge before nine, so that the afternoon has one effect less.

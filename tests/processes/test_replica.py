@@ -196,8 +196,8 @@ class TestTheDoctor:
         assert re.fullmatch(r"BAD  it lacks changes, the last one that it has is \d+ s old", findings["replica lag"])
 
     def test_reports_a_replica_that_cannot_be_reached(self, servers: Servers) -> None:
-        absent = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
-        findings = findings_of_doctor(servers.settings, servers.standby_home, LOYALTY_READ_DATABASE_URL=absent)
+        unreachable_url = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
+        findings = findings_of_doctor(servers.settings, servers.standby_home, LOYALTY_READ_DATABASE_URL=unreachable_url)
         assert findings["replica"] == "ok   postgresql://nobody:***@127.0.0.1:1/loyalty"
         assert re.fullmatch("BAD  .*Connection refused", findings["replica connection"])
         assert "replica lag" not in findings

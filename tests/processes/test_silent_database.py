@@ -25,9 +25,9 @@ def test_calls_end_in_time_and_pages_respond_while_the_database_is_silent(
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
     with silent_database(home), ThreadPoolExecutor() as clients:
-        started = time.monotonic()
+        start = time.monotonic()
         calls = [clients.submit(status, url, **headers) for _ in range(4)]
-        while time.monotonic() < started + 2 * REQUEST_SECONDS:
+        while time.monotonic() < start + 2 * REQUEST_SECONDS:
             assert status(f"{server.url}/health/live") == 200
             time.sleep(0.1)
         assert [call.result() for call in calls] == [503] * 4

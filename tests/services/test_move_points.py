@@ -80,8 +80,8 @@ def test_a_request_of_only_an_amount_uses_the_default_account_and_a_generated_ke
     assert transaction["ledgerAccountId"] == shop.organization.created.ledger_account_id
     # The key is a UUID in canonical form.
     assert transaction["systemUniqueKey"] == str(uuid.UUID(transaction["systemUniqueKey"]))
-    again = shop.give(member, 5)
-    assert again["ledgerTransactionId"] != transaction["ledgerTransactionId"]
+    second_transaction = shop.give(member, 5)
+    assert second_transaction["ledgerTransactionId"] != transaction["ledgerTransactionId"]
     assert shop.balance(member) == 10
     assert shop.take(member, 5, ledgerId=None, ledgerAccountId=None, tags=[])["amount"] == 5
 
@@ -201,8 +201,8 @@ def test_a_repeated_request_gets_the_identical_response(shop, member, action):
     first = shop.administration.request("POST", path(member, action), body, expect=200)
     # Now the balance would not allow another burn.
     shop.take(member, shop.balance(member))
-    again = shop.administration.request("POST", path(member, action), body, expect=200)
-    assert first.text == again.text
+    repeated_reply = shop.administration.request("POST", path(member, action), body, expect=200)
+    assert first.text == repeated_reply.text
     assert shop.balance(member) == 0
 
 
@@ -275,8 +275,8 @@ def test_request_keys_of_clients_cannot_prevent_an_expiry(shop, member):
         shop.give(member, 1, systemUniqueKey=unique_key)
     shop.give(member, 5, ledgerAccountId=stars, systemUniqueKey="a", externalEventDate=LONG_AGO)
     assert shop.balance(member, stars) == 0
-    again = {"systemUniqueKey": "a", "externalEventDate": LONG_AGO, "ledgerAccountId": stars}
-    shop.give(member, 5, **again)
+    fields = {"systemUniqueKey": "a", "externalEventDate": LONG_AGO, "ledgerAccountId": stars}
+    shop.give(member, 5, **fields)
     assert shop.balance(member, stars) == 0
     shop.check_ledger()
 

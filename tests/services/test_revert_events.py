@@ -114,8 +114,8 @@ def test_cancelling_an_event_restores_the_state_before_it(api, campaigns, initia
         )
     shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
     before = state(shop)
-    tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
-    shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {"allowOverdraft": True}, expect=200)
+    track_result = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {"allowOverdraft": True}, expect=200)
     assert state(shop) == before
     shop.check_ledger()
 
