@@ -92,7 +92,7 @@ def _in_calendar(compute: Callable[[], datetime]) -> datetime:
     try:
         return compute()
     except (OverflowError, ValueError):
-        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+        raise EvaluationError("overflow", "the time is not within the years 1 to 9999") from None
 
 
 def _local(value: datetime, zone: tzinfo) -> datetime:

@@ -254,7 +254,7 @@ class _Checker:
         target, index = (self.find_type(argument, scope) for argument in node.args)
         if isinstance(target, ListOf):
             if index not in (INT, DYN):
-                self.add_fault(node.args[1], f"the index of a list is an int, not {_with_article(index)}")
+                self.add_fault(node.args[1], f"the index of a list must be an int, not {_with_article(index)}")
             return target.element
         if isinstance(target, MapOf):
             if not comparable(index, target.key):

@@ -262,11 +262,11 @@ def item_at(budget: Budget, values: Any, index: Any) -> Any:
     """`values[index]`, for a list or map."""
     if type(values) is list:
         if type(index) not in (int, Decimal):
-            raise EvaluationError("type", f"the index of a list is an int, not {name_of(index)}")
+            raise EvaluationError("type", f"the index of a list must be an int, not {name_of(index)}")
         if not 0 <= index < len(values):
             raise EvaluationError("index", f"the list has no element {key_text(index)}, it has {len(values)}")
         if index != int(index):
-            raise EvaluationError("type", f"the index of a list is an int, not {key_text(index)}")
+            raise EvaluationError("type", f"the index of a list must be an int, not {key_text(index)}")
         return values[int(index)]
     if type(values) is dict:
         if has_key(budget, values, index):

@@ -50,7 +50,7 @@ def timestamp_from_text(text: str) -> datetime:
         year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
         return datetime(year, month, day, hour, minute, second, int(fraction.ljust(6, "0")[:6]), UTC) - offset
     except (ValueError, OverflowError):
-        raise _invalid("there is no such time in the years 1 to 9999") from None
+        raise _invalid("the date or time does not exist in the years 1 to 9999") from None
 
 
 def timestamp_from_seconds(seconds: int) -> datetime:
@@ -58,7 +58,7 @@ def timestamp_from_seconds(seconds: int) -> datetime:
     try:
         return EPOCH + timedelta(seconds=seconds)
     except OverflowError:
-        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+        raise EvaluationError("overflow", "the time is not within the years 1 to 9999") from None
 
 
 def timestamp_to_text(value: datetime) -> str:
@@ -119,7 +119,7 @@ def move(value: datetime, by: timedelta) -> datetime:
     try:
         return aware(value) + by
     except OverflowError:
-        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+        raise EvaluationError("overflow", "the time is not within the years 1 to 9999") from None
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +159,7 @@ def _read_part(read: Callable[[datetime], int], value: datetime, local_zone: tzi
     try:
         return read(aware(value).astimezone(local_zone))
     except OverflowError:
-        raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
+        raise EvaluationError("overflow", "the time is not within the years 1 to 9999") from None
 
 
 def _accessor_with_zone(read: Callable[[datetime], int]) -> Callable[..., int]:

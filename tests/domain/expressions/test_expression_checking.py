@@ -86,7 +86,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("'a' in [1, 2]", [("'a' in [1, 2]", "a string is never in a list<int>")]),
         ("1 in balances", [("1 in balances", "an int is never in a map<string, decimal>")]),
         ("1 in 5", [("1 in 5", "'in' needs a list or map, this is an int")]),
-        ("order.tags['a']", [("'a'", "the index of a list is an int, not a string")]),
+        ("order.tags['a']", [("'a'", "the index of a list must be an int, not a string")]),
         ("balances[1]", [("1", "the keys are of type string, not int")]),
         ("count[0]", [("count[0]", "an index needs a list or a map, not an int")]),
         ("order['total']", [("order['total']", "an index needs a list or a map, not an order")]),
@@ -117,7 +117,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("timestamp('soon')", [("'soon'", 'the text is not a timestamp such as "2024-05-31T18:30:00Z"')]),
         (
             "timestamp('2026-02-30T00:00:00Z')",
-            [("'2026-02-30T00:00:00Z'", "there is no such time in the years 1 to 9999")],
+            [("'2026-02-30T00:00:00Z'", "the date or time does not exist in the years 1 to 9999")],
         ),
         ("duration('1d')", [("'1d'", 'the text is not a duration such as "36h", "1h30m" or "90s"')]),
         (

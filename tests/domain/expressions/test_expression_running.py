@@ -318,8 +318,8 @@ def test_an_error_names_the_function_and_the_types_of_its_values(text, message):
         ("payload['x']", 'the map has no key "x"'),
         ("payload.x", 'the map has no key "x"'),
         ("{payload.list: 1}", "a map key must be a string, int or bool, not list"),
-        ("[1][payload.s]", "the index of a list is an int, not string"),
-        ("[1, 2, 3][payload.d]", "the index of a list is an int, not 2.5"),
+        ("[1][payload.s]", "the index of a list must be an int, not string"),
+        ("[1, 2, 3][payload.d]", "the index of a list must be an int, not 2.5"),
     ],
 )
 def test_an_error_of_a_map_or_list_names_the_missing_or_refused_key(text, message):
