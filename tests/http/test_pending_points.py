@@ -103,7 +103,8 @@ class TestWaiting:
         problem = burn(shop, member, 60, expect=409)
         assert problem["type"] == "/problems/insufficient-balance"
         assert (
-            problem["detail"] == "60 is more than the available 50; 100 more are available from 2026-03-15T09:00:00Z."
+            problem["detail"] == "The amount 60 is more than the available balance of 50;"
+            " 100 more are available from 2026-03-15T09:00:00Z."
         )
 
     def test_points_of_a_late_event_are_available_at_once_if_their_time_has_passed(self, clock, shop):

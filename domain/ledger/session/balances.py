@@ -227,7 +227,9 @@ class Balances(UndoableState, ABC):
         limit = overdraft_of(account)
         if not allow_overdraft or not limit:
             note = self.waiting_text(wallet_id, account.ledger_account_id) if balance.pending_credit else ""
-            raise InsufficientBalance(f"{amount} is more than the available {balance.available}{note}.")
+            raise InsufficientBalance(
+                f"The amount {amount} is more than the available balance of {balance.available}{note}."
+            )
         if balance.overdraft + shortfall > limit:
             raise OverdraftLimitExceeded(f"The debt would be {balance.overdraft + shortfall}, its limit is {limit}.")
         return shortfall

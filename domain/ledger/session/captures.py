@@ -37,7 +37,9 @@ class CaptureSession(Returns):
         if self.status_of(transaction) != PENDING or transaction.is_timed:
             raise NotPending(f"Transaction {transaction.ledger_transaction_id} is not pending.")
         if amount > reserved_amount:
-            raise CaptureExceedsHold(f"{amount} is more than the {reserved_amount} that the transaction holds.")
+            raise CaptureExceedsHold(
+                f"The amount {amount} is more than the {reserved_amount} that the transaction holds."
+            )
         check_amount(account, amount, amount_field)
         if transaction.transaction_type == MINT:
             self._refuse_over_supply(account, amount)

@@ -73,7 +73,7 @@ def test_a_burn_moves_points_out_of_the_wallet():
 def test_a_burn_takes_at_most_the_balance_by_default():
     overdraft_account = account(overdraft_limit=Decimal(50))
     ledger = session(overdraft_account, ana={"current": 10})
-    with pytest.raises(InsufficientBalance, match=r"11 is more than the available 10\."):
+    with pytest.raises(InsufficientBalance, match=r"The amount 11 is more than the available balance of 10\."):
         ledger.burn(overdraft_account, ANA, Decimal(11), KEY)
     ledger.burn(overdraft_account, ANA, Decimal(10), KEY)
     assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (0, 0)
@@ -103,7 +103,7 @@ def test_the_refusal_of_a_burn_names_points_that_are_not_available_yet(pending, 
     ledger.waiting_text = lambda wallet_id, account_id: "; 7 more wait" if (wallet_id, account_id) == (ANA, 1) else "?"
     with pytest.raises(InsufficientBalance) as refusal:
         ledger.burn(POINTS, ANA, Decimal(11), KEY)
-    assert str(refusal.value) == f"11 is more than the available 10{expected_suffix}."
+    assert str(refusal.value) == f"The amount 11 is more than the available balance of 10{expected_suffix}."
 
 
 def test_lots_give_the_part_of_a_burn_that_does_not_become_debt():

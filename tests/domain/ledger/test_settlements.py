@@ -150,7 +150,7 @@ def test_released_points_whose_lots_have_expired_are_burned_at_once():
 
 def test_a_capture_beyond_the_hold_is_refused():
     ledger = session(ana=amounts(current=30, pending_debit=10))
-    with pytest.raises(CaptureExceedsHold, match=r"11 is more than the 10 that the transaction holds\."):
+    with pytest.raises(CaptureExceedsHold, match=r"The amount 11 is more than the 10 that the transaction holds\."):
         ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(11))
     with pytest.raises(InvalidRequest):
         ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal("0.5"))
