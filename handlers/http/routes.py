@@ -94,7 +94,7 @@ def _refuse_gaps(name: str, operation: Operation, parameters: Sequence[str], con
         raise RuntimeError(f"{name}: the document and the handler have different media types")
     unknown = [parameter for parameter in parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
     if unknown:
-        raise RuntimeError(f"{name}: no address for {unknown}")
+        raise RuntimeError(f"{name}: ADDRESSES has no entry for the path parameters {unknown}")
     unaddressed_arguments = set(operation.arguments) - offered_arguments(parameters) - operation.optional
     if unaddressed_arguments:
         arguments = sorted(unaddressed_arguments)

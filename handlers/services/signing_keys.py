@@ -53,7 +53,8 @@ def remove_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
     """
     newest = _lock_keys(db, key_ids)[0]
     if newest.key_id in key_ids:
-        raise KeyRefused(f"the key {newest.key_id} signs: let another key sign first, or remove all keys")
+        cure = "let another key sign first, or remove all keys"
+        raise KeyRefused(f"the key {newest.key_id} signs the new tokens, so it cannot be removed: {cure}")
     return organizations.remove_signing_keys(db, key_ids)
 
 

@@ -164,12 +164,13 @@ def _find_or_place(directory: Path) -> Cluster:
     if account is None or account.can("-x", base):
         return Cluster(base, account)
     if base != directory or (base / "data").exists():
-        raise EmbeddedError(f"The user {account.name} owns the data in {base}, but cannot reach that directory")
+        raise EmbeddedError(f"The user {account.name} owns the data in {base}, but has no access to that directory")
     _ELSEWHERE.mkdir(parents=True, exist_ok=True, mode=0o755)
     base = Path(tempfile.mkdtemp(prefix=f"{directory.parent.parent.name}-", dir=_ELSEWHERE))
     base.chmod(0o755)
     if not account.can("-x", base):
-        raise EmbeddedError(f"The user {account.name} can reach neither {directory} nor {base}")
+        fault = f"The user {account.name}, who runs PostgreSQL, has no access to {directory} or {base}"
+        raise EmbeddedError(f"{fault}: set LOYALTY_HOME to a directory that this user can enter")
     pointer.write_text(str(base))
     return Cluster(base, account)
 

@@ -164,7 +164,7 @@ def test_a_signing_key_is_replaced_while_the_tokens_of_both_keys_are_valid(setti
         old_token, old_key = issue()
         new_key = signing_keys.add_key(db, datetime.now(UTC)).key_id
         assert issue()[1] == old_key
-        with pytest.raises(KeyRefused, match=f"the key {old_key} signs: let another key sign first"):
+        with pytest.raises(KeyRefused, match=f"the key {old_key} signs the new tokens, so it cannot be removed"):
             signing_keys.remove_keys(db, {old_key})
         # A clock that is behind does not matter.
         signing_keys.let_sign(db, new_key, datetime.now(UTC) - timedelta(hours=1))

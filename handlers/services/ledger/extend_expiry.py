@@ -119,9 +119,10 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
         )
     if faults:
         raise InvalidRequest(faults)
-    account = ACCOUNTS.find(call.db, organization_id, request.ledger_account_id)
+    account_id = request.ledger_account_id
+    account = ACCOUNTS.find(call.db, organization_id, account_id)
     if account is None:
-        raise UnknownLedgerAccount("The organization has no such ledger account.")
+        raise UnknownLedgerAccount(f"ledgerAccountId {account_id} names no ledger account of the organization.")
     if not account.point_tracking_enabled:
         raise PointsNotTracked("The account does not track when points expire: its pointTrackingEnabled is false.")
     if request.member_id is None and request.ledger_lot_ids is None:
@@ -147,7 +148,7 @@ def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] 
     wallets = find_wallets_of_lots(call.db, organization_id, request.ledger_account_id, lot_ids)
     for lot_id in lot_ids:
         if lot_id not in wallets:
-            raise UnknownLedgerLot(f"ledgerLotIds contains {lot_id}; the account has no such lot.")
+            raise UnknownLedgerLot(f"ledgerLotIds contains {lot_id}, but the account has no lot with this id.")
     return {
         wallet_id: frozenset(lot_id for lot_id in lot_ids if wallets[lot_id] == wallet_id)
         for wallet_id in wallets.values()

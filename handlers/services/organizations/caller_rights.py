@@ -105,7 +105,8 @@ def _limit_caller(
     if current is not caller:
         missing_scopes = [scope for scope in scopes if not current.holds(scope)]
         if missing_scopes:
-            raise Forbidden(f"The user of this access token no longer has {', '.join(missing_scopes)}.")
+            permissions = f"permission{'' if len(missing_scopes) == 1 else 's'} {', '.join(missing_scopes)}"
+            raise Forbidden(f"The user of this access token no longer has the {permissions}.")
     return current
 
 

@@ -57,7 +57,7 @@ def _current_grant(call: Call) -> Grant:
         raise NotFound(f"The user no longer belongs to organization {call.organization.organization_id}.")
     current = caller_by_now(caller, organization_and_rights[1])
     if not current.holds(ROLE):
-        raise Forbidden(f"The user of this access token no longer has {ROLE}.")
+        raise Forbidden(f"The user of this access token no longer has the permission {ROLE}.")
     return current.grant
 
 
