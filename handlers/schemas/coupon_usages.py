@@ -132,7 +132,7 @@ def reverted_code_response(reverted_code: RevertedCode) -> dict[str, Any]:
         # At least one use was reverted: else `revert_code` raises a refusal.
         "couponUsage": USAGE(reversals[0]),
         "details": [_revert_detail(outcome) for outcome in outcomes],
-        "remainingUsages": reverted_code.remain,
+        "remainingUsages": reverted_code.remaining_count,
     }
 
 

@@ -36,7 +36,8 @@ def protect_from_erasing(call: Call, member_ids: Collection[int]) -> None:
 def change_lists(call: Call, changes: Iterable[tuple[Audience, Collection[int], Collection[int]]]) -> list[Audience]:
     """Change lists: each change has the audience, the ids of the members to be added, and of those to be removed.
 
-    Skips members who are already on the list, or not on it. Returns the audiences.
+    Skips members to be added who are already on the list, and members to be removed who are not. If a list changes,
+    raises the content versions, so that cached pages of member content are read again. Returns the audiences.
     """
     changed_audiences, has_changes = [], False
     for audience, new_ids, removed_ids in changes:
@@ -45,13 +46,13 @@ def change_lists(call: Call, changes: Iterable[tuple[Audience, Collection[int], 
         changed_audiences.append(after)
         has_changes = has_changes or after is not before
     if has_changes:
-        # After all audiences are locked, so that no two transactions wait for each other.
+        # Only now that all audiences are locked, so that two transactions cannot deadlock.
         collections.raise_content_versions(call.db, call.organization.organization_id)
     return changed_audiences
 
 
 def _change_list(call: Call, before: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
-    """Add and remove members of the list of a locked audience. Returns the audience."""
+    """Add and remove members of the list of a locked audience. Returns `before` itself if nothing changes."""
     added_count = audiences.add_members(call.db, before, add, call.now)
     removed_count = audiences.remove_members(call.db, before, remove)
     if not added_count and not removed_count:

@@ -88,7 +88,7 @@ class ActionProperties:
 def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
     """The campaign to store; refuses unknown references, an end before its begin, and faulty limits and hours.
 
-    Event types that the campaign named `before` are not checked again: they may have been deactivated since.
+    Event types that the stored campaign (`before`) already has are not checked again: they may be inactive by now.
     """
     body = with_offsets(body, ("valid_from", "valid_to"), call.organization.timezone)
     if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
@@ -107,9 +107,9 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     references.refuse_unknown_audiences(call, body.audience_keys)
     for rule in body.limit_rules:
         references.refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
-    former = set() if before is None else {before.event_type, *before.enabled_topics}
+    stored_event_types = set() if before is None else {before.event_type, *before.enabled_topics}
     for event_type in (*body.enabled_topics, *([body.event_type] if body.event_type else [])):
-        if event_type not in former:
+        if event_type not in stored_event_types:
             references.refuse_unknown_event_type(configuration, event_type)
     return body
 

@@ -49,7 +49,8 @@ from persistence.missions import MISSIONS
 from persistence.programs import PROGRAMS, TIERS
 from persistence.referrals import REFERRAL_PROGRAMS
 
-# Of all organizations: a small configuration needs about 30 KB of memory, however few texts it has.
+# The limits of the cache, for all organizations together. The first one limits the memory of small configurations:
+# each needs about 30 KB, however few texts it has.
 _MAX_CACHED, _MAX_CACHED_BYTES = 1000, 64 * 1024 * 1024
 
 
@@ -128,7 +129,7 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
     cached = _cache.get(organization_id)
     if cached is not None and cached.version == version:
         return cached
-    # Of this transaction, None unless it changes configurations.
+    # The configurations that this transaction has loaded; None unless it changes a configuration.
     own_configurations = organizations.changing_configurations(db)
     if own_configurations is not None:
         configuration = own_configurations.get(organization_id)
@@ -217,13 +218,13 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
 
 
 def _load_matchers(db: Connection, organization_id: int) -> dict[int, tuple[str, ItemPredicate]]:
-    """Load the matchers by id, each with its key and compiled."""
+    """Load the matchers; return the key and the compiled form of each by its id."""
     records = MATCHERS.find_all(db, organization_id)
     return {record.matcher_id: (record.matcher_key, compile_matcher(record.matcher)) for record in records}
 
 
 def _load_custom_event_types(db: Connection, organization_id: int) -> dict[str, str]:
-    """Load the active custom event types: the type of the schema by the `apiCode`."""
+    """Load the active custom event types; return their schema types by `apiCode`."""
     active = EVENT_TYPES.find_all(db, organization_id, active=True)
     return {event_type.api_code: event_type.schema_type for event_type in active}
 

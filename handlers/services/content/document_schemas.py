@@ -61,7 +61,7 @@ class DocumentValidator:
         self._remaining_cost = MAX_BATCH_COST
 
     def faults(self, attrs: Mapping[str, Any], size: int) -> list[FieldFault]:
-        """Every fault of attributes that are `size` bytes of JSON, each with its pointer."""
+        """Validate attributes that are `size` bytes of JSON; return all faults. Their cost counts towards the limit."""
         if self._schema_text is None:
             return []
         try:

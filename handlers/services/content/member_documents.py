@@ -26,7 +26,7 @@ from persistence.content import member_documents as document_queries
 from persistence.content.member_documents import Viewer
 from persistence.paging import Paged
 
-KEPT_FOR = timedelta(minutes=15)
+CACHE_LIFETIME = timedelta(minutes=15)
 MAX_RESPONSES = 2_000
 MAX_BYTES = 32 * 1024 * 1024
 # More than any organization has: all coupon books are read as one page.
@@ -35,9 +35,9 @@ _MANY_BOOKS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _CachedResponse:
-    """A response: `since` is the moment of reading, `entity_tag` identifies the body (RFC 9110, 8.8.3)."""
+    """A response that was read at the moment `read_at`; `entity_tag` identifies its body (RFC 9110, 8.8.3)."""
 
-    since: datetime
+    read_at: datetime
     body: bytes
     entity_tag: str
 
@@ -57,7 +57,7 @@ class ResponseCache:
             cached = self._responses.get(key)
             if cached is None:
                 return None
-            if not timedelta(0) <= now - cached.since < KEPT_FOR:
+            if not timedelta(0) <= now - cached.read_at < CACHE_LIFETIME:
                 self._forget(key)
                 return None
             self._responses.move_to_end(key)
@@ -110,16 +110,16 @@ def member_content(
     version = collection.content_version, collection.updated_at, call.organization.configuration_version
     viewed_by = member.organization_id, member.member_id, member.updated_at
     key = (*viewed_by, collection.content_collection_id, *version, locale, *paging.values())
-    kept_for = KEPT_FOR if call.organization.clock_now is None else timedelta(0)
-    response = _cached_responses.find(key, call.now) if kept_for else None
+    lifetime = CACHE_LIFETIME if call.organization.clock_now is None else timedelta(0)
+    response = _cached_responses.find(key, call.now) if lifetime else None
     if response is None:
         body = encode(_read_page(call, member, collection, paging, locale))
         response = _CachedResponse(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
-        if kept_for:
+        if lifetime:
             _cached_responses.store(key, response)
     response_headers = (
-        ("Age", str(int((call.now - response.since).total_seconds()))),
-        ("Cache-Control", f"private, max-age={int(kept_for.total_seconds())}"),
+        ("Age", str(int((call.now - response.read_at).total_seconds()))),
+        ("Cache-Control", f"private, max-age={int(lifetime.total_seconds())}"),
         ("ETag", response.entity_tag),
         # The address does not name the organization, which only the token does.
         ("Vary", "Authorization"),
@@ -160,7 +160,7 @@ def _audience_keys(call: Call, member: Member) -> list[str]:
 
 
 def _visible_book_keys(call: Call, member: Member, collection: ContentCollection) -> list[str]:
-    """The keys of the coupon books that documents of the collection are about and that the member is shown now."""
+    """The keys of the coupon books in the collection's documents; only of books that the member is shown now."""
     keys = document_queries.find_coupon_books_in_use(call.db, collection)
     if not keys:
         return []

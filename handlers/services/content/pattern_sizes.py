@@ -29,6 +29,7 @@ def pattern_size(pattern: str) -> int:
     except re2.error:
         return _TOO_LARGE
     sizes: tuple[int, int] = (compiled.programsize, compiled.reverseprogramsize)
+    # RE2 reports the size -1 if it could not compile the pattern for one of the two directions.
     return max(sizes) if min(sizes) > 0 else _TOO_LARGE
 
 

@@ -1,4 +1,4 @@
-"""Writing collections."""
+"""Creates and changes collections."""
 
 from dataclasses import replace
 from typing import Any

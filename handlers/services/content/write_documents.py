@@ -243,9 +243,13 @@ def audit_versions(
 
 
 def _text_in(item: Any, name: str) -> str | None:
-    """The text in a field of an item of any form, shortened for the response; None if the field has no text."""
-    value = item.get(name, "" if name == "locale" else None) if isinstance(item, dict) else None
-    return value[:100] if isinstance(value, str) else None
+    """The text in a field of a raw item of any form, shortened for the response; None if it has no text there.
+
+    An item without a locale means the default locale.
+    """
+    default = DEFAULT_LOCALE if name == "locale" else None
+    text = item.get(name, default) if isinstance(item, dict) else None
+    return text[:100] if isinstance(text, str) else None
 
 
 class _DocumentValidator:

@@ -33,7 +33,10 @@ _LATER_FIELDS = ("order_total", "remaining_value", "lock_key")
 
 @dataclass(frozen=True, slots=True)
 class CouponCommand:
-    """The command of a request on one of the surfaces; fields that the surface does not offer keep their defaults."""
+    """The command of a request; fields that the surface of the request does not offer keep their defaults.
+
+    `pending` is the id of the pending burn that pays for the usage; with `bypass`, its restrictions are not checked.
+    """
 
     codes: tuple[str, ...] = ()
     coupon_id: int | None = None
@@ -152,11 +155,14 @@ class _Requests:
         return apply_batch(changes, self._prepare)
 
     def _prepare(self, unit: UnitOfWork) -> None:
-        """Find the usages of earlier requests with the same keys; load the books, and the coupons of the commands."""
+        """Find the usages of earlier requests with the same keys; load the books, and the coupons of the commands.
+
+        Locks the stock of the books of which coupons may be assigned.
+        """
         keys = {key for request in self._requests for key in request.command.keys}
         # A use that assigns creates two usages.
-        count = sum([request.command.count + request.command.may_assign for request in self._requests])
-        stored_usages, usage_ids = look_up_and_reserve(unit, keys, count)
+        usage_count = sum([request.command.count + request.command.may_assign for request in self._requests])
+        stored_usages, usage_ids = look_up_and_reserve(unit, keys, usage_count)
         for usage in stored_usages:
             self._usages.add(usage.system_unique_key, usage.request_digest, as_first_returned(usage))
         lock_keys = {request.command.lock_key for request in self._requests if request.command.lock_key is not None}
@@ -165,10 +171,10 @@ class _Requests:
         for request in self._requests:
             if not any(key in self._usages for key in request.command.keys):
                 by_book.setdefault(request.book.coupon_book_id, []).append(request.command)
-        counts = {book_id: sum([command.count for command in commands]) for book_id, commands in by_book.items()}
+        coupon_counts = {book_id: sum([command.count for command in commands]) for book_id, commands in by_book.items()}
         loader = unit.coupons.loader
         loader.load(sorted(by_book.keys() - loader.state.books.keys()))
-        loader.expect_usages(count, counts, usage_ids)
+        loader.expect_usages(usage_count, coupon_counts, usage_ids)
         # The order of `persistence.locks`: codes before books, each by id.
         for book_id, commands in sorted(by_book.items()):
             codes = {code for command in commands for code in command.codes}

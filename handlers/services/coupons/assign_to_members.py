@@ -30,7 +30,10 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentOutcome:
-    """The outcome of one item of a batch: the usage, or the refusal; `member_id` is None for an unknown member."""
+    """The outcome of one item of a batch: the usage, or the refusal.
+
+    For an unknown member, `member_id` is the id in the request, None if the request has only a `loyalty_member_id`.
+    """
 
     member_id: int | None
     system_unique_key: str | None

@@ -28,14 +28,14 @@ from persistence.coupons import books, holdings, member_books, usages
 from persistence.coupons.member_books import Amounts
 from persistence.paging import Page, Paged
 
-_NONE, _NO_TOTALS = Amounts(), UsageTotals()
+_NO_AMOUNTS, _NO_TOTALS = Amounts(), UsageTotals()
 # The CPU time for the conditions of a list of books; a larger `call_evaluation_ms` does not extend it.
 _CONDITIONS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class MemberBook:
-    """A book for a member: the member's assignments and uses of it, and the exclusions."""
+    """A book for a member: the amounts that the member has and has used, and the reasons that exclude a use."""
 
     book: CouponBook
     amounts: Amounts
@@ -87,8 +87,8 @@ def member_books_page(
 
 def with_last_usages(call: Call, member: Member, page: Paged[MemberBook]) -> Paged[MemberBook]:
     """The books of the page, each with the member's last use of it."""
-    last = usages.find_last_uses(call.db, member, [result.book.coupon_book_id for result in page.results])
-    results = [replace(result, last_usage=last.get(result.book.coupon_book_id)) for result in page.results]
+    last_uses = usages.find_last_uses(call.db, member, [result.book.coupon_book_id for result in page.results])
+    results = [replace(result, last_usage=last_uses.get(result.book.coupon_book_id)) for result in page.results]
     return replace(page, results=results)
 
 
@@ -127,10 +127,10 @@ class _MemberView:
         ids = [book.coupon_book_id for book in books]
         amounts = member_books.find_amounts(call.db, member, ids, call.now)
         zone = call.organization.zone
-        since = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
+        starts_by_book = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
         assigned = {(member.member_id, book_id): amount.assigned for book_id, amount in amounts.items()}
         totals_of_books = holdings.find_usage_totals(
-            call.db, member.organization_id, [member.member_id], assigned, since
+            call.db, member.organization_id, [member.member_id], assigned, starts_by_book
         )
         locks_by_book, reserved_stock = self._locks(books)
         stock = self._stock(books, reserved_stock) if with_stock_only else {}
@@ -144,9 +144,10 @@ class _MemberView:
         deadline = call_deadline().earlier(Deadline(_CONDITIONS_SECONDS, time.thread_time))
         for book in books:
             totals = totals_of_books.get((member.member_id, book.coupon_book_id), _NO_TOTALS)
-            amounts_of_book = amounts.get(book.coupon_book_id, _NONE)
+            amounts_of_book = amounts.get(book.coupon_book_id, _NO_AMOUNTS)
             locks = locks_by_book.get(book.coupon_book_id, ())
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
+            # A lock reserves either stock, as an assignment would, or an unused coupon of the member.
             facts = MemberFacts(
                 at=call.now,
                 zone=zone,

@@ -37,10 +37,10 @@ class RevertOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RevertedCode:
-    """The outcomes of reverting uses of a code, and the number of its uses that `remain`."""
+    """The outcomes of reverting uses of a code, and the number of uses that are left to revert."""
 
     outcomes: list[RevertOutcome]
-    remain: int
+    remaining_count: int
 
 
 def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> list[CouponUsage | Refusal]:

@@ -77,7 +77,7 @@ class CouponBookProperties:
 def checked_book_values(
     call: Call, changes: Changes[CouponBookProperties], before: CouponBook | None
 ) -> dict[str, Any]:
-    """Check a request that sets values of a book; return them with values derived from them.
+    """Check the values of a book that a request sets; complete and return them.
 
     `before` is None for a new book. Refuses contradictions in the resulting book, and unknown or unsuitable references:
     raises InvalidRequest, or the NotFound of the kind of record.
@@ -101,18 +101,18 @@ def checked_book_values(
 def _complete_program(call: Call, values: dict[str, Any]) -> None:
     """Complete the key or the id of the program: one surface sends the key, the other one the id; both are stored."""
     organization_id = call.organization.organization_id
-    for name, other in (
+    for sent_name, derived_name in (
         ("loyalty_program_key", "loyalty_program_id"),
         ("loyalty_program_id", "loyalty_program_key"),
     ):
-        if name not in values or other in values:
+        if sent_name not in values or derived_name in values:
             continue
         program = None
-        if values[name] is not None:
-            program = PROGRAMS.find_by(call.db, organization_id, **{name: values[name]})
+        if values[sent_name] is not None:
+            program = PROGRAMS.find_by(call.db, organization_id, **{sent_name: values[sent_name]})
             if program is None:
-                raise references.unknown_loyalty_program(values[name])
-        values[other] = None if program is None else getattr(program, other)
+                raise references.unknown_loyalty_program(values[sent_name])
+        values[derived_name] = None if program is None else getattr(program, derived_name)
 
 
 def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> None:
@@ -151,7 +151,7 @@ def _refuse_fractions_of_points(call: Call, values: Mapping[str, Any]) -> None:
 
 
 def _complete_points_config(call: Call, config: dict[str, str]) -> dict[str, str]:
-    """Complete the account of the points that a use costs by the key of its ledger, which has to be the default ledger.
+    """Return the lower-case key of the account that pays for a use, with the key of its ledger, the default ledger.
 
     Raises UnknownLedger or UnknownLedgerAccount.
     """

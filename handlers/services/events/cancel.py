@@ -52,8 +52,8 @@ def cancel_event(
     orders = OrderWork(call, order_ids)
     event_ids = [event_id] if order_id is None else orders.events_cancelled_with(order_id, event_id)
     reversible = Reversals(call, event_ids)
-    moves = unit.open_for_events([record], orders, reversible)
-    evaluate_derived(unit, moves)
+    due_events = unit.open_for_events([record], orders, reversible)
+    evaluate_derived(unit, due_events)
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
     response: dict[str, Any] = track_result(record.event, record.key, SUCCESS)
     cancelled_order = None if order_id is None else orders.cancelled_order(order_id, event_id)
@@ -154,7 +154,7 @@ class CapturedOrders(OrderWork):
 
 
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:
-    """Raise EventCancelled or EventNotCaptured if an event is not one that was only captured and can be evaluated."""
+    """Raise EventCancelled for a cancelled event, and EventNotCaptured for an event that was not only captured."""
     if event.reversal_loyalty_event_id is not None:
         raise EventCancelled(f"The event {event.loyalty_event_key} was cancelled, or its order was undone.")
     if not event.is_captured_only:

@@ -62,31 +62,31 @@ class Drain:
                 break
             after = self._last_members.pop(organization_id, 0)
             with tracing.span("queue batch", {"loyalty.organization_id": organization_id}):
-                members = self.evaluate_next(organization_id, after)
-            if len(members) == self._batch:
-                self._last_members[organization_id] = members[-1]
+                member_ids = self.evaluate_next(organization_id, after)
+            if len(member_ids) == self._batch:
+                self._last_members[organization_id] = member_ids[-1]
             # No members after `after` means the end: the next step begins with the first member again.
-            worked = bool(members) or after > 0 or worked
+            worked = bool(member_ids) or after > 0 or worked
         return worked
 
     def evaluate_next(self, organization_id: int, after: int = 0) -> list[int]:
         """Evaluate a batch of the next members after the id `after` whose events can be claimed. Returns their ids."""
-        members: list[int] = []
+        member_ids: list[int] = []
         batch: list[QueuedEvent] = []
         failed_before: list[QueuedEvent] = []
 
         def evaluate_batch(db: Connection) -> None:
-            """Claim members, and evaluate their next events; the lists around this function get what it has claimed."""
+            """Claim members and evaluate their next events; put both into the lists of the enclosing function."""
             organization = self._find_organization(db, organization_id)
-            members.clear()
+            member_ids.clear()
             if organization is None:
                 return
-            members[:] = queue.claim_members(
+            member_ids[:] = queue.claim_members(
                 db, organization_id, after, self._batch, waits_for_retry=self._waits_for_retry
             )
-            if not members:
+            if not member_ids:
                 return
-            queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
+            queued = queue.find_lines(db, organization_id, member_ids, self._batch // len(member_ids))
             # Events that failed before are evaluated individually, so that they fail no batch again. Until then, the
             # later events of their members wait.
             failed_before[:] = [event for event in queued if event.attempts]
@@ -101,12 +101,14 @@ class Drain:
             if not batch or transactions.is_unavailable(error):
                 raise
             if len(batch) > 1:
-                _log.warning("a batch of %d events met %s; one by one", len(batch), _fault(error))
+                _log.warning(
+                    "a batch of %d events failed with %s; evaluating them one by one", len(batch), _fault(error)
+                )
                 self._evaluate_individually(organization_id, batch)
             else:
                 self._record_failure(organization_id, batch[0], error)
         self._evaluate_individually(organization_id, failed_before)
-        return members
+        return member_ids
 
     def _evaluate_individually(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
         """Evaluate events in one transaction each; if one fails, skip the member's later events.
@@ -138,7 +140,9 @@ class Drain:
         if wait is None:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
         else:
-            _log.warning("attempt %d on the event %s met %s", failures, key, _fault(error), exc_info=error)
+            _log.warning(
+                "attempt %d to evaluate the event %s failed with %s", failures, key, _fault(error), exc_info=error
+            )
 
         def store_failure(db: Connection) -> None:
             organization = self._find_organization(db, organization_id)

@@ -33,7 +33,7 @@ STEP_SECONDS = 1.0
 
 
 def evaluate_claimed(db: Connection, organization: Organization, queued: Sequence[QueuedEvent], now: datetime) -> None:
-    """Evaluate claimed events, take them out of the queue, and notify the triggers; failed payments release their ids.
+    """Evaluate claimed events, remove them from the queue, release the ids of failed payments, and notify the triggers.
 
     They are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
     the remaining events stay in the queue. Raises TooManyMessages if the events cause too many messages.
@@ -70,6 +70,7 @@ def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[i
         else:
             accepted.append(tracked)
     for number, segment in enumerate(segments(accepted) if accepted else ()):
+        # The first segment is always evaluated, so that each call makes progress.
         if number and deadline.has_passed():
             break
         results |= evaluate(unit, segment, orders_of_stored(unit, segment), deadline=deadline)

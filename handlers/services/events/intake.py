@@ -104,14 +104,16 @@ class Intake:
     def accept(
         self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member], existing_keys: Collection[str]
     ) -> list[TrackedEvent]:
-        """Return the events to be tracked now, the first one of each key; `members` are locked, by either id.
+        """Return the events to be tracked now, the first one of each key; claim the ids of their payments.
+
+        The other events get their results. `members` are the locked members, by either id.
 
         `existing_keys` are the keys that may have been used before. In a dry run they are empty, since it computes
         what would happen if the event were new.
         """
         db, organization_id = self._unit.db, self._unit.organization_id
         earlier_events = events.find_earlier_events(db, organization_id, existing_keys) if existing_keys else {}
-        first: dict[str, TrackedEvent] = {}
+        first_by_key: dict[str, TrackedEvent] = {}
         accepted: list[TrackedEvent] = []
         for position, event in enumerate(incoming):
             key = event.system_unique_key
@@ -128,7 +130,7 @@ class Intake:
                     tracked.tracked_at = earlier.created_at
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
                 self._refuse_uncapturable(event)
-                original = first.setdefault(key, tracked)
+                original = first_by_key.setdefault(key, tracked)
                 if original is tracked:
                     accepted.append(tracked)
                 else:
@@ -156,26 +158,27 @@ class Intake:
 
         A dry run only looks up the ids.
         """
-        first: dict[str, TrackedEvent] = {}
+        first_by_id: dict[str, TrackedEvent] = {}
         payment_ids = {tracked.position: payment_id_of(tracked.event) for tracked in accepted}
         for tracked in accepted:
             if (payment_id := payment_ids[tracked.position]) is not None:
-                first.setdefault(payment_id, tracked)
-        if not first:
+                first_by_id.setdefault(payment_id, tracked)
+        if not first_by_id:
             return list(accepted)
         execution = self._unit.execution
         db, organization_id = execution.db, execution.organization.organization_id
         if self._unit.is_dry_run:
-            free_ids = first.keys() - partners.find_payments(db, organization_id, first.keys())
+            free_ids = first_by_id.keys() - partners.find_payments(db, organization_id, first_by_id.keys())
         else:
             claims = [
-                partners.PaymentClaim(payment_id, tracked.member.member_id) for payment_id, tracked in first.items()
+                partners.PaymentClaim(payment_id, tracked.member.member_id)
+                for payment_id, tracked in first_by_id.items()
             ]
             free_ids = partners.claim_payments(db, organization_id, claims, execution.now)
         remaining = []
         for tracked in accepted:
             payment_id = payment_ids[tracked.position]
-            if payment_id is None or (payment_id in free_ids and first[payment_id] is tracked):
+            if payment_id is None or (payment_id in free_ids and first_by_id[payment_id] is tracked):
                 remaining.append(tracked)
             else:
                 self.results[tracked.position] = _refused_result(tracked.event, payment_exists(payment_id))

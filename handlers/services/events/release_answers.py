@@ -26,7 +26,7 @@ class Released:
 
     @classmethod
     def of(cls, after: int, pages: Collection[ReleasedPage]) -> Self:
-        """The total of the pages after the id `after` of all organizations.
+        """The total of pages of all organizations, which all begin after the id `after`.
 
         Ids come from one sequence for all organizations, so one id marks the progress in all of them.
         """

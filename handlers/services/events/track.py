@@ -53,7 +53,10 @@ def track(
     for segment in segments(accepted) if unit.stores_rewards else [accepted]:
         if segment:
             external_ids = _external_ids(segment)
-            orders = _set_ids(unit, segment, external_ids if unit.is_dry_run else external_ids & existing_orders, ids)
+            # A dry run does not know yet which orders exist, so it looks for all of them.
+            orders = _set_ids_and_find_orders(
+                unit, segment, external_ids if unit.is_dry_run else external_ids & existing_orders, ids
+            )
             intake.results.update(evaluate(unit, segment, orders, transaction_ids))
             existing_orders |= external_ids
     return intake.all_results()
@@ -76,6 +79,7 @@ def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingE
             unit = make_unit(DRY_RUN)
         events = [item.event for item in part]
         results += track(unit, events)
+        # Nothing follows the last segment, so its events are only evaluated.
         if len(results) < len(incoming):
             track(make_unit(FULL), events)
     unit.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
@@ -217,8 +221,8 @@ def evaluate(
 
     After the `deadline`, only the first event is evaluated.
     """
-    expired = unit.open_for_events(accepted, orders, _reversals_by(unit, accepted, orders), transaction_ids)
-    evaluate_derived(unit, expired)
+    due_events = unit.open_for_events(accepted, orders, _reversals_by(unit, accepted, orders), transaction_ids)
+    evaluate_derived(unit, due_events)
     results: dict[int, Result] = {}
     for event in accepted:
         if results and deadline is not None and deadline.has_passed():
@@ -236,8 +240,8 @@ def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: Or
     event_ids: set[int] = set()
     for event in accepted:
         if event.order is not None and event.event.event_type in UNDOING_EVENTS:
-            undone = orders.order_before(event.order["externalId"])
-            event_ids.update(() if undone is None else undone.event_ids)
+            order_before = orders.order_before(event.order["externalId"])
+            event_ids.update(() if order_before is None else order_before.event_ids)
     return Reversals(unit.execution, event_ids) if event_ids else None
 
 
@@ -246,10 +250,10 @@ def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> Orde
     external_ids = _external_ids(accepted)
     items = _count_items([event.order for event in accepted if event.order is not None])
     reserved_ids = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
-    return _set_ids(unit, accepted, external_ids, _allocators(unit, reserved_ids, len(accepted))[1])
+    return _set_ids_and_find_orders(unit, accepted, external_ids, _allocators(unit, reserved_ids, len(accepted))[1])
 
 
-def _set_ids(
+def _set_ids_and_find_orders(
     unit: UnitOfWork, accepted: Sequence[TrackedEvent], existing_external_ids: Collection[str], ids: Ids
 ) -> OrderWork:
     """Set the ids and keys of new events; return the orders of the events.
