@@ -74,7 +74,7 @@ class Audited:
         return self.before is not None or self.is_found_by_handler
 
     def add(self, call: Call, arguments: Mapping[str, Any], result: Any) -> None:
-        """Add the entries of a completed call; `arguments` has the records of its path by the handler's arguments."""
+        """Add the entries of a completed call; `arguments` maps the handler's arguments to the records of the path."""
         before = call.audit.before
         if before is None and self.before is not None:
             before = arguments[self.before]
@@ -93,9 +93,10 @@ class Audited:
             )
 
     def _is_repeated(self, call: Call, record: Any) -> bool:
-        """True if an earlier request created the record, whose response is returned again.
+        """True if an earlier request created the record, so that this call only returns the earlier response again.
 
-        With a test clock, which does not move between requests, only an entry shows it, not the date of the record.
+        A record that this call creates has the time of the call as its date. But a test clock may show the same time at
+        both requests: then an entry of the audit log is the only sign of the earlier request.
         """
         if call.organization.clock_now is None:
             return _value_of(record, "created_at") not in (None, call.now)
@@ -138,8 +139,9 @@ class AuditTrail:
     ) -> None:
         """Add an entry of the differences between `before` and `after`, with secrets replaced by `NOT_SHOWN`.
 
-        In an entry of more than 64 KiB, values of more than 4,096 characters of JSON are replaced by `TOO_LONG`. If it
-        is still larger, all values are, and nested fields such as `address.city` are merged into their record.
+        In an entry of more than 64 KiB, values of more than 4,096 characters of JSON are replaced by `TOO_LONG`. If the
+        entry is still larger, all its values are replaced, and it names only `address` instead of nested fields such as
+        `address.city`.
 
         The entry is about the members with these ids and about the owners of these wallets.
         """
@@ -147,7 +149,7 @@ class AuditTrail:
         for name, change in differences(before or {}, after).items():
             if name in _NOT_COMPARED:
                 continue
-            # Most values are empty or plain, so that `without_secrets` need not search them.
+            # Most values are empty or plain: `without_secrets` need not search them.
             old, new = change["from"], change["to"]
             is_plain = (not old or type(old) in _PLAIN) and (not new or type(new) in _PLAIN)
             if not is_plain or not _SECRETS.isdisjoint(name.split(".")):
@@ -164,9 +166,10 @@ class AuditTrail:
         )
 
     def add_flag_change(self, entity_type: str, entity_id: Any, name: str, *, is_set: bool) -> None:
-        """Add an entry about the field `name`, true or false, that changed because another record was changed.
+        """Add an entry about a boolean field, `name`, that changed because of a change to another record.
 
-        An example is `isDefault` of a tier: it becomes false when another tier becomes the default.
+        An example is `isDefault` of a tier: it becomes false when another tier becomes the default. `is_set` is the new
+        value.
         """
         self.add(entity_type, entity_id, before={name: not is_set}, after={name: is_set})
 

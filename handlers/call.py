@@ -45,8 +45,8 @@ class Caller:
 
     `organization_id` is None if a system administrator's token names no organization. `user_id` is None for a token
     that the operator issued on the command line, and for a token of the external issuer whose subject is not a user
-    here. `token_generation` is the user's token generation when the token was issued. `partner` is set only for a
-    partner that calls with an API key, which has no scopes.
+    here. `token_generation` is the user's token generation when the token was issued. `is_external` is true for a token
+    of the external issuer. `partner` is set only for a partner that calls with an API key, which has no scopes.
     """
 
     subject: str
@@ -127,12 +127,13 @@ class Response:
 def new_uuid() -> str:
     """Return a new unique key: a UUID of version 7 (RFC 9562, 5.7), which begins with the time in milliseconds.
 
-    Keys of one moment are neighbours in an index, so that PostgreSQL writes few of its pages.
+    Keys of one moment are neighbours in an index, so that PostgreSQL writes few pages of the index.
     """
     milliseconds = time.time_ns() // 1_000_000
-    value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    bits = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    # The places of version and variant, and their fixed values, are those of RFC 9562.
     version, variant = 0x7 << 76, 0x2 << 62
-    digits = f"{value & ~(0xF << 76 | 0x3 << 62) | version | variant:032x}"
+    digits = f"{bits & ~(0xF << 76 | 0x3 << 62) | version | variant:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
@@ -148,8 +149,8 @@ class Execution:
     """The context of a use case: an open database transaction, the organization and the moment.
 
     `request_id` is the id of the HTTP request, or the name of the job. If `is_quiet`, campaigns and triggers receive no
-    events of the changes; tiers still follow the points. A job with `limits_messages` raises TooManyMessages beyond the
-    maximum of messages for triggers that a call has.
+    events of the changes; tiers still follow the points. With `limits_messages`, a job can queue only as many messages
+    for triggers as a call; one more raises TooManyMessages.
     """
 
     db: Connection

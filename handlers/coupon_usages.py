@@ -125,7 +125,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
     batch=_ASSIGN,
 )
 def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody) -> CouponRequest:
-    """Request one coupon for the member."""
+    """Assign one coupon of a book to the member."""
     return CouponRequest(member, book, command_of(body))
 
 

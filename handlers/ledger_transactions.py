@@ -68,7 +68,10 @@ def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[s
 
 
 def _page_at_present(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
-    """The page with the points that are available by now, and with the lots of its rows if the query includes them."""
+    """The page in which points that became available until now are available, with lots if the query includes them.
+
+    Such a row may still be stored as waiting, because no posting has made its points available yet.
+    """
     rows = [row.by_now(call.now) for row in page.results]
     if "lots" in query.get("include", ()) and rows:
         rows = consumed_lots.with_consumed_lots(call.db, call.organization.organization_id, rows)
@@ -198,7 +201,7 @@ def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[
     accounts_of_reverted = {
         transaction.ledger_transaction_id: transaction.ledger_account_id for transaction in reverted_transactions
     }
-    # The revert of an unknown transaction has no account: no account has the id 0.
+    # An unknown transaction has no account: it gets 0, which is the id of no account.
     account_ids = [
         item_rows[0].ledger_account_id
         if item_rows

@@ -24,6 +24,7 @@ def list_member_coupon_books(
     """A page of the books that the member could use now; with `dryRun` of all books, with their exclusions."""
     conditions = [] if program is None else [books.is_of_program_or_none(program.loyalty_program_id)]
     in_stock = True if query.get("withStockOnly") else None
+    # If a query has both parameters, `outOfStock` decides.
     if "outOfStock" in query:
         in_stock = not query["outOfStock"]
     filters = {name: value for name, value in query.items() if name not in _NO_FILTERS}

@@ -89,7 +89,7 @@ class Operation:
         return self.changes_configuration or is_large
 
 
-# Besides the entities that the evaluation of events depends on.
+# The types of large records that are not part of the configuration (`changes_configuration`).
 _LARGE_ENTITIES = ("coupon-book", "portal")
 _PREFIXES_OF_LISTS = ("list", "report", "search")
 _OPERATIONS: dict[str, Operation] = {}

@@ -59,7 +59,7 @@ def fault_of_database_url(url: str) -> str | None:
     match = _PORT_OF_URL.match(url)
     if match is not None and not is_port(match[1]):
         return "must have a port from 1 to 65535"
-    # Importing it takes time, which commands without a database save.
+    # Imported here, since the import takes time that commands without a database should not spend.
     from persistence.engine import fault_of_url
 
     fault = fault_of_url(url)

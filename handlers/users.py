@@ -181,9 +181,9 @@ def _may_see_all_organizations(call: Call) -> bool:
     return call.caller is not None and call.caller.is_system_admin
 
 
-def _with_memberships(call: Call, *records: User) -> list[ShownUser]:
+def _with_memberships(call: Call, *found_users: User) -> list[ShownUser]:
     """The users with their membership of this organization; for system administrators, with all their memberships."""
     if not _may_see_all_organizations(call):
-        return [ShownUser(user, [user.membership]) for user in records]
-    memberships = users.find_memberships(call.db, [user.user_id for user in records])
-    return [ShownUser(user, memberships[user.user_id]) for user in records]
+        return [ShownUser(user, [user.membership]) for user in found_users]
+    memberships = users.find_memberships(call.db, [user.user_id for user in found_users])
+    return [ShownUser(user, memberships[user.user_id]) for user in found_users]

@@ -119,7 +119,7 @@ _ID = re.compile("[1-9][0-9]{0,17}")
 
 
 def _finder_by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that finds a record by an identifier: up to 18 digits without a leading zero are an id, others a name.
+    """A function that finds a record by its id or its name: up to 18 digits without a leading zero are an id.
 
     Only the form decides, never the existing records, so that an identifier always means the same record. It is
     for records whose names cannot look like an id.
@@ -138,9 +138,11 @@ _BY_LOYALTY_MEMBER_ID = "loyaltyMemberId:"
 
 
 def _identified_member(db: Connection, organization_id: int, value: str) -> Any:
-    """The member that an identifier means: by the id that its prefix names, without a prefix by either of the two ids.
+    """The member with this identifier; None if there is none.
 
-    Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId` of another.
+    A prefix names the id that follows. Without a prefix, digits can be either id, other texts a
+    `loyaltyMemberId`. Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId`
+    of another.
     """
     if value.startswith(_BY_LOYALTY_MEMBER_ID):
         return MEMBERS.find_by(db, organization_id, loyalty_member_id=value[len(_BY_LOYALTY_MEMBER_ID) :])

@@ -173,7 +173,7 @@ def build_app(
 
 
 def _closing(*pools: FairThreads | Threads | TokenThreads) -> Callable[[Any], AbstractAsyncContextManager[None]]:
-    """The lifespan of an application at whose end its threads finish their work."""
+    """A lifespan for the application: at its end, the threads of the pools finish their work."""
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -185,9 +185,9 @@ def _closing(*pools: FairThreads | Threads | TokenThreads) -> Callable[[Any], Ab
 
 
 def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:
-    """A function that reads figures from a database; None while the database is unavailable.
+    """A function that reads figures from a database, and returns None while the database is unavailable.
 
-    Then no error is raised, since the other measurements are needed.
+    An error would keep the other measurements from being reported.
     """
 
     def figures() -> Figures | None:

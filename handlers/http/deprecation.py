@@ -6,6 +6,7 @@ from typing import Any
 
 from handlers.messages.validation import DocumentError, Schemas
 
+# Schemas may combine schemas that refer back to them, so the search for fields stops at this depth.
 _MAX_NESTING = 8
 
 

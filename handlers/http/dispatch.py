@@ -271,7 +271,7 @@ def _hold_clock(db: Connection, organization: Organization) -> Organization:
 
 
 def _with_clock(outcome: Response | Exception, now: datetime) -> Response | Exception:
-    """The outcome of a call, with what the test clock of the organization shows."""
+    """The outcome of a call, with the time of the test clock: in a header of a response, or in a refusal."""
     if isinstance(outcome, Response) and all(name != TEST_CLOCK_HEADER for name, _ in outcome.headers):
         return replace(outcome, headers=(*outcome.headers, (TEST_CLOCK_HEADER, instant_text(now))))
     if isinstance(outcome, Refusal):
@@ -280,10 +280,10 @@ def _with_clock(outcome: Response | Exception, now: datetime) -> Response | Exce
 
 
 def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Mapping[Any, Any] | None) -> None:
-    """Find the records that the paths of calls without an outcome address.
+    """Find the records that the paths address, for the calls that have no outcome yet; add them to these calls.
 
-    `first_records` are the records of the first parameter, by its values, if they were already read, else None. If a
-    parameter of a call has no record, its refusal becomes the outcome of the call.
+    `first_records` are the records of the first parameter, by its values, if they were already read, else None. If no
+    record belongs to a parameter of a call, a refusal becomes the outcome of the call.
     """
     if route.audit_of_change is not None:
         _serialize_changes(route.audit_of_change, batch)
@@ -309,7 +309,7 @@ def _serialize_changes(audit: Audited, batch: Sequence[BatchedCall]) -> None:
 
 
 def _find_addressed(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
-    """Find the records that the parameter `name` addresses in calls without an outcome; return them by its values."""
+    """Find the records of the parameter `name` for the open calls; return them by the values of the parameter."""
     open_calls = [batched for batched in batch if batched.outcome is None]
     if not open_calls:
         return {}

@@ -15,8 +15,8 @@ LARGE_BYTES = 64 * 1024
 """Longer bodies count for the share of their organization, and are parsed one after the other."""
 # The maximum for the bodies of an organization that a process keeps, complete or not.
 MAX_KEPT_BYTES = 64 * 1024**2
-# The metrics that processes share are mapped files in the same folder: without space for a page of them, the kernel
-# ends the process.
+# Uploads leave this much of the disk free. The metrics that processes share are mapped files on the same disk: the
+# kernel ends a process that has no space for a page of them.
 _MIN_FREE_BYTES = 8 * 1024**2
 
 
@@ -27,7 +27,7 @@ class ClientGone(Exception):
 class KeptBody:
     """Counts the bytes of one body for its organization, until the call ends.
 
-    `kept_bytes` are those of all larger bodies that the process keeps, by organization.
+    `kept_bytes` counts the bytes of all bodies above `LARGE_BYTES` that the process keeps, by organization.
     """
 
     def __init__(self, kept_bytes: Counter[Hashable], organization: Hashable) -> None:

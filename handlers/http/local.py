@@ -60,7 +60,7 @@ class LocalApi:
         """The names of the fields of an operation's body that may be null."""
         if operation not in self._nullable:
             names = self.fields_of(operation)
-            # Validates a body in which every field is null.
+            # A body in which all fields are null has a fault for each field that may not be null.
             faulty_pointers = {fault.pointer for fault in self.faults_of_body(operation, dict.fromkeys(names))}
             self._nullable[operation] = frozenset(name for name in names if f"/{name}" not in faulty_pointers)
         return self._nullable[operation]

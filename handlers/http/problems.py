@@ -25,7 +25,7 @@ from persistence.connections import TransactionDeadlineExceeded
 from persistence.transactions import is_full, is_unavailable
 
 MEDIA_TYPE = "application/problem+json"
-# Its errors have the form of RFC 6749.
+# The operation whose errors have the form of RFC 6749.
 TOKEN_OPERATION = "integration:createAccessToken"
 RETRY_AFTER_SECONDS = 2
 REALM = "loyalty"
@@ -154,8 +154,8 @@ async def _on_credentials(request: ConnexionRequest, problem: CredentialsProblem
 
 
 async def _on_missing_credentials(request: ConnexionRequest, _: OAuthProblem) -> ConnexionResponse:
-    # RFC 6750, 3.1: without credentials the challenge has no error code.
     """Respond to a request without credentials."""
+    # RFC 6750, 3.1: without credentials the challenge has no error code.
     refusal = Unauthorized("The request has no credentials of a kind that this operation takes.")
     return _respond_refusal(request, refusal, {"WWW-Authenticate": f'Bearer realm="{REALM}"'})
 

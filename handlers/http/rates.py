@@ -22,17 +22,22 @@ from dataclasses import dataclass
 
 from handlers.setting_values import Rate
 
+# A slot has the fingerprint of its key, and the moment at which the whole rate of the key is restored.
 _SLOT = struct.Struct("<Qd")
 _SLOTS = 1 << 16
 # A key is looked for in this number of slots from its first slot on. If other keys have all these slots, it gets the
 # slot of the key that is restored first.
 _PROBES = 8
+# Keys share this number of locks, so that calls seldom wait for the lock of another key.
 _STRIPES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RateState:
-    """The state of a key: if the call is allowed, how many more calls are, and the seconds until a further one is."""
+    """The state of a key: whether the call is allowed, how many more calls are allowed now, and when one more is.
+
+    `seconds` is the time until then.
+    """
 
     rate: Rate
     is_allowed: bool
@@ -64,6 +69,7 @@ class Rates:
         """The state of the rate for a call of `key`; with `counts`, count the call if it is allowed."""
         rate_key = f"{rate.count}/{rate.seconds}/{key}".encode()
         digest = hashlib.blake2b(rate_key, digest_size=16, key=self._secret).digest()
+        # 0 is the fingerprint in an unused slot.
         fingerprint = int.from_bytes(digest[:8], "little") or 1
         first_slot = int.from_bytes(digest[8:], "little") % (_SLOTS // _PROBES) * _PROBES
         interval = rate.seconds / rate.count

@@ -76,7 +76,7 @@ def _route(operation: Operation, name: str, path: str, method: str, documented: 
         operation,
         status=success,
         reads=method == "get",
-        # Operations that only read are documented without a conflict.
+        # Operations that only read have no 409 (conflict) in their document.
         holds_clock=method != "get" and "409" in documented["responses"] and operation.operation_id not in WITHOUT_HOLD,
         addresses=addresses,
         # An operation that changes the record of its path has to lock the record before it reads it.

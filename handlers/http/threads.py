@@ -171,7 +171,7 @@ Result = TypeVar("Result")
 
 
 class WaitingCall(Generic[Result]):
-    """A call that is run in a batch, mostly of its own; its future can be cancelled until the batch begins."""
+    """A call that waits for its batch, mostly a batch of one; its future can be cancelled until the batch begins."""
 
     def __init__(self) -> None:
         self.future: Future[Result] = Future()

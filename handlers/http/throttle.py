@@ -108,7 +108,8 @@ class Throttle:
 def _client_address(proxies: Sequence[Network], peer: str, forwarded: str) -> str:
     """The address of the client: the peer's, or the one that trusted proxies report in `X-Forwarded-For`.
 
-    The header is read from its end. An IPv6 client is represented by its network of 64 bits.
+    The header is read from its end: the last address that is not a trusted proxy is the client. If an address cannot be
+    read before that, the peer counts as the client. An IPv6 client is represented by its network of 64 bits.
     """
     addresses = [peer]
     if proxies:
@@ -135,7 +136,7 @@ def _parsed_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
 
 
 def _credentials(caller: Caller) -> str:
-    """The key by which calls with an API key or token are counted; the subject replaces the id that a token lacks."""
+    """The key by which calls with an API key or token are counted; a token without an id counts by its subject."""
     if caller.partner is not None:
         return f"{caller.organization_id} {caller.partner.partner_api_key_id}"
     return f"{caller.is_external} {caller.subject} {caller.token_id}"

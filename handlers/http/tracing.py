@@ -36,7 +36,7 @@ class Traced:
 
 
 def _parent(headers: dict[str, str]) -> Any:
-    """The context of the client's span."""
+    """The context of the client's span; an empty context if the headers name no span."""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     return TraceContextTextMapPropagator().extract(headers)
