@@ -1,4 +1,4 @@
-"""Audiences, and the members of the ones that are defined by a list."""
+"""Audiences, and the lists of members that define some of them."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -12,8 +12,8 @@ FROM audit_log a WHERE {OF.format("a")} AND (
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
-# The entries that erasings of members emptied: the entries about an erasing list their ids. With a test clock, members
-# are erased at its time. Earlier versions replaced a list that was too long by a text.
+# The entries that erasings of members emptied. The entry about an erasing lists their ids; earlier versions stored a
+# text instead of a list that was too long. With a test clock, `erased_at` is the time of the clock.
 _EMPTIED_BY_ERASINGS = f"""
 SELECT e.organization_id, CAST(emptied.id AS bigint) AS audit_log_id
 FROM audit_log e JOIN members m

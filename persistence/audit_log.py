@@ -161,10 +161,11 @@ def add_entries(
     entries: Sequence[tuple[Origin, NewEntry]],
     test_clock: datetime | None = None,
 ) -> bool:
-    """Write any number of entries by one statement; return True if one that is not about points names an erased member.
+    """Write entries with one statement; return True if an entry names an erased member.
 
     `now` is the real time, and `test_clock` the time of the organization's test clock, None if it has none.
-    Entries about points name only a wallet, which is not personal data even after its member was erased.
+    Entries about points do not count for the result: they name only a wallet, which is not personal data even after its
+    member was erased. If all entries are about points, the statement is deferred.
     """
     entity_types = {entry.entity_type for _, entry in entries}
     rows = [
@@ -186,7 +187,10 @@ def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id:
 
 
 def serialize_changes(db: Connection, organization_id: int, name: str) -> None:
-    """Serialize the transactions that lock the same name, until they end; to be called before all other locks."""
+    """Lock `name` until the transaction ends: transactions that lock the same name are executed one after the other.
+
+    To be called before all other locks.
+    """
     lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, :organization_id))")
     db.execute(lock, {"name": name, "organization_id": organization_id})
 

@@ -89,7 +89,7 @@ def find_for_reversal(
 
 
 def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datetime) -> None:
-    """Store the changes of a unit of work on locked members: at most three statements."""
+    """Store the changes of a unit of work, which has locked the members, with at most three deferred statements."""
     if changes.balances:
         balance_rows = [
             {

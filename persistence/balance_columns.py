@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from domain.ledger.records import MINT, PENDING
-from persistence.filters import is_related, is_same, looked_up
+from persistence.filters import is_related, is_same, lateral_row
 from persistence.tables.ledger import (
     ledger_accounts,
     ledger_balances,
@@ -38,7 +38,7 @@ from persistence.tables.ledger import (
 _ZERO = Decimal(0)
 
 # The balance of each wallet and account, if there is one.
-_balance = looked_up(ledger_balances, (wallets, "wallet_id"), (ledger_accounts, "ledger_account_id"))
+_balance = lateral_row(ledger_balances, (wallets, "wallet_id"), (ledger_accounts, "ledger_account_id"))
 
 
 def _is_of_balance(table: Table, wallet: str = "wallet_id") -> ColumnElement[bool]:
@@ -108,6 +108,7 @@ _IS_WAITING = and_(
     or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None)),
 )
 _IS_DUE = func.coalesce(_t.c.available_at, _t.c.held_until) <= bindparam("now")
+# [amount of all mints that are not due, [[moment, amount, expiry, points that count for tiers] of each due mint]]
 _ARRIVING = (
     select(
         func.jsonb_build_array(
@@ -135,6 +136,7 @@ _ARRIVING = (
     .correlate(_balance, ledger_accounts)
     .scalar_subquery()
 )
+# [amount, moment] of the waiting mints that become available first.
 _NEXT_AVAILABLE = (
     select(func.jsonb_build_array(cast(func.sum(_t.c.amount), Text), _t.c.available_at))
     .where(_IS_WAITING, _t.c.available_at > bindparam("now"))

@@ -17,8 +17,8 @@ from persistence.tables.referrals import referral_programs
 from persistence.tables.triggers import triggers
 
 
-def _texts_of(table: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
-    """The total bytes of the texts, lists and JSON values in an organization's rows of the table."""
+def _select_size(table: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
+    """The SELECT of the total bytes of the texts, lists and JSON values in an organization's rows of the table."""
     texts = [column for column in table.c if isinstance(column.type, JSON | ARRAY | String)]
     of_organization = table.c.organization_id == bindparam("organization_id")
     return select(func.sum(func.octet_length(func.concat_ws("", *texts))).label("size")).where(
@@ -27,14 +27,14 @@ def _texts_of(table: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
 
 
 _SIZES = union_all(
-    *map(_texts_of, (badges, custom_event_types, ledger_accounts, loyalty_programs, loyalty_tiers)),
-    *map(_texts_of, (matchers, missions, referral_programs, stacking_groups)),
-    _texts_of(audiences, audiences.c.active),
-    _texts_of(campaigns, campaigns.c.active),
-    _texts_of(campaign_actions, campaign_actions.c.status == RUNNING),
-    _texts_of(triggers, triggers.c.active),
+    *map(_select_size, (badges, custom_event_types, ledger_accounts, loyalty_programs, loyalty_tiers)),
+    *map(_select_size, (matchers, missions, referral_programs, stacking_groups)),
+    _select_size(audiences, audiences.c.active),
+    _select_size(campaigns, campaigns.c.active),
+    _select_size(campaign_actions, campaign_actions.c.status == RUNNING),
+    _select_size(triggers, triggers.c.active),
 ).subquery("sizes")
-# It would take longer to plan than to execute.
+# Prepared, since the database takes longer to plan this statement than to execute it.
 _TOTAL = compile_statement(select(func.coalesce(func.sum(_SIZES.c.size), 0)))
 
 

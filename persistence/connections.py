@@ -161,7 +161,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
     connection: PipeliningConnection
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
-        """Send the deferred statements and then `query`; its result is the result.
+        """Send the deferred statements and then `query`; the cursor has the result of `query`.
 
         Raises TransactionDeadlineExceeded if the time of the transaction is over.
         """
@@ -200,10 +200,9 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
 
 
 def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:
-    """The rows of a statement in the driver's SQL.
+    """Execute a statement in the driver's SQL, after all deferred statements, and return its rows.
 
-    It costs a fraction of `Connection.exec_driver_sql`, which describes its result each time, and raises the same
-    errors.
+    Costs a fraction of `Connection.exec_driver_sql`, which describes the result each time, and raises the same errors.
     """
     _announce(db, statement, parameters)
     try:

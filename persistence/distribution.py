@@ -78,7 +78,7 @@ def distribute(engine: Engine, shards: int) -> list[str]:
 
 @contextmanager
 def _without_triggers(db: Connection, tables: Collection[Table]) -> Iterator[None]:
-    """Run the context without the triggers of the tables: rows that move to a node are neither added nor deleted."""
+    """Run the context without the triggers of the tables, which would count rows that move to a node as added."""
     triggers = db.execute(_TRIGGERS, {"tables": [table.name for table in tables]}).all()
     for table, name, _ in triggers:
         db.exec_driver_sql(f"DROP TRIGGER {name} ON {table}")

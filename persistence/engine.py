@@ -91,9 +91,9 @@ def create_engine(
 
 
 def fault_of_url(url: str) -> str | None:
-    """The reason why no connection can be opened by a URL, such as an unknown parameter; None if there is no reason.
+    """The fault of the URL of a database, such as an unknown parameter; None if the URL is valid.
 
-    It does not connect.
+    Does not connect.
     """
     try:
         driver_url = _url_of_driver(url)
@@ -122,11 +122,12 @@ def _read_plain_values(connection: Any, _: Any) -> None:
 
 
 def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection, _: Any) -> None:
-    """Send the settings with each transaction if the database did not get them with the connection.
+    """Send the settings with each transaction if the session lacks them; if not, prepare statements where possible.
 
-    A pooler such as PgBouncer has to be configured to ignore them, as its connections serve several clients in turn.
-    Statements are not prepared behind a pooler, where the connection reports another process than the session, nor on
-    Citus, which chooses nodes by the values of a statement.
+    The session lacks them behind a pooler such as PgBouncer, which has to be configured to ignore them, as its
+    connections serve several clients in turn. Statements are not prepared behind a pooler that lets them pass, where
+    the connection reports another process than the session, nor on Citus, which chooses nodes by the values of a
+    statement.
     """
     with connection.cursor(cursor_factory=driver.cursor) as cursor:
         cursor.execute(_SESSION)

@@ -141,7 +141,10 @@ def find_earlier_events(db: Connection, organization_id: int, keys: Collection[s
 def find_applications(
     db: Connection, organization_id: int, member_ids: Collection[int], first: datetime, last: datetime
 ) -> list[Application]:
-    """The events of these members, from `first` to `last`, on which campaigns with a cooldown had an effect."""
+    """The events of these members, from `first` to `last`, on which campaigns with a cooldown had an effect.
+
+    An event is returned once for each of these campaigns. Reversed events are left out.
+    """
     return [Application(*row) for row in query(db, _APPLICATIONS, (organization_id, list(member_ids), first, last))]
 
 

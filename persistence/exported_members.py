@@ -115,8 +115,8 @@ ORDER BY wallet_id, ledger_account_id, held.available_at NULLS FIRST, held.earne
     held.expires_at NULLS LAST, held.row
 """
 
-# The first mint of each balance that was imported from an export of another organization. Of the keys in an export, the
-# pattern returns the key of the account.
+# The first mint of each balance that was imported from an export of another organization. The pattern finds the key of
+# the account in a systemUniqueKey that an export has generated.
 _IMPORTED = """
 SELECT DISTINCT ON (t.to_wallet_id, t.ledger_account_id) t.to_wallet_id, t.ledger_account_id, t.system_unique_key
 FROM ledger_transactions t
@@ -166,12 +166,12 @@ class ExportedBalance(NamedTuple):
 
 
 def find_balances(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
-    """The balances of wallets by expiry, and the points that they have earned."""
+    """The balances of wallets, one for each expiry, and the points that the wallets have earned."""
     values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
     balances = [ExportedBalance(*row) for row in query(db, _BALANCES, values)]
     organization = organizations.find(db, export_range.organization_id)
     policies = {} if organization is None else idle_balances.find_idle_policies(db, organization)
-    return _until_idle(db, export_range, wallet_ids, balances, policies) if policies else balances
+    return _with_idle_ends(db, export_range, wallet_ids, balances, policies) if policies else balances
 
 
 def find_imported_keys(db: Connection, organization_id: int, wallet_ids: Sequence[int]) -> dict[tuple[int, int], str]:
@@ -183,16 +183,16 @@ def find_imported_keys(db: Connection, organization_id: int, wallet_ids: Sequenc
     return {(wallet_id, account_id): key for wallet_id, account_id, key in query(db, _IMPORTED, values)}
 
 
-def _until_idle(
+def _with_idle_ends(
     db: Connection,
     export_range: ExportRange,
     wallet_ids: Sequence[int],
     balances: Iterable[ExportedBalance],
     policies: Mapping[int, IdlePolicy],
 ) -> list[ExportedBalance]:
-    """The balances with the expiry that applies: with the idle balance at the latest, unless they are kept for longer.
+    """The balances with the expiry that applies: at the latest the end of the idle balance, or `kept_until` if later.
 
-    What has expired with the idle balance is left out, and amounts that now have the same expiry are added up.
+    Balances that have expired with the idle balance are left out. Amounts that now have the same expiry are added up.
     """
     ends: dict[tuple[int, int], datetime | None] = {}
     for account_id, policy in policies.items():
@@ -202,8 +202,9 @@ def _until_idle(
             ends[wallet_id, account_id] = policy.end(*dates)
     by_expiry: dict[tuple[Any, ...], ExportedBalance] = {}
     for balance in balances:
-        is_held = balance.amount and balance.available_at is None
-        end = ends.get((balance.wallet_id, balance.ledger_account_id)) if is_held else None
+        # Rows of earned points, and of points that are not available yet, do not expire with the idle balance.
+        is_available = balance.amount and balance.available_at is None
+        end = ends.get((balance.wallet_id, balance.ledger_account_id)) if is_available else None
         expires_at = end_of_lot(balance.expires_at, end, balance.kept_until)
         if end is not None and expires_at is not None and expires_at <= export_range.now:
             continue

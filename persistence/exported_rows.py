@@ -98,9 +98,9 @@ def _rows(
 ) -> RowsQuery:
     """The query of rows `t` of a table; `columns` are expressions by name, `changed_at` is the time of the last change.
 
-    `condition` and `filters` are conditions on `t`; those of `filters`, besides the filters by time, are by the names
-    of filters. MATERIALIZED lets the page be read by id before its rows are joined: the planner expects that an
-    organization has few rows, and would join all of its rows for each page.
+    `condition` is a condition on `t`; `filters` has the conditions of the filters of the export, by name, except those
+    of the filters by time, which every kind has. MATERIALIZED lets the page be read by id before its rows are joined:
+    the planner expects that an organization has few rows, and would join all of its rows for each page.
     """
     return RowsQuery(
         tuple(columns),
@@ -365,7 +365,7 @@ def find_next_rows(
 
 
 def begin_snapshot(db: Connection) -> None:
-    """Let all queries of this transaction see the records as of the first one; to be called before it."""
+    """Let all queries of this transaction see the records as of its first query; to be called before that query."""
     db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    # Between two steps of an export, the exports of other organizations are written.
+    # The transaction is idle while the worker writes steps of other organizations' exports.
     db.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout TO '10min'")

@@ -46,7 +46,10 @@ class FileJobs(Records[Kind]):
         return int(db.execute(self._stored_bytes.where(of_organization)).scalar_one())
 
     def read_content(self, db: Connection, job: Kind, **piece: int) -> Any:
-        """The content of a piece, which the columns `piece` number; None if it is not stored."""
+        """The content of one piece of a job; None if it is not stored.
+
+        `piece` has the numbers of the piece, by the names of their columns.
+        """
         address = self._address(job) | piece
         conditions = " AND ".join(f"{name} = %s" for name in address)
         statement = f"SELECT content FROM {self._content[0].name} WHERE {conditions}"
@@ -54,7 +57,7 @@ class FileJobs(Records[Kind]):
         return rows[0][0] if rows else None
 
     def remove_content(self, db: Connection, job: Kind, **piece: int) -> None:
-        """Remove the content of a job, or only the piece that the columns `piece` number."""
+        """Remove the content of a job, or only the pieces with the numbers in `piece`, as in `read_content`."""
         self.remove_content_at(db, self._address(job) | piece)
 
     def remove_content_at(self, db: Connection, address: Mapping[str, int]) -> None:

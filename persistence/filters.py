@@ -40,14 +40,15 @@ def is_related(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
     return and_(table.c.organization_id == ORGANIZATION, *(table.c[name] == other.c[name] for name in names))
 
 
-def looked_up(table: Any, *keys: tuple[Any, str]) -> Any:
-    """The row of `table` that each row of a join refers to, to be joined ON true; `keys` are its tables and columns.
+def lateral_row(table: Any, *keys: tuple[Any, str]) -> Any:
+    """The sub-select, to be joined ON true, of the row of `table` that each row of other tables refers to.
 
-    The statement needs the parameter `ORGANIZATION`.
+    Each of `keys` is one of these other tables, and the column that it shares with `table`. The statement needs the
+    parameter `ORGANIZATION`.
 
-    The planner has no statistics of organizations, so it may expect that an organization has only one row of `table`.
-    It would join this row first with other tables; in fact it would join all rows of the organization. With OFFSET 0
-    it can only look up the row for each row of the join.
+    The planner has no statistics of organizations, so it may expect that an organization has only one row of `table`,
+    and join this row first: in fact it would join all rows of the organization. With OFFSET 0 it can only look up the
+    row for each row of the join.
     """
     is_of_organization = table.c.organization_id == ORGANIZATION
     conditions = [is_of_organization, *(table.c[name] == rows.c[name] for rows, name in keys)]

@@ -19,7 +19,7 @@ IDLE_SINCE = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_dat
 # The policies of `policy_rows`.
 POLICIES = "p(ledger_account_id bigint, counts_activities boolean, since timestamptz, until timestamptz)"
 
-# A balance b has points that an extension of their expiry does not keep until after a moment.
+# The condition that a balance b has points that no extension of their expiry keeps beyond the moment {1}.
 HAS_UNKEPT = """EXISTS (
         SELECT FROM ledger_lots l WHERE l.organization_id = {0} AND l.wallet_id = b.wallet_id
             AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0
@@ -48,7 +48,7 @@ CROSS JOIN LATERAL (
     ORDER BY 1 LIMIT %(limit)s
 ) i ORDER BY 1, 2
 """
-# The number of begins that the first statement reads for each account, which mostly suffice, and that others read.
+# How many begins of idle periods a statement reads for each account: the first statement few, which mostly suffice.
 _FEW_IDLE, _IDLE_AT_ONCE = 10, 1000
 _INSTANT = timedelta(microseconds=1)
 
@@ -75,7 +75,10 @@ def find_wallets_past_idle_end(
     now: datetime,
     limit: int,
 ) -> set[int]:
-    """At least the next `limit` wallets whose idle period has ended, and began between the bounds of its policy."""
+    """The wallets after the id `after` whose idle period has ended by `now`: the next `limit` of them, or a few more.
+
+    `rows` are those of `policy_rows`: only idle periods that began between their bounds are read.
+    """
     values = {"organization_id": organization_id, "policies": as_json(rows), "now": now, "limit": _IDLE_AT_ONCE}
     wallets = set[int]()
     while len(wallets) < limit:
@@ -86,7 +89,7 @@ def find_wallets_past_idle_end(
                 wallets.add(wallet_id)
         if len(balances) < _IDLE_AT_ONCE:
             break
-        # Other accounts of the last wallet may be on the next page.
+        # Other accounts of the last wallet may be on the next page, unless the wallet fills the whole page.
         after = balances[-1][0] - 1 if balances[0][0] < balances[-1][0] else balances[-1][0]
     return wallets
 

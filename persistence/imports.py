@@ -78,15 +78,15 @@ def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | N
 
 
 def record_begin(db: Connection, job: ImportJob, rows: int) -> None:
-    """Record that a worker begins a step of this number of rows.
+    """Record that a worker begins a step of this number of rows; the statement is deferred.
 
-    If the worker crashes, the next one finds the record.
+    If the worker crashes after its COMMIT, the next worker finds the record.
     """
     defer(db, _RECORD_BEGIN, (rows, job.organization_id, job.import_id))
 
 
 def forgive_begin(db: Connection, job: ImportJob) -> None:
-    """Undo `record_begin`, because the worker did not finish the step, but has not crashed."""
+    """Undo `record_begin`, because the worker has not finished the step, but not crashed; a deferred statement."""
     defer(db, _FORGIVE_BEGIN, (job.organization_id, job.import_id))
 
 

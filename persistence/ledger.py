@@ -35,7 +35,7 @@ _ZERO = Decimal(0)
 
 
 def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> LedgerAccount:
-    """Lock the account against postings until the transaction ends; return the current row."""
+    """Lock the ledger, then the account against postings, until the transaction ends; return the current account."""
     LEDGERS.lock(db, ledger)
     return ACCOUNTS.lock(db, account)
 
@@ -133,7 +133,7 @@ def has_pending(db: Connection, account: LedgerAccount) -> bool:
     event.
     """
     balances, transactions = ledger_balances.c, ledger_transactions.c
-    to_capture = (
+    has_credit_to_capture = (
         select(literal(1))
         .where(
             is_same(ledger_transactions, account, "ledger_account_id"),
@@ -148,7 +148,7 @@ def has_pending(db: Connection, account: LedgerAccount) -> bool:
     return has_row(
         db,
         is_same(ledger_balances, account, "ledger_account_id"),
-        or_(balances.pending_debit_balance > 0, and_(balances.pending_credit_balance > 0, to_capture)),
+        or_(balances.pending_debit_balance > 0, and_(balances.pending_credit_balance > 0, has_credit_to_capture)),
     )
 
 

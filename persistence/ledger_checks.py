@@ -57,7 +57,7 @@ WHERE coalesce(b.current_balance, 0) - coalesce(b.current_overdraft_balance, 0) 
 """
 
 # Entries form a chain if the balance after each entry is the balance before another one, except for the first and the
-# last entry, whatever their numbers are. An entry of debt does not change the balance.
+# last entry. The order of their ids does not matter. An entry of debt does not change the balance.
 _BROKEN_CHAIN = f"""
 SELECT organization_id, format('wallet %s, account %s: the updated balances form no chain to its balance, see %s',
     wallet_id, ledger_account_id, coalesce(trim_scale(min(value))::text, 'an entry without one'))

@@ -177,6 +177,8 @@ def with_lots(
         for account_id, expires_at, amount in _amounts(db, _RELEASED, released_ends, *of_wallet):
             if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
+    # Mints that have become available have no lots until their release is posted. Points that expire with the idle
+    # balance, or never, are a part of the rest that `_lots` adds.
     for view in views:
         end = ends[view.ledger_account_id]
         for mint in view.arrived_mints if view.ledger_account_id in tracked_ends else ():

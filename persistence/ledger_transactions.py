@@ -1,4 +1,4 @@
-"""Ledger transactions for display: one row for each entry of a wallet that a transaction has."""
+"""Ledger transactions for display: a transaction has one row for each of its entries that belongs to a wallet."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
@@ -11,7 +11,7 @@ from domain.ledger.availability import AVAILABLE, WAITING
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
 from persistence.counts import MAX_COUNTED, RowCount
-from persistence.filters import ORGANIZATION, is_related, is_same, looked_up
+from persistence.filters import ORGANIZATION, is_related, is_same, lateral_row
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.records import Records
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
@@ -50,11 +50,11 @@ _expiries = (
         _expiry.c.is_expiry,
     )
     .correlate(_t)
-    # The planner cannot begin with all entries of the wallet instead (see `looked_up`).
+    # The planner cannot begin with all entries of the wallet instead (see `lateral_row`).
     .offset(0)
     .subquery("expiries")
 )
-_entry_of_expiry = looked_up(_expired, (_expiries, "ledger_transaction_id"))
+_entry_of_expiry = lateral_row(_expired, (_expiries, "ledger_transaction_id"))
 _BALANCE_WITHOUT_EXPIRED = (
     select(_entry_of_expiry.c.updated_balance)
     .select_from(_expiries.join(_entry_of_expiry, true()))

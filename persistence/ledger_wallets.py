@@ -66,7 +66,7 @@ def find_balances_of_wallets(
 
 
 # Points that waited may be released in a later year than the year for which they count, and then all points of that
-# year are needed. Points wait for at most two years.
+# year are needed. Points wait for at most two years, so the year begins at most three years before `since`.
 _EARNINGS = """
 SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
     sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)),

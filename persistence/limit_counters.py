@@ -1,4 +1,4 @@
-"""Counters of the limits of campaigns: locked, read without locks, and stored."""
+"""Counters of the limits of campaigns: queries that lock them, read them without locks, and store them."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -108,11 +108,11 @@ def find_of_members(
 def lock(
     db: Connection, organization_id: int, ceilings: Mapping[CounterKey, Ceiling | None], as_whole: bool
 ) -> dict[CounterKey, LockedCounter]:
-    """Lock counters of all members, in the order of `persistence.locks`.
+    """Lock counters that all members share, in the order of `persistence.locks`; return them, by key.
 
-    `ceilings` are the ceilings by the current limits, by counter; None for a counter that is only reduced. Locks only a
-    part of a counter that is split, but the whole counter if `as_whole`, or if the work is retried. Raises StartOver if
-    another transaction has split or joined a counter meanwhile.
+    `ceilings` has the ceiling of each counter by the current limits; None for a counter that is only reduced. Locks one
+    part of a split counter, or the whole counter if `as_whole`, or if the work is retried. Raises StartOver if another
+    transaction has split or joined a counter meanwhile, or if a part needs a quota for the current ceiling.
     """
     keys = as_json(list(ceilings))
     defer(db, _CLAIM, (organization_id, keys))
@@ -123,6 +123,8 @@ def lock(
         key = CounterKey(*row[:_WIDTH])
         amount, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
         ceiling = ceilings[key]
+        # A counter that was not split when the statement began may have been split before it was locked (`own_parts`).
+        # A part may count only if its quota is for the next amount of the current ceiling.
         if own_parts or (part and (quota is None or ceiling is None or until != ceiling.next_amount(alerts))):
             raise StartOver(f"The counter {key} was split by another transaction.")
         locked[key] = LockedCounter({part: amount}, parts, part, quota, until, tuple(alerts), waits)
@@ -145,7 +147,7 @@ def _lock_whole(db: Connection, organization_id: int, keys: str) -> dict[Counter
 
 
 def store(db: Connection, organization_id: int, rows: Sequence[CounterRow]) -> None:
-    """Add the used amounts of the rows to the counters, and store their other columns."""
+    """Add the used amounts of the rows to the counters, and store their other columns; a deferred statement."""
     if rows:
         defer(db, _COUNT, (organization_id, as_json([_as_row(row) for row in rows])))
 
@@ -159,9 +161,9 @@ def _as_row(row: CounterRow) -> dict[str, Any]:
 def find_most_used(
     db: Connection, organization_id: int, key: CounterKey, limit: int
 ) -> list[tuple[CounterKey, Decimal]]:
-    """The most used counters of a limit of each location, with their totals; at most `limit` of them.
+    """The counters of the locations that have used the most of a limit, most used first, each with its used amount.
 
-    `key` is the counter of any of the locations.
+    Returns at most `limit` counters; `key` is the counter of any of the locations.
     """
     values = (
         organization_id,

@@ -16,10 +16,10 @@ a record of the configuration, which serializes them so that the audit log has t
 4. ledger accounts, by account id: shared by calls that post, exclusively by calls that mint under a maximum supply and,
    with FOR UPDATE, by calls that change what an account allows. Before all wallets, the progress of the notices of an
    account, and of an extension of all its lots, by the worker that continues them.
-5. codes of coupon books of which each is for one member: free codes, skipping codes that another call is assigning, and
-   requested codes. Then coupon books, by id: shared by calls that assign and use (FOR UPDATE by calls that change what
-   a book allows), exclusively from the first assignment on if a number limits the stock, else when all is written. Then
-   the coupon that all members of a book share.
+5. codes of coupon books whose codes are for one member each: free codes, skipping codes that another call is assigning,
+   and requested codes. Then coupon books, by id: shared by calls that assign and use (FOR UPDATE by calls that change
+   what a book allows), exclusively from the first assignment on if a number limits the stock, else when all is written.
+   Then the coupon that all members of a book share.
 6. an audience, exclusively, by calls that change its list; events read lists without a lock. Before it, the members who
    are added, shared (FOR KEY SHARE), so that erasing them waits.
 7. a collection of content: shared by calls that write its documents, exclusively by calls that change it. Then

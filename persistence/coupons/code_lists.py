@@ -12,7 +12,7 @@ from domain.members import Member
 from persistence.counts import RowCount, count_rows
 from persistence.coupons.codes import COUPONS
 from persistence.coupons.member_coupons import expiry_of_member
-from persistence.filters import is_same, looked_up
+from persistence.filters import is_same, lateral_row
 from persistence.keysets import Section
 from persistence.paging import Page, Paged, page_of, paged_columns, sorting_of
 from persistence.rows import AnyRow, AnySelect
@@ -40,7 +40,7 @@ class CouponFilter:
 
 
 # The coupon of a row of `member_coupons`.
-_COUPON = looked_up(table, (member_coupons, "coupon_id"))
+_COUPON = lateral_row(table, (member_coupons, "coupon_id"))
 
 
 def find_page(db: Connection, organization_id: int, page: Page, filters: CouponFilter, at: datetime) -> Paged[Coupon]:

@@ -21,7 +21,7 @@ from persistence.filters import (
     is_related,
     is_same,
     is_true_if_asked,
-    looked_up,
+    lateral_row,
 )
 from persistence.paging import Page, Paged, ordering
 from persistence.rows import fields_of
@@ -30,7 +30,7 @@ from persistence.tables.coupons import coupon_lots as lots
 from persistence.tables.coupons import member_coupons as table
 
 _SAME_COUPON = is_related(lots, table, "member_id", "coupon_id")
-_COUPON, _BOOK = looked_up(coupons, (table, "coupon_id")), looked_up(coupon_books, (table, "coupon_book_id"))
+_COUPON, _BOOK = lateral_row(coupons, (table, "coupon_id")), lateral_row(coupon_books, (table, "coupon_book_id"))
 _JOINED = table.join(_COUPON, true()).join(_BOOK, true())
 _BOOK_COLUMNS = [_BOOK.c[name] for name in fields_of(CouponBook)]
 
@@ -151,7 +151,7 @@ def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
 def usable_lots(organization_id: int, at: datetime) -> Select[Any]:
     """The ids of the organization's lots with an amount that can be used at `at`, to be looked up in a condition.
 
-    OFFSET 0 keeps the planner from comparing all lots of the organization with each row (see `looked_up`).
+    OFFSET 0 keeps the planner from comparing all lots of the organization with each row (see `lateral_row`).
     """
     is_usable = lots.c.organization_id == organization_id, lots.c.amount > lots.c.amount_used, _lot_expiry > at
     return select(lots.c.coupon_lot_id).where(*is_usable).offset(0)

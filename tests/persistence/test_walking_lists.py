@@ -276,7 +276,7 @@ def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled_organization
         pages = read_all_pages(read, order, random_limits((name, order)))
     assert [row for page in pages for row in page.results] == whole_page.results
     assert [(page.page, page.total_count) for page in pages] == [(n, whole_page.total_count) for n in range(len(pages))]
-    # OFFSET after LIMIT ALL only keeps the planner from joining rows (see `looked_up`).
+    # OFFSET after LIMIT ALL only keeps the planner from joining rows (see `lateral_row`).
     assert sum(re.search(r"LIMIT (?!ALL)\S+ OFFSET", statement) is not None for statement in statements) <= 1
     assert sum(statement.startswith(("SELECT count(", "SELECT coalesce(sum(")) for statement in statements) <= 1
 
