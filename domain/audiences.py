@@ -25,7 +25,7 @@ class Audience:
     """A stored audience.
 
     `matcher` is set only for audiences defined by attributes. `member_count` is the length of the list; for other types
-    it is the reported number.
+    it is the number that the client sent.
     """
 
     organization_id: int
@@ -144,7 +144,10 @@ def _any_of(accepted_values: Collection[str], values_of: Callable[[Member], Coll
 
 
 def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
-    """A predicate that is true if every named attribute has one of its `values`; `not_include` negates it."""
+    """A predicate that is true if every named attribute has one of its `values`; `not_include` negates it.
+
+    Raises InvalidRequest for values that no attribute can be compared with.
+    """
     accepted_by_name: dict[str, frozenset[Any]] = {}
     faults: list[FieldFault] = []
     for name, value in criterion["values"].items():
@@ -153,7 +156,7 @@ def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
             accepted_by_name[name] = frozenset(map(token, values))
         else:
             detail = (
-                f"{name[:MAX_NAME_LENGTH]} is not compared with a text of 1 to {MAX_TEXT_LENGTH} characters, a number,"
+                f"the value of {name[:MAX_NAME_LENGTH]} must be a text of 1 to {MAX_TEXT_LENGTH} characters, a number,"
                 f" a boolean, or a list of 1 to {MAX_VALUES} of these"
             )
             faults.append(FieldFault(detail, pointer=f"/matcher/customAttributes/values/{pointer_part(name)}"))
@@ -166,7 +169,10 @@ def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
 
 
 def _has_accepted_value(member: Member, name: str, accepted: frozenset[Any]) -> bool:
-    """True if the attribute, or an element of it, is accepted; the profile has the attributes that the member lacks."""
+    """True if the attribute, or an element of it, is accepted.
+
+    An attribute that the member's `custom_attributes` lack is read from the profile.
+    """
     attributes = member.custom_attributes
     attribute = attributes[name] if name in attributes else (member.profile.get("customAttributes") or {}).get(name)
     values = attribute if isinstance(attribute, list | tuple) else [attribute]

@@ -220,6 +220,7 @@ class BadgeBalances:
         amount = -tracking.amount_assigned - sum(repayments.values())
         self._check_change(tracking.member_id, badge, amount)
         reversal = self._revert(tracking, amount, repayments, loyalty_event_id)
+        # Nothing to report if the repayments leave the balance unchanged.
         if amount:
             self._new_trackings.append(reversal)
         return reversal
@@ -245,7 +246,7 @@ class BadgeBalances:
         return sorted(trackings, key=lambda tracking: tracking.badge_tracking_id, reverse=True)
 
     def take_new_trackings(self) -> list[BadgeTracking]:
-        """Return the trackings of `assign`, `unassign` and `revert` that it has not returned yet; none of `reverse`."""
+        """Return the trackings that changed a balance since the last call, except those of `reverse`."""
         new_trackings, self._new_trackings = self._new_trackings, []
         return new_trackings
 
@@ -354,7 +355,7 @@ class BadgeBalances:
     def _track(
         self, amount: int, *, system_unique_key: str | None, missing_amount: int = 0, **values: Any
     ) -> BadgeTracking:
-        """Add a new tracking and change the balance; without a `system_unique_key`, its own key is used."""
+        """Add a new tracking and change the balance; the key of the tracking replaces a missing `system_unique_key`."""
         place = values["member_id"], values["badge_id"]
         total = self._balances.get(place, 0) + amount
         tracking_id, key = self._new_id_and_key()

@@ -14,7 +14,7 @@ from domain.problems import MAX_NAME_LENGTH, FieldFault, did_you_mean
 DAILY, WEEKLY, MONTHLY, YEARLY, TOTAL = "daily", "weekly", "monthly", "yearly", "total"
 PERIODS = (DAILY, WEEKLY, MONTHLY, YEARLY)
 
-_EVER = date(1, 1, 1)
+_FIRST_DAY = date(1, 1, 1)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 # Files of the database that are no zones of a place: the zone of this machine, the placeholder of an installation, and
@@ -46,7 +46,7 @@ def instant_text(moment: datetime) -> str:
 
 
 def local_of(text: str) -> datetime:
-    """The moment of a text as `instant_of` reads it; without an offset, a local time whose zone is not known yet."""
+    """The moment of a text as `instant_of` reads it, but without a zone if the text has no offset: a local time."""
     instant = instant_of(text)
     return instant if _parse_moment(text).tzinfo is not None else instant.replace(tzinfo=None)
 
@@ -68,12 +68,12 @@ def zone_named(name: str | None) -> tzinfo:
 
 
 def moment_in(zone: tzinfo, moment: datetime) -> datetime:
-    """The moment with an offset: without one it is local time in `zone`, the first of two if clocks are put back."""
+    """The moment with an offset. Without one it is local time in `zone`; if that occurs twice, the first moment."""
     return moment if moment.tzinfo is not None else _in_utc(moment.replace(tzinfo=zone))
 
 
 def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
-    """The first day, in `zone`, of the period that contains `at`; the only period of `total` never ends."""
+    """The first day, in `zone`, of the period that contains `at`; for `total`, the first day of the calendar."""
     day = local_time(at, zone).date()
     if period == DAILY:
         return day
@@ -85,7 +85,7 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
     if period == YEARLY:
         return day.replace(month=1, day=1)
     if period == TOTAL:
-        return _EVER
+        return _FIRST_DAY
     raise ValueError(f"unknown period {period!r}")
 
 
@@ -95,7 +95,10 @@ def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
 
 
 def next_period(period: str, first_day: date) -> date:
-    """The first day of the period after the period from `first_day` on; the calendar's last day if there is none."""
+    """The first day of the period that follows the one beginning on `first_day`.
+
+    The calendar's last day if no period follows.
+    """
     # Enough days to reach the next period, and too few to reach the one after it.
     days = {DAILY: 1, WEEKLY: 7, MONTHLY: 31, YEARLY: 366}[period]
     try:
@@ -156,6 +159,7 @@ def local_time(at: datetime, zone: tzinfo) -> datetime:
 
 
 def _in_utc(moment: datetime) -> datetime:
+    """The moment in UTC; the same local time in UTC if the moment in UTC is outside the calendar."""
     return local_time(moment, UTC).replace(tzinfo=UTC)
 
 
@@ -172,7 +176,7 @@ Zoned = TypeVar("Zoned", bound=_Zoned)
 
 
 def not_a_zone(name: str, field: str = "timezone") -> str:
-    """The fault of a name that is no time zone."""
+    """The error text for a name that is no time zone."""
     suggestion = did_you_mean(name, sorted(ZONE_NAMES))
     return (
         f"{field} {name[:MAX_NAME_LENGTH]} is not a time zone of the IANA database, such as Europe/Madrid.{suggestion}"
@@ -190,6 +194,7 @@ def with_offsets(record: Zoned, names: Iterable[str], default: str) -> Zoned:
     A moment without an offset is local time in the zone `timezone` of the record, or else in `default`.
     """
     zone_name = record.timezone
+    # `zone_faults` reports a name that is no zone.
     zone = zone_named(zone_name if zone_name is not None and is_zone(zone_name) else default)
     moments = {name: moment for name in names if (moment := getattr(record, name)) is not None}
     localized_moments: dict[str, Any] = {name: moment_in(zone, moment) for name, moment in moments.items()}

@@ -73,22 +73,24 @@ def allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decim
     shares, open_positions = [0] * len(maxima), [position for position, limit in enumerate(maxima) if limit]
     while units_left:
         total_weight = sum((Fraction(weights[position]) for position in open_positions), Fraction(0))
-        exact = {position: units_left * Fraction(weights[position]) / total_weight for position in open_positions}
-        full = [position for position in open_positions if exact[position] >= maxima[position]]
-        if not full:
-            _round_shares(shares, exact, units_left)
+        exact_shares = {
+            position: units_left * Fraction(weights[position]) / total_weight for position in open_positions
+        }
+        full_positions = [position for position in open_positions if exact_shares[position] >= maxima[position]]
+        if not full_positions:
+            _round_shares(shares, exact_shares, units_left)
             break
-        for position in full:
+        for position in full_positions:
             shares[position] = maxima[position]
             units_left -= maxima[position]
-        open_positions = [position for position in open_positions if position not in full]
+        open_positions = [position for position in open_positions if position not in full_positions]
     return [Decimal(share).scaleb(-digits, EXACT) for share in shares]
 
 
-def _round_shares(shares: list[int], exact: Mapping[int, Fraction], total: int) -> None:
-    """Set the shares to the `exact` ones, rounded so that they add up to the total."""
-    for position, share in exact.items():
+def _round_shares(shares: list[int], exact_shares: Mapping[int, Fraction], total: int) -> None:
+    """Set the shares at the positions of `exact_shares` to these, rounded so that they add up to the total."""
+    for position, share in exact_shares.items():
         shares[position] = int(share)
-    by_remainder = sorted(exact, key=lambda position: int(exact[position]) - exact[position])
-    for position in by_remainder[: total - sum(shares[position] for position in exact)]:
+    by_remainder = sorted(exact_shares, key=lambda position: int(exact_shares[position]) - exact_shares[position])
+    for position in by_remainder[: total - sum(shares[position] for position in exact_shares)]:
         shares[position] += 1

@@ -43,16 +43,16 @@ class LimitBudget:
 
     def rollback_to(self, savepoint: tuple[CountersSavepoint, int]) -> None:
         """Forget what was counted since the savepoint, and the alerts about it."""
-        counters, alerts = savepoint
-        self._counters.rollback_to(counters)
-        del self.alerts[alerts:]
+        counters_savepoint, alert_count = savepoint
+        self._counters.rollback_to(counters_savepoint)
+        del self.alerts[alert_count:]
 
     def of(self, campaign: CompiledCampaign) -> EventLimits:
         """The limits of a campaign for this event; limits of money in another currency do not apply."""
         campaign_id, event = campaign.campaign.campaign_id, self._event
         limits = self._limits.get(campaign_id)
         if limits is None:
-            listed = [
+            event_limits = [
                 EventLimit(
                     rule,
                     counter_of(rule, campaign_id, event.member_id, event.at, campaign.zone, event.location_code),
@@ -61,7 +61,7 @@ class LimitBudget:
                 for rule in campaign.limits
                 if rule.type != MONEY or event.currency in (None, rule.currency)
             ]
-            limits = EventLimits(campaign_id, campaign.campaign.campaign_key, tuple(listed))
+            limits = EventLimits(campaign_id, campaign.campaign.campaign_key, tuple(event_limits))
             self._limits[campaign_id] = limits
         return limits
 

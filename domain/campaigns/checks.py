@@ -49,7 +49,10 @@ def _limit_faults(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple
 
 
 class SharedRule(NamedTuple):
-    """A limit rule with a `sharedKey`, the currency of its campaign, and the `code` of a campaign other than this."""
+    """A limit rule with a `sharedKey`, and the currency of its campaign.
+
+    `code` is the code of that campaign; None for a rule of the campaign that is checked.
+    """
 
     rule: Mapping[str, Any]
     currency: str | None

@@ -38,7 +38,10 @@ class CompiledParameter:
 
 @dataclass(frozen=True, slots=True)
 class CompiledEffect:
-    """An effect with its parameters. One that it does not name has its default, or is absent if `only_if_named`."""
+    """An effect with the parameters that the action names, and the other parameters with their defaults.
+
+    A parameter that the action does not name is absent if it is `only_if_named`.
+    """
 
     effect: Effect
     params: tuple[CompiledParameter, ...]
@@ -154,7 +157,10 @@ def _param_without_nulls(param: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None]:
-    """Compile `{expression}`, `{node}` or `{}` (no rule: None); raises InvalidRequest with every fault's position."""
+    """Compile `{expression}` or `{node}`; return the tree and the program, both None for `{}`, which is no rule.
+
+    Raises InvalidRequest with every fault's position.
+    """
     if not rules:
         return None, None
     if len(rules) > 1:
@@ -202,7 +208,7 @@ def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer
     compiled: dict[str, CompiledParameter] = {}
     faults: list[FieldFault] = []
     for index, param in enumerate(values):
-        at = f"{pointer}/{index}"
+        param_pointer = f"{pointer}/{index}"
         parameter = parameters.get(param["id"])
         if parameter is None:
             faults.append(
@@ -210,14 +216,14 @@ def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer
                     _with_suggestion(
                         f"id {param['id']} is no parameter of {effect.effect_id}.", param["id"], parameters
                     ),
-                    pointer=f"{at}/id",
+                    pointer=f"{param_pointer}/id",
                 )
             )
         elif parameter.id in compiled:
-            faults.append(FieldFault(f"id {parameter.id} is in params twice", pointer=f"{at}/id"))
+            faults.append(FieldFault(f"id {parameter.id} is in params twice", pointer=f"{param_pointer}/id"))
         else:
             try:
-                compiled[parameter.id] = _compile_param(parameter, param, at)
+                compiled[parameter.id] = _compile_param(parameter, param, param_pointer)
             except InvalidRequest as refusal:
                 faults.extend(refusal.faults)
     faults += [
@@ -370,6 +376,7 @@ def _contest_of(group: Stacking | int) -> Stacking | None:
 
 
 def _order_of_evaluation(pair: CampaignAction) -> tuple[int, int, int, int]:
+    """The sort key of an action in a plan."""
     campaign, action = pair
     record = action.action
     return record.priority, campaign.campaign.campaign_id, record.action_index, record.action_id

@@ -215,9 +215,9 @@ class Counters:
             totals[key] = totals.get(key, ZERO) + amount
             largest[key] = max(largest.get(key, ZERO), amount)
         # A split counter that is locked as a whole gets new quotas or is joined, even if nothing was counted.
-        split = {key: ZERO for key, counter in self.locked.items() if counter.parts and not counter.part}
+        zeros = {key: ZERO for key, counter in self.locked.items() if counter.parts and not counter.part}
         rows: list[CounterRow] = []
-        for key, amount in {**split, **totals}.items():
+        for key, amount in {**zeros, **totals}.items():
             counter = self.locked.get(key)
             if counter is None:
                 rows.append(CounterRow(key, 0, amount))
@@ -244,6 +244,7 @@ def _merge_and_split(
         free_amount = next_threshold - used_amount - RESERVE * ceiling.limit
         if free_amount > 0 and largest > 0:
             parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest)))
+    # One part would only move the waiting from row 0 to the part.
     if parts < 2:
         parts = 0
     else:

@@ -54,7 +54,7 @@ class ItemDiscount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Discount:
-    """A computed discount: the `requested` amount, and the `amount` to which what remains of the purchase cuts it.
+    """A computed discount: the `requested` amount, and the `amount` that what remains of the purchase allows.
 
     `allocation` spreads the amount over the items that the discount applies to, in proportion to their `weights`. It is
     empty if there are no items, or if the whole order is discounted and one of its items has no total. If nothing is
@@ -144,7 +144,7 @@ class Basket:
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
         """The part of a discount that is taken off some of its items only.
 
-        The basket must not have changed since the discount was computed.
+        These items must have the same totals as when the discount was computed; the whole order may have less left.
         """
         weighted = zip(discount.allocation, discount.weights, strict=True)
         pairs = [(share, weight) for share, weight in weighted if share.item_index in items]
@@ -155,7 +155,7 @@ class Basket:
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
         """The discount cut to an amount, which is spread over the same items again.
 
-        The basket must not have changed since the discount was computed.
+        These items must have the same totals as when the discount was computed.
         """
         if amount >= discount.amount:
             return discount

@@ -27,7 +27,7 @@ JSON_OBJECT = MapOf(DYN)
 
 @dataclass(frozen=True, slots=True)
 class EffectParameter:
-    """A parameter of an effect. `type` is the type of its values, `choices` are the allowed values, if not all are.
+    """A parameter of an effect. `type` is the type of its values, `choices` are the allowed values, empty if all are.
 
     A parameter that `is_of_items` is never a constant: its expression is evaluated for each `item` of the order. An
     `only_if_named` parameter is in the result of an effect only if the effect names it.

@@ -227,8 +227,8 @@ class EffectRunner:
         event_date = self._limit_budget.date_within_cooldown(campaign)
         if event_date is not None:
             detail = f"The campaign had an effect at {instant_text(event_date)}, and its cooldown is"
-            cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
-            return cooling, Reason("COOLDOWN", cooling.detail, event_date)
+            cooldown_active = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
+            return cooldown_active, Reason("COOLDOWN", cooldown_active.detail, event_date)
         limit = self._broken_limit(campaign, computed, won_items) if campaign.limits else None
         if limit is None:
             return None

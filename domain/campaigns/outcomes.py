@@ -30,8 +30,8 @@ class LimitReached(Conflict, title="A limit of the campaign is reached"):
     def of(cls, limit: EventLimit) -> LimitReached:
         """The refusal for an exhausted `limit`."""
         rule = limit.rule
-        what = (rule.currency or "") if rule.type == MONEY else rule.type
-        return cls(f"The limit of {limit.limit} {what} of a {rule.scope} ({rule.period}) is reached.")
+        unit = (rule.currency or "") if rule.type == MONEY else rule.type
+        return cls(f"The limit of {limit.limit} {unit} of a {rule.scope} ({rule.period}) is reached.")
 
 
 class NoSponsor(Conflict, title="The event has no sponsor"):
@@ -51,8 +51,8 @@ class EffectOutcome:
     """The outcome of one effect of an action (administration "Records": Evaluation result).
 
     In `params`, `amount` is the executed amount, and `requestedAmount` the requested one if it differs. `details` are
-    further fields of the response for effects of this kind. `worth` is the worth in money of what it gave, None without
-    one. `wait` is set for points that are not available at once.
+    further fields of the response for effects of this kind. `worth` is the worth in money of what the effect gave, None
+    without one. `wait` is set for points that are not available at once.
     """
 
     campaign: Campaign
@@ -81,6 +81,7 @@ class Done(NamedTuple):
     """The result of an effect: its status, the error if there is one, and the executed amount, discount and worth.
 
     `amount` is None if it is the requested one, or the effect has none. `details` are further fields of the response.
+    `wait` is set for points that are not available at once.
     """
 
     status: str
@@ -120,10 +121,10 @@ class EffectGrant:
     """The grant of an effect of a campaign: the `amount` of points, or of a discount.
 
     `place` is the effect's place in the action. `transaction_number` is the number of a mint among the transactions of
-    the event, with which its key ends; None for a discount. The effect's counts on limits are the counts of the event
-    from position `from_count` up to, but not including, `to_count`. `qualifying` are the qualifying points of a mint,
-    None if its amount qualifies. `items` are the positions of the items that a discount was limited to, None if it was
-    not limited.
+    the event; the key of the mint ends with it. It is None for a discount. The effect's counts on limits are the counts
+    of the event from position `from_count` up to, but not including, `to_count`. `qualifying` are the qualifying points
+    of a mint, None if its amount qualifies. `items` are the positions of the items that a discount was limited to, None
+    if it was not limited.
     """
 
     place: int
@@ -157,8 +158,10 @@ class Evaluation:
     effects: list[EffectOutcome] = field(default_factory=list)
     errors: list[RuleError] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
+    # The sum of the points that limits cut off.
     limit_discarded: Decimal = ZERO
     discount_total: Decimal = ZERO
+    # The counts on limits.
     counted: list[Count] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
     # The campaigns with a cooldown that have had an effect.

@@ -176,7 +176,7 @@ class PointEffects:
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
         """How much a mint would count against each kind of limit if no limit cut it, its points first.
 
-        Empty if it cannot mint at all.
+        Empty if the recipient has no usable wallet, or the effect no account.
         """
         try:
             self._wallet_id(params)
@@ -186,7 +186,7 @@ class PointEffects:
         return self._uses(account, round_down(account, params["amount"]))
 
     def discard(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> None:
-        """Record that a limit prevented a mint altogether."""
+        """Add the points of a mint to `cut_by_limits`, because a limit prevented all of it."""
         # Only the first use: the points, not their worth in money.
         for use in self.uses_before_limits(campaign, params)[:1]:
             self.cut_by_limits += use.amount
@@ -240,17 +240,20 @@ POINT_EFFECTS = _EXECUTORS.keys()
 
 
 def transaction_number(system_unique_key: str) -> int | None:
-    """The number of an event's transaction that an effect posted, from its key; None for the event's other ones."""
+    """The number at the end of the key of an event's transaction; None if no effect posted the transaction."""
     _, colon, number = system_unique_key.rpartition(":")
     return int(number) if colon and number.isdecimal() else None
 
 
 def _availability(params: Mapping[str, Any]) -> Availability | None:
-    """The terms on which an effect's points become available; raises BadParameter. None if it sets none."""
+    """The terms on which the points of an effect become available; None if the effect sets no terms.
+
+    Raises BadParameter.
+    """
     if params.keys().isdisjoint(TERMS):
         return None
     terms = Availability.of(params)
-    # The terms that it names can all be null or `none`.
+    # All terms that the effect names can be null or `none`.
     if not terms.term_names:
         return None
     for _, detail in terms.faults():

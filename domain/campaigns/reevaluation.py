@@ -112,9 +112,9 @@ UNCHANGED = Reevaluation()
 
 
 def _excess(granted_amount: Decimal, amount: Decimal) -> Extent:
-    """The share of `granted_amount` that exceeds `amount`; nothing if it is 0."""
-    share = min(Fraction(1), Fraction(amount) / Fraction(granted_amount)) if granted_amount else Fraction(1)
-    return Extent(1 - share)
+    """The share of `granted_amount` that exceeds `amount`; no share if `granted_amount` is 0."""
+    kept_share = min(Fraction(1), Fraction(amount) / Fraction(granted_amount)) if granted_amount else Fraction(1)
+    return Extent(1 - kept_share)
 
 
 def reevaluate(
@@ -146,6 +146,7 @@ def reevaluate(
             computed = computer.compute(effects[grant.place])
             if not holds:
                 reevaluation.add(grant, ZERO, None)
+            # A grant whose parameters cannot be computed is reversed in proportion, too.
             elif computed.fault is None and grant.transaction_number is not None:
                 reevaluation.add(grant, computed.params["amount"], computed.params.get("qualifyingAmount"))
             elif computed.fault is None and facts.basket is not None:

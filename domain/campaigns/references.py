@@ -81,9 +81,9 @@ def named_keys(
         if isinstance(node, Macro) and part is not node.target:
             inner = hidden | {node.variable}
             inner_key_variables = {name: keyed for name, keyed in key_variables.items() if name != node.variable}
-            keyed = _variable_with_keys(node.target, hidden)
-            if keyed is not None:
-                inner_key_variables[node.variable] = keyed
+            iterated_variable = _variable_with_keys(node.target, hidden)
+            if iterated_variable is not None:
+                inner_key_variables[node.variable] = iterated_variable
         keys += named_keys(part, inner, inner_key_variables)
     return keys
 
@@ -91,9 +91,9 @@ def named_keys(
 def _own_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> Iterator[NamedKey]:
     """The keys that the node itself compares, without those of its parts."""
     if isinstance(node, Select):
-        keyed = _variable_with_keys(node.target, hidden, excluded=LISTS)
-        if keyed is not None:
-            yield NamedKey(keyed, node.field, node.start, node.end)
+        variable = _variable_with_keys(node.target, hidden, excluded=LISTS)
+        if variable is not None:
+            yield NamedKey(variable, node.field, node.start, node.end)
     if not isinstance(node, FunctionCall) or node.target is not None or len(node.args) != 2:
         return
     left, right = node.args
@@ -118,7 +118,7 @@ def _literal_keys(variable: str | None, node: Node) -> Iterator[NamedKey]:
 
 
 def _variable_with_keys(node: Node, hidden: frozenset[str], excluded: Collection[str] = ()) -> str | None:
-    """The name of the variable of `KEYED` that the node is; None for other nodes, and for `excluded` variables."""
+    """The name of the node if it is a variable of `KEYED`; None for other nodes, and for `excluded` variables."""
     is_keyed = isinstance(node, Identifier) and node.name in KEYED and node.name not in hidden
     return node.name if is_keyed and node.name not in excluded else None  # type: ignore[attr-defined]
 

@@ -112,6 +112,7 @@ def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
     won_items: Mapping[int, frozenset[int] | None] = {}
     if stacking.scope == PER_ITEM:
         won_items = _winners_of_items(stacking, bids)
+    # The whole order is won, also in a contest for items in which no bid is about items.
     if not won_items and bids:
         winner = _winner(stacking, {position: bid.worth for position, bid in enumerate(bids)})
         won_items = {winner: None}

@@ -63,7 +63,10 @@ class ContentCollection:
         return field in self.facet_fields or field in self.properties
 
     def type_of(self, field: str) -> str | None:
-        """The type of a field by `facetFields`, or else by the JSON Schema; None if neither gives one."""
+        """The type of a field by `facetFields`, or else by the JSON Schema; None if neither gives one.
+
+        For a list, it is the type of its elements.
+        """
         if field in self.facet_fields:
             return str(self.facet_fields[field].get("type", STRING))
         schema = self.properties.get(field)
@@ -87,7 +90,7 @@ def is_uuid(text: str) -> bool:
 
 
 def slug_fault(slug: str | None) -> FieldFault | None:
-    """A fault of a slug that consists of allowed characters; None if there is none."""
+    """The fault of a slug that is a UUID or reserved; None for other slugs."""
     if slug is None or not (is_uuid(slug) or slug == RESERVED_SLUG):
         return None
     kind = "a UUID" if is_uuid(slug) else "reserved"
@@ -97,6 +100,7 @@ def slug_fault(slug: str | None) -> FieldFault | None:
 def slug_of(name: str, existing_slugs: Collection[str]) -> str:
     """The slug made from a name; if it is taken, with the first free number from 2 on appended."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    # Ten characters are left for a number.
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[: MAX_SLUG_LENGTH - 10].strip("-") or "collection"
     if is_uuid(slug) or slug == RESERVED_SLUG:
         slug = f"collection-{slug}"

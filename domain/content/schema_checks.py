@@ -15,12 +15,12 @@ from domain.problems import FieldFault, pointer_part
 MAX_SCHEMA_BYTES = 65_536
 MAX_SCHEMA_DEPTH = 64
 MAX_SUBSCHEMAS = 2_000
-MAX_PATTERN = 1_000
+MAX_PATTERN_LENGTH = 1_000
 """Maximum length of a `pattern` of a schema, in code points."""
 MAX_ESCAPES = 100
-"""Backslashes of one pattern: the time to read it grows with their square."""
-MAX_PATTERNS = 10_000
-"""Characters of all patterns of a schema."""
+"""Maximum number of backslashes of one pattern: the time to read it grows with their square."""
+MAX_PATTERN_CHARACTERS = 10_000
+"""Maximum number of characters of all patterns of a schema."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _UNSUPPORTED = ("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor", "$vocabulary")
@@ -83,9 +83,10 @@ def _pattern_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
     characters = 0
     for place, pattern in patterns_of(schema):
         characters += len(pattern)
-        if len(pattern) > MAX_PATTERN:
-            yield FieldFault(f"pattern is longer than {MAX_PATTERN} characters", pointer=place)
+        if len(pattern) > MAX_PATTERN_LENGTH:
+            yield FieldFault(f"pattern is longer than {MAX_PATTERN_LENGTH} characters", pointer=place)
         elif pattern.count("\\") > MAX_ESCAPES:
             yield FieldFault(f"pattern has more than {MAX_ESCAPES} backslashes", pointer=place)
-    if characters > MAX_PATTERNS:
-        yield FieldFault(f"jsonschema has patterns with more than {MAX_PATTERNS} characters in total", pointer="")
+    if characters > MAX_PATTERN_CHARACTERS:
+        detail = f"jsonschema has patterns with more than {MAX_PATTERN_CHARACTERS} characters in total"
+        yield FieldFault(detail, pointer="")

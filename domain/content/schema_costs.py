@@ -33,7 +33,9 @@ PatternSize = Callable[[str], int]
 
 _LONG_NUMBER_VALUES = 3_000
 """A longer number counts as this many values."""
+# The cost for each value: of a keyword, of a name in `required`, of a type, and so on.
 _KEYWORD, _NAME, _TYPE, _BOUND, _FORMAT, _MULTIPLE, _OPTION = 20, 20, 200, 700, 1_500, 2_500, 1_200
+# The cost for each byte of a value: of an instruction of a regular expression, of a format, and so on.
 _INSTRUCTION_PER_BYTE, _FORMAT_PER_BYTE, _MULTIPLE_PER_BYTE, _UNIQUE_PER_BYTE, _OPTION_PER_BYTE = 10, 4, 25, 10, 3
 # Each missing name is a fault, with a copy of the object.
 _NAME_PER_BYTE = 1
@@ -116,6 +118,7 @@ def schema_costs(schemas: Schemas, pattern_size: PatternSize) -> dict[str, Cost]
             cycle = _add_cost(place, parts, below, costs)
             if cycle is not None:
                 return FieldFault("$ref leads back to this schema without going into the document", pointer=cycle)
+        # Deeper levels would not change the costs, or the schema is too expensive already.
         if costs == below or max(cost.evaluations for cost in costs.values()) > MAX_EVALUATIONS:
             return costs
         below = costs
@@ -200,7 +203,10 @@ class _Parts(NamedTuple):
 
 
 def _add_cost(start: str, parts: Mapping[str, _Parts], below: Mapping[str, Cost], costs: dict[str, Cost]) -> str | None:
-    """Compute the cost of a schema and of those for the same value; return a schema of a cycle, or None."""
+    """Add to `costs` the cost of the schema at `start`, and of the schemas that check the same value.
+
+    Returns the pointer of a schema in a cycle of such schemas; None if there is no cycle.
+    """
     open_places: set[str] = set()
     todo = [(start, False)]
     while todo:

@@ -149,10 +149,10 @@ class SearchReader:
             return None
         if kind is None:
             kind = NUMBER if all(number_of(text) is not None for _, text in ends.values()) else DATE
-        read: Any = number_of if kind == NUMBER else moment_of
+        parse: Any = number_of if kind == NUMBER else moment_of
         values: dict[str, Any] = {}
         for end, (parameter, text) in ends.items():
-            values[end] = read(text)
+            values[end] = parse(text)
             if values[end] is None:
                 noun = "a number" if kind == NUMBER else "a date or date-time (RFC 3339)"
                 self.add_fault(parameter, f"A bound of {name} must be {noun}; {text[:50]} is not.")
@@ -164,6 +164,7 @@ class SearchReader:
                 # A date as the end includes the whole day.
                 return Bounds(name, kind, least=least, before=most + _ONE_DAY)
             except OverflowError:
+                # No moment follows the last day of the calendar; only its first moment is included.
                 pass
         return Bounds(name, kind, least=least, most=most)
 

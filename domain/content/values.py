@@ -65,7 +65,10 @@ def number_text(number: Decimal | int) -> str:
 
 
 def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
-    """The values of top-level fields of `attrs` that are texts, numbers or booleans, or lists of them."""
+    """The values of top-level fields of `attrs` that are texts, numbers or booleans, or lists of them.
+
+    Of equal elements of a list, only the first is a value.
+    """
     values: list[FieldValue] = []
     for field, value in attrs.items():
         if not 0 < len(field) <= MAX_FIELD_NAME_LENGTH:
@@ -73,13 +76,13 @@ def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
         if not isinstance(value, list):
             values.extend(_value(field, 0, value))
             continue
-        distinct: dict[str, FieldValue] = {}
+        values_by_text: dict[str, FieldValue] = {}
         for element in value:
-            for field_value in _value(field, len(distinct) + 1, element):
-                distinct.setdefault(field_value.text_value, field_value)
-            if len(distinct) == MAX_ELEMENTS:
+            for field_value in _value(field, len(values_by_text) + 1, element):
+                values_by_text.setdefault(field_value.text_value, field_value)
+            if len(values_by_text) == MAX_ELEMENTS:
                 break
-        values.extend(distinct.values())
+        values.extend(values_by_text.values())
     return values
 
 

@@ -75,8 +75,8 @@ class CouponLot:
 
     def after_reverted_assignment(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
         """The lot after a reversal of `amount` of the assignment; `owed` is taken when its use is reverted."""
-        after = replace(self, amount=self.amount - amount, amount_owed=owed, updated_at=at)
-        return after._within_its_value(self.remaining_value)
+        lot_after = replace(self, amount=self.amount - amount, amount_owed=owed, updated_at=at)
+        return lot_after._within_its_value(self.remaining_value)
 
     def after_reverted_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
         """The lot after the reversal of a use of `amount`.
@@ -89,14 +89,14 @@ class CouponLot:
             remaining = EXACT.add(self.remaining_value, discounted)
             amount = self.amount_used - self._used_amount_at(remaining)
         taken_debt = min(amount, self.amount_owed)
-        after = replace(
+        lot_after = replace(
             self,
             amount=self.amount - taken_debt,
             amount_used=self.amount_used - amount,
             amount_owed=self.amount_owed - taken_debt,
             updated_at=at,
         )
-        return after._within_its_value(remaining)
+        return lot_after._within_its_value(remaining)
 
     def _used_amount_at(self, remaining: Decimal) -> Decimal:
         """The number of coupons that are used up if `remaining` is left of the value of all coupons."""
@@ -104,7 +104,7 @@ class CouponLot:
         return max(ZERO, self.amount - whole - (ONE if part else ZERO))
 
     def _within_its_value(self, remaining: Decimal | None) -> CouponLot:
-        """The lot with a remaining value, which is at most the value of the coupons that remain assigned."""
+        """The lot with a remaining value, cut to the value of its unused coupons; unchanged without a value."""
         if self.value is None or remaining is None:
             return self
         return replace(self, remaining_value=min(remaining, EXACT.multiply(self.unused_amount, self.value)))
@@ -123,7 +123,7 @@ def order_of_use(lot: CouponLot) -> tuple[Any, ...]:
 
 
 def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
-    """The expiry of the lot that expires last; None if a lot never expires."""
+    """The expiry of the lot that expires last; None if a lot never expires, or if there are no lots."""
     moments = [lot.expired_at for lot in lots]
     return None if None in moments else max((moment for moment in moments if moment is not None), default=None)
 
@@ -189,11 +189,11 @@ class LotReading:
         limit = max(count, self._limits.get(lot_range, _FIRST))
         self._limits[lot_range] = _FACTOR * limit
         lots = self._source.find_lots(lot_range, {place[1]: self._last.get(place) for place in places}, limit)
-        read: dict[int, list[CouponLot]] = {}
+        lots_by_member: dict[int, list[CouponLot]] = {}
         for lot in lots:
-            read.setdefault(lot.member_id, []).append(lot)
+            lots_by_member.setdefault(lot.member_id, []).append(lot)
         for place in places:
-            member_lots = read.get(place[1], [])
+            member_lots = lots_by_member.get(place[1], [])
             if member_lots:
                 self._last[place] = max(member_lots, key=order_of_use)
             if len(member_lots) < limit:
@@ -224,6 +224,7 @@ def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetim
 
 
 def _start_of_period(limit: Decimal | int | None, period: str | None, at: datetime, zone: tzinfo) -> datetime | None:
+    """The start of the period that contains `at`; None without a limit."""
     if limit is None or period is None:
         return None
     return start_of_day(period_start(period, at, zone), zone)

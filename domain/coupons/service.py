@@ -161,9 +161,9 @@ class CouponService:
     def end_lock(self, lock: CouponLock) -> CouponLock:
         """End an active lock, by its use or its release; raises CouponLockEnded."""
         refuse_ended(self._state.locks.get(lock.coupon_lock_id, lock), self._state.at)
-        ended = replace(lock, ended_at=self._state.at, updated_at=self._state.at)
-        self._state.store_lock(ended)
-        return ended
+        ended_lock = replace(lock, ended_at=self._state.at, updated_at=self._state.at)
+        self._state.store_lock(ended_lock)
+        return ended_lock
 
     def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons; return a usage for each. Only the details of a single use may have a key.
@@ -193,15 +193,16 @@ class CouponService:
             lot.refuse_over_value(discounted)
         key = self._new_key()
         transaction_id = self._charge.pay(member.wallet_id, book, book.usage_required_points or ZERO, details, key)
-        coupon, after = self._state.coupons[lot.coupon_id], lot.after_use(ONE, self._state.at, discounted)
-        used_amount = after.amount_used - lot.amount_used
-        member_coupon = self._state.move(member.member_id, coupon, ZERO, used_amount, lot=after)
+        coupon, lot_after = self._state.coupons[lot.coupon_id], lot.after_use(ONE, self._state.at, discounted)
+        # A use that leaves a part of the value of a coupon uses up no coupon: 0.
+        used_amount = lot_after.amount_used - lot.amount_used
+        member_coupon = self._state.move(member.member_id, coupon, ZERO, used_amount, lot=lot_after)
         self._state.count_use(member.member_id, book, ONE, discounted or ZERO, self._state.at)
         amounts = _Amounts(
             lot.coupon_lot_id,
             used=used_amount,
             discounted=discounted,
-            remaining_value=after.remaining_value,
+            remaining_value=lot_after.remaining_value,
             custom_attributes=details.custom_attributes,
         )
         return self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
@@ -234,8 +235,8 @@ class CouponService:
         """The lot to be used next, None if the member has none; raises CouponLocked if only locked uses are left."""
         coupon = None if command.coupon is None else self._state.coupons[command.coupon.coupon_id]
         coupon_id = None if coupon is None else coupon.coupon_id
-        usable = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
-        lot = self._state.next_lot(member.member_id, usable, count)
+        lot_range = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
+        lot = self._state.next_lot(member.member_id, lot_range, count)
         if lot is not None:
             return lot
         is_locked = bool(self._state.locks_of(member.member_id, book.coupon_book_id, coupon_id))
@@ -249,8 +250,8 @@ class CouponService:
     def _nothing_to_use(self, member: Member, book: CouponBook, command: Use) -> Conflict:
         """The refusal of a use of coupons that the member does not have, or that have expired."""
         coupon_id = None if command.coupon is None else command.coupon.coupon_id
-        expired_too = LotRange(book.coupon_book_id, coupon_id, with_expired=True)
-        if not command.bypass and self._state.next_lot(member.member_id, expired_too, 1) is not None:
+        range_with_expired = LotRange(book.coupon_book_id, coupon_id, with_expired=True)
+        if not command.bypass and self._state.next_lot(member.member_id, range_with_expired, 1) is not None:
             return CouponExpired(f"The coupon of the coupon book {book.name} has expired.")
         return CouponNotAssigned(f"The member has no coupon of the coupon book {book.name} left to use.")
 
@@ -271,8 +272,8 @@ class CouponService:
             transaction_id = self._charge.reverse(usage.ledger_transaction_id, details, key)
         if usage.is_use or lot is None:
             return self._revert_use(usage, lot, details, key, transaction_id)
-        after = lot.after_reverted_assignment(usage.amount_assigned, self._state.at)
-        return self._record_reversal(usage, usage.amount_assigned, after, details, key, transaction_id)
+        lot_after = lot.after_reverted_assignment(usage.amount_assigned, self._state.at)
+        return self._record_reversal(usage, usage.amount_assigned, lot_after, details, key, transaction_id)
 
     def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
         """Reverse the unused part of an event's usage, without its points; return None if everything is used.
@@ -283,12 +284,12 @@ class CouponService:
         lot = self._lot_of(usage)
         if usage.is_use or lot is None:
             return self._revert_use(usage, lot, details, self._new_key(), None)
-        assigned = lot.unused_amount
-        after = lot.after_reverted_assignment(assigned, self._state.at, owed=lot.amount - assigned)
-        if assigned == 0:
-            self._state.store_lot(after)
+        unused_amount = lot.unused_amount
+        lot_after = lot.after_reverted_assignment(unused_amount, self._state.at, owed=lot.amount - unused_amount)
+        if unused_amount == 0:
+            self._state.store_lot(lot_after)
             return None
-        return self._record_reversal(usage, assigned, after, details, self._new_key(), None)
+        return self._record_reversal(usage, unused_amount, lot_after, details, self._new_key(), None)
 
     def is_active(self, usage_id: int) -> bool:
         """True if a usage can still be reverted."""
@@ -296,6 +297,7 @@ class CouponService:
         return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
 
     def _revertible_usage(self, usage_id: int) -> CouponUsage:
+        """The loaded usage with this id; raises UsageNotRevertible or UsageReverted."""
         usage = self._state.usages[usage_id]
         if usage.reverted_usage_id is not None:
             raise UsageNotRevertible(f"The usage {usage.coupon_usage_key} is a reversal.")

@@ -104,12 +104,12 @@ class CouponState(UndoableState):
         before = self.original_books.get(book.coupon_book_id)
         self.original_books[book.coupon_book_id] = book
         if before is not None:
-            now = self.books[book.coupon_book_id]
+            changed_book = self.books[book.coupon_book_id]
             book = replace(
                 book,
-                total_assigned=book.total_assigned + now.total_assigned - before.total_assigned,
-                total_usages=book.total_usages + now.total_usages - before.total_usages,
-                locked_until=max(filter(None, (book.locked_until, now.locked_until)), default=None),
+                total_assigned=book.total_assigned + changed_book.total_assigned - before.total_assigned,
+                total_usages=book.total_usages + changed_book.total_usages - before.total_usages,
+                locked_until=max(filter(None, (book.locked_until, changed_book.locked_until)), default=None),
             )
         self.books[book.coupon_book_id] = book
 
@@ -145,7 +145,10 @@ class CouponState(UndoableState):
         self._totals.update(totals)
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
-        """Add active locks, except changed ones; if none was changed, also the numbers that reserve stock, by book."""
+        """Add active locks, except locks that the work has changed.
+
+        Unless it has changed any, also add `reserved_stock`, the number of locks that reserve stock, by book.
+        """
         changed_locks = self.changes_of(self.locks)
         self.locks.update({lock.coupon_lock_id: lock for lock in locks if lock.coupon_lock_id not in changed_locks})
         if not changed_locks:
@@ -211,10 +214,10 @@ class CouponState(UndoableState):
         elif book.type in PERSONAL:
             coupon = self._take_next_code(book)
         else:
-            shared = self.shared.get(book.coupon_book_id)
-            if shared is None:
+            shared_id = self.shared.get(book.coupon_book_id)
+            if shared_id is None:
                 raise OutOfStock(f"The coupon book {book.name} has no code yet.")
-            coupon = self.coupons[shared]
+            coupon = self.coupons[shared_id]
         limit = book.max_assigned_per_coupon
         # Locks of a `single` book reserve assignments of its one code. Locks of personal codes were checked above.
         reserved_stock = 0 if book.type in PERSONAL else self.locked_stock.get(book.coupon_book_id, 0)
@@ -256,7 +259,7 @@ class CouponState(UndoableState):
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
-        """Add to a member's amounts of a coupon and to the sums of coupon and book; store the changed `lot`, if any."""
+        """Add to the amounts of a member's coupon and of coupon and book; store `lot`, if any; return the member's."""
         if lot is not None:
             self.store_lot(lot)
         before = self.member_coupons.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(
@@ -323,8 +326,8 @@ class CouponState(UndoableState):
 
     def link(self, usage: CouponUsage, reversal_id: int) -> None:
         """Link a usage to its reversal."""
-        linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
-        self.put(self.usages, usage.coupon_usage_id, linked)
+        linked_usage = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
+        self.put(self.usages, usage.coupon_usage_id, linked_usage)
 
     def store_lock(self, lock: CouponLock) -> None:
         """Add a new lock, or replace one that has ended."""
@@ -338,8 +341,8 @@ class CouponState(UndoableState):
                 self.put(self.coupons, lock.coupon_id, coupon)
         if is_active:
             book = self.books[book_id]
-            last = max(filter(None, (book.locked_until, lock.expires_at)))
-            self.put(self.books, book_id, replace(book, locked_until=last))
+            last_end = max(filter(None, (book.locked_until, lock.expires_at)))
+            self.put(self.books, book_id, replace(book, locked_until=last_end))
 
     def link_lock(self, lock: CouponLock, usage_id: int) -> None:
         """Link a lock that has ended to the use that ended it."""
@@ -373,9 +376,9 @@ def _changed_records(store: dict[Key, Record], keys: Mapping[int, Collection[Any
 
 
 def _with_changed_sums(record: Any, assigned: Decimal, used_amount: Decimal, changes: Mapping[str, Any]) -> Any:
-    """The book or coupon after these changes of its sums, with further `changes` of fields."""
-    assigned, used_amount = record.total_assigned + assigned, record.total_usages + used_amount
-    return replace(record, total_assigned=assigned, total_usages=used_amount, **changes)
+    """The book or coupon after its sums grew by `assigned` and `used_amount`, with further `changes` of fields."""
+    total_assigned, total_usages = record.total_assigned + assigned, record.total_usages + used_amount
+    return replace(record, total_assigned=total_assigned, total_usages=total_usages, **changes)
 
 
 def _last_lot_data(lot: CouponLot) -> dict[str, Any]:

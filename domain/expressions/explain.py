@@ -211,10 +211,11 @@ def reason(trace: Trace) -> dict[str, Any] | None:
     culprit = trace
     while culprit.get("operator") == "&&":
         operands = culprit.get("children", [])
-        false = (child for child in operands if child.get("value") is False)
-        failed = (child for child in operands if child.get("value") is not True)
-        operand = next(false, None) or next(failed, None)
+        false_operands = (child for child in operands if child.get("value") is False)
+        failed_operands = (child for child in operands if child.get("value") is not True)
+        operand = next(false_operands, None) or next(failed_operands, None)
         if operand is None:
+            # The operand is a constant, or was omitted: it has no trace.
             break
         culprit = operand
     error = culprit.get("error") or trace.get("error")
@@ -246,6 +247,7 @@ def _false_sentence(trace: Trace) -> str:
         if read["expression"] != trace["expression"]
     }
     words = [(name, value) for name, value in values.items() if value is not None][:_SENTENCE_VALUES]
+    # The only value begins the sentence, and need not be named again.
     if len(words) == 1 and text.startswith(words[0][0]):
         words = [("it", words[0][1])]
     values_text = ", ".join(f"{name} is {value}" for name, value in words)

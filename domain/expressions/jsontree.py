@@ -262,6 +262,7 @@ def _refuse_type(value: object, path: str) -> NoReturn:
 
 def _int(value: object, path: str) -> int:
     """Read a whole number of 64 bits: a number of JSON, or a text of digits."""
+    # 20 characters are enough for 64 bits with a sign.
     if isinstance(value, str) and len(value) <= 20 and value.lstrip("-").isascii() and value.lstrip("-").isdigit():
         try:
             return int(value)

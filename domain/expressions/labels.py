@@ -211,9 +211,9 @@ class _Labeller:
         result = []
         for part, required_precedence in slots(node):
             needs_parentheses = precedence_of(part) < required_precedence or (is_chain and _is_chain(part))
-            enclosed = is_operator(part) and needs_parentheses
+            is_enclosed = is_operator(part) and needs_parentheses
             text = self.text(part, scope)
-            result.append(f"({text})" if enclosed or (is_arithmetic and self.is_open(part)) else text)
+            result.append(f"({text})" if is_enclosed or (is_arithmetic and self.is_open(part)) else text)
         return result
 
     def call(self, node: FunctionCall, scope: Scope) -> str:

@@ -36,6 +36,7 @@ def read_int(spelling: str, start: int) -> int:
     """The value of `42`, `-42` or `0x2A`; refuses numbers that do not fit 64 bits."""
     digits = spelling.lstrip("-")
     end = start + len(spelling)
+    # No conversion of a text that is much too long: it takes time.
     if len(digits) > 40:
         raise fault("the integer does not fit 64 bits", start, end)
     value = int(digits[2:], 16) if digits[:2] in ("0x", "0X") else int(digits)
