@@ -77,12 +77,17 @@ def test_years_begin_in_the_month_and_the_time_zone_of_the_policy():
 def test_points_can_be_counted_at_the_first_and_the_last_moment_of_the_calendar():
     zones = (UTC, ZoneInfo("Asia/Tokyo"))
     years = [TierPolicy(EARNED, CALENDAR, start_month=month, zone=zone) for month in (1, 4) for zone in zones]
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for policy in (YEAR, *years):
-        for at in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
-            points = TierPoints(earnings=(Earning(at, Decimal(3)),))
-            assert policy.counted_points(points, at) in (0, 3)
-            assert list(policy.changes(points, at)) is not None
-            assert policy.earliest(at) <= at
+        points = TierPoints(earnings=(Earning(first, Decimal(3)),))
+        assert policy.counted_points(points, first) == 3
+        assert [counted_points for _, counted_points in policy.changes(points, first)] == [0]
+        assert policy.earliest(first) <= first
+        # The period of these points ends with the calendar, so they do not count at its last moment.
+        points = TierPoints(earnings=(Earning(last, Decimal(3)),))
+        assert policy.counted_points(points, last) == 0
+        assert list(policy.changes(points, last)) == []
+        assert policy.earliest(last) <= last
 
 
 def test_the_last_year_of_the_calendar_counts_like_any_other():
