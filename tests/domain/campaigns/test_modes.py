@@ -12,14 +12,12 @@ from domain.ledger.records import PENDING
 from tests.builders.campaigns import (
     EVENT_TYPE,
     MEMBER_ID,
-    NOON,
     WALLET_ID,
     Bench,
     account,
     action,
     campaign,
     effect,
-    facts,
     mint,
     statuses,
 )
@@ -105,4 +103,3 @@ def test_an_action_with_unchanged_rules_and_effects_is_not_recompiled():
     assert (renamed_action.action.name, renamed_action.action.campaign_version_id) == ("New", 2)
     recompiled_action = compile_action(action(1, mint(1), rule="order.total > 2"), compiled_action)
     assert recompiled_action.rule is not compiled_action.rule
-    assert Bench(campaign(action(1, mint(1)))).run(facts(at=NOON)).effects
