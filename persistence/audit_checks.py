@@ -12,13 +12,14 @@ FROM audit_log a WHERE {OF.format("a")} AND (
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
-# The entries that erasings of members emptied. The entry about an erasing lists their ids; earlier versions stored a
-# text instead of a list that was too long. With a test clock, `erased_at` is the time of the clock.
+# The entries that erasings of members emptied. The entries about an erasing list their ids; earlier versions stored a
+# text instead of a list that was too long. A call adds such entries at `erased_at`, which is the time of the test clock
+# if there is one; a worker adds them later.
 _EMPTIED_BY_ERASINGS = f"""
 SELECT e.organization_id, CAST(emptied.id AS bigint) AS audit_log_id
 FROM audit_log e JOIN members m
     ON m.organization_id = e.organization_id AND m.member_id = e.member_ids[1]
-    AND m.erased_at = coalesce(e.test_clock, e.created_at)
+    AND (m.erased_at = coalesce(e.test_clock, e.created_at) OR m.erased_at IS NOT NULL AND e.actor = 'worker')
 CROSS JOIN LATERAL json_array_elements_text(
     CASE json_typeof(e.changes #> '{{erasedEntries,to}}') WHEN 'array' THEN e.changes #> '{{erasedEntries,to}}' END
 ) AS emptied(id)

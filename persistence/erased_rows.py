@@ -1,22 +1,29 @@
 """The rows of a member of which there may be many, such as events and orders: they are erased in pages.
 
-Each page is found by an index, and takes a short time, however many rows the member or the organization has.
+Each page is found by an index, and takes a short time, however many rows the member or the organization has. The last
+kinds are records of other members in which the member's referral codes are replaced.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, DefaultClause, LargeBinary, Table, text
+from sqlalchemy import Connection, DefaultClause, LargeBinary, RowMapping, Table, text
 
 from domain.members import Member
 from persistence.orders import ERASED_EXTERNAL_ID
+from persistence.rows import as_json
 from persistence.tables.badges import badge_trackings
 from persistence.tables.coupons import coupon_lots, coupon_usages, coupons, member_coupons
 from persistence.tables.events import events, order_items, purchase_orders
 from persistence.tables.ledger import ledger_entries, ledger_transactions
+from persistence.tables.members import members
 from persistence.tables.referrals import referral_logs
+
+# A referral code of an erased member is this and its id.
+ERASED_CODE = "erased-"
 
 _EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
 
@@ -46,17 +53,23 @@ def emptying_assignments(table: Table, alias: str, **values: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ErasingProgress:
-    """All kinds of rows before number `kind` are erased, and of this kind the rows with ids up to `up_to`."""
+    """All kinds of rows before number `kind` are erased, and of this kind the rows with ids up to `up_to`.
+
+    `referral_codes` has the former texts of the member's referral codes by their ids.
+    """
 
     kind: int = 0
     up_to: int = 0
+    referral_codes: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A kind of rows: `page` finds the next ids, and the statements erase the rows with these `ids`.
+    """A kind of rows: `page` finds the next rows, and the statements erase them.
 
-    The page of events also has the external ids of their orders, which the statements read as `external_ids`.
+    The statements read each column of the page as a list: `ids`, the `external_ids` of the orders of events, and for
+    uses of referral codes the `event_ids`, the `user_ids`, which are members, and the codes. A statement that returns
+    rows returns the ids of the audit log entries that it has emptied.
     """
 
     page: str
@@ -66,7 +79,7 @@ class _Rows:
 def _page(table: Table, id_name: str, external_id: str = "NULL", owner: str = "member_id = :m") -> str:
     """SQL that finds the next rows of a member, in the order of ids."""
     return f"""
-    SELECT {id_name}, {external_id} FROM {table.name}
+    SELECT {id_name} AS id, {external_id} AS external_id FROM {table.name}
     WHERE organization_id = :o AND {owner} AND {id_name} > :up_to ORDER BY {id_name} LIMIT :limit
     """
 
@@ -107,8 +120,60 @@ WHERE c.organization_id = :o AND c.coupon_id = ANY(:ids)
 """
 _EMPTY_MEMBER_COUPONS = f"{_empty(member_coupons, 'coupon_id')} AND t.member_id = :m"
 
-# In this order: events find orders by the external ids, which orders lose. The numbers of the kinds are stored.
-ROWS = (
+# The uses in a page, each with the new code. In JSON, codes are in quotes.
+_USES = """
+unnest(
+    CAST(:ids AS bigint[]), CAST(:event_ids AS bigint[]),
+    CAST(:quoted_codes AS text[]), CAST(:new_codes AS text[]), CAST(:quoted_new_codes AS text[])
+) AS used (id, event_id, quoted_code, new_code, quoted_new_code)
+"""
+_USED_CODES = f"(SELECT DISTINCT quoted_code, quoted_new_code FROM {_USES}) AS used"
+_REPLACED = "CAST(replace(CAST({0} AS text), used.quoted_code, used.quoted_new_code) AS json)"
+_REPLACE_IN_EVENTS = f"""
+UPDATE events e SET payload = {_REPLACED.format("e.payload")}, result = {_REPLACED.format("e.result")}
+FROM {_USES} WHERE e.organization_id = :o AND e.loyalty_event_id = used.event_id
+"""
+_REPLACE_IN_DELIVERIES = f"""
+UPDATE trigger_deliveries d SET payload = {_REPLACED.format("d.payload")}
+FROM {_USED_CODES}
+WHERE d.organization_id = :o AND d.member_id = ANY(CAST(:user_ids AS bigint[]))
+    AND strpos(CAST(d.payload AS text), used.quoted_code) > 0
+"""
+# Entries of the audit log stay, with their actor and time, but lose the changes and the reason. Entries about erasings
+# contain nothing personal.
+_EMPTY_AUDIT_ENTRIES = f"""
+UPDATE audit_log a SET changes = NULL, salt = NULL, reason = NULL
+FROM {_USED_CODES}
+WHERE a.organization_id = :o AND a.member_ids && CAST(:user_ids AS bigint[]) AND a.salt IS NOT NULL
+    AND a.operation_id <> 'eraseMember' AND strpos(CAST(a.changes AS text), used.quoted_code) > 0
+RETURNING a.audit_log_id
+"""
+
+
+def _uses(columns: str, source: str, statement: str) -> _Rows:
+    """A kind of records that contain a referral code of the member: `source` joins them to the `codes`."""
+    page = f"""
+    SELECT {columns}, codes.referral_code_id FROM
+        unnest(CAST(:code_ids AS bigint[]), CAST(:codes AS text[])) AS codes (referral_code_id, code) JOIN {source}
+    LIMIT :limit
+    """
+    return _Rows(page, (_EMPTY_AUDIT_ENTRIES, _REPLACE_IN_DELIVERIES, _REPLACE_IN_EVENTS, statement))
+
+
+def _records_with_code(table: Table, id_name: str, event_id: str) -> _Rows:
+    """A kind of members' records with a referral code. A page replaces the code, so no later page finds the records."""
+    return _uses(
+        f"t.{id_name} AS id, {event_id} AS event_id, t.member_id AS user_id",
+        f"{table.name} t ON t.organization_id = :o AND t.referral_code = codes.code",
+        f"""
+        UPDATE {table.name} t SET referral_code = used.new_code
+        FROM {_USES} WHERE t.organization_id = :o AND t.{id_name} = used.id
+        """,
+    )
+
+
+# In this order: events find orders by the external ids, which orders lose.
+OWN_ROWS = (
     _Rows(
         _page(events, "loyalty_event_id", "payload -> 'order' ->> 'externalId'"),
         (_EMPTY_EVENTS, _empty(referral_logs, "loyalty_event_id")),
@@ -132,21 +197,57 @@ ROWS = (
     _Rows(_page(member_coupons, "coupon_id"), (_EMPTY_COUPONS, _EMPTY_MEMBER_COUPONS)),
     _Rows(_page(badge_trackings, "badge_tracking_id"), (_empty(badge_trackings, "badge_tracking_id"),)),
 )
+USES_OF_REFERRAL_CODES = (
+    _uses(
+        "l.referral_log_id AS id, l.loyalty_event_id AS event_id, l.referred_member_id AS user_id",
+        """
+        referral_logs l ON l.organization_id = :o AND l.referrer_member_id = :m
+            AND l.referral_code_id = codes.referral_code_id
+        WHERE l.referral_log_id > :up_to ORDER BY l.referral_log_id
+        """,
+        _empty(referral_logs, "referral_log_id"),
+    ),
+    _records_with_code(purchase_orders, "order_id", "t.loyalty_event_id"),
+    _records_with_code(members, "member_id", "NULL"),
+)
+# The numbers of the kinds are stored.
+ROWS = (*OWN_ROWS, *USES_OF_REFERRAL_CODES)
 
 
-def erase_page(db: Connection, member: Member, progress: ErasingProgress, limit: int) -> ErasingProgress | None:
-    """Erase the next rows of a locked member, at most `limit` of one kind; return the progress, None if none are left.
+def erase_page(
+    db: Connection, member: Member, progress: ErasingProgress, limit: int
+) -> tuple[ErasingProgress | None, list[int]]:
+    """Erase the next rows of a locked member, at most `limit` of one kind.
 
-    The items of an order are erased with their order.
+    The items of an order are erased with their order. Returns the progress, None if no rows are left, and the ids of
+    the audit log entries that were emptied.
     """
     rows = ROWS[progress.kind]
     parameters: dict[str, Any] = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id}
-    page = db.execute(text(rows.page), {**parameters, "up_to": progress.up_to, "limit": limit}).all()
+    codes = progress.referral_codes
+    of_page = {"up_to": progress.up_to, "limit": limit, "code_ids": list(codes), "codes": list(codes.values())}
+    page = db.execute(text(rows.page), {**parameters, **of_page}).mappings().all()
+    emptied_ids: list[int] = []
     if page:
-        external_ids = [row[1] for row in page if row[1] is not None]
-        parameters.update(ids=[row[0] for row in page], external_ids=external_ids)
+        parameters.update(_row_parameters(page, codes))
         for statement in rows.statements:
-            db.execute(text(statement), parameters)
+            result = db.execute(text(statement), parameters)
+            if result.returns_rows:
+                emptied_ids += result.scalars()
     if len(page) == limit:
-        return ErasingProgress(progress.kind, page[-1][0])
-    return ErasingProgress(progress.kind + 1) if progress.kind + 1 < len(ROWS) else None
+        return replace(progress, up_to=page[-1]["id"]), emptied_ids
+    has_more_kinds = progress.kind + 1 < len(ROWS)
+    return replace(progress, kind=progress.kind + 1, up_to=0) if has_more_kinds else None, emptied_ids
+
+
+def _row_parameters(page: Sequence[RowMapping], referral_codes: Mapping[int, str]) -> dict[str, Any]:
+    """The columns of a page as the lists that the statements read."""
+    parameters = {f"{name}s": [row[name] for row in page] for name in page[0]}
+    code_ids = parameters.get("referral_code_ids", [])
+    new_codes = [f"{ERASED_CODE}{code_id}" for code_id in code_ids]
+    return {
+        **parameters,
+        "quoted_codes": [as_json(referral_codes[code_id]) for code_id in code_ids],
+        "new_codes": new_codes,
+        "quoted_new_codes": [as_json(code) for code in new_codes],
+    }

@@ -8,12 +8,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, text
 
 from domain.members import Member
-from persistence.erased_rows import ErasingProgress, emptying_assignments, erase_page
+from persistence.erased_rows import ERASED_CODE, ErasingProgress, emptying_assignments, erase_page
 from persistence.rows import as_json, columns_of
 from persistence.tables.coupons import coupon_locks
 from persistence.tables.ledger import ledger_transactions
@@ -21,7 +20,6 @@ from persistence.tables.members import member_tier_trackings, members
 from persistence.tables.missions import mission_trackings
 from persistence.tables.offline_allowances import offline_allowances
 from persistence.tables.points_payments import points_payments
-from persistence.tables.referrals import referral_logs
 
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
@@ -91,53 +89,18 @@ _OWN_RECORDS = (
     """,
 )
 
-# Members referred by the member's referral codes, and records with these codes: enrolments, orders, events, messages.
-_REFERRAL_CODES = """
-SELECT c.referral_code_id, c.code FROM referral_programs p
-JOIN referral_codes c USING (organization_id, referral_program_id)
-WHERE p.organization_id = :o AND c.member_id = :m ORDER BY 1
-"""
-_USES_OF_REFERRAL_CODES = f"""
-UPDATE referral_logs l SET {emptying_assignments(referral_logs, "l")}
-FROM referral_codes c WHERE c.organization_id = :o AND c.referral_code_id = ANY(:codes)
-    AND l.organization_id = c.organization_id AND l.referral_code_id = c.referral_code_id
-"""
-# The events and members of records that contain a referral code.
-_WITH_REFERRAL_CODE = """
-SELECT l.loyalty_event_id, l.referred_member_id FROM referral_logs l
-WHERE l.organization_id = :o AND l.referral_code_id = :code_id
-UNION SELECT p.loyalty_event_id, p.member_id FROM purchase_orders p
-WHERE p.organization_id = :o AND p.referral_code = :code
-UNION SELECT NULL, m.member_id FROM members m WHERE m.organization_id = :o AND m.referral_code = :code
-"""
-_RENAME_REFERRAL_CODE = (
-    f"""
-    UPDATE events e SET payload = CAST(replace(CAST(e.payload AS text), :quoted, :quoted_new) AS json),
-        result = CAST(replace(CAST(e.result AS text), :quoted, :quoted_new) AS json)
-    FROM ({_WITH_REFERRAL_CODE}) named
-    WHERE e.organization_id = :o AND e.loyalty_event_id = named.loyalty_event_id
-    """,
-    "UPDATE purchase_orders SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
-    "UPDATE members SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
-    "UPDATE referral_codes SET code = :new WHERE organization_id = :o AND referral_code_id = :code_id",
+# The referral codes of the member get meaningless texts at once, so that no later request can use the old ones.
+_REPLACE_REFERRAL_CODES = f"""
+WITH old AS MATERIALIZED (
+    SELECT c.referral_code_id, c.code FROM referral_programs p
+    JOIN referral_codes c USING (organization_id, referral_program_id)
+    WHERE p.organization_id = :o AND c.organization_id = :o AND c.member_id = :m
 )
-
-# The members of records that contain a referral code, and the messages about some of them.
-_MEMBERS_WITH_REFERRAL_CODE = f"""
-SELECT DISTINCT member_id FROM ({_WITH_REFERRAL_CODE}) AS named(loyalty_event_id, member_id)
+UPDATE referral_codes c SET code = '{ERASED_CODE}' || c.referral_code_id
+FROM old WHERE c.organization_id = :o AND c.referral_code_id = old.referral_code_id
+RETURNING c.referral_code_id, old.code
 """
-_RENAME_IN_DELIVERIES = """
-UPDATE trigger_deliveries d SET payload = CAST(replace(CAST(d.payload AS text), :quoted, :quoted_new) AS json)
-WHERE d.organization_id = :o AND d.member_id = ANY(:member_ids) AND strpos(CAST(d.payload AS text), :quoted) > 0
-"""
-# Entries of the audit log stay, with their actor and time, but lose the changes and the reason. Entries about erasings
-# contain nothing personal.
-_EMPTY_ENTRIES_WITH_REFERRAL_CODE = """
-UPDATE audit_log a SET changes = NULL, salt = NULL, reason = NULL
-WHERE a.organization_id = :o AND a.member_ids && CAST(:member_ids AS bigint[]) AND a.salt IS NOT NULL
-    AND a.operation_id <> 'eraseMember' AND strpos(CAST(a.changes AS text), :quoted) > 0
-RETURNING a.audit_log_id
-"""
+# Entries of the audit log stay, with their actor and time, but lose the changes and the reason.
 _EMPTY_ENTRIES = """
 UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL
 WHERE organization_id = :o AND member_ids @> ARRAY[CAST(:m AS bigint)]
@@ -159,12 +122,14 @@ RETURNING {_MEMBER_COLUMNS}
 
 # Erased members that still have rows, with the progress of their erasing.
 _STORE_PROGRESS = """
-INSERT INTO unfinished_erasings (organization_id, member_id, kind, up_to) VALUES (:o, :m, :kind, :up_to)
+INSERT INTO unfinished_erasings (organization_id, member_id, kind, up_to, referral_codes)
+VALUES (:o, :m, :kind, :up_to, CAST(:referral_codes AS jsonb))
 ON CONFLICT (organization_id, member_id) DO UPDATE SET kind = excluded.kind, up_to = excluded.up_to
 """
 _FINISH = "DELETE FROM unfinished_erasings WHERE organization_id = :o AND member_id = :m"
 _CLAIM = f"""
-SELECT u.kind, u.up_to, {_MEMBER_COLUMNS} FROM unfinished_erasings u JOIN members m USING (organization_id, member_id)
+SELECT u.kind, u.up_to, u.referral_codes, {_MEMBER_COLUMNS}
+FROM unfinished_erasings u JOIN members m USING (organization_id, member_id)
 WHERE u.organization_id = :o ORDER BY u.member_id LIMIT 1 FOR UPDATE OF u SKIP LOCKED
 """
 # The number of rows that a statement erases at most in a call.
@@ -192,18 +157,16 @@ def erase(db: Connection, member: Member, pseudonym: str, now: datetime, seconds
     """Erase a locked member; its rows that are not erased after `seconds` are left to `claim_unfinished`."""
     end = time.monotonic() + seconds
     parameters = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
-    referral_codes = [(row[0], row[1]) for row in db.execute(text(_REFERRAL_CODES), parameters)]
-    codes = [code_id for code_id, _ in referral_codes]
-    db.execute(text(_USES_OF_REFERRAL_CODES), {**parameters, "codes": codes})
-    emptied_ids: set[int] = set()
-    for code_id, code in referral_codes:
-        emptied_ids.update(_rename_referral_code(db, member.organization_id, code_id, code))
+    referral_codes = {row[0]: row[1] for row in db.execute(text(_REPLACE_REFERRAL_CODES), parameters)}
     for statement in _OWN_RECORDS:
         db.execute(text(statement), parameters)
-    emptied_ids.update(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
-    progress = erase_page(db, member, ErasingProgress(), PAGE_ROWS)
-    while progress is not None and time.monotonic() < end:
-        progress = erase_page(db, member, progress, PAGE_ROWS)
+    emptied_ids = set(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
+    progress: ErasingProgress | None = ErasingProgress(referral_codes=referral_codes)
+    while progress is not None:
+        progress, emptied_ids_of_page = erase_page(db, member, progress, PAGE_ROWS)
+        emptied_ids.update(emptied_ids_of_page)
+        if time.monotonic() >= end:
+            break
     erased = Member(*db.execute(text(_ERASE_MEMBER), {**parameters, "pseudonym": pseudonym}).one())
     store_progress(db, erased, progress)
     return Erasing(erased, sorted(emptied_ids), progress is None)
@@ -215,7 +178,9 @@ def store_progress(db: Connection, member: Member, progress: ErasingProgress | N
     if progress is None:
         db.execute(text(_FINISH), parameters)
     else:
-        db.execute(text(_STORE_PROGRESS), {**parameters, "kind": progress.kind, "up_to": progress.up_to})
+        codes = as_json({str(code_id): code for code_id, code in progress.referral_codes.items()})
+        values = {"kind": progress.kind, "up_to": progress.up_to, "referral_codes": codes}
+        db.execute(text(_STORE_PROGRESS), {**parameters, **values})
 
 
 def claim_unfinished(db: Connection, organization_id: int) -> tuple[Member, ErasingProgress] | None:
@@ -223,27 +188,6 @@ def claim_unfinished(db: Connection, organization_id: int) -> tuple[Member, Eras
     row = db.execute(text(_CLAIM), {"o": organization_id}).one_or_none()
     if row is None:
         return None
-    kind, up_to, *values = row
-    return lock(db, Member(*values)), ErasingProgress(kind, up_to)
-
-
-def _rename_referral_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:
-    """Replace a referral code by a meaningless one in all records; returns the ids of the emptied audit log entries."""
-    new = f"erased-{code_id}"
-    parameters: dict[str, Any] = {
-        "o": organization_id,
-        "code_id": code_id,
-        "code": code,
-        "new": new,
-        "quoted": as_json(code),
-        "quoted_new": as_json(new),
-    }
-    member_ids = list(db.execute(text(_MEMBERS_WITH_REFERRAL_CODE), parameters).scalars())
-    emptied_ids: list[int] = []
-    for page in (member_ids[start : start + PAGE_ROWS] for start in range(0, len(member_ids), PAGE_ROWS)):
-        parameters["member_ids"] = page
-        emptied_ids += db.execute(text(_EMPTY_ENTRIES_WITH_REFERRAL_CODE), parameters).scalars()
-        db.execute(text(_RENAME_IN_DELIVERIES), parameters)
-    for statement in _RENAME_REFERRAL_CODE:
-        db.execute(text(statement), parameters)
-    return emptied_ids
+    kind, up_to, referral_codes, *values = row
+    codes_by_id = {int(code_id): code for code_id, code in referral_codes.items()}
+    return lock(db, Member(*values)), ErasingProgress(kind, up_to, codes_by_id)

@@ -1,7 +1,7 @@
 """Members and the tiers they hold."""
 
-from sqlalchemy import Column, Computed, Index, Text
-from sqlalchemy.dialects.postgresql import TSVECTOR
+from sqlalchemy import Column, Computed, Index, Text, text
+from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR
 
 from domain.members import Member
 from domain.tier_history import PastMemberTier
@@ -12,6 +12,7 @@ from persistence.tables.base import (
     foreign_key,
     index,
     integers,
+    personal,
     record_table,
     tenant_table,
     unique,
@@ -90,10 +91,12 @@ member_tier_trackings = record_table(
 )
 
 # Members who were erased by a call, while a job still erases their many rows: all rows of the kinds before number
-# `kind` are erased, and of this kind the rows with ids up to `up_to`.
+# `kind` are erased, and of this kind the rows with ids up to `up_to`. `referral_codes` has the former texts of the
+# member's referral codes by their ids.
 unfinished_erasings = tenant_table(
     "unfinished_erasings",
     ("member_id",),
     *integers("member_id", "kind", "up_to"),
+    personal(Column("referral_codes", JSONB, nullable=False, server_default=text("'{}'"))),
     foreign_key("members", "member_id"),
 )

@@ -16,11 +16,14 @@ from persistence import erasing
 from tests.builders import queue, tracking
 from tests.builders.campaigns import mint
 from tests.builders.person import NAME, WORD, event, live, traces
+from tests.builders.referrals import Friends
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
 from tests.concurrency.simultaneous import run_simultaneously
 
-# The tables whose rows the call may leave.
+# The tables whose rows the call may leave. The member's referral code is in records of other members, and remembered
+# until it is erased there.
 TABLES_WITH_MANY_ROWS = {
+    "audit_log",
     "badge_trackings",
     "coupon_lots",
     "coupon_usages",
@@ -28,8 +31,11 @@ TABLES_WITH_MANY_ROWS = {
     "events",
     "ledger_transactions",
     "member_coupons",
+    "members",
     "order_items",
     "purchase_orders",
+    "trigger_deliveries",
+    "unfinished_erasings",
 }
 
 
@@ -56,9 +62,16 @@ def erase_member_with_events(organization, count):
 
 
 def completions(organization):
-    """The actor of each entry about an erasing, and whether the erasing was complete, in the order of time."""
+    """The actor of each entry about a part of an erasing, and whether the erasing was complete, in the order of time.
+
+    Entries that only list emptied entries are left out.
+    """
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
-    return [(entry["actor"], entry["changes"]["isComplete"]["to"]) for entry in reversed(entries)]
+    return [
+        (entry["actor"], entry["changes"]["isComplete"]["to"])
+        for entry in reversed(entries)
+        if "isComplete" in entry["changes"]
+    ]
 
 
 def faults(organization):
@@ -169,6 +182,72 @@ def test_the_first_result_of_an_event_is_never_returned_to_another_person(api, o
         assert [result["error"]["type"] for result in body["results"]] == ["/problems/key-reused"] * 2
         finish_erasings(api)
     assert shop.balance("zoe") == 0
+
+
+def test_a_job_erases_the_uses_of_referral_codes_that_the_call_has_left(api, organization):
+    shop = Shop(organization)
+    friends = Friends(shop, eventType=ORDER_CREATED)
+    referrer, codes = organization.member("ben"), [f"{WORD}-friend", f"{WORD}-pal"]
+    code_ids = [code["referralCodeId"] for code in friends.codes("ben", *codes)]
+    new_codes = [f"erased-{code_id}" for code_id in code_ids]
+    for number in range(4):
+        organization.member(f"friend-{number}", referralCode=codes[0])
+        shop.track_one(
+            tracking.order(f"friend-{number}", external_id=f"order-{number}", referralCode=codes[number % 2])
+        )
+    organization.administration.delete(f"/members/{referrer['memberId']}", expect=200)
+
+    # The codes themselves are replaced at once, and cannot be used.
+    assert friends.usages() == {new_codes[0]: 2, new_codes[1]: 2}
+    [late] = shop.track(tracking.order("friend-0", referralCode=codes[1]), executionMode="dryRun")
+    assert [referral["error"]["type"] for referral in late["referrals"]] == ["/problems/unknown-referral-code"]
+    remaining_uses = traces(api.engine, organization_id=organization.id)
+    assert {"purchase_orders", "events", "members", "unfinished_erasings"} <= remaining_uses.keys()
+
+    assert finish_erasings(api) == 1
+    assert traces(api.engine, organization_id=organization.id) == {}
+    orders = {row.external_id: row.referral_code for row in shop.rows("purchase_orders", "external_id, referral_code")}
+    assert orders == {
+        "order-0": new_codes[0],
+        "order-1": new_codes[1],
+        "order-2": new_codes[0],
+        "order-3": new_codes[1],
+    }
+    assert [row.referral_code for row in shop.rows("members", "referral_code", "member_id")] == [
+        None,
+        *new_codes[:1] * 4,
+    ]
+    payloads = [row.payload for row in shop.rows("events", "payload", "loyalty_event_id")]
+    order_codes = [payload["order"]["referralCode"] for payload in payloads if "order" in payload]
+    assert order_codes == new_codes * 2
+    assert completions(organization) == [(completions(organization)[0][0], False), ("worker", True)]
+    assert faults(organization) == []
+
+
+def test_the_job_lists_the_audit_entries_that_it_empties(api, organization):
+    friends, code = Friends(Shop(organization)), f"{WORD}-friend"
+    referrer = organization.member("ben")
+    friends.codes("ben", code)
+    referred_ids = [organization.member(f"friend-{number}", referralCode=code)["memberId"] for number in range(3)]
+    organization.administration.delete(f"/members/{referrer['memberId']}", expect=200)
+
+    def emptied_entries():
+        entries = organization.administration.get("/audit-log", limit=100)["results"]
+        return {entry["auditLogId"] for entry in entries if entry["isErased"] and entry["memberIds"][0] in referred_ids}
+
+    assert emptied_entries() == set()
+    assert finish_erasings(api) == 1
+    entries = organization.administration.get("/audit-log", operationId="eraseMember", limit=100)["results"]
+    listed_ids = [
+        entry_id
+        for entry in entries
+        if entry["actor"] == "worker" and "erasedEntries" in entry["changes"]
+        for entry_id in entry["changes"]["erasedEntries"]["to"]
+    ]
+    # The creation of each of the three friends.
+    assert len(listed_ids) == 3
+    assert {str(entry_id) for entry_id in listed_ids} == {str(entry_id) for entry_id in emptied_entries()}
+    assert faults(organization) == []
 
 
 def test_an_erasing_lists_many_emptied_entries_in_several_entries(api, monkeypatch):

@@ -115,16 +115,18 @@ def erased_columns(statements: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield from ((table, name) for name in re.findall(r"(?:^|,)\s*(\w+) = ", changes))
 
 
-# _RENAME_REFERRAL_CODE also changes records of other members; only the member's own codes count as erased here.
 OWN_STATEMENTS = (
     *erasing._OWN_RECORDS,
-    *(statement for rows in erased_rows.ROWS for statement in rows.statements),
-    erasing._USES_OF_REFERRAL_CODES,
+    *(statement for rows in erased_rows.OWN_ROWS for statement in rows.statements),
+    erasing._REPLACE_REFERRAL_CODES,
     erasing._EMPTY_ENTRIES,
     erasing._ERASE_MEMBER,
+    erasing._FINISH,
 )
-CODES = {pair for pair in erased_columns(erasing._RENAME_REFERRAL_CODE) if pair[0] == "referral_codes"}
-ERASED = set(erased_columns(OWN_STATEMENTS)) | CODES
+USES = tuple(statement for rows in erased_rows.USES_OF_REFERRAL_CODES for statement in rows.statements)
+# The other tables with uses of the member's codes have records of other members.
+LOGS = {pair for pair in erased_columns(USES) if pair[0] == "referral_logs"}
+ERASED = set(erased_columns(OWN_STATEMENTS)) | LOGS
 
 
 def is_erased(column: Column[object]) -> bool:

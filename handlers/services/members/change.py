@@ -1,5 +1,6 @@
 """Changes of members, and their erasing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -100,9 +101,14 @@ def _add_audit_entries(call: Call, erased: Erasing) -> None:
     call.audit.is_erasure = True
     member_id, emptied_ids = erased.member.member_id, erased.emptied_ids
     flags = {"isErased": True, "isComplete": erased.is_complete}
-    for start in range(0, max(len(emptied_ids), 1), MAX_LISTED_ENTRIES):
-        changes = {**flags, "erasedEntries": emptied_ids[start : start + MAX_LISTED_ENTRIES]}
+    for listed_ids in listed_in_entries(emptied_ids) or [()]:
+        changes = {**flags, "erasedEntries": listed_ids}
         call.audit.add("member", member_id, after=changes, member_ids=(member_id,))
+
+
+def listed_in_entries(emptied_ids: Sequence[int]) -> list[Sequence[int]]:
+    """The ids of emptied entries of the audit log, divided among the entries that list them."""
+    return [emptied_ids[start : start + MAX_LISTED_ENTRIES] for start in range(0, len(emptied_ids), MAX_LISTED_ENTRIES)]
 
 
 def _record(call: Call, member: Member) -> dict[str, Any]:
