@@ -38,7 +38,8 @@ SELECT p.external_id FROM purchase_orders p WHERE p.organization_id = %s AND p.e
         SELECT FROM unfinished_erasings u WHERE u.organization_id = %s AND u.member_id = p.member_id
     )
 """
-# The events of the order keep its new external id, as they do when the job erases them.
+# The events of the order keep its new external id, as they do when the job erases them. Citus does not allow
+# json_build_object of a column here; the new external id needs no quoting.
 _RENAME_ERASED = f"""
 WITH renamed AS (
     UPDATE purchase_orders p SET external_id = {ERASED_EXTERNAL_ID.format("p")}
@@ -47,7 +48,7 @@ WITH renamed AS (
         AND u.organization_id = %s AND u.member_id = p.member_id
     RETURNING p.external_id, p.event_ids
 )
-UPDATE events e SET payload = json_build_object('order', json_build_object('externalId', renamed.external_id))
+UPDATE events e SET payload = CAST('{{"order":{{"externalId":"' || renamed.external_id || '"}}}}' AS json)
 FROM renamed WHERE e.organization_id = %s AND e.loyalty_event_id = ANY(renamed.event_ids)
 """
 
