@@ -156,8 +156,8 @@ def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
             accepted_by_name[name] = frozenset(map(token, values))
         else:
             detail = (
-                f"the value of {name[:MAX_NAME_LENGTH]} must be a text of 1 to {MAX_TEXT_LENGTH} characters, a number,"
-                f" a boolean, or a list of 1 to {MAX_VALUES} of these"
+                f"{name[:MAX_NAME_LENGTH]} has a value that is neither a text of 1 to {MAX_TEXT_LENGTH} characters,"
+                f" nor a number, a boolean, or a list of 1 to {MAX_VALUES} of these"
             )
             faults.append(FieldFault(detail, pointer=f"/matcher/customAttributes/values/{pointer_part(name)}"))
     if faults:
