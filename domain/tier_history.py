@@ -43,7 +43,7 @@ class TierPeriod:
 
 
 class TierHistory:
-    """The recorded tiers of members: what their apps showed, whatever has become known since.
+    """The tiers that members had according to the records of the time: the tiers that their apps showed.
 
     `default_tiers` has the default tier of each active program.
     """

@@ -225,7 +225,7 @@ def _limited_json(changes: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """The value with all secrets in it replaced, at any depth; `name` is the name of its field, if it has one."""
+    """The value with all secrets in it masked, at any depth; `name` is the name of its field, if it has one."""
     if value is not None and not _SECRETS.isdisjoint(name.split(".")):
         return NOT_SHOWN
     if isinstance(value, Mapping):
