@@ -330,6 +330,7 @@ class Body(Shape, Generic[Command]):
             except UnusableText as error:
                 faults.append(FieldFault(f"{wire} {error}", pointer=f"/{wire}"))
             except ValueError:
+                # Of the texts that a document allows, only dates can still be impossible.
                 faults.append(FieldFault(f"{wire} is not between the years 1 and 9999", pointer=f"/{wire}"))
         if faults:
             raise InvalidRequest(faults)

@@ -21,21 +21,21 @@ from handlers.messages.json_text import exact_number
 def tier_payload(
     schedule: TierSchedule,
     tier_keys: Mapping[int, str],
-    before: int | None,
+    previous_tier_id: int | None,
     tier: HeldTier | None,
 ) -> dict[str, Any]:
     """The payload of `member-tier-set`, and of `member-tier-removed` if the new `tier` is None.
 
-    `before` is the id of the member's previous tier, None for no tier.
+    `previous_tier_id` is None for a member who had no tier.
     """
-    after, expires_at = (None, None) if tier is None else (tier.loyalty_tier_id, tier.expires_at)
+    tier_id, expires_at = (None, None) if tier is None else (tier.loyalty_tier_id, tier.expires_at)
     return {
         "loyaltyProgramId": schedule.loyalty_program_id,
         "loyaltyProgramKey": schedule.loyalty_program_key,
-        "loyaltyTierId": after,
-        "loyaltyTierKey": None if after is None else tier_keys.get(after),
-        "previousLoyaltyTierId": before,
-        "previousLoyaltyTierKey": None if before is None else tier_keys.get(before),
+        "loyaltyTierId": tier_id,
+        "loyaltyTierKey": None if tier_id is None else tier_keys.get(tier_id),
+        "previousLoyaltyTierId": previous_tier_id,
+        "previousLoyaltyTierKey": None if previous_tier_id is None else tier_keys.get(previous_tier_id),
         "isManual": tier is not None and tier.is_manual,
         "expiresAt": None if expires_at is None else instant_text(expires_at),
     }

@@ -76,7 +76,7 @@ def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | N
 
 
 def limit_counter(count: Count) -> dict[str, Any]:
-    """The amount that an event counted against one limit; `count` is negative for amounts that were given back.
+    """The amount that an event counted against one limit; it is negative if an amount was returned to the limit.
 
     The `sharedKey`, `location` and `currency` are left out if the limit has none.
     """

@@ -18,6 +18,7 @@ import msgspec
 
 from domain.calendar import instant_text
 from domain.problems import FieldFault, InvalidRequest, name_of, pointer_part
+from handlers.messages.faults import MAX_FAULTS
 
 MAX_DEPTH = 200
 # The maximum number of objects and lists in a body: they take much more time and memory than texts of the same size.
@@ -33,7 +34,7 @@ FREE_OBJECTS = frozenset(
 """The fields of request bodies that hold such an object, except fields with limits of their own."""
 # The maximum number of characters of a number.
 MAX_NUMBER_LENGTH = 80
-# The decoder of bodies reads longer whole numbers, which take much time to validate: they are searched for.
+# The decoder accepts longer whole numbers, but their validation takes much time: `decode` searches for them.
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * MAX_NUMBER_LENGTH
 _LONG_POSITIVE, _LONG_NEGATIVE = 10**MAX_NUMBER_LENGTH, -(10 ** (MAX_NUMBER_LENGTH - 1))
@@ -148,19 +149,19 @@ def decode(raw: bytes) -> Any:
         if detail == _TRUNCATED and _is_complete(raw):
             detail = "a text ends in half of a UTF-16 surrogate pair"
         raise _refusal(f"The body is not valid JSON: {detail}") from None
-    # Only then the body can be nested so deeply.
+    # A body with fewer brackets has neither too many objects and lists nor too deep ones.
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_containers(value)
     _check_duplicates(raw, value)
-    # A text may have that many digits, too.
+    # The digits may also be those of a text, so a number is searched for.
     if _MANY_DIGITS in raw.translate(_AS_ZEROS) and _has_long_integer(value):
         raise InvalidRequest(_number_faults(raw))
     if len(raw) > MAX_FREE_BYTES and (faults := list(_free_object_faults(value))):
-        raise InvalidRequest(faults[:50])
+        raise InvalidRequest(faults[:MAX_FAULTS])
     if b"\\u0000" in raw:
         faults = list(_nul_faults(value))
         if faults:
-            raise InvalidRequest(faults[:50])
+            raise InvalidRequest(faults[:MAX_FAULTS])
     return value
 
 
@@ -216,7 +217,7 @@ def _check_duplicates(raw: bytes, value: Any) -> None:
         )
     ]
     if faults:
-        raise InvalidRequest(faults[:50])
+        raise InvalidRequest(faults[:MAX_FAULTS])
 
 
 class _Repeating(dict[str, Any]):
@@ -254,7 +255,7 @@ def _has_long_integer(value: Any) -> bool:
 
 
 def _number_faults(raw: bytes) -> list[FieldFault]:
-    """A fault for each number of a body that cannot be read, at most 50; a single fault if the body is large."""
+    """A fault for each unreadable number of a body, at most `MAX_FAULTS`; a single fault if no number is found."""
 
     def read(text: str) -> Decimal | int | UnreadableNumber:
         try:
@@ -271,9 +272,9 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
         FieldFault(f"{name_of(path)} {node}.", pointer=pointer_to(path))
         for path, node in _find_values(body, lambda node: type(node) is UnreadableNumber)
     ]
-    # No fault is found, either, if another field of the same name replaces the number.
+    # No number is found in a large body, in one with further faults, or if a second field of its name replaces it.
     detail = f"The body contains a number that is out of range or has more than {MAX_NUMBER_LENGTH} characters."
-    return faults[:50] or [FieldFault(detail, pointer="")]
+    return faults[:MAX_FAULTS] or [FieldFault(detail, pointer="")]
 
 
 def _find_values(body: Any, is_wanted: Callable[[Any], bool]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -285,7 +286,7 @@ def _find_values(body: Any, is_wanted: Callable[[Any], bool]) -> Iterator[tuple[
             yield path, node
         if isinstance(node, dict | list):
             children = node.items() if isinstance(node, dict) else enumerate(node)
-            # Places take time, so that only values with a use get one.
+            # It takes time to build a place, so only wanted values, objects and lists get one.
             children_to_visit = [
                 ((*path, name), child) for name, child in children if isinstance(child, dict | list) or is_wanted(child)
             ]
@@ -303,7 +304,7 @@ def _free_object_faults(body: Any) -> Iterator[FieldFault]:
             place = (*path, name)
             if name not in FREE_OBJECTS:
                 stack.append((place, child))
-            # What it contains is smaller, so it is not looked into.
+            # The content of an object is smaller than the object, so it is not searched.
             elif len(encode(child)) > MAX_FREE_BYTES:
                 detail = f"{name_of(place)} has more than {MAX_FREE_BYTES // 1024} KiB of JSON."
                 yield FieldFault(detail, pointer=pointer_to(place))

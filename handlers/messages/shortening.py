@@ -79,20 +79,20 @@ def _is_chosen(condition: Mapping[str, Any], value: Any) -> bool:
 
 
 def _stand_in(value: Any) -> Any:
-    """A small value of the same type, another one for each object."""
+    """A small value of the same type, which differs from the result for every other value."""
     return {str(id(value)): None} if isinstance(value, dict) else [id(value)]
 
 
 def _schemas_of_fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """The schemas of the fields of an object that can change its first fault, in the order of the object."""
+    """The schemas of those fields that can change the first fault of an object, by name, in the order of the object."""
     maximum = schema.get("maxProperties", len(value))
     if len(value) > maximum:
         # The number of fields is the first fault, whatever the fields are.
         return dict.fromkeys(islice(value, maximum + 1), _ANY_VALUE)
     fields = {**dict.fromkeys(schema.get("required", ()), _ANY_VALUE), **schema.get("properties", {})}
-    others = schema.get("additionalProperties", True)
-    if isinstance(others, Mapping):
-        return {name: fields.get(name, others) for name in value}
+    schema_of_others = schema.get("additionalProperties", True)
+    if isinstance(schema_of_others, Mapping):
+        return {name: fields.get(name, schema_of_others) for name in value}
     # If no unknown fields are allowed, the first one is the fault. If they are allowed, only their number counts.
     count = schema.get("maxProperties", max(1, schema.get("minProperties", 0)))
     unknown_fields = set(islice((name for name in value if name not in fields), count))

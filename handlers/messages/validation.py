@@ -24,7 +24,7 @@ SERVER_PATTERN = "x-server-pattern"
 """Next to a `pattern` that all regular expression engines can read: the pattern of the server, which refuses more."""
 
 MAX_EXPLAINED_VALUES = 2_000
-"""The maximum number of values in a body of which every fault is reported."""
+"""If a body has more values than this, only its first fault is reported."""
 
 # Longer chains of references count as circular.
 _MAX_REFERENCES = 20
@@ -254,9 +254,11 @@ class Validator:
         faults: list[tuple[Place, str]] = []
         errors = self._errors(value)
         # A text with a wrong length gets no second fault for its pattern.
-        lengths = {tuple(fault.instance_path) for fault in errors if fault.kind.name in ("minLength", "maxLength")}
+        wrong_lengths = {
+            tuple(error.instance_path) for error in errors if error.kind.name in ("minLength", "maxLength")
+        }
         for error in errors:
-            if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:
+            if error.kind.name != "pattern" or tuple(error.instance_path) not in wrong_lengths:
                 faults.extend(self._explainer.explain(error))
         return list(dict.fromkeys(faults))[:MAX_FAULTS]
 

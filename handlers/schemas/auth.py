@@ -12,7 +12,7 @@ _NOT_STORED = ("Cache-Control", "no-store")
 
 
 def token_request(body: Mapping[str, Any]) -> TokenRequest:
-    """The request of an accepted form, whose fields have the names of the code; ignores unknown fields, see the RFC."""
+    """The request in a form, whose fields have the names of the code; ignores unknown fields (RFC 6749, 3.2)."""
     return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
 
 

@@ -108,6 +108,7 @@ def _axes(report: DailySeries, scale: _Scale) -> Iterator[str]:
 
 def _bars(figures: Sequence[Decimal], scale: _Scale, number: int, count: int) -> str:
     """The bars of the series `number` out of `count`, which are side by side on each day."""
+    # The bars take 80 % of a day; a tenth on either side separates the days.
     width = scale.day_width * 0.8 / count
     zero = scale.y(Decimal(0))
     bars = []

@@ -82,15 +82,15 @@ BOOK = {
 }
 
 
-def references_response(referring: Mapping[str, Any]) -> dict[str, Any]:
+def references_response(referring_records: Mapping[str, Any]) -> dict[str, Any]:
     """The response with the records that refer to a book: actions of campaigns, and documents."""
     campaigns = [
         {"campaignId": campaign_id, "campaignKey": campaign_key, "actionId": action_id}
-        for campaign_id, campaign_key, action_id in referring["campaigns"]
+        for campaign_id, campaign_key, action_id in referring_records["campaigns"]
     ]
     documents = [
         {"collectionKey": collection_key, "documentKey": document_key}
-        for collection_key, document_key in referring["documents"]
+        for collection_key, document_key in referring_records["documents"]
     ]
     return {
         "isReferenced": bool(campaigns or documents),

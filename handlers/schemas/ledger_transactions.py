@@ -251,13 +251,13 @@ def partial_fiat_values(body: RevertBatch) -> dict[str, Decimal]:
     """
     values: dict[str, Decimal] = {}
     faults = []
-    for index, value in enumerate(body.partial_fiat_values):
-        transaction_id, pointer = value.ledger_transaction_id, f"/partialFiatValues/{index}/ledgerTransactionId"
+    for index, fiat_value in enumerate(body.partial_fiat_values):
+        transaction_id, pointer = fiat_value.ledger_transaction_id, f"/partialFiatValues/{index}/ledgerTransactionId"
         if transaction_id in values:
             faults.append(FieldFault(f"ledgerTransactionId {transaction_id} already has a fiat value", pointer=pointer))
         elif transaction_id not in body.transaction_ids:
             faults.append(FieldFault(f"ledgerTransactionId {transaction_id} is not in transactionIds", pointer=pointer))
-        values[transaction_id] = value.partial_fiat_value
+        values[transaction_id] = fiat_value.partial_fiat_value
     if faults:
         raise InvalidRequest(faults)
     return values

@@ -76,7 +76,8 @@ _MAX_DAYS = 366
 def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
     """The first and the last day of the range from `fromDate` to `toDate`, without days after `today`.
 
-    By default the last `_DEFAULT_DAYS` days. Raises InvalidRequest for days in the wrong order, or too many days.
+    By default, the range has `_DEFAULT_DAYS` days, and ends today. If it begins after today, the last day is before the
+    first one. Raises InvalidRequest for days in the wrong order, or too many days.
     """
     last = date.fromisoformat(query["toDate"]) if "toDate" in query else today
     if "fromDate" in query:

@@ -77,7 +77,7 @@ def _event(fields: _SimulationBody) -> IncomingEvent:
     """The event that would be tracked; ids that the request does not have to name are generated."""
     key = f"simulation-{uuid.uuid4()}"
     event: Mapping[str, Any] = fields.event or {}
-    # For pointers of faults: the place of the event in the body, and the prefix in the event that the body has not.
+    # How a pointer into the event becomes one into the body: the prefix is removed, and the place is put in front.
     place, prefix = f"/{_EVENT}", ""
     if fields.order is not None:
         event = {"eventType": _ORDER_CREATED, "payload": {ORDER: {"externalId": key, **fields.order}}}
