@@ -43,10 +43,10 @@ class AssistantTool:
     def request(self, arguments: Mapping[str, Any], organization_id: int) -> tuple[str, dict[str, Any], Any]:
         """The path, the query and the body of a call. Raises ValueError for arguments that are missing or unknown."""
         properties = self.input_schema["properties"]
-        unknown = [name for name in arguments if name not in properties]
+        unknown_names = [name for name in arguments if name not in properties]
         missing_names = [name for name in self.input_schema["required"] if name not in arguments]
-        if unknown or missing_names:
-            raise ValueError(_fault(unknown, missing_names))
+        if unknown_names or missing_names:
+            raise ValueError(_fault(unknown_names, missing_names))
         path = self.path.replace("{organizationId}", str(organization_id))
         for name, value in arguments.items():
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
@@ -67,11 +67,11 @@ def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
     all_tools = [_simulation()]
     for surface in openapi.SURFACES:
         names = {tool.name for tool in all_tools}
-        all_tools.extend(_of_document(openapi.bundle(surface), names))
+        all_tools.extend(_tools_of(openapi.bundle(surface), names))
     return [tool for tool in all_tools if not tags or tool.tag in tags]
 
 
-def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Iterator[AssistantTool]:
+def _tools_of(document: Mapping[str, Any], existing_names: set[str]) -> Iterator[AssistantTool]:
     """The tools of a document; names among `existing_names` get a prefix."""
     for path, method, item, operation in openapi.operations_of(document):
         if _is_read(method, operation):
@@ -166,7 +166,7 @@ def _in_query(value: Any) -> str:
     return str(value)
 
 
-def _fault(unknown: Sequence[str], missing_names: Sequence[str]) -> str:
-    reasons = [f"not known: {', '.join(unknown)}"] if unknown else []
-    reasons += [f"missing: {', '.join(missing_names)}"] if missing_names else []
-    return f"The arguments do not fit; {'; '.join(reasons)}."
+def _fault(unknown_names: Sequence[str], missing_names: Sequence[str]) -> str:
+    reasons = [f"The tool has no arguments {', '.join(unknown_names)}."] if unknown_names else []
+    reasons += [f"The call lacks the arguments {', '.join(missing_names)}."] if missing_names else []
+    return " ".join(reasons)

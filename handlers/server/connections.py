@@ -299,11 +299,11 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         if self.nr_conns <= self.connection_limit:
             return
         # The newest connection is silent, too, and comes last.
-        longest = next(iter(self.silent))
-        if longest is newest:
+        longest_silent = next(iter(self.silent))
+        if longest_silent is newest:
             newest.refuse()
         else:
-            longest.abort()
+            longest_silent.abort()
         self._closed_count += 1
         self._report()
 

@@ -29,6 +29,7 @@ _SWITCH_SECONDS = 0.0005
 # When a worker stops, it waits this long for idle connections, too.
 _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
+# The maximum that gunicorn allows.
 MAX_REQUEST_LINE = 8190
 _WORKER_END_SECONDS = 30
 # How often the worker looks whether its parent process runs.
@@ -64,9 +65,9 @@ class _QueueWorker:
         if not self._is_running():
             return
         os.kill(self._process_id, signal.SIGTERM)
-        end = time.monotonic() + _WORKER_END_SECONDS
+        kill_at = time.monotonic() + _WORKER_END_SECONDS
         while self._is_running():
-            if time.monotonic() > end:
+            if time.monotonic() > kill_at:
                 os.kill(self._process_id, signal.SIGKILL)
             time.sleep(0.05)
 
@@ -76,7 +77,7 @@ class _QueueWorker:
         try:
             return os.waitpid(self._process_id, os.WNOHANG) == (0, 0)
         except ChildProcessError:
-            # The arbiter reaps all children.
+            # The worker has ended, and the arbiter has already reaped it.
             return False
 
     def _work(self, parent: int, listeners: Sequence[Any]) -> NoReturn:
@@ -227,8 +228,8 @@ def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None]
     is restarted if it dies; None if the settings name another database.
     """
     # When prometheus-client is imported, it reads from the environment where the workers share their metrics.
-    measurements = tempfile.mkdtemp(prefix="loyalty-metrics-")
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = measurements
+    metrics_folder = tempfile.mkdtemp(prefix="loyalty-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics_folder
     parent = os.getpid()
     queue_worker = _QueueWorker(settings) if with_worker else None
     try:
@@ -238,4 +239,4 @@ def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None]
         if os.getpid() == parent:
             if queue_worker is not None:
                 queue_worker.end()
-            shutil.rmtree(measurements, ignore_errors=True)
+            shutil.rmtree(metrics_folder, ignore_errors=True)

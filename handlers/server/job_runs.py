@@ -156,6 +156,7 @@ class _OpenRun:
 
     @property
     def _claim(self) -> tuple[str, datetime, timedelta]:
+        """The arguments that identify the claim."""
         return self.name, self.started_at, self.interval
 
 
@@ -170,18 +171,18 @@ def run_due_jobs(engine: Engine, settings: Settings, is_stopping: Callable[[], b
     has_run = False
     try:
         while not is_stopping():
-            due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
-            if due is None and not open_runs:
+            claim = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
+            if claim is None and not open_runs:
                 break
-            if due is None:
+            if claim is None:
                 open_run = open_runs.pop(next(iter(open_runs)))
-            elif due.name in open_runs:
-                open_run = open_runs.pop(due.name)
-                open_run.run.is_due, open_run.started_at = True, due.started_at
+            elif claim.name in open_runs:
+                open_run = open_runs.pop(claim.name)
+                open_run.run.is_due, open_run.started_at = True, claim.started_at
             else:
-                run = JobRun(engine, settings, due.last_result or {})
-                steps = next(job for job in jobs if job.name == due.name).run(run)
-                open_run = _OpenRun(due.name, intervals[due.name], due.started_at, run, steps)
+                run = JobRun(engine, settings, claim.last_result or {})
+                steps = next(job for job in jobs if job.name == claim.name).run(run)
+                open_run = _OpenRun(claim.name, intervals[claim.name], claim.started_at, run, steps)
             if not open_run.proceed(is_stopping):
                 open_runs[open_run.name] = open_run
             has_run = True

@@ -150,7 +150,7 @@ def _report_expiring(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
-    """Release the stored responses to old events, from the event on up to which the last run has released them."""
+    """Release the stored responses to old events, from the event on at which the last run ended."""
     days, up_to = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
     if not days:
         return {"answers": 0, "upTo": up_to}
@@ -214,7 +214,10 @@ def _seal_batches(engine: Engine, organization_id: int) -> Iterator[int]:
 
 
 def seal_audit_log(engine: Engine, organization_id: int) -> int:
-    """Seal all unsealed entries of an organization's audit log, some of them in each seal. Returns their number."""
+    """Seal all unsealed entries of an organization's audit log, at most `ENTRIES_IN_A_SEAL` in each seal.
+
+    Returns the number of sealed entries.
+    """
     return sum(_seal_batches(engine, organization_id))
 
 

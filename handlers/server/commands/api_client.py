@@ -61,11 +61,11 @@ class ApiClient:
         return self._call("POST", path, body, {}, (conflict,))[0]
 
     def _call(
-        self, method: str, path: str, body: Any, query: dict[str, Any], tolerated: Collection[str]
+        self, method: str, path: str, body: Any, query: dict[str, Any], tolerated_types: Collection[str]
     ) -> tuple[bool, Any]:
         """Send one call, and repeat it while the server is busy or the connection breaks: repeated calls are safe.
 
-        Returns True and the body of the response, or False and the problem if its type is in `tolerated`.
+        Returns True and the body of the response, or False and the problem if `tolerated_types` has its slug.
         """
         import httpx
 
@@ -90,13 +90,13 @@ class ApiClient:
                 if response.status_code not in (429, 503) or attempt == _ATTEMPTS:
                     if response.status_code in (404, 405) and (fault := fault_of_base_url(self._base_url)):
                         raise ApiFailure(fault)
-                    return _read(response, method, path, tolerated)
+                    return _read(response, method, path, tolerated_types)
                 pause = _pause_seconds(response.headers.get("retry-after", "1"))
             time.sleep(pause)
         raise AssertionError("the loop above returns or raises")
 
 
-def _read(response: httpx.Response, method: str, path: str, tolerated: Collection[str]) -> tuple[bool, Any]:
+def _read(response: httpx.Response, method: str, path: str, tolerated_types: Collection[str]) -> tuple[bool, Any]:
     """The result of a response, as `_call` returns it; raises ApiFailure."""
     from persistence.engine import from_json
 
@@ -107,7 +107,7 @@ def _read(response: httpx.Response, method: str, path: str, tolerated: Collectio
     if response.is_success:
         return True, body
     problem = body if isinstance(body, dict) else {}
-    if str(problem.get("type", "")).removeprefix("/problems/") in tolerated:
+    if str(problem.get("type", "")).removeprefix("/problems/") in tolerated_types:
         return False, body
     detail = f": {problem['detail']}" if problem.get("detail") else ""
     hint = ""

@@ -98,10 +98,10 @@ def advance(organization: str, to: datetime | None, by: str | None, as_json: boo
         assert to is not None
         client.call("advanceTestClock", {"to": to.isoformat()})
         with elapsed_time("Advancing"):
-            advanced = advance_clock(client.engine, client.settings, client.organization_id, lambda: False)
-        _print(advanced, as_json)
-    if advanced.clock_error is not None:
-        raise click.ClickException(advanced.clock_error)
+            tenant = advance_clock(client.engine, client.settings, client.organization_id, lambda: False)
+        _print(tenant, as_json)
+    if tenant.clock_error is not None:
+        raise click.ClickException(tenant.clock_error)
 
 
 @clock.command()

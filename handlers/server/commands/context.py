@@ -104,7 +104,7 @@ def refuse_without_database(settings: Settings) -> None:
 
 
 def organization_ids(engine: Engine, organization: int | None) -> list[int]:
-    """A list with the id of an organization, which must exist, or for None with the ids of all organizations."""
+    """The ids of all organizations, or only the id `organization`; refuses an organization that does not exist."""
     from sqlalchemy import select
 
     from persistence.tables.organizations import organizations

@@ -61,8 +61,8 @@ def _check(engine: Engine, as_json: bool) -> None:
         works = ", which works with it" if state.is_usable else ""
         click.echo(f"The database is newer than this version{works}: it is at revision {state.newer}.")
     elif state.pending:
-        number = "1 migration is" if len(state.pending) == 1 else f"{len(state.pending)} migrations are"
-        click.echo(f"{number} pending: {', '.join(state.pending)}")
+        migrations_are = "1 migration is" if len(state.pending) == 1 else f"{len(state.pending)} migrations are"
+        click.echo(f"{migrations_are} pending: {', '.join(state.pending)}")
     else:
         click.echo("The schema is up to date.")
     if not state.is_usable:
@@ -83,8 +83,8 @@ def distribute(shards: int, as_json: bool) -> None:
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine, elapsed_time("Distributing"):
         tables = distribution.distribute(engine, shards)
-    number = "1 table" if len(tables) == 1 else f"{len(tables)} tables"
-    text = f"Distributed {number}." if tables else "Everything is distributed."
+    tables_text = "1 table" if len(tables) == 1 else f"{len(tables)} tables"
+    text = f"Distributed {tables_text}." if tables else "Everything is distributed."
     print_result(as_json, {"distributed": tables}, text)
 
 

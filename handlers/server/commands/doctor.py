@@ -121,11 +121,11 @@ def _examine_connection(engine: Engine, *, is_replica: bool) -> Finding:
     from sqlalchemy import text
 
     with engine.connect() as db:
-        version = db.execute(text("SELECT current_setting('server_version_num')::int")).scalar_one()
-        name = db.execute(text("SELECT current_setting('server_version')")).scalar_one()
+        version_number = db.execute(text("SELECT current_setting('server_version_num')::int")).scalar_one()
+        version = db.execute(text("SELECT current_setting('server_version')")).scalar_one()
         is_read_only = db.execute(text("SHOW transaction_read_only")).scalar_one() == "on"
-    is_recent = version >= _MIN_POSTGRESQL_VERSION
-    detail = f"PostgreSQL {name}" + ("" if is_recent else ", 15 or later is needed")
+    is_recent = version_number >= _MIN_POSTGRESQL_VERSION
+    detail = f"PostgreSQL {version}" + ("" if is_recent else ", 15 or later is needed")
     if is_replica:
         return Finding("replica connection", is_recent, detail)
     detail += ", which accepts only reads" if is_read_only else ""

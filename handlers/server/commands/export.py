@@ -64,8 +64,9 @@ def export_rows(
             "filters": criteria or None,
         }
         now = transactions.run(engine, lambda db: _audit(db, organization_id, request))
-        rows, last_id = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria, now))
-    click.echo(f"{rows:,} rows, the last id is {last_id}.", err=True)
+        export_range = ExportRange(organization_id, after, since, criteria, now)
+        row_count, last_id = _write(engine, kind, file_format, export_range)
+    click.echo(f"{row_count:,} rows, the last id is {last_id}.", err=True)
 
 
 def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRang
 
     # Lines end as the format defines, on every system.
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-    rows, last_id = 0, export_range.after
+    row_count, last_id = 0, export_range.after
     is_csv = file_format == "csv"
     if is_csv:
         out.write(csv_header(kind))
@@ -101,10 +102,10 @@ def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRang
         exported_rows.begin_snapshot(db)
         for row in ROWS[kind](db, export_range):
             out.write(csv_row(kind, row) if is_csv else json_line(row))
-            rows, last_id = rows + 1, row.row_id
+            row_count, last_id = row_count + 1, row.row_id
     out.flush()
     out.detach()
-    return rows, last_id
+    return row_count, last_id
 
 
 def _audit(db: Connection, organization_id: int, request: Mapping[str, Any]) -> datetime:

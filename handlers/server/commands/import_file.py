@@ -150,7 +150,7 @@ class _Run(OrganizationCalls):
         """Upload the file, and start the import."""
         from handlers.messages.uploads import Upload
 
-        number, is_complete = 0, False
+        part_count, is_complete = 0, False
         with progress_bar("Uploading", size, "B") as bar:
             while not is_complete:
                 part = Upload()
@@ -160,12 +160,12 @@ class _Run(OrganizationCalls):
                     part.append(block)
                     bar.update(len(block))
                 if len(part):
-                    number += 1
-                    self.call("uploadImportPart", part, importId=self._import_id, partNumber=number)
+                    part_count += 1
+                    self.call("uploadImportPart", part, importId=self._import_id, partNumber=part_count)
                 part.close()
-        if not number:
+        if not part_count:
             raise click.ClickException("the file is empty")
-        self.call("startImport", {"parts": number}, importId=self._import_id)
+        self.call("startImport", {"parts": part_count}, importId=self._import_id)
 
     def work(self) -> Mapping[str, Any]:
         """Import rows until the import has ended; return it."""
@@ -207,11 +207,11 @@ class _Run(OrganizationCalls):
 
         job = transactions.run(self.engine, lambda db: IMPORTS.find(db, self.organization_id, self._import_id))
         assert job is not None
-        after, is_first = 0, True
+        last_line, is_first = 0, True
         bar = progress_bar("Errors", job.rows_failed, "row")
         with path.open("w", encoding="utf-8", newline="") as file, bar:
             while True:
-                read = partial(imports.find_failed, job=job, after_line=after, limit=_ERRORS_AT_ONCE)
+                read = partial(imports.find_failed, job=job, after_line=last_line, limit=_ERRORS_AT_ONCE)
                 rows = transactions.run(self.engine, read)
                 text = import_errors_csv(ImportErrors(job, rows))
                 # Only the first text keeps its line of headings.
@@ -219,7 +219,7 @@ class _Run(OrganizationCalls):
                 bar.update(len(rows))
                 if len(rows) < _ERRORS_AT_ONCE:
                     return
-                after, is_first = rows[-1].line, False
+                last_line, is_first = rows[-1].line, False
 
     def _read(self) -> Mapping[str, Any]:
         job: Mapping[str, Any] = self.call("getImport", importId=self._import_id)["import"]
@@ -233,8 +233,8 @@ def _print_result(result: Mapping[str, Any], failures: list[Mapping[str, Any]], 
     verb = "would be done" if result["dryRun"] else "done"
     click.echo(f"{result['rowsRead']:,} rows: {result['rowsDone']:,} {verb}, {result['rowsFailed']:,} failed.")
     for row in failures:
-        at = f", {row['column']}" if row["column"] else ""
-        click.echo(f"Line {row['line']}{at}: {row['reason']}")
+        column_text = f", {row['column']}" if row["column"] else ""
+        click.echo(f"Line {row['line']}{column_text}: {row['reason']}")
     if result["rowsFailed"] > len(failures):
         click.echo(f"And {result['rowsFailed'] - len(failures):,} more.")
     if result["rowsFailed"]:

@@ -46,7 +46,7 @@ def list_keys(as_json: bool) -> None:
             "signsFrom": None if key.created_at == NOT_YET else instant_text(key.created_at),
             "isSigning": number == 0,
         }
-        for number, key in enumerate(_change(find_signing_keys))
+        for number, key in enumerate(_run(find_signing_keys))
     ]
     if as_json:
         print_json({"keys": rows})
@@ -72,7 +72,7 @@ def add(as_json: bool) -> None:
     """
     from handlers.services.signing_keys import add_key
 
-    key = _change(lambda db: add_key(db, datetime.now(UTC)))
+    key = _run(lambda db: add_key(db, datetime.now(UTC)))
     print_result(as_json, {"keyId": key.key_id}, key.key_id)
 
 
@@ -83,7 +83,7 @@ def sign(key_id: str, as_json: bool) -> None:
     """Let a KEY sign all tokens and offline allowances from now on."""
     from handlers.services.signing_keys import let_sign
 
-    _change(lambda db: let_sign(db, key_id, datetime.now(UTC)))
+    _run(lambda db: let_sign(db, key_id, datetime.now(UTC)))
     print_result(as_json, {"keyId": key_id}, f"The key {key_id} signs.")
 
 
@@ -100,12 +100,12 @@ def remove(key_ids: tuple[str, ...], is_all: bool, as_json: bool) -> None:
 
     if bool(key_ids) == is_all:
         raise click.UsageError("name the keys to be removed, or use --all")
-    removed_ids = _change(lambda db: remove_all_keys(db) if is_all else remove_keys(db, key_ids))
+    removed_ids = _run(lambda db: remove_all_keys(db) if is_all else remove_keys(db, key_ids))
     print_result(as_json, {"removed": removed_ids}, f"{len(removed_ids)} removed.")
     click.echo("Restart all servers: a running server remembers the keys that it has read.", err=True)
 
 
-def _change(work: Callable[[Connection], Result]) -> Result:
+def _run(work: Callable[[Connection], Result]) -> Result:
     """Run the work in a transaction; a refusal ends the command."""
     from handlers.services.signing_keys import KeyRefused
     from persistence import transactions

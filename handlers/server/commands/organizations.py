@@ -71,8 +71,8 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
         created = transactions.run(engine, make)
     fields = as_fields(created)
     # The organization itself comes first.
-    names = {name: fields.pop(name) for name in ("organizationId", "organizationKey")}
-    print_result(as_json, names | fields)
+    own_fields = {name: fields.pop(name) for name in ("organizationId", "organizationKey")}
+    print_result(as_json, own_fields | fields)
 
 
 @organizations.command("list")

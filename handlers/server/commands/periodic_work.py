@@ -137,7 +137,7 @@ def remove_deliveries(as_json: bool) -> None:
     """Remove old messages to the receivers of webhooks.
 
     Those made more than LOYALTY_DELIVERIES_KEPT_DAYS days ago; what still waits to be sent for an active trigger stays.
-    It may be interrupted at any time. Workers run it by the clock.
+    It may be interrupted at any time. Workers run it periodically.
     """
     from handlers.server.jobs import REMOVE_DELIVERIES
 

@@ -94,7 +94,10 @@ def _key_prefix(stem: str) -> str:
 
 @dataclass(slots=True)
 class ReplayOutcome:
-    """The outcome of a replay; amounts are points, read from the server at the end, `minted_before` before it."""
+    """The outcome of a replay; amounts are points, as the server reports them at its end.
+
+    `minted_before` is the amount at its beginning.
+    """
 
     organization: str
     orders: int
@@ -176,8 +179,8 @@ class _Replay:
         """Create the missing members. Returns their number."""
         existing_ids: set[str] = set()
         for batch in _batches(members, _EXISTS_BATCH):
-            there = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
-            existing_ids.update(loyalty_member["loyaltyMemberId"] for loyalty_member in there)
+            existing = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
+            existing_ids.update(loyalty_member["loyaltyMemberId"] for loyalty_member in existing)
         new_ids = iter([member for member in members if member not in existing_ids])
         created = 0
         with progress_bar("Members", len(members), "member", len(existing_ids)) as bar:
@@ -187,7 +190,7 @@ class _Replay:
         return created
 
     def _create_member(self, loyalty_member_id: str) -> bool:
-        """Create a member; False if the member exists."""
+        """Create a member; return False if the member already exists."""
         return self._api.post_unless("member-exists", "/members", {"loyaltyMemberId": loyalty_member_id})
 
     def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: ReplayOutcome) -> None:

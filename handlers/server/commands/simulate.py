@@ -84,7 +84,7 @@ def simulate(
 
 
 def _find_names(engine: Engine, organization_id: int, simulation: Mapping[str, Any]) -> Mapping[str, str]:
-    """The names of the records that a simulation names by their keys, by key."""
+    """Find the names of the records whose keys are in a simulation; return them by key."""
     from persistence.record_names import find_names
 
     keys = {*_KEY.findall(to_json(simulation))}

@@ -183,21 +183,22 @@ class CoffeeShop:
         bought = self._track_order("ana", 2, 6)
         confirmed = {**bought, "eventType": "member-purchase-order-confirmed", "systemUniqueKey": "sample-confirmed"}
         self._track(confirmed)
-        back = {"order": {**bought["payload"]["order"], "items": bought["payload"]["order"]["items"]}}
+        returned_order = {"order": {**bought["payload"]["order"], "items": bought["payload"]["order"]["items"]}}
         return_event = {**bought, "eventType": "member-purchase-order-returned", "systemUniqueKey": "sample-return"}
-        self._track({**return_event, "payload": back})
+        self._track({**return_event, "payload": returned_order})
         self._track_order("ben", 1, 2, referralCode="ANA-COFFEE")
         mistaken = self._track_order("ben", 1, 1)
-        key = self._track(mistaken)["loyaltyEventKey"]
-        integration("cancelEvent", {"description": "Charged twice"}, loyaltyEventKey=key)
+        # Tracked again, the event gets its first response, which has the key.
+        event_key = self._track(mistaken)["loyaltyEventKey"]
+        integration("cancelEvent", {"description": "Charged twice"}, loyaltyEventKey=event_key)
         self._track(self._event("chloe", 0, "app-opened", {"value": "ios"}))
         gift = {"amount": 25, "description": "For the spilt cappuccino"}
         self._admin("mintMemberPoints", gift, loyaltyMemberId="chloe")
         self._admin("burnMemberPoints", {"amount": 4, "description": "A cookie"}, loyaltyMemberId="chloe")
         update = {"profile": {"city": "Rosario"}, "updateReason": "Moved house"}
         integration("updateMember", update, loyaltyMemberId="chloe")
-        key = {"couponBookKey": self._coffee["couponBookKey"]}
-        integration("useCoupon", {"description": "Flat white"}, loyaltyMemberId="ana", **key)
+        book_key = self._coffee["couponBookKey"]
+        integration("useCoupon", {"description": "Flat white"}, loyaltyMemberId="ana", couponBookKey=book_key)
         integration("assignBadge", {"amount": 1}, loyaltyMemberId="chloe", badgeKey=self._badge["badgeKey"])
         gold = {"loyaltyTierId": self._gold["loyaltyTierId"], "description": "Regular since the opening"}
         member = integration("getMember", loyaltyMemberId="chloe")["loyaltyMember"]["memberId"]
