@@ -62,7 +62,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person or program; `active` and `membership` are for one of the user's organizations."""
+    """A person or an application; `active` and `membership` are for one of the user's organizations."""
 
     user_id: int
     name: str

@@ -70,7 +70,7 @@ FOR EACH ROW WHEN (old.environment <> new.environment) EXECUTE FUNCTION organiza
 
 execute_on("after_create", organizations, _ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER)
 
-# A person or program may belong to several organizations, so users belong to none.
+# A person or an application may belong to several organizations, so users belong to none.
 users = record_table(
     "users",
     User,
