@@ -110,6 +110,6 @@ def store_order_changes(db: Connection, organization_id: int, changed_orders: It
     change_all(db, _CHANGE_ORDERS, organization_id, as_rows(changed_orders, _CHANGED_COLUMNS, updated_at=at))
 
 
-def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem], at: datetime) -> None:
-    """Store the returned amounts of items."""
+def store_returns(db: Connection, organization_id: int, items: Iterable[OrderItem], at: datetime) -> None:
+    """Store the returned quantities and totals of items."""
     change_all(db, _RETURN_ITEMS, organization_id, as_rows(items, _RETURN_COLUMNS, updated_at=at))

@@ -213,7 +213,7 @@ def find_all(db: Connection) -> list[Organization]:
     return [Organization(*row) for row in rows]
 
 
-def with_rows(db: Connection, table: str, condition: str = "true") -> list[int]:
+def find_ids_with_rows(db: Connection, table: str, condition: str = "true") -> list[int]:
     """The ids of the organizations that have a row of `table` for which `condition` is true.
 
     `condition` is SQL that calls the row `w`. Each organization costs one probe of an index. Workers use it to find the
@@ -249,7 +249,7 @@ def add_signing_key(db: Connection, key: SigningKey) -> None:
 
 
 def date_signing_key(db: Connection, key_id: str, date: datetime) -> None:
-    """Give a signing key another date."""
+    """Change the date of a signing key; the key with the latest date signs tokens."""
     db.execute(update(signing_keys).where(signing_keys.c.key_id == key_id).values(created_at=date))
 
 
@@ -260,5 +260,5 @@ def remove_signing_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
 
 
 def wait_for_signing_key_turn(db: Connection) -> None:
-    """Serialize changes of the signing keys."""
+    """Wait until no other transaction changes the signing keys; none can change them until this one ends."""
     db.execute(select(func.pg_advisory_xact_lock(func.hashtext("loyalty signing keys"))))

@@ -13,8 +13,8 @@ from persistence.tables.triggers import periodic_jobs
 _LEASE = timedelta(minutes=3)
 
 
-class Due(NamedTuple):
-    """A claimed job, with the result of its last complete run; None before the first one."""
+class ClaimedJob(NamedTuple):
+    """A claimed job; `last_result` is that of its last complete run, None before the first one."""
 
     name: str
     last_result: Mapping[str, Any] | None
@@ -28,7 +28,7 @@ def add_missing(db: Connection, names: Collection[str], now: datetime) -> None:
         db.execute(insert(periodic_jobs).on_conflict_do_nothing(), rows)
 
 
-def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> Due | None:
+def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> ClaimedJob | None:
     """Claim the job of `intervals` that has been due the longest; it is due again after its interval.
 
     None if no job is due, or another worker is claiming it. The worker renews its claim while it runs the job.
@@ -50,7 +50,7 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
         return None
     values = {"next_run_at": _end_of_claim(now, intervals[row.name], now), "started_at": now, "finished_at": None}
     store(db, row.name, **values)
-    return Due(row.name, row.last_result, now)
+    return ClaimedJob(row.name, row.last_result, now)
 
 
 def renew(db: Connection, name: str, started_at: datetime, interval: timedelta, now: datetime) -> None:
@@ -64,10 +64,12 @@ def end_claim(db: Connection, name: str, started_at: datetime, interval: timedel
 
 
 def _end_of_claim(started_at: datetime, interval: timedelta, now: datetime) -> datetime:
+    """The moment at which the lease ends, or the job is due by its interval, whichever is earlier."""
     return min(started_at + interval, now + _LEASE)
 
 
 def _store_claimed(db: Connection, name: str, started_at: datetime, now: datetime, next_run_at: datetime) -> None:
+    """Store the time of the next run of a job if the claim that began at `started_at` still holds at `now`."""
     is_claimed = and_(
         periodic_jobs.c.name == name, periodic_jobs.c.started_at == started_at, periodic_jobs.c.next_run_at > now
     )

@@ -147,7 +147,7 @@ def add(db: Connection, organization_id: int, rows: Sequence[dict[str, int]]) ->
 
 def find_waiting_organizations(db: Connection) -> list[int]:
     """The organizations with waiting events."""
-    return organizations.with_rows(db, "queued_events", "w.dead_at IS NULL")
+    return organizations.find_ids_with_rows(db, "queued_events", "w.dead_at IS NULL")
 
 
 def has_waiting(db: Connection, organization_id: int) -> bool:

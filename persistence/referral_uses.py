@@ -71,7 +71,9 @@ WHERE l.organization_id = %s AND l.loyalty_event_id = ANY(%s::bigint[]) AND l.re
 ORDER BY l.referral_log_id DESC
 """
 
-_COUNT = update_by_id(referral_codes, "referral_code_id", "updated_at", total_usages="t.total_usages + x.total_usages")
+_CHANGE_COUNTS = update_by_id(
+    referral_codes, "referral_code_id", "updated_at", total_usages="t.total_usages + x.total_usages"
+)
 _REVERSE = update_by_id(referral_logs, "referral_log_id", "reversal_loyalty_event_id", "updated_at")
 
 
@@ -167,11 +169,11 @@ def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, i
     change_all(db, _REVERSE, organization_id, rows)
 
 
-def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
+def change_usage_counts(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
     """Add `changes` to the numbers of usages of codes, by code id."""
     rows = [
         {"referral_code_id": code_id, "total_usages": change, "updated_at": now}
         for code_id, change in changes.items()
         if change
     ]
-    change_all(db, _COUNT, organization_id, rows)
+    change_all(db, _CHANGE_COUNTS, organization_id, rows)

@@ -90,7 +90,7 @@ class SchemaState:
 def find_state(engine: Engine) -> SchemaState:
     """Compare the schema of the database with the one that this version needs."""
     with engine.connect() as connection:
-        newer = _newer(connection)
+        newer = _newer_revision(connection)
         if newer is not None:
             return SchemaState((), newer, _accepts_this_version(connection, newer))
         pending = tuple(_pending(connection))
@@ -116,7 +116,7 @@ def differences_on(connection: Connection) -> list[object]:
 
 def _pending(connection: Connection) -> list[str]:
     """The names of the migrations that the database lacks; raises SchemaError if its schema is too new."""
-    newer = _newer(connection)
+    newer = _newer_revision(connection)
     if newer is not None:
         if _accepts_this_version(connection, newer):
             return []
@@ -146,7 +146,7 @@ def _revision(connection: Connection) -> str | None:
     return revision
 
 
-def _newer(connection: Connection) -> str | None:
+def _newer_revision(connection: Connection) -> str | None:
     """The revision of the database if this version does not know it; None if it does, or if there is none."""
     revision = _revision(connection)
     return None if revision is None or revision in _revisions() else revision

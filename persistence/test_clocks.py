@@ -49,7 +49,7 @@ def find_and_hold_clock(db: Connection, organization_id: int) -> Organization | 
     return _unless_advancing(db, organization_id) if _try(db, _TRY_TO_HOLD, organization_id) else None
 
 
-def find_advancing(db: Connection, organization_id: int) -> Organization | None:
+def find_and_hold_advancing_clock(db: Connection, organization_id: int) -> Organization | None:
     """Hold the clock of an organization that is being advanced, and return the organization.
 
     The clock does not move until the transaction ends. None if another transaction has taken the clock, or if the clock

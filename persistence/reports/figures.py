@@ -107,7 +107,7 @@ class FigureQuery:
             f" AND label = :label{self.condition_on_subject()} OFFSET 0) AS records"
         )
 
-    def condition_without(self, pieces: Sequence[Piece]) -> str:
+    def condition_outside(self, pieces: Sequence[Piece]) -> str:
         """The condition that excludes the quarters of an hour of these pieces: their records are read instead."""
         if not pieces:
             return ""
@@ -170,7 +170,7 @@ def find_series(
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
     columns = f"width_bucket({{0}}, CAST({query.bind(bounds)} AS timestamptz[])) AS day, a, b, c, d"
-    parts = [query.select_changes(begin, end, columns.format("at")) + query.condition_without(pieces)]
+    parts = [query.select_changes(begin, end, columns.format("at")) + query.condition_outside(pieces)]
     if first is not None and first < last:
         without_pieces = ""
         if pieces:
@@ -190,7 +190,7 @@ def uncovered_parts(query: FigureQuery, coverage: Cover, columns: str) -> list[s
 
     These are the changes that are not in the totals yet, and the records in the pieces at the ends of the range.
     """
-    parts = [query.select_changes(coverage.begin, coverage.end, columns) + query.condition_without(coverage.pieces)]
+    parts = [query.select_changes(coverage.begin, coverage.end, columns) + query.condition_outside(coverage.pieces)]
     if coverage.pieces:
         parts.append(query.select_records(coverage.pieces, columns))
     return parts

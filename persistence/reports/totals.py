@@ -95,7 +95,7 @@ def move_changes(db: Connection, limit: int = CHANGES_AT_ONCE) -> int:
     if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
         return 0
     count = 0
-    for organization_id in organizations.with_rows(db, "report_changes"):
+    for organization_id in organizations.find_ids_with_rows(db, "report_changes"):
         parameters = {"organization_id": organization_id, "limit": limit - count}
         count += db.execute(text(_MOVE), parameters).scalar_one()
         if count >= limit:

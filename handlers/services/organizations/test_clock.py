@@ -131,7 +131,8 @@ def advance_clock(
     The events in the queue are evaluated first, at the time of the clock; failed events are retried at once. Waits
     while another caller does a step.
     """
-    drain = Drain(engine, settings, is_stopping, find_organization=test_clocks.find_advancing, waits_for_retry=False)
+    find_organization = test_clocks.find_and_hold_advancing_clock
+    drain = Drain(engine, settings, is_stopping, find_organization=find_organization, waits_for_retry=False)
     failures, progress, place = 0, _Progress.MOVED, None
     while progress is not _Progress.ENDED and not is_stopping():
         try:

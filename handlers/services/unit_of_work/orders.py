@@ -188,7 +188,7 @@ class OrderWork:
             orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
         if self._changed_orders:
             orders.store_order_changes(self._db, self._organization_id, self._changed_orders.values(), self._at)
-            orders.return_items(self._db, self._organization_id, self._returned_items.values(), self._at)
+            orders.store_returns(self._db, self._organization_id, self._returned_items.values(), self._at)
         subscriptions = () if self._is_quiet else configuration.subscriptions
         if subscriptions and any(subscription.includes_entity(PURCHASE_ORDER) for subscription in subscriptions):
             changes = [(CREATED_ENTITY, order_record(order)) for order in new]

@@ -276,5 +276,5 @@ class ReferralWork(Participant):
         changes.subtract(log.referral_code_id for log in removed_logs)
         referral_uses.add_logs(db, additions, now)
         referral_uses.reverse_logs(db, organization_id, self._reversal_event_ids, now)
-        referral_uses.count_usages(db, organization_id, changes, now)
+        referral_uses.change_usage_counts(db, organization_id, changes, now)
         self._state.added_logs, self._state.removed_logs, self._reversal_event_ids = [], [], {}
