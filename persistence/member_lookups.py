@@ -49,6 +49,7 @@ def _tiers_held_by(alias: str, organization_id: str, further_columns: str) -> st
     """The column with the tiers of a member as JSON.
 
     `alias` is the alias of the table of members in the query, `organization_id` the placeholder of the organization.
+    `further_columns` are the elements of each tier after its expiry.
     """
     return f"""(
     SELECT json_agg(json_build_array(

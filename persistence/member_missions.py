@@ -1,4 +1,4 @@
-"""Missions with the progress of one member, filtered by both."""
+"""Missions with the progress of one member, filtered by properties of the mission and of the progress."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -36,7 +36,8 @@ _goal_count = case(
     ),
     else_=0,
 )
-# Of a negative count, too, the rest is from 0 to the goal, as in `Progress.counter`.
+# The formula of `Progress.counter`. In SQL the remainder of a negative number is negative, unlike in Python: adding the
+# goal before a second `%` makes it positive.
 _counter = case((or_(_goal_count > 0, _times > 0), ((_goal_count - 1) % _goal + _goal) % _goal + 1), else_=0)
 
 _ORDER_COLUMNS = {

@@ -41,8 +41,8 @@ WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 ORDER BY t.loyalty_program_id
 """)
 
-# The condition that a member's tier goes on, with its old beginning: the same tier, before and after by points or with
-# a floor. Any other tier ends and becomes a past tier, for events that arrive late.
+# The condition that a member's tier continues, with its old beginning: it is the same tier, and neither the old nor the
+# new one is fixed, regardless of points. Any other tier ends and becomes a past tier, for late events.
 _STAYS = (
     "{0}.loyalty_tier_id = {1}.loyalty_tier_id AND NOT ({0}.is_manual AND {0}.floor_tier_id IS NULL)"
     " AND NOT ({1}.is_manual AND {1}.floor_tier_id IS NULL)"
@@ -150,7 +150,10 @@ def add(db: Connection, organization_id: int, tiers: Mapping[MemberProgram, Held
 def move(
     db: Connection, organization_id: int, new_tiers: Mapping[MemberProgram, HeldTier | None], at: datetime
 ) -> None:
-    """Store the new tiers of members; None removes the tier of the program. At most two statements."""
+    """Store the new tiers of members, and the tiers that end as past tiers; None removes the tier of the program.
+
+    At most two deferred statements.
+    """
     new_rows, rows_to_remove = [], []
     for (member_id, program_id), tier_after in new_tiers.items():
         if tier_after is None:
@@ -207,7 +210,7 @@ def store_trackings(
     new_trackings: Sequence[TierTracking],
     changed_trackings: Sequence[TierTracking],
 ) -> None:
-    """Insert and change trackings; at most two statements."""
+    """Insert and change trackings; at most two deferred statements."""
     add_all(db, member_tier_trackings, as_rows(new_trackings, fields_of(TierTracking)))
     change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changed_trackings, _CHANGEABLE))
 

@@ -121,6 +121,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
     source = None
     if "loyaltyProgramId" in query:
         source = members.join(member_tiers, is_same(member_tiers, members, "member_id"))
+    # Without filters, the number of members is read from the totals of reports, since counting could take too long.
     count = None if query.keys() & MEMBERS.filters.keys() else partial(count_all, db, organization_id, MEMBERS_KIND)
     return MEMBERS.find_page(db, organization_id, query, source=source, count=count)
 

@@ -87,9 +87,10 @@ def find_achieved_in_periods(
     member_ids: Collection[int],
     periods: Mapping[tuple[int, date], tuple[datetime, datetime]],
 ) -> dict[Period, int]:
-    """How often members achieved missions in `periods`, which have their begin and end by mission id and first day.
+    """How often members achieved missions in periods.
 
-    The result is by member id, mission id and first day; periods without achievements are left out.
+    `periods` has the begin and the end of each, by mission id and first day. The result is by member id, mission id and
+    first day; periods without achievements are left out.
     """
     bounds = [
         {"mission_id": mission_id, "first_day": first_day, "begins": begins, "ends": ends}
@@ -106,7 +107,7 @@ def find_trackings(db: Connection, organization_id: int, event_ids: Collection[i
 
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
-    """Store the changes of a unit of work; at most four statements."""
+    """Store the changes of a unit of work; at most four deferred statements."""
     reversal_rows = [
         {"mission_tracking_id": tracking_id, "reversal_loyalty_event_id": event_id}
         for tracking_id, event_id in changes.reversals.items()
@@ -127,7 +128,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
                 "updated_at": at,
             }
             for (member_id, mission_id), progress in changes.progress_of_members.items()
-            # Reports count members with a positive count.
+            # Reports count only members with a positive count.
             for stored_progress in (progress.progress.with_positive_count(),)
         ]
         defer(db, _STORE_PROGRESS, (as_json(progress_rows),))

@@ -100,6 +100,6 @@ def claim_payments(db: Connection, organization_id: int, claims: Sequence[Paymen
 
 
 def release_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> None:
-    """Release the claimed ids of payments whose events have failed."""
+    """Release the claimed ids of payments whose events have failed; a deferred statement."""
     if payment_ids:
         defer(db, _RELEASE, (organization_id, list(payment_ids)))

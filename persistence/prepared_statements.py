@@ -151,7 +151,7 @@ class PreparedStatements:
         return preparation, f"EXECUTE {name} ({', '.join(['%s'] * len(values))})", values
 
     def confirm(self) -> None:
-        """Note that a message succeeded, which has prepared its statements."""
+        """Note that the statements which the last message prepared are prepared, since the message succeeded."""
         self.unconfirmed.clear()
 
     def forget_unconfirmed(self, error: psycopg2.Error | None = None) -> None:

@@ -196,6 +196,7 @@ class Records(Generic[Kind]):
         refusals: Mapping[str, Refusal] | None = None,
     ) -> Kind:
         """Store new values of a record, updated at `now`; raises the refusal of a value that another record has."""
+        # The first of the moments is `created_at`, which stays.
         values_with_moments = {**dict.fromkeys(self._moments[1:], now), **values}
         if refusals is None:
             refusals = self._refusals(

@@ -217,7 +217,7 @@ def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) ->
 
 
 def change_all(db: Connection, statement: Prepared, organization_id: int, rows: Sequence[Any]) -> None:
-    """Change any number of rows with a statement of `update_by_id`."""
+    """Change any number of rows with a statement of `update_by_id`, which is deferred."""
     if rows:
         defer(db, statement, (*recordset_of(rows), organization_id))
 

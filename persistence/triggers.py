@@ -116,20 +116,20 @@ WHERE t.organization_id = %(organization_id)s AND t.trigger_id = x.trigger_id
 
 # A pending delivery of an active trigger is never too old: it waits for a sender.
 _REMOVE_OLD = """
-WITH looked_at AS (
+WITH page AS (
     SELECT trigger_delivery_id, created_at FROM trigger_deliveries
     WHERE organization_id = %(organization_id)s AND trigger_delivery_id > %(after)s
     ORDER BY trigger_delivery_id LIMIT %(limit)s
 ), removed AS (
     DELETE FROM trigger_deliveries d USING triggers t
     WHERE d.organization_id = %(organization_id)s
-        AND d.trigger_delivery_id = ANY(ARRAY(SELECT trigger_delivery_id FROM looked_at))
+        AND d.trigger_delivery_id = ANY(ARRAY(SELECT trigger_delivery_id FROM page))
         AND d.created_at < %(before)s
         AND t.organization_id = d.organization_id AND t.trigger_id = d.trigger_id
         AND (d.status <> 'pending' OR NOT t.active)
     RETURNING 1
 )
-SELECT max(trigger_delivery_id) FILTER (WHERE created_at < %(before)s), (SELECT count(*) FROM removed) FROM looked_at
+SELECT max(trigger_delivery_id) FILTER (WHERE created_at < %(before)s), (SELECT count(*) FROM removed) FROM page
 """
 
 _FIGURES = """
@@ -180,7 +180,10 @@ def find_subscriptions(db: Connection, organization_id: int) -> list[Subscriptio
 
 
 def deactivate(db: Connection, deliveries: Sequence[ClaimedDelivery]) -> int:
-    """Make the triggers of these deliveries inactive, except those whose URL has changed; returns their number."""
+    """Make the triggers of these deliveries inactive, unless their URL has changed.
+
+    Returns how many triggers became inactive.
+    """
     rows = [
         {
             "organization_id": claimed_delivery.organization_id,
@@ -203,7 +206,10 @@ class Message:
 
 
 def add_deliveries(db: Connection, organization_id: int, messages: Sequence[Message], now: datetime) -> None:
-    """Insert a delivery of each message for each of its triggers, to be sent as soon as possible; one statement."""
+    """Insert a delivery of each message for each of its triggers, to be sent as soon as possible.
+
+    One deferred statement.
+    """
     rows = [
         {
             "number": number,
@@ -285,7 +291,7 @@ def claim_due(
 
 
 def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
-    """Store the results of claimed deliveries, with one statement for each organization."""
+    """Store the results of claimed deliveries, with one deferred statement for each organization."""
     for parameters in _by_organization(outcomes):
         defer(db, _CONCLUDE, parameters)
 

@@ -176,7 +176,7 @@ def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> boo
 
 
 def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set[int]:
-    """Serialize changes of the organizations' users; returns the ids of the existing organizations."""
+    """Lock the organizations against other changes of their users; returns the ids of the existing organizations."""
     existing_ids: set[int] = set()
     for organization_id in sorted(organization_ids):
         condition = organizations.c.organization_id == organization_id
@@ -186,7 +186,7 @@ def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set
 
 
 def lock_users(db: Connection, user_ids: Collection[int]) -> None:
-    """Serialize changes of these users, across organizations."""
+    """Lock these users against other changes of them, in whatever organization."""
     statement = select(users.c.user_id).where(users.c.user_id.in_(list(user_ids))).order_by(users.c.user_id)
     db.execute(statement.with_for_update(key_share=True)).all()
 
@@ -236,24 +236,24 @@ def add_users(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     add_all(db, users, rows)
 
 
-def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) -> None:
+def save_memberships(db: Connection, changed_memberships: Sequence[Membership], now: datetime) -> None:
     """Insert memberships, or replace their inline permissions; `set_groups` stores their groups.
 
-    Each membership may be in `rows` only once. The statement is deferred.
+    Each membership may occur only once. The statement is deferred.
     """
-    if rows:
-        values = [
+    if changed_memberships:
+        rows = [
             {
-                "organization_id": row.organization_id,
-                "user_id": row.user_id,
-                "is_admin": row.is_admin,
-                "roles": row.roles,
-                "active": row.active,
+                "organization_id": membership.organization_id,
+                "user_id": membership.user_id,
+                "is_admin": membership.is_admin,
+                "roles": membership.roles,
+                "active": membership.active,
                 "at": now,
             }
-            for row in rows
+            for membership in changed_memberships
         ]
-        defer(db, _SAVE_MEMBERSHIPS, (as_json(values),))
+        defer(db, _SAVE_MEMBERSHIPS, (as_json(rows),))
 
 
 def set_groups(db: Connection, organization_id: int, user_ids: Collection[int], group_ids: Collection[int]) -> None:

@@ -91,9 +91,10 @@ def series_of(collection: ContentCollection, locale: str, status: str, field: st
 
 
 def find_key(db: Connection, collection: ContentCollection, slug: str, locale: str | None) -> str | None:
-    """The key of the document of the oldest version for the locale that has the slug; None if no version has it.
+    """The key of the document that has the slug in a version for the locale; None if no version has the slug.
 
-    If only versions for other locales have the slug, or the locale is None, it is the key of the oldest of all of them.
+    If only versions for other locales have the slug, or the locale is None, all versions are searched. If several
+    documents have the slug, it is the key of the one with the oldest version.
     """
     statement = select(table.c.document_key).where(*within(collection), table.c.slug == slug)
     if locale is not None:
@@ -175,7 +176,7 @@ def upsert(
 
 
 def _store_values(db: Connection, collection: ContentCollection, documents: Sequence[ContentDocument]) -> None:
-    """Replace the stored values by which searches find and sort the documents."""
+    """Replace the stored values by which searches find and sort the documents, with two deferred statements."""
     ids = [document.content_document_id for document in documents]
     defer(db, _DELETE_VALUES, (collection.organization_id, ids))
     rows = [

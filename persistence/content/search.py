@@ -219,18 +219,18 @@ class _Query:
         return () if self._match is None else (id_.in_(select(self._match.c.id)),)
 
     def _newest(self) -> AnySelect:
-        """The ids, the newest document first."""
+        """The statement for the ids, the newest document first."""
         id_ = documents.c.content_document_id
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(id_.desc())
 
     def _best_match(self) -> AnySelect:
-        """The ids, the document that matches the words best first."""
+        """The statement for the ids, the document that matches the words best first."""
         id_ = documents.c.content_document_id
         rank = func.ts_rank(documents.c.search, self._words())
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(rank.desc(), id_.desc())
 
     def _by_record_field(self, key: SortKey) -> list[AnySelect]:
-        """The ids sorted by a field of the record: of documents that have a value, then of documents without one."""
+        """The statements for the ids sorted by a field of the record; a second one for documents without a value."""
         column, id_ = RECORD_COLUMNS[key.field], documents.c.content_document_id
         plain = select(id_).where(*self._scope(), *self._matching(id_))
         if key.field not in NULLABLE:
@@ -241,7 +241,7 @@ class _Query:
         ]
 
     def _with_value(self, key: SortKey, column: Any, *, earlier_columns: Sequence[Any]) -> AnySelect:
-        """The ids of documents whose first value of the field is in the column, and in none of the earlier ones."""
+        """The statement for documents whose first value of the field is in the column, and in no earlier column."""
         id_ = values.c.content_document_id
         statement = select(id_).where(
             *self._in_series(key.field),
@@ -255,9 +255,9 @@ class _Query:
         return statement.order_by(order_element(column, key), *self._order_of_equals(id_))
 
     def _without_value(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
-        """The ids of documents that have no value by which the key sorts."""
+        """The statement for documents that have no value by which the key sorts."""
         id_ = documents.c.content_document_id
-        # Every value has one of the two expressions of an untyped field, so these need no condition.
+        # An untyped field sorts by two columns, and each value has one of them: only a typed field needs a condition.
         has_value = (
             select(values.c.content_document_id)
             .where(

@@ -268,7 +268,7 @@ def find_usage_totals(
     assigned: Mapping[Place, Decimal],
     since: Mapping[int, tuple[datetime | None, datetime | None]],
 ) -> dict[Place, UsageTotals]:
-    """The totals of members, by member and book: those `assigned`, and those used and discounted in current periods.
+    """The totals of members by member and book: the `assigned` amounts, and what was used and discounted in periods.
 
     `since` has for each book the moments at which its periods of uses and of discounts began, None without a period.
     """
@@ -318,7 +318,7 @@ BookAdditions = Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
 
 
 def add_to_books(db: Connection, organization_id: int, additions: BookAdditions) -> None:
-    """Add to the sums of books."""
+    """Add to the sums of books, with deferred statements."""
     if additions:
         defer(db, _ADD_TO_BOOKS, _lock_and_list_additions(db, organization_id, additions))
 
@@ -366,7 +366,10 @@ def add_coupons(db: Connection, new_coupons: Sequence[Coupon], counts_by_book: M
 def add_to_coupons(
     db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]], *, are_personal: bool
 ) -> None:
-    """Add the totals of rows to those of coupons; of personal coupons, also store expiry, attributes and lock end."""
+    """Add the totals of rows to those of coupons; of personal coupons, also store expiry, attributes and lock end.
+
+    A deferred statement.
+    """
     defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
 
 

@@ -101,5 +101,5 @@ def find_amounts(db: Connection, member: Member, book_ids: Collection[int], at: 
 def find_books_with_free_codes(
     db: Connection, organization_id: int, book_ids: Collection[int], at: datetime
 ) -> set[int]:
-    """The ids, among these ids of books of the type `list`, of the books that have a free code; one statement."""
+    """The ids of the books that have a free code, among these books of the type `list`; one statement."""
     return {row[0] for row in db.exec_driver_sql(_BOOKS_WITH_FREE_CODES, (list(book_ids), organization_id, at))}

@@ -111,12 +111,13 @@ def find_page(
     statement = select(*columns, *_BOOK_COLUMNS).select_from(_JOINED).where(*_of_member(member), is_on_page)
     parameters = {"organization_id": member.organization_id}
     rows = db.execute(statement.order_by(*order), parameters).all()
+    # The last page shows the total; other pages, and pages beyond it, do not.
     if len(rows) < page.limit and (rows or page.page == 0):
         total = page.page * page.limit + len(rows)
     else:
         total = db.execute(select(func.count()).select_from(_JOINED).where(*conditions), parameters).scalar_one()
-    count = len(columns)
-    entries = [MemberCouponEntry(*(*row[:count], CouponBook(*row[count:]))) for row in rows]
+    width = len(columns)
+    entries = [MemberCouponEntry(*(*row[:width], CouponBook(*row[width:]))) for row in rows]
     return Paged(total, page.page, page.limit, entries)
 
 
@@ -144,6 +145,7 @@ def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
     return case(
         (usable.exists(), usable.order_by(_lot_expiry, *age).limit(1).scalar_subquery()),
         (expired.exists(), expired.order_by(_lot_expiry.desc(), *age).limit(1).scalar_subquery()),
+        # Without an amount left: the columns of `member_coupons` are those of the last lot.
         else_=table.c[name],
     ).label(name)
 
@@ -168,7 +170,10 @@ _TOTALS_FILTERS = {
 def totals(
     db: Connection, member: Member, loyalty_program_id: int, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
-    """The member's used and assigned totals, in this order, of the books of the program, or of none, in the query."""
+    """The member's used total and assigned total, over the books that match the query.
+
+    Only books of the program and books of no program count.
+    """
     of_program = is_of_program_or_none(loyalty_program_id, _BOOK)
     conditions = [*_of_member(member), of_program, *conditions_of(_TOTALS_FILTERS, query)]
     used_amount, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)

@@ -25,7 +25,7 @@ class Account:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def can(self, test: str, path: Path) -> bool:
-        """Ask the kernel, as this user: `test` is an option of the command test(1), such as -x."""
+        """True if this user has an access to a path: `test` is an option of the command test(1), such as -x."""
         return subprocess.run(["test", test, path], cwd="/", **self.process_options()).returncode == 0
 
 

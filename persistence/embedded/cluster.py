@@ -219,12 +219,12 @@ def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
     (cluster.data / "loyalty.conf").write_text("".join(lines))
     cluster.give(cluster.data / "loyalty.conf")
     arguments = ("start", "-D", cluster.data, "-l", cluster.log, "-w", "-t", str(_START_SECONDS))
-    written_before = cluster.log.stat().st_size
+    log_size_before = cluster.log.stat().st_size
     try:
         cluster.run(installation.path("pg_ctl"), *arguments, output="pg_ctl.log")
     except EmbeddedError as error:
         with cluster.log.open("rb") as log:
-            log.seek(written_before)
+            log.seek(log_size_before)
             messages = log.read().decode(errors="replace").strip()
         if "pre-existing shared memory block" in messages:
             return False

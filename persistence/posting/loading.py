@@ -136,7 +136,10 @@ def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> 
 
 
 def find_keys_by_source(db: Connection, organization_id: int, sources: Collection[str]) -> dict[str, str]:
-    """A key of a posted row of an export for each of these sources that has one, by source; see `export_keys`."""
+    """The key of one posted row of each of these sources, by source; sources without a posted row are left out.
+
+    A source is the beginning of the keys of exported rows, see `export_keys`.
+    """
     rows = query(db, _KEYS_BY_SOURCE, {"organization_id": organization_id, "sources": list(sources)})
     return {source: key for source, key in rows if key is not None}
 

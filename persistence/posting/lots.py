@@ -56,6 +56,7 @@ WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_
     AND u.ledger_lot_id = x.ledger_lot_id
 """
 
+# How many lots of each balance are read first.
 _FIRST_LIMIT = 64
 # An amount that lots never cover, so that all of them are read.
 _ALL = Decimal("Infinity")

@@ -108,7 +108,7 @@ def find_awaiting(db: Connection, organization_id: int, wallet_ids: Collection[i
 
 
 def with_orders(db: Connection, organization_id: int, without_orders: Iterable[Stored]) -> list[Stored]:
-    """The transactions; if they are mints that wait, or waited, with the external ids of the orders of their events.
+    """The same transactions; each mint that waits, or waited, has the external id of the order of its event.
 
     No statement is sent if no transaction is such a mint.
     """

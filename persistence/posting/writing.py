@@ -177,7 +177,7 @@ def _change_stored(
         }
         for transaction_id, missing_amount in session.missing_amounts.items()
     ]
-    # Only of mints that are reverted in part: a mint that is reverted as a whole has its status.
+    # Only of mints that are reverted in part: of a mint that is reverted as a whole, the status changes instead.
     unearned = [
         {"ledger_transaction_id": transaction_id, "unearned": amount}
         for transaction_id, amount in session.unearned_amounts.items()
@@ -268,7 +268,7 @@ def _transaction_row(
 
 
 def _stored_id(transaction_id: int, ids: Sequence[int]) -> int:
-    """The id of a transaction. A step of this session has a temporary id, which is negative, and its id in `ids`."""
+    """The id of a transaction. A negative id is a temporary one, of a step of this session, whose id is in `ids`."""
     return transaction_id if transaction_id > 0 else ids[position_of(transaction_id)]
 
 

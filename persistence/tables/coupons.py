@@ -116,7 +116,8 @@ coupon_locks = record_table(
     foreign_key("coupons", "coupon_id"),
 )
 
-# One lot for each assignment that gave something, with the id of the assignment: the amounts unreversed and used.
+# One lot for each assignment that gave something, with the id of the assignment: the amount that is not reversed, and
+# how much of it is used.
 coupon_lots = record_table(
     "coupon_lots",
     CouponLot,

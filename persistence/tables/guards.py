@@ -1,6 +1,6 @@
 """Ledger rules enforced by the database itself, against unbalanced, added, changed or deleted rows.
 
-`metadata.create_all` runs them after the tables. No statement has a percent sign, which drivers read as a placeholder.
+`metadata.create_all` adds them after the tables. No statement has a percent sign, which drivers read as a placeholder.
 """
 
 from persistence.tables.base import execute_on
