@@ -87,9 +87,9 @@ def round_half_up(value: Decimal | int, digits: int = 0) -> Decimal:
     step = _STEPS.get(digits)
     if step is None:
         raise EvaluationError("invalid", f"round() takes -{PRECISION} to {PRECISION} digits")
-    rounded = _to_decimal(value).quantize(step, decimal.ROUND_HALF_UP, DECIMALS)
+    rounded_value = _to_decimal(value).quantize(step, decimal.ROUND_HALF_UP, DECIMALS)
     # Rounded to tens, the number has an exponent, as in 1.2E+2; the result has none.
-    return rounded if digits >= 0 else rounded.quantize(_STEPS[0], context=DECIMALS)
+    return rounded_value if digits >= 0 else rounded_value.quantize(_STEPS[0], context=DECIMALS)
 
 
 def floor(value: Decimal) -> Decimal:

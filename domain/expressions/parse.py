@@ -41,8 +41,9 @@ def parse(text: str) -> Node:
         raise ExpressionError([Fault(f"an expression must be a string, not {type(text).__name__}")])
     if len(text) > MAX_TEXT:
         raise ExpressionError([Fault(f"an expression has at most {MAX_TEXT} characters", MAX_TEXT, len(text), "limit")])
-    if bad := _FORBIDDEN.search(text):
-        raise ExpressionError([Fault(f"the character U+{ord(bad[0]):04X} is not allowed", bad.start(), bad.end())])
+    if match := _FORBIDDEN.search(text):
+        fault = Fault(f"the character U+{ord(match[0]):04X} is not allowed", match.start(), match.end())
+        raise ExpressionError([fault])
     try:
         node: Node = _parser().parse(text)  # type: ignore[assignment]
     except UnexpectedInput as error:

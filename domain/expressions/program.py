@@ -61,6 +61,7 @@ class Program:
             node = self.analysis.node
             raise type(error)(node.start, node.end) from None
         except Exception:
+            # The interpreter finds the place of the error, or a value, since `||` and `&&` may absorb the error.
             budget.remaining = steps_before
             value = self.run_strictly(context, budget, functions)
         kind = type(value)

@@ -76,6 +76,7 @@ def _charge_characters(budget: Budget, characters: int) -> None:
 def _charge_search(budget: Budget, text: str, part: str) -> None:
     """Charge for a search at its worst: the product of both lengths, or only the text's where Python's is linear."""
     size, part_size = len(text), len(part)
+    # From these lengths on, the search of Python is linear.
     is_linear = size >= 30_000 or (size >= 2_500 and part_size >= 100)
     budget.charge(size // 4 if is_linear else size * (part_size + 4) // _COMPARISONS_PER_UNIT)
 
@@ -177,12 +178,12 @@ def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[st
         return []
     _charge_search(budget, text, separator)
     if len(separator) == 0:
-        # The parts of one character; the last part has the rest of the text.
+        # The number of parts of one character; a last part has the rest of the text.
         single_count = len(text) if limit < 0 else min(limit - 1, len(text))
         refuse_long_list(single_count)
         budget.charge(single_count)
-        rest = text[single_count:]
-        return limited_list([*text[:single_count], rest] if rest else list(text))
+        last_part = text[single_count:]
+        return limited_list([*text[:single_count], last_part] if last_part else list(text))
     part_count = text.count(separator) + 1 if limit < 0 else min(limit, text.count(separator) + 1)
     refuse_long_list(part_count)
     budget.charge(part_count)

@@ -102,9 +102,9 @@ def duration_from_text(text: str) -> timedelta:
 
 def duration_to_text(value: timedelta) -> str:
     """The duration in seconds, like `90s` or `-1.5s`."""
-    microseconds = value // _MICROSECOND
-    seconds, rest = divmod(abs(microseconds), 1_000_000)
-    return f"{'-' if microseconds < 0 else ''}{seconds}{_fraction(rest)}s"
+    total = value // _MICROSECOND
+    seconds, microseconds = divmod(abs(total), 1_000_000)
+    return f"{'-' if total < 0 else ''}{seconds}{_fraction(microseconds)}s"
 
 
 def within_range(value: timedelta) -> timedelta:
@@ -188,8 +188,8 @@ def _whole_units(value: timedelta, unit: timedelta) -> int:
 
 def _milliseconds(value: timedelta) -> int:
     """The milliseconds of a duration without its whole seconds, with its sign."""
-    whole = _whole_units(value, timedelta(milliseconds=1))
-    return whole % 1000 if whole >= 0 else -(-whole % 1000)
+    total = _whole_units(value, timedelta(milliseconds=1))
+    return total % 1000 if total >= 0 else -(-total % 1000)
 
 
 DURATION_ACCESSORS: dict[str, Callable[[timedelta], int]] = {

@@ -219,7 +219,7 @@ class Columns:
         ignores_unknown: bool,
         parse: ParseObject,
     ) -> None:
-        renamed = {name: field for field, name in column_names.items()}
+        fields_by_name = {name: field for field, name in column_names.items()}
         reads = FIELDS[kind]
         self.header = list(header)
         self._parse = parse
@@ -230,7 +230,7 @@ class Columns:
             raise FileFault(f"The first line has {len(self.header)} columns; a file has at most {MAX_COLUMNS}.")
         for name in self.header:
             # If columnNames renames the column of a field, a column with the field's own name is unknown.
-            field = renamed.get(name, "" if name in column_names else name)
+            field = fields_by_name.get(name, "" if name in column_names else name)
             if field in reads or (kind == MEMBERS and field.startswith(CUSTOM)):
                 if field in self._names:
                     raise FileFault(f"The column {name} is in the first line twice.")
@@ -263,7 +263,7 @@ class Columns:
     def values(self, cells: Sequence[str]) -> dict[str, Any]:
         """The values of a row by field, without those of empty cells; raises RowFault."""
         if len(cells) != len(self._fields):
-            raise RowFault(f"The row has {len(cells)} columns and not {len(self._fields)}.")
+            raise RowFault(f"The row has {len(cells)} columns, the first line of the file has {len(self._fields)}.")
         values: dict[str, Any] = {}
         for column, cell in zip(self._fields, cells, strict=True):
             if column is None or not cell:
@@ -283,11 +283,11 @@ def object_values(
     kind: str, row: Mapping[str, Any], column_names: Mapping[str, str], ignores_unknown: bool
 ) -> dict[str, Any]:
     """The values of a JSON object by field, without fields that are null; raises RowFault."""
-    renamed = {name: field for field, name in column_names.items()}
+    fields_by_name = {name: field for field, name in column_names.items()}
     reads = FIELDS[kind]
     values: dict[str, Any] = {}
     for name, value in row.items():
-        field = renamed.get(name, name)
+        field = fields_by_name.get(name, name)
         if field not in reads and not (kind == MEMBERS and field.startswith(CUSTOM)):
             if not ignores_unknown:
                 raise RowFault(f"The field {name[:100]!r} is unknown.", name[:100])

@@ -75,7 +75,7 @@ class ImportJob:
 
     @property
     def rows_per_second(self) -> int | None:
-        """The rows read in a second of work; None before the first."""
+        """The rows read in a second of work; None until some work is done."""
         return round(self.rows_read * 1000 / self.worked_ms) if self.worked_ms else None
 
     def estimated_end(self, now: datetime) -> datetime | None:

@@ -117,25 +117,26 @@ class IdlePolicy:
         return end if self.since is None else max(end, self.since)
 
     def last_begins(self, moment: datetime) -> tuple[datetime, datetime]:
-        """Two bounds of begins: idle periods that began up to the first have ended at `moment`.
+        """Two bounds for the begin of idle periods, which decide whether a period has ended at `moment`.
 
-        Periods that began after the second have not. The bounds are equal, unless clocks change or months of different
-        lengths follow each other near them.
+        Periods that began up to the first bound have ended, periods that began after the second have not. The bounds
+        are equal, unless clocks change or months of different lengths follow each other near them.
         """
         if self.since is not None and moment < self.since:
             return _FIRST_MOMENT, _FIRST_MOMENT
         limit = self.calendar.start_of_unit(moment, self.rounding)
         if self.rounding != NO_ROUNDING:
             limit -= _INSTANT
+        # An estimate, then three corrections by the distance of its end from the limit.
         begin = limit - self.months * _AVERAGE_MONTH
         for _ in range(3):
             begin -= self.calendar.expiry(begin, self.months) - limit
-        before, after = begin - _ORDERED_AFTER, begin + _ORDERED_AFTER
-        ends = [self.calendar.expiry(start, self.months) for start in (before, begin, after)]
-        offsets = {local_time(start, self.calendar.zone).utcoffset() for start in (before, after)}
+        first_bound, second_bound = begin - _ORDERED_AFTER, begin + _ORDERED_AFTER
+        ends = [self.calendar.expiry(start, self.months) for start in (first_bound, begin, second_bound)]
+        offsets = {local_time(start, self.calendar.zone).utcoffset() for start in (first_bound, second_bound)}
         if ends == [limit - _ORDERED_AFTER, limit, limit + _ORDERED_AFTER] and len(offsets) == 1:
             return begin, begin
-        return before, after
+        return first_bound, second_bound
 
     def begin_after_movement(
         self,

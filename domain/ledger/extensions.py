@@ -102,6 +102,6 @@ class ExpiryExtension:
         return Extension(self.until, self.months)
 
 
-def total_of(extended: Collection[Lot]) -> tuple[int, Decimal]:
+def total_of(lots: Collection[Lot]) -> tuple[int, Decimal]:
     """The number of lots, and the sum of their remaining amounts."""
-    return len(extended), sum((lot.remaining for lot in extended), Decimal(0))
+    return len(lots), sum((lot.remaining for lot in lots), Decimal(0))

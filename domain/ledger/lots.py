@@ -270,6 +270,7 @@ class Allocator:
             self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
 
     def _change_expiry(self, ledger_transaction_id: int, change: ChangeExpiry) -> None:
+        """Change the lots of a balance, and record the changed ones as extended by the transaction."""
         for lot_id in sorted(self._ids_by_pair.get((change.wallet_id, change.ledger_account_id), ())):
             lot = change.of_lot(self._lots[lot_id])
             if lot is not None:
@@ -300,13 +301,15 @@ class Allocator:
     def _store(self, lot: Lot) -> None:
         """Keep a new or changed lot for the later moves, and for writing it."""
         self._lots[lot.ledger_lot_id] = lot
-        rows = self.allocation.new if lot.ledger_lot_id in self.allocation.new else self.allocation.changed
-        rows[lot.ledger_lot_id] = lot
+        lots = self.allocation.new if lot.ledger_lot_id in self.allocation.new else self.allocation.changed
+        lots[lot.ledger_lot_id] = lot
 
-    def _lower_uses(self, ledger_transaction_id: int, ended: Iterable[LotUse], remaining: Iterable[LotUse]) -> None:
-        """Lower the uses of a stored transaction: of each lot in `ended` to the `remaining` use of it, or to zero."""
-        amounts_left = {use.ledger_lot_id: use.amount for use in remaining}
-        for use in ended:
+    def _lower_uses(
+        self, ledger_transaction_id: int, ended_uses: Iterable[LotUse], remaining_uses: Iterable[LotUse]
+    ) -> None:
+        """Lower a stored transaction's use of each lot in `ended_uses` to its use in `remaining_uses`, or to zero."""
+        amounts_left = {use.ledger_lot_id: use.amount for use in remaining_uses}
+        for use in ended_uses:
             self.allocation.changed_uses[ledger_transaction_id, use.ledger_lot_id] = amounts_left.get(
                 use.ledger_lot_id, ZERO
             )

@@ -65,6 +65,7 @@ class NoticeSchedule:
     def window(self, days_before: int, after: datetime, until: datetime) -> tuple[datetime, datetime]:
         """The range of expiries whose notice, `days_before` days earlier, may be due between `after` and `until`."""
         first, last = (local_time(moment, self.zone).date() for moment in (after, until))
+        # The notices of the first day were due already.
         if self._moment(first) <= after:
             first += timedelta(days=1)
         days_between = timedelta(days=days_before)
@@ -77,6 +78,7 @@ class NoticeSchedule:
         return start_of_day(day, self.zone), start_of_day(day + timedelta(days=1), self.zone)
 
     def _moment(self, day: date) -> datetime:
+        """The moment on a day at which notices are due, in UTC."""
         return local_time(datetime.combine(day, self.at, self.zone), UTC).replace(tzinfo=UTC)
 
 

@@ -168,13 +168,13 @@ def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None
     faults = list(_setting_faults(settings))
     if faults:
         raise InvalidRequest(faults)
-    tracked = settings.get("point_tracking_enabled")
-    if tracked is None:
-        tracked = _expires(settings) or (current is not None and current.point_tracking_enabled)
+    is_tracked = settings.get("point_tracking_enabled")
+    if is_tracked is None:
+        is_tracked = _expires(settings) or (current is not None and current.point_tracking_enabled)
     return {
         **settings,
         "expiration_policies": complete_policies(settings["expiration_policies"]),
-        "point_tracking_enabled": tracked,
+        "point_tracking_enabled": is_tracked,
         "is_default_account": settings.get("is_default_account")
         or (current is not None and current.is_default_account),
     }
@@ -190,9 +190,9 @@ def changes_idle_policy(current: LedgerAccount, settings: Mapping[str, Any]) -> 
 
 def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -> None:
     """Raise LedgerAccountInUse for a change that an account with transactions does not allow."""
-    fixed = {"decimals": "decimals", "is_revolving": "isRevolving"}
-    changed_settings = [wire for name, wire in fixed.items() if settings[name] != getattr(current, name)]
-    # The lots record when value expires: without them this would be unknown.
+    fixed_settings = ("decimals", "is_revolving")
+    changed_settings = [wire_name(name) for name in fixed_settings if settings[name] != getattr(current, name)]
+    # The lots record when points expire: without lots, the dates would be unknown.
     if current.point_tracking_enabled and not settings["point_tracking_enabled"]:
         changed_settings.append("pointTrackingEnabled")
     if changed_settings:

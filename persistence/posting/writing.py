@@ -77,10 +77,10 @@ def write_session(
     `reserved_ids` are ids for the first postings. A session without steps may still change stored
     transactions, and the dates of the last activity in balances.
     """
-    steps, changes_stored = session.steps, session.changes_stored
+    steps, has_changed_transactions = session.steps, session.has_changed_transactions
     balances = _balance_rows(organization_id, session.changed_holdings(), session.at)
     if not steps:
-        if changes_stored:
+        if has_changed_transactions:
             _change_stored(db, organization_id, session, (), {})
         if balances:
             defer(db, _WRITE_BALANCES, (as_json(balances),))
@@ -96,7 +96,7 @@ def write_session(
     ]
     entries, supplies = _entry_rows(organization_id, numbered_steps), _supply_rows(organization_id, steps)
     statements = additions(ledger_transactions, transactions)
-    if changes_stored:
+    if has_changed_transactions:
         # Some changes may be to transactions of this session, so their inserts go first.
         defer_joined(db, statements)
         statements = []

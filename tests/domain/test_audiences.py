@@ -134,7 +134,7 @@ def test_an_invalid_value_of_an_attribute_is_refused_with_its_place(value):
 def test_an_attribute_is_compared_with_at_most_100_values():
     assert matches(ANA, **attributes(visits=[3, *range(100, 199)]))
     assert matches(ANA, **attributes(drink="mocha", shirt="M"))
-    with pytest.raises(InvalidRequest, match="the value of a must be a text of 1 to 1000 characters"):
+    with pytest.raises(InvalidRequest, match="a has a value that is neither a text of 1 to 1000 characters"):
         matches(ANA, **attributes(a=[*range(101)]))
 
 

@@ -75,8 +75,13 @@ def test_objects_are_parsed_with_the_name_of_their_column():
             ["ana", "1", "maybe"],
             ("pending is neither true nor false.", "pending"),
         ),
-        (COUPON_CODES, "couponBook,code", ["book"], ("The row has 1 columns and not 2.", None)),
-        (COUPON_CODES, "couponBook,code", ["book", "A", ""], ("The row has 3 columns and not 2.", None)),
+        (COUPON_CODES, "couponBook,code", ["book"], ("The row has 1 columns, the first line of the file has 2.", None)),
+        (
+            COUPON_CODES,
+            "couponBook,code",
+            ["book", "A", ""],
+            ("The row has 3 columns, the first line of the file has 2.", None),
+        ),
     ],
 )
 def test_a_row_that_cannot_be_read_is_refused(kind, header, cells, fault):

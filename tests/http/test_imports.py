@@ -464,8 +464,8 @@ def test_unreadable_rows_fail_individually(imports):
     reasons = [(line, reason.split(".")[0]) for line, _, reason in imports.errors(job)]
     assert reasons[:4] == [
         (3, "Byte 6 of the row, 0xe4, is not utf-8"),
-        (4, "The row has 3 columns and not 2"),
-        (5, "The row has 1 columns and not 2"),
+        (4, "The row has 3 columns, the first line of the file has 2"),
+        (5, "The row has 1 columns, the first line of the file has 2"),
         (6, "The quote that opens in this row is not closed"),
     ]
     assert [line for line, _ in reasons] == [3, 4, 5, 6, 8, 9, 14]

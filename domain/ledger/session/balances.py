@@ -89,7 +89,7 @@ class Balances(UndoableState, ABC):
         self._holdings[wallet_id, ledger_account_id] = holding
 
     @property
-    def changes_stored(self) -> bool:
+    def has_changed_transactions(self) -> bool:
         """True if this unit of work has changed transactions that were stored before."""
         return bool(self._new_statuses or self._released or self._missing or self._unearned or self._confirmed)
 
@@ -177,16 +177,16 @@ class Balances(UndoableState, ABC):
     def _credit(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
         """Credit a wallet, whose debt is repaid first; return the holding and the amount added to the balance."""
         balance = self.holding(wallet_id, account.ledger_account_id)
-        repaid = min(balance.overdraft, amount)
+        repaid_debt = min(balance.overdraft, amount)
         balance = replace(
             balance,
-            current=balance.current + amount - repaid,
-            overdraft=balance.overdraft - repaid,
-            overdraft_credit=balance.overdraft_credit + repaid,
+            current=balance.current + amount - repaid_debt,
+            overdraft=balance.overdraft - repaid_debt,
+            overdraft_credit=balance.overdraft_credit + repaid_debt,
             last_transaction_date=self.at,
         )
         self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
-        return balance, amount - repaid
+        return balance, amount - repaid_debt
 
     def _earn(
         self,
@@ -295,13 +295,13 @@ class Balances(UndoableState, ABC):
             )
 
     def _add_step(self, step: AnyStep) -> AnyStep:
-        """Add a step and count what it issues; return the step."""
+        """Add a step, and count the supply that it issues or, if negative, takes away; return the step."""
         self.steps.append(step)
         account = step.account
-        issued = step.minted - (step.burned if account.is_revolving else ZERO)
-        if issued:
+        newly_issued = step.minted - (step.burned if account.is_revolving else ZERO)
+        if newly_issued:
             before = self._issued.get(account.ledger_account_id, ZERO)
-            self.put(self._issued, account.ledger_account_id, before + issued)
+            self.put(self._issued, account.ledger_account_id, before + newly_issued)
         return step
 
 
@@ -341,8 +341,8 @@ def refuse_fractions(account: LedgerAccount, amount: Decimal, name: str) -> None
 
 def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
     """A computed amount, rounded down to the digits of the account."""
-    whole = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
-    return _WIDE.scaleb(whole, -account.decimals)
+    units = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
+    return _WIDE.scaleb(units, -account.decimals)
 
 
 def share_of(account: LedgerAccount, amount: Decimal, part: Decimal, whole: Decimal) -> Decimal:
@@ -367,10 +367,10 @@ def moves_from_lots(
     """Moves that take `amount` out of lots: those of `first_transaction_id` first, then the `preferred` ones."""
     if not account.point_tracking_enabled or not amount:
         return ()
-    lots = frozenset(use.ledger_lot_id for use in preferred)
+    lot_ids = frozenset(use.ledger_lot_id for use in preferred)
     return (
         TakeLots(
-            wallet_id, account.ledger_account_id, amount, first_transaction_id=first_transaction_id, preferred=lots
+            wallet_id, account.ledger_account_id, amount, first_transaction_id=first_transaction_id, preferred=lot_ids
         ),
     )
 

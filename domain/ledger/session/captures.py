@@ -103,6 +103,7 @@ class CaptureSession(Returns):
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or policy_expiry
         entries, moves = self._settle(transaction, account, amount, kept_uses=(), released=(), expiry=expiry)
+        # `_settle` has set the date of the last transaction to now; the points became available at `moment`.
         self._date_last_transaction(wallet_id, account, max(moment, last_transaction_at or moment))
         self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED)
         capture = self._add_step(
@@ -212,6 +213,7 @@ class CaptureSession(Returns):
         return released_amount - self._expired_on_arrival.get(capture.stored.ledger_transaction_id, ZERO)
 
     def _date_last_transaction(self, wallet_id: int, account: LedgerAccount, moment: datetime | None) -> None:
+        """Set the date of the last transaction of a balance."""
         pair = wallet_id, account.ledger_account_id
         self.put(self._holdings, pair, replace(self.holding(*pair), last_transaction_date=moment))
 

@@ -12,7 +12,7 @@ from domain.ledger.session.balances import moves_from_lots, share_of
 from domain.ledger.session.movements import Movements
 
 
-class Returned(NamedTuple):
+class ReturnedPoints(NamedTuple):
     """The points that the reversal of a debit returned to a wallet.
 
     `arrived` are spendable now, `repaid` have repaid debt. `expired` has the points that expired at once, by lot.
@@ -155,7 +155,7 @@ class MissingAmounts(Movements):
         self,
         account: LedgerAccount,
         transaction: Stored,
-        returned_points: Returned,
+        returned_points: ReturnedPoints,
         lots: Iterable[LotUse],
         step: Posting | Capture,
     ) -> None:
@@ -171,7 +171,7 @@ class MissingAmounts(Movements):
             shortfall = max(ZERO, shortfall)
             points = min(shortfall, returned_points.arrived)
             debt = min(shortfall - points, returned_points.repaid)
-            returned_points = Returned(
+            returned_points = ReturnedPoints(
                 returned_points.arrived - points, returned_points.repaid - debt, returned_points.expired
             )
             self.put(self._missing, mint.ledger_transaction_id, shortfall - points - debt)
@@ -195,10 +195,10 @@ class MissingAmounts(Movements):
 
         `part_of` is the step that returned the points; None if the mint itself is reversed.
         """
-        debits, amount = self._debit(account, mint.credited_wallet_id, amount, debt), amount + debt
-        entries = (*debits, Entry(None, amount))
-        self.put(self._reverted_amounts, mint.ledger_transaction_id, self.reverted_amount_of(mint) + amount)
-        posting = reversal(mint, account, details, amount, entries, lot_moves=moves, minted=-amount)
+        debits, total = self._debit(account, mint.credited_wallet_id, amount, debt), amount + debt
+        entries = (*debits, Entry(None, total))
+        self.put(self._reverted_amounts, mint.ledger_transaction_id, self.reverted_amount_of(mint) + total)
+        posting = reversal(mint, account, details, total, entries, lot_moves=moves, minted=-total)
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
     def _mints_to_repay(self, transaction: Stored, account: LedgerAccount) -> list[Stored]:

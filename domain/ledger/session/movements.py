@@ -72,7 +72,7 @@ class Movements(Balances):
         balance, to_lot = self._credit(account, wallet_id, amount)
         earned_points = amount if qualifying is None else qualifying
         self._earn(account, wallet_id, earned_points, happened_at)
-        tracked = account.point_tracking_enabled and to_lot
+        has_lot = account.point_tracking_enabled and to_lot > 0
         posting = self._add_step(
             Posting(
                 account=account,
@@ -84,12 +84,12 @@ class Movements(Balances):
                 entries=(Entry(wallet_id, amount, balance.current), Entry(None, -amount)),
                 details=details,
                 minted=amount,
-                lot_moves=(NewLot(wallet_id, account.ledger_account_id, to_lot, expiry),) if tracked else (),
+                lot_moves=(NewLot(wallet_id, account.ledger_account_id, to_lot, expiry),) if has_lot else (),
                 qualifying=qualifying,
             )
         )
         end = end_of_lot(expiry, self._end_of_idle(account, wallet_id)) if has_policies else expiry
-        if tracked and end is not None and end <= self.at:
+        if has_lot and end is not None and end <= self.at:
             self._expire_at_once(posting, wallet_id, to_lot)
         return posting
 
@@ -113,9 +113,9 @@ class Movements(Balances):
         policy_expiry: datetime | None,
         qualifying: Decimal | None,
     ) -> Posting:
-        """Hold a mint until its points are available. They count as issued at once, so that `max_supply` cannot
-        prevent their release.
+        """Hold a mint until its points are available.
 
+        They count as issued at once, so that `max_supply` cannot prevent their release.
         `expires_at` is the expiry that the mint names, `policy_expiry` the one that the account's rules give.
         """
         available_at = wait.available_at
@@ -207,7 +207,7 @@ class Movements(Balances):
         if manual:
             return self._hold(account, TRANSFER, from_wallet_id, to_wallet_id, amount, details)
         debit = self._debit(account, from_wallet_id, amount, ZERO)
-        received, to_lots = self._credit(account, to_wallet_id, amount)
+        receiver_balance, to_lots = self._credit(account, to_wallet_id, amount)
         return self._add_step(
             Posting(
                 account=account,
@@ -216,7 +216,7 @@ class Movements(Balances):
                 amount=amount,
                 from_wallet_id=from_wallet_id,
                 to_wallet_id=to_wallet_id,
-                entries=(*debit, Entry(to_wallet_id, amount, received.current)),
+                entries=(*debit, Entry(to_wallet_id, amount, receiver_balance.current)),
                 details=details,
                 lot_moves=lot_transfers(account, from_wallet_id, to_wallet_id, amount, to_lots),
             )
@@ -231,7 +231,7 @@ class Movements(Balances):
         key: str,
         part_of: Step | None = None,
     ) -> None:
-        """Burn these amounts of lots of the wallet, which expired at `moment`."""
+        """Burn the amounts `uses` of lots of the wallet, which expired at `moment`; see `_expire` for `part_of`."""
         amount = sum((use.amount for use in uses), ZERO)
         lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, exact_uses=uses, expires=True)
         for use in uses:
@@ -331,13 +331,13 @@ class Movements(Balances):
             # The points are earned at this date, also if they are captured or released later.
             details = replace(details, external_event_date=details.external_event_date or self.at)
         entries: list[Entry] = []
-        for wallet_id, debit in ((from_wallet_id, True), (to_wallet_id, False)):
+        for wallet_id, is_debit in ((from_wallet_id, True), (to_wallet_id, False)):
             if wallet_id is not None:
                 balance = self.holding(wallet_id, account.ledger_account_id)
                 balance = replace(
                     balance,
-                    pending_debit=balance.pending_debit + (amount if debit else ZERO),
-                    pending_credit=balance.pending_credit + (ZERO if debit else amount),
+                    pending_debit=balance.pending_debit + (amount if is_debit else ZERO),
+                    pending_credit=balance.pending_credit + (ZERO if is_debit else amount),
                     last_transaction_date=self.at,
                 )
                 self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)

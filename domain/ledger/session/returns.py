@@ -9,7 +9,7 @@ from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, TakeLots, s
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Step, Stored, temporary_id
 from domain.ledger.records import REVERT, REVERTED, LedgerAccount
 from domain.ledger.refusals import SupplyExceeded
-from domain.ledger.session.missing_amounts import MissingAmounts, Returned, reversal
+from domain.ledger.session.missing_amounts import MissingAmounts, ReturnedPoints, reversal
 
 # The description of the revert of an expiry that a late activity would have prevented.
 LATE_ACTIVITY = "late-activity"
@@ -35,15 +35,15 @@ class Returns(MissingAmounts):
         used_amount = _total(reverted_uses)
         # Of the reverted uses, the first ones repay debt, and the last ones return to their lots.
         repaying_uses, returned_uses = split_uses(reverted_uses, max(ZERO, used_amount - to_lots))
-        revived: tuple[LotUse, ...] = ()
+        revived_uses: tuple[LotUse, ...] = ()
         if revives and account.restored_expiry_days:
-            revived = tuple(use for use in returned_uses if self._has_ended(account, pair[0], use))
-            returned_uses = tuple(use for use in returned_uses if use not in revived)
+            revived_uses = tuple(use for use in returned_uses if self._has_ended(account, pair[0], use))
+            returned_uses = tuple(use for use in returned_uses if use not in revived_uses)
         moves: tuple[LotMove, ...] = (
             RestoreLots(
                 *pair,
                 returned=returned_uses,
-                spent=(*repaying_uses, *revived),
+                spent=(*repaying_uses, *revived_uses),
                 # What the debit took from an overdraft has no lot to return to.
                 extra=max(ZERO, to_lots - used_amount),
                 expires_at=self._expiry_of_mint(account, pair[0], self.at),
@@ -52,10 +52,11 @@ class Returns(MissingAmounts):
                 kept=kept_uses,
             ),
         )
-        if revived:
+        if revived_uses:
             end = add_days(self.at, account.restored_expiry_days, account.expiry_calendar(self.zone).zone)
             moves += tuple(
-                NewLot(*pair, use.amount, expires_at=end, kept_until=end, replaces=use.ledger_lot_id) for use in revived
+                NewLot(*pair, use.amount, expires_at=end, kept_until=end, replaces=use.ledger_lot_id)
+                for use in revived_uses
             )
         return moves
 
@@ -102,7 +103,7 @@ class Returns(MissingAmounts):
         spendable = self._available_of(transaction) - available_before
         expired_amounts = {use.ledger_lot_id: use.amount for group in expired_uses.values() for use in group}
         remaining_uses = (use for use in uses if use.ledger_lot_id not in expired_amounts)
-        returned_points = Returned(spendable, repaid_debt, expired_amounts)
+        returned_points = ReturnedPoints(spendable, repaid_debt, expired_amounts)
         self._take_missing(account, transaction, returned_points, remaining_uses, step)
 
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
@@ -153,11 +154,11 @@ class Returns(MissingAmounts):
         if policy is None or end_of_balance is None or end_of_balance <= self.at:
             # The points would expire again at once, and a later activity could not restore them.
             return
-        latest, end = timedelta(days=account.late_activity_days), policy.end(None, happened_at)
+        max_delay, end = timedelta(days=account.late_activity_days), policy.end(None, happened_at)
         for expiry in self._idle_expiries.get((wallet_id, account.ledger_account_id), ()):
             moment = expiry.external_event_date or self.at
             would_prevent = end is not None and happened_at < moment < end
-            is_in_time = self.at - moment <= latest
+            is_in_time = self.at - moment <= max_delay
             if would_prevent and is_in_time and self._new_statuses.get(expiry.ledger_transaction_id) != REVERTED:
                 self._revert_expiry(account, wallet_id, expiry)
 

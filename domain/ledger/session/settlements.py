@@ -42,7 +42,7 @@ class LedgerSession(ConfirmationSession):
         OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
         """
         self._refuse_revert(transaction, account, details, partial_fiat)
-        status, before = self.status_of(transaction), self._available_of(transaction)
+        status, available_before = self.status_of(transaction), self._available_of(transaction)
         details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
         if status == PENDING:
             posting = self._release(transaction, account, details)
@@ -54,7 +54,9 @@ class LedgerSession(ConfirmationSession):
             posting = self._revert_transfer(transaction, account, details)
         self._post_revert(transaction, posting, is_mint=status == SETTLED and transaction.transaction_type == MINT)
         cause = f"revert-{transaction.ledger_transaction_id}"
-        self._settle_returned_points(account, transaction, posting.amount, returned_by(posting), before, cause, posting)
+        self._settle_returned_points(
+            account, transaction, posting.amount, returned_by(posting), available_before, cause, posting
+        )
         return posting
 
     def refund(
@@ -94,18 +96,19 @@ class LedgerSession(ConfirmationSession):
         """
         ended_at = ended_at or transaction.held_until or self.at
         wallet_id = transaction.debited_wallet_id or transaction.credited_wallet_id
-        before = self._available_of(transaction)
+        available_before = self._available_of(transaction)
         last_transaction_date = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         # With the moment, the key cannot equal a key used by a client.
         key = f"hold-ended-{transaction.ledger_transaction_id}-{self.at.timestamp():.6f}"
         why = NOT_CONFIRMED if transaction.is_timed else "Hold ended"
         posting = self._release(transaction, account, Details(key, description=why, external_event_date=ended_at))
         posting = replace(posting, ends_hold=True)
+        # `_release` has set the date to now.
         self._date_last_transaction(wallet_id, account, last_transaction_date)
         self._post_revert(transaction, posting, is_mint=False)
         cause = f"hold-{transaction.ledger_transaction_id}"
         self._settle_returned_points(
-            account, transaction, posting.amount, returned_by(posting), before, cause, posting, ended_at
+            account, transaction, posting.amount, returned_by(posting), available_before, cause, posting, ended_at
         )
 
     def _refuse_revert(
@@ -162,21 +165,21 @@ class LedgerSession(ConfirmationSession):
             return None
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
-        due = amount - self.reverted_amount_of(transaction) - self.released_of(transaction)
+        due_amount = amount - self.reverted_amount_of(transaction) - self.released_of(transaction)
         if status == PENDING:
-            return self._lower(transaction, account, due, details) if due > 0 else None
+            return self._lower(transaction, account, due_amount, details) if due_amount > 0 else None
         is_less_earned = self._unearn(transaction, account, amount if unearned is None else unearned)
-        if due <= 0:
+        if due_amount <= 0:
             # A partial revert of zero records points that do not count as earned any more, though they have expired.
             return self._take_part(account, transaction, ZERO, (), details) if is_less_earned else None
-        taken_amount = min(due, self.holding(wallet_id, account.ledger_account_id).available)
-        if not taken_amount and due == self.missing_of(transaction) and not is_less_earned:
+        taken_amount = min(due_amount, self.holding(wallet_id, account.ledger_account_id).available)
+        if not taken_amount and due_amount == self.missing_of(transaction) and not is_less_earned:
             return None
         moves = moves_from_lots(
             account, wallet_id, taken_amount, first_transaction_id=transaction.ledger_transaction_id
         )
         posting = self._take_part(account, transaction, taken_amount, moves, details)
-        self._record_missing(transaction, posting, due - taken_amount)
+        self._record_missing(transaction, posting, due_amount - taken_amount)
         return posting
 
     def _lower(self, transaction: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
@@ -184,10 +187,11 @@ class LedgerSession(ConfirmationSession):
         if amount >= self.amount_of(transaction):
             return self.revert(transaction, account, details)
         wallet_id = transaction.credited_wallet_id
+        # The part of a mint that waits was issued when it was minted; a part that is to be captured was not.
+        minted = -amount if transaction.is_timed else ZERO
         balance = self._unreserve(account, wallet_id, credit=amount)
         self.put(self._released, transaction.ledger_transaction_id, self.released_of(transaction) + amount)
         entries = (Entry(wallet_id, ZERO, balance.current),)
-        minted = -amount if transaction.is_timed else ZERO
         posting = reversal(transaction, account, details, amount, entries, minted=minted, status=REVERTED)
         return self._add_step(replace(posting, is_partial=True))
 

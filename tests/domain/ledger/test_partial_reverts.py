@@ -108,7 +108,7 @@ def test_partial_reverts_of_a_pending_mint_add_up_to_the_given_total():
 def test_only_a_mint_that_is_not_reverted_is_reverted_in_part(transaction):
     ledger = session(ana=amounts(current=30))
     assert ledger.reverse_part(transaction, POINTS, Decimal(4), KEY) is None
-    assert (ledger.steps, ledger.changes_stored) == ([], False)
+    assert (ledger.steps, ledger.has_changed_transactions) == ([], False)
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
@@ -251,6 +251,6 @@ def test_a_capture_of_a_part_earns_its_share():
 )
 def test_a_partial_revert_changes_the_stored_mint(transaction, total, unearned):
     ledger = session(ana=amounts(pending_credit=10))
-    assert not ledger.changes_stored
+    assert not ledger.has_changed_transactions
     ledger.reverse_part(transaction, POINTS, Decimal(total), Details("part"), unearned=Decimal(unearned))
-    assert ledger.changes_stored
+    assert ledger.has_changed_transactions

@@ -192,7 +192,7 @@ def test_a_reverted_burn_returns_its_points():
     assert entries(step) == [(ANA, 10), (None, -10)]
     assert (step.from_wallet_id, step.to_wallet_id, step.reverts) == (None, ANA, stored_transaction())
     assert current_and_pending(ledger) == (40, 0, 0)
-    assert ledger.changes_stored
+    assert ledger.has_changed_transactions
 
 
 def test_a_reverted_mint_takes_its_points_and_its_earned_points():

@@ -256,9 +256,9 @@ class TestEvents:
     def test_a_confirmation_changes_the_stored_mint(self):
         ledger = session(pending_credit=Decimal(100))
         ledger.expect_events([awaiting(after="P14D")])
-        assert not ledger.changes_stored
+        assert not ledger.has_changed_transactions
         self.confirm(ledger)
-        assert ledger.changes_stored
+        assert ledger.has_changed_transactions
 
     def test_a_rollback_undoes_the_confirmation(self):
         ledger = session(pending_credit=Decimal(100))
