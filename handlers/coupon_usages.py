@@ -29,8 +29,8 @@ from handlers.schemas.coupon_usages import (
     UsageReversal,
     batch_assignment_response,
     command_of,
-    one_as_usages,
     reverted_code_response,
+    single_usage_list,
     totals,
     usage_list,
     usage_with_message,
@@ -65,7 +65,7 @@ _USE, _ASSIGN = BatchHandler(use_coupons, _batch_size), BatchHandler(assign_coup
 @operation(
     "useCoupon",
     body={INTEGRATION: INTEGRATION_BODY, ADMINISTRATION: ADMINISTRATION_BODY},
-    response={INTEGRATION: usage_with_message("The coupon was used."), ADMINISTRATION: one_as_usages},
+    response={INTEGRATION: usage_with_message("The coupon was used."), ADMINISTRATION: single_usage_list},
     audit=_AUDITED,
     batch=_USE,
 )
@@ -111,7 +111,7 @@ def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Coupo
     return CouponRequest(references.member(call, body.member_id), book, command)
 
 
-@operation("revertCouponUsage", response=one_as_usages, audit=_AUDITED, batch=BatchHandler(revert_usages))
+@operation("revertCouponUsage", response=single_usage_list, audit=_AUDITED, batch=BatchHandler(revert_usages))
 def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageReversal) -> UsageToRevert:
     """Reverse an assignment or a use; the response has the reversal."""
     return UsageToRevert(coupon_usage, body.force_revert)

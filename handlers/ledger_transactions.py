@@ -16,9 +16,9 @@ from handlers.schemas.ledger_transactions import (
     BatchedMovement,
     BurnRequest,
     Captures,
+    ItemOutcome,
     MintRequest,
     MovementRequest,
-    Processed,
     Releases,
     RevertBatch,
     RevertRequest,
@@ -139,7 +139,7 @@ def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releas
 
 
 @operation("batchLedgerTransactions", body=batched_movements, response=batch_response, audit="ledger-transaction")
-def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[Processed]:
+def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[ItemOutcome]:
     """Post mints, burns, transfers and reverts: each individually, but the items of one `atomicSetId` all or none."""
     movements = [_movement_of(call, batch_item) for batch_item in body]
     identities = [
@@ -164,7 +164,7 @@ def _movement_of(call: Call, item: BatchedMovement) -> Movement:
 
 
 @operation("batchRevertLedgerTransactions", response=batch_response, audit="ledger-transaction")
-def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Processed]:
+def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[ItemOutcome]:
     """Post reverts individually."""
     fiat_values = partial_fiat_values(body)
     movements = [
@@ -180,7 +180,9 @@ def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Proc
     return _post_batch(call, movements, identities)
 
 
-def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[Mapping[str, Any]]) -> list[Processed]:
+def _post_batch(
+    call: Call, movements: Sequence[Movement], identities: Sequence[Mapping[str, Any]]
+) -> list[ItemOutcome]:
     """Post the movements of a batch; return the outcome of each with its rows and the keys of its account.
 
     `identities` are the fields that name each item in the response.
@@ -210,7 +212,7 @@ def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[
     ]
     keys = ledger.find_keys_of_accounts(call.db, organization_id, set(account_ids))
     return [
-        Processed(
+        ItemOutcome(
             identity=identity,
             account_keys=keys.get(account_id),
             rows=item_rows,

@@ -227,10 +227,10 @@ def all_operations() -> Mapping[str, Operation]:
     import handlers
 
     for module in iter_modules(handlers.__path__):
-        if not module.ispkg and module.name not in _NOT_TAGS:
+        if not module.ispkg and module.name not in _WITHOUT_OPERATIONS:
             import_module(f"handlers.{module.name}")
     return _OPERATIONS
 
 
 # Modules that declare no operations.
-_NOT_TAGS = {"__main__", "audit_trail", "call", "metrics", "operation", "setting_values", "settings"}
+_WITHOUT_OPERATIONS = {"__main__", "audit_trail", "call", "metrics", "operation", "setting_values", "settings"}

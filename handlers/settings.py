@@ -90,7 +90,7 @@ def _rate(value: str) -> str:
     try:
         Rate.parse(value.lower())
     except ValueError as error:
-        raise SettingError(f"must be off or a rate, not {value!r}: {error}") from None
+        raise SettingError(str(error)) from None
     return value.lower()
 
 
@@ -385,7 +385,7 @@ class Settings:
         values.setdefault("external_audience", values.get("token_audience", cls.token_audience))
         settings = cls(**values)
         if bool(settings.external_issuer) != bool(settings.external_jwks_url):
-            raise SettingError("LOYALTY_EXTERNAL_ISSUER and LOYALTY_EXTERNAL_JWKS_URL are set together or not at all")
+            raise SettingError("set both LOYALTY_EXTERNAL_ISSUER and LOYALTY_EXTERNAL_JWKS_URL, or neither")
         return settings
 
 

@@ -15,10 +15,11 @@ from handlers.messages.json_text import encode
 
 _log = logging.getLogger("loyalty.errors")
 _POLICY_VIOLATION = 1008
-# Other paths, such as those of health checks and measurements, are not limited by a rate for each address.
-_RATE_LIMITED = "/v2/"
-# Responses, even problems, can contain personal data or tokens: nothing on the way to the client may cache them.
-ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+# Only calls of these paths count for the rate of an address, not health checks and measurements.
+_RATE_LIMITED_PREFIX = "/v2/"
+# The headers of responses that do not set them. Responses, even problems, can contain personal data or tokens: nothing
+# on the way to the client may cache them.
+_DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class Envelope:
@@ -42,7 +43,7 @@ class Envelope:
         exchange.address = self._throttle.address_of(peer[0], exchange.headers.get("x-forwarded-for", ""))
         completing_send = _completing_send(send, exchange, is_head=scope["method"] == "HEAD")
         try:
-            if scope["path"].startswith(_RATE_LIMITED):
+            if scope["path"].startswith(_RATE_LIMITED_PREFIX):
                 self._throttle.count_address(exchange)
             if scope["http_version"] == "1.1" and "," in exchange.headers.get("host", ","):
                 # RFC 9112, 3.2. Several Host headers are joined by a comma; for a missing one the default is a comma.
@@ -74,7 +75,7 @@ def _completing_send(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
             names = {name.lower() for name, _ in message["headers"]}
-            defaults = (pair for pair in ALWAYS if pair[0] not in names)
+            defaults = (pair for pair in _DEFAULT_HEADERS if pair[0] not in names)
             headers = [*message["headers"], *defaults, (b"x-request-id", exchange.request_id.encode())]
             headers.extend(rate_headers(exchange.rates))
             if exchange.deprecated_at is not None:
@@ -93,6 +94,6 @@ async def _send_failure(send: Send, exchange: Exchange) -> None:
 
 
 async def _send_problem(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    fixed = ((b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
+    body_headers = ((b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": [*body_headers, *headers]})
     await send({"type": "http.response.body", "body": body})

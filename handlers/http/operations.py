@@ -56,7 +56,8 @@ _CLIENT_CLOSED_REQUEST = 499
 _UPLOAD_TIMES = 10
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
-_HANDED_ON = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
+# The headers that all handlers get; the document of an operation can name others for its handler.
+_HEADERS_FOR_ALL = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
 # The maximum of a body with a large record, so that a page of 100 records has at most about 25 MiB.
 _MAX_RECORD_BYTES = 256 * 1024
 # A call with a longer body has many items, and is a batch of its own.
@@ -100,7 +101,7 @@ class OperationPlan:
         self._documented_headers = [
             parameter["name"].lower() for parameter in parameters if parameter["in"] == "header"
         ]
-        self._handed_on = (*_HANDED_ON, *self._documented_headers)
+        self._header_names = (*_HEADERS_FOR_ALL, *self._documented_headers)
 
     def arguments(self, query: bytes, faults: list[FieldFault]) -> dict[str, Any]:
         """The typed parameters of a query, with defaults; their faults are added to `faults`."""
@@ -130,7 +131,7 @@ class OperationPlan:
             body=body,
             caller=exchange.caller,
             request_id=exchange.request_id,
-            headers={name: exchange.headers[name] for name in self._handed_on if name in exchange.headers},
+            headers={name: exchange.headers[name] for name in self._header_names if name in exchange.headers},
             address=exchange.address,
             media_type=self.response_types.choose(exchange.headers.get("accept"))
             if self.response_types.is_negotiated

@@ -103,17 +103,17 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """The plan of one parameter; `separated` is True if an array is one comma-separated value.
+    """The plan of one parameter; `is_comma_separated` is True for an array that is sent as one text.
 
-    `escaped` is True if a backslash makes a comma part of an item, as in the parameters of a family.
+    `has_escapes` is True if a backslash makes a comma part of an item, as in the parameters of a family.
     """
 
     name: str
     read: Callable[[str], Any]
     is_array: bool
-    separated: bool
-    escaped: bool
-    required: bool
+    is_comma_separated: bool
+    has_escapes: bool
+    is_required: bool
 
     def value(self, texts: list[str]) -> Any:
         """The typed value of the texts that were sent under the name; raises UnreadableText."""
@@ -121,10 +121,10 @@ class Parameter:
             if len(texts) > 1:
                 raise UnreadableText("was sent more than once")
             return self.read(texts[0])
-        if self.separated:
+        if self.is_comma_separated:
             # Clients write `a,b`, encode the comma, or repeat the key: all mean the same list.
             joined = ",".join(texts)
-            split = split_list if self.escaped else _split
+            split = split_list if self.has_escapes else _split
             texts = split(joined) if joined else []
         return [self.read(text) for text in texts]
 
@@ -394,7 +394,7 @@ def _parameter(
         name=name,
         read=_READERS[kind],
         is_array=is_array,
-        separated=is_array and declared.get("explode") is False,
-        escaped=FAMILY in declared,
-        required=bool(declared.get("required")),
+        is_comma_separated=is_array and declared.get("explode") is False,
+        has_escapes=FAMILY in declared,
+        is_required=bool(declared.get("required")),
     )

@@ -125,7 +125,7 @@ class KeyHandler:
     def get_fn(self, scheme: Mapping[str, Any], _scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
         """The check of one operation's requirement; raises DocumentError for a scheme that is not served."""
         if scheme.get("in") != "header" or "x-partner" not in scheme:
-            raise DocumentError("a scheme of type apiKey is in a header and has x-partner")
+            raise DocumentError("a security scheme of type apiKey needs `in: header` and x-partner")
         header, partner = scheme["name"].lower(), scheme["x-partner"]
 
         async def check(request: ConnexionRequest) -> Any:
@@ -147,13 +147,13 @@ class KeyHandler:
 
 
 def _require(caller: Caller, required: tuple[str, ...]) -> None:
-    """Raise CredentialsProblem if the caller lacks a required scope."""
+    """Raise CredentialsProblem if the caller lacks a required scope, or if a member calls an operation for users."""
+    challenge = f'Bearer realm="{REALM}", error="insufficient_scope"'
     missing_scopes = [scope for scope in required if not caller.holds(scope)]
-    # A member's token is only for operations for members; it does not suffice for other operations without a role.
-    if not missing_scopes and caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
-        missing_scopes = ["a token that is not a member's"]
-        challenge = f'Bearer realm="{REALM}", error="insufficient_scope"'
-    else:
-        challenge = f'Bearer realm="{REALM}", error="insufficient_scope", scope="{" ".join(required)}"'
     if missing_scopes:
-        raise CredentialsProblem(Forbidden(f"The access token lacks: {', '.join(missing_scopes)}."), challenge)
+        refusal = Forbidden(f"The access token lacks: {', '.join(missing_scopes)}.")
+        raise CredentialsProblem(refusal, f'{challenge}, scope="{" ".join(required)}"')
+    # A member's token is only for operations for members; it does not suffice for other operations without a role.
+    if caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
+        refusal = Forbidden("The access token is a member's. The operation needs the token of a user.")
+        raise CredentialsProblem(refusal, challenge)

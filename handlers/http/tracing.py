@@ -7,8 +7,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handlers import tracing
 from handlers.http.exchange import Exchange, exchange_of
 
-# Other paths, such as those of health checks and measurements, are requested every few seconds and not traced.
-_TRACED = "/v2/"
+# Only calls of these paths are traced, not health checks and measurements, which come every few seconds.
+_TRACED_PREFIX = "/v2/"
 
 
 class Traced:
@@ -19,7 +19,7 @@ class Traced:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or one phase of the server's lifespan."""
-        if scope["type"] != "http" or not scope["path"].startswith(_TRACED):
+        if scope["type"] != "http" or not scope["path"].startswith(_TRACED_PREFIX):
             await self._app(scope, receive, send)
             return
         from opentelemetry.trace import SpanKind, StatusCode

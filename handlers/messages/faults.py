@@ -82,7 +82,7 @@ class Explainer:
             case "multipleOf":
                 return f"is not a multiple of {_plain(kind.multiple_of)}"
             case "maxProperties" if kind.limit == 0:
-                return "has fields, and there are none here"
+                return "has fields, but must be an empty object"
             case name if name in _BOUNDS:
                 comparison, unit = _BOUNDS[name]
                 return _out_of_bounds(comparison, unit, kind.limit)

@@ -28,7 +28,7 @@ class _LoyaltyMemberId(fields.Field[Any]):
     def load(self, value: Any) -> Any:
         """The unchanged id; raises UnusableText."""
         if is_reserved_id(value):
-            raise UnusableText(f"is {value}, which is part of the path of an operation, and would hide the member")
+            raise UnusableText(f"is {value}, which is a fixed part of a path of the API: choose another id")
         return value
 
 

@@ -97,7 +97,8 @@ def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponComma
     count = body.number_of_codes or len(codes) or 1
     faults = []
     if codes and count != len(codes):
-        faults.append(FieldFault("numberOfCodes does not match the number of codes", pointer="/numberOfCodes"))
+        detail = f"numberOfCodes is {count}, but the number of codes is {len(codes)}"
+        faults.append(FieldFault(detail, pointer="/numberOfCodes"))
     if keys and count != len(keys):
         detail = f"systemUniqueKeys has {len(keys)} keys for {count} codes"
         faults.append(FieldFault(detail, pointer="/systemUniqueKeys"))
@@ -113,7 +114,7 @@ def usage_with_message(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
     return lambda usage: {"status": SUCCESS, "message": message, "couponUsage": USAGE(usage)}
 
 
-usage_list, one_as_usages = results(USAGE, "couponUsages"), wrapped_list("couponUsages", USAGE)
+usage_list, single_usage_list = results(USAGE, "couponUsages"), wrapped_list("couponUsages", USAGE)
 
 
 def reverted_code_response(reverted_code: RevertedCode) -> dict[str, Any]:

@@ -192,7 +192,9 @@ def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchedMovement:
     fields = _BATCH_ITEM.load(item)
     if fields.reverts is not None:
         faults = [
-            FieldFault(f"{name} cannot be sent with reverts: leave it out", pointer=f"{pointer}/{name}")
+            FieldFault(
+                f"{name} cannot be sent with revertedLedgerTransactionId: leave it out", pointer=f"{pointer}/{name}"
+            )
             for name in _FORBIDDEN_IN_REVERTS
             if item.get(name) is not None
         ]
@@ -213,8 +215,8 @@ def transactions(rows: Sequence[TransactionRow]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Processed:
-    """The outcome of one item: rows or a refusal.
+class ItemOutcome:
+    """The outcome of one item of a batch: rows, or a refusal.
 
     `identity` has the fields that name the item in the response. `account_keys` are the keys of the ledger and of the
     account, None if the item has no existing account.
@@ -226,7 +228,7 @@ class Processed:
     refusal: Refusal | None
 
 
-def batch_response(items: Sequence[Processed]) -> dict[str, Any]:
+def batch_response(items: Sequence[ItemOutcome]) -> dict[str, Any]:
     """The response to a batch: the processed and the refused items, both in the order of the request."""
     response: dict[str, list[Any]] = {"processed": [], "failed": []}
     for item in items:

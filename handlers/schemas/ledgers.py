@@ -86,10 +86,10 @@ def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
         first = date.fromordinal(max(1, last.toordinal() - _DEFAULT_DAYS + 1))
     if first > last:
         raise InvalidRequest([FieldFault("fromDate is after toDate", parameter="fromDate")])
-    if (last - first).days >= _MAX_DAYS:
-        raise InvalidRequest(
-            [FieldFault(f"fromDate is more than {_MAX_DAYS} days before toDate", parameter="fromDate")]
-        )
+    count = (last - first).days + 1
+    if count > _MAX_DAYS:
+        detail = f"fromDate to toDate is a range of {count} days; the maximum is {_MAX_DAYS}"
+        raise InvalidRequest([FieldFault(detail, parameter="fromDate")])
     return first, min(last, today)
 
 

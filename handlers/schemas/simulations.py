@@ -60,12 +60,10 @@ def _faults(fields: _SimulationBody) -> Iterator[FieldFault]:
     """Contradictions between the fields of a body."""
     occasions = [name for name in (ORDER, PAYMENT, _EVENT) if getattr(fields, name) is not None]
     if len(occasions) != 1:
-        names = " and ".join(occasions) if occasions else "none of them"
-        yield FieldFault(f"The body has {names}; send exactly one of order, payment and event", pointer="")
+        fact = f"has {' and '.join(occasions)}" if occasions else "has neither order nor payment nor event"
+        yield FieldFault(f"The body {fact}: send exactly one of order, payment and event", pointer="")
     if fields.loyalty_member_id is not None and fields.person is not None:
-        yield FieldFault(
-            "The field as describes a person, and loyaltyMemberId names a member: send one of them", pointer="/as"
-        )
+        yield FieldFault("as and loyaltyMemberId both define the person: send only one of them", pointer="/as")
     event_type = (fields.event or {}).get("eventType")
     if event_type in EVENTS_WITH_ORDER and event_type != _ORDER_CREATED:
         fact = f"eventType {event_type} is about a stored order"

@@ -85,7 +85,7 @@ def advance(organization: str, to: datetime | None, by: str | None, as_json: boo
     from handlers.services.organizations.test_clock import advance_clock
 
     if (to is None) == (by is None):
-        raise click.UsageError("give either --to or --by, not both")
+        raise click.UsageError("give one of --to and --by")
     with _clock_client(organization) as client:
         if by is not None:
             # Refuses an organization without a clock.

@@ -17,7 +17,7 @@ from handlers.server.commands.context import (
     json_option,
     load_settings,
     migrated_engine,
-    named_organization,
+    named_organization_id,
     organization_by_name,
     print_json,
     print_result,
@@ -65,7 +65,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
     with _printed_faults(as_json), migrated_engine(load_settings()) as engine, elapsed_time("Exporting"):
         api = _api(engine)
         records_by_ref = transactions.run(
-            engine, lambda db: export_records(api, api.calls_within(db, named_organization(db, organization)))
+            engine, lambda db: export_records(api, api.calls_within(db, named_organization_id(db, organization)))
         )
     for path in earlier_files:
         path.unlink()
@@ -150,7 +150,7 @@ def _apply(folder: Path, organization: str, as_json: bool, *, is_committed: bool
     outcomes: list[ConfigurationOutcome] = []
 
     def work(db: Connection) -> None:
-        outcomes.append(apply(api, api.calls_within(db, named_organization(db, organization)), files))
+        outcomes.append(apply(api, api.calls_within(db, named_organization_id(db, organization)), files))
         if not is_committed:
             raise _RolledBack
 

@@ -139,7 +139,7 @@ class OrganizationCalls:
 
         self.engine, self.settings = engine, load_settings()
         # Before the operations are loaded, which takes a second: so a wrong name is reported at once.
-        self.organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
+        self.organization_id = transactions.run(engine, lambda db: named_organization_id(db, organization))
         from handlers.http.local import LocalApi
 
         self._api = LocalApi(self.settings, engine, OPERATOR)
@@ -159,7 +159,7 @@ class OrganizationCalls:
             raise click.ClickException(refusal.detail) from None
 
 
-def named_organization(db: Connection, name: str) -> int:
+def named_organization_id(db: Connection, name: str) -> int:
     """The id of the organization with this name or id."""
     return _find_named_organization(db, name).organization_id
 

@@ -16,7 +16,7 @@ from domain.problems import InvalidRequest
 from handlers.server.commands.context import (
     load_settings,
     migrated_engine,
-    named_organization,
+    named_organization_id,
     organization_by_name,
 )
 from handlers.server.commands.progress import elapsed_time
@@ -55,7 +55,7 @@ def export_rows(
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
     criteria = _filters(kind, filters)
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
-        organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
+        organization_id = transactions.run(engine, lambda db: named_organization_id(db, organization))
         request = {
             "kind": kind,
             "format": file_format,
