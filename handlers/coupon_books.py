@@ -90,7 +90,7 @@ def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> lis
     book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     refuse_codes(book, body.codes)
-    existing_codes = codes.find_taken(call.db, book, body.codes)
+    existing_codes = codes.find_taken_codes(call.db, book, body.codes)
     if existing_codes:
         raise code_taken(existing_codes[0])
     coupons = codes.add_codes(call.db, book, body.codes, call.now)

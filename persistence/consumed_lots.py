@@ -37,6 +37,7 @@ def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[Tran
         _CONSUMED, (as_json(pairs), organization_id, MAX_LISTED)
     ):
         consumed.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
+    # No lots were read for a row without a wallet; the id 0 finds none.
     return [
         replace(row, lots=_consumed_lots(consumed.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
         if not row.is_overdraft

@@ -128,7 +128,7 @@ def read_block(db: Connection, job: ImportJob, part_number: int, block_number: i
     return block
 
 
-def add_failed(db: Connection, job: ImportJob, rows: Sequence[FailedRow]) -> None:
+def add_failed_rows(db: Connection, job: ImportJob, rows: Sequence[FailedRow]) -> None:
     """Store rows that failed, with one statement."""
     import_ids = {"organization_id": job.organization_id, "import_id": job.import_id}
     add_all(db, failed_import_rows, as_rows(rows, fields_of(FailedRow), **import_ids))
@@ -141,7 +141,7 @@ def rename_member_in_failed_rows(db: Connection, before: Member, loyalty_member_
     db.execute(update(table).where(rows).values(loyalty_member_id=loyalty_member_id))
 
 
-def find_failed(db: Connection, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
+def find_failed_rows(db: Connection, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
     """The rows that failed after a line of the file, in their order; at most `limit` rows."""
     table = failed_import_rows
     statement = (

@@ -132,6 +132,7 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     own_timezone, year_start_month = values.pop("timezone"), values.pop("expiry_year_start_month")
     policy_since = values.pop("idle_policy_since")
     stored_balance, debt = values["current_balance"], values["current_overdraft_balance"]
+    # The points of holds that have ended belong to the wallet again, although the release is not posted yet.
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
     arriving, kept_lots = values.pop("arriving"), values.pop("kept_lots")

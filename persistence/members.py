@@ -126,7 +126,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
     return MEMBERS.find_page(db, organization_id, query, source=source, count=count)
 
 
-def find_taken(
+def find_taken_ids(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], public_ids: Collection[str]
 ) -> tuple[set[str], set[str]]:
     """The loyalty member ids and the public ids, among these, that belong to members."""

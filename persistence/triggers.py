@@ -303,7 +303,7 @@ def _by_organization(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
         yield {"organization_id": organization_id, "rows": as_json(list(rows_of_organization))}
 
 
-def remove_old(
+def remove_old_deliveries(
     db: Connection, organization_id: int, after: int, before: datetime, limit: int
 ) -> tuple[int | None, int]:
     """Read at most `limit` deliveries after the id `after`, and remove the ones that were created before `before`.

@@ -325,7 +325,7 @@ def find_credentials(
     return None if row is None else Credentials(*row)
 
 
-def find_external(db: Connection, subject: str) -> int | None:
+def find_external_user(db: Connection, subject: str) -> int | None:
     """The id of the user with this subject of the external issuer, active or not; None if there is no such user."""
     statement = select(users.c.user_id).where(users.c.auth_client_id == subject, users.c.is_external)
     return db.execute(statement).scalar()

@@ -46,7 +46,7 @@ def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon |
     return COUPONS.find_by(db, book.organization_id, coupon_book_id=book.coupon_book_id, code=code)
 
 
-def find_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[str]:
+def find_taken_codes(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[str]:
     """The codes of this list that the book already has, in the order of the list."""
     return [row[0] for row in query(db, _TAKEN, (list(codes), book.organization_id, book.coupon_book_id))]
 

@@ -286,7 +286,7 @@ def find_usage_totals(
     return totals
 
 
-def claim_free(
+def claim_free_codes(
     db: Connection, book: CouponBook, count: int, excluded_ids: Collection[int], at: datetime, lock: bool
 ) -> list[Coupon]:
     """Claim up to `count` codes of a book that are not assigned and have no coupon lock at `at`.

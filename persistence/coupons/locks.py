@@ -27,7 +27,9 @@ def find_by_keys(db: Connection, organization_id: int, keys: Collection[str]) ->
     return {lock.coupon_lock_key: lock for lock in LOCKS.find_all(db, organization_id, coupon_lock_key=keys)}
 
 
-def find_active(db: Connection, organization_id: int, member_ids: Collection[int], at: datetime) -> list[CouponLock]:
+def find_active_locks(
+    db: Connection, organization_id: int, member_ids: Collection[int], at: datetime
+) -> list[CouponLock]:
     """The locks of members that reserve a coupon at the moment `at`: neither ended nor expired."""
     t = coupon_locks.c
     return LOCKS.find_where(db, organization_id, t.member_id.in_(member_ids), t.ended_at.is_(None), t.expires_at > at)

@@ -78,7 +78,7 @@ def find_candidates(
     )
 
 
-def find_offered(db: Connection, organization_id: int, now: datetime, limit: int) -> list[int]:
+def find_offered_books(db: Connection, organization_id: int, now: datetime, limit: int) -> list[int]:
     """The ids of the books that are published and within their dates at `now`: the first ones by `rankingIndex`."""
     return [row[0] for row in query(db, _OFFERED_BOOKS, (organization_id, now, now, limit))]
 

@@ -25,7 +25,7 @@ class Account:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def can(self, test: str, path: Path) -> bool:
-        """True if this user has an access to a path: `test` is an option of the command test(1), such as -x."""
+        """True if this user has the access to a path that `test` names: an option of test(1), such as -x."""
         return subprocess.run(["test", test, path], cwd="/", **self.process_options()).returncode == 0
 
 
@@ -46,7 +46,10 @@ def account_of_cluster(data: Path) -> Account | None:
             return _account_of(pwd.getpwnam(name))
         except KeyError:
             continue
-    raise EmbeddedError(f"PostgreSQL does not run as root, and this machine has no user {' or '.join(_UNPRIVILEGED)}")
+    raise EmbeddedError(
+        f"PostgreSQL does not run as root, and this machine has no user {' or '.join(_UNPRIVILEGED)}: "
+        "create one of these users, or set LOYALTY_DATABASE_URL"
+    )
 
 
 def _account_of_uid(uid: int) -> Account:

@@ -164,7 +164,10 @@ def _find_or_place(directory: Path) -> Cluster:
     if account is None or account.can("-x", base):
         return Cluster(base, account)
     if base != directory or (base / "data").exists():
-        raise EmbeddedError(f"The user {account.name} owns the data in {base}, but has no access to that directory")
+        raise EmbeddedError(
+            f"The user {account.name} owns the data in {base}, but has no access to that directory: "
+            "let this user enter it"
+        )
     _ELSEWHERE.mkdir(parents=True, exist_ok=True, mode=0o755)
     base = Path(tempfile.mkdtemp(prefix=f"{directory.parent.parent.name}-", dir=_ELSEWHERE))
     base.chmod(0o755)

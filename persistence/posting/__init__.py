@@ -7,17 +7,17 @@ from persistence.posting.loading import (
     lock_wallets,
     open_session,
 )
-from persistence.posting.lots import find_extended
-from persistence.posting.stored import find_awaiting, find_stored, with_orders
+from persistence.posting.lots import find_extended_lots
+from persistence.posting.stored import find_stored, find_waiting_mints, with_orders
 from persistence.posting.writing import write_session
 
 __all__ = [
-    "find_awaiting",
-    "find_extended",
+    "find_extended_lots",
     "find_keys_by_source",
     "find_posted",
     "find_posted_and_reserve_ids",
     "find_stored",
+    "find_waiting_mints",
     "lock_wallets",
     "open_session",
     "with_orders",

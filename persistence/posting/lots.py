@@ -118,7 +118,7 @@ def write_lots(
     return statements
 
 
-def find_extended(db: Connection, organization_id: int, steps: Sequence[Step]) -> list[list[Lot]]:
+def find_extended_lots(db: Connection, organization_id: int, steps: Sequence[Step]) -> list[list[Lot]]:
     """The lots that the steps will extend when they are written; one list for each step."""
     moves = [(position, move) for position, step in enumerate(steps) for move in step.lot_moves]
     extended = _allocate(db, organization_id, moves).extended

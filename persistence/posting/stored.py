@@ -100,7 +100,7 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     }
 
 
-def find_awaiting(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[Stored]:
+def find_waiting_mints(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[Stored]:
     """The mints of locked wallets that wait for events."""
     ids = [row[0] for row in query(db, _AWAITING, (organization_id, list(wallet_ids)))]
     mints = find_stored(db, organization_id, ids).values()

@@ -17,7 +17,7 @@ def test_the_next_free_codes_are_found_without_reading_the_other_codes(engine):
         statements = []
         listener = lambda c, cursor, statement, parameters, *rest: statements.append((statement, parameters))  # noqa: E731
         event.listen(db, "before_cursor_execute", listener)
-        coupons = holdings.claim_free(db, book, 2, excluded_ids=[], at=shop.now, lock=True)
+        coupons = holdings.claim_free_codes(db, book, 2, excluded_ids=[], at=shop.now, lock=True)
         event.remove(db, "before_cursor_execute", listener)
         assert [coupon.code for coupon in coupons] == ["C-0", "C-1"]
         db.execute(text("SET LOCAL enable_seqscan = off"))

@@ -211,7 +211,7 @@ class _Run(OrganizationCalls):
         bar = progress_bar("Errors", job.rows_failed, "row")
         with path.open("w", encoding="utf-8", newline="") as file, bar:
             while True:
-                read = partial(imports.find_failed, job=job, after_line=last_line, limit=_ERRORS_AT_ONCE)
+                read = partial(imports.find_failed_rows, job=job, after_line=last_line, limit=_ERRORS_AT_ONCE)
                 rows = transactions.run(self.engine, read)
                 text = import_errors_csv(ImportErrors(job, rows))
                 # Only the first text keeps its line of headings.

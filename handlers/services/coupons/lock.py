@@ -82,11 +82,11 @@ def release_locks(call: Call, members: Collection[Member]) -> None:
     """Release the active locks of members who are about to be deactivated or erased."""
     organization_id = call.organization.organization_id
     member_ids = [member.member_id for member in members]
-    if not (member_ids and locks.find_active(call.db, organization_id, member_ids, call.now)):
+    if not (member_ids and locks.find_active_locks(call.db, organization_id, member_ids, call.now)):
         return
     UnitOfWork(call).lock(member_ids=member_ids)
     # Read again while the members are locked.
-    active = locks.find_active(call.db, organization_id, member_ids, call.now)
+    active = locks.find_active_locks(call.db, organization_id, member_ids, call.now)
     locks.release(call.db, organization_id, [lock.coupon_lock_id for lock in active], call.now)
 
 

@@ -124,7 +124,7 @@ def import_coupon_codes(step: ImportStep) -> None:
 def _add_codes(step: ImportStep, book: CouponBook, rows: Sequence[ImportRow]) -> None:
     """Add the codes of rows to a locked book; in the mode `upsert`, codes that the book has already count as done."""
     call = step.call
-    existing_codes = set(codes.find_taken(call.db, book, [row.values["code"] for row in rows]))
+    existing_codes = set(codes.find_taken_codes(call.db, book, [row.values["code"] for row in rows]))
     new_codes: list[str | None] = []
     for row in rows:
         code = row.values["code"]

@@ -130,7 +130,7 @@ def cancel_import(call: Call, job: ImportJob) -> ImportJob:
 def find_failed_rows(call: Call, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
     """Return rows that failed; raises Forbidden for a caller who may not read records of the imported kind."""
     refuse_without_role(call, "import", job.kind, READING_ROLES)
-    return imports.find_failed(call.db, job, after_line, limit)
+    return imports.find_failed_rows(call.db, job, after_line, limit)
 
 
 def _refuse_other_state(job: ImportJob, status: str) -> None:

@@ -86,7 +86,7 @@ class _WalletExtension:
         # Post for all wallets to see which ones have lots to extend, and then only for these.
         for wallet_id in wallet_ids:
             self._post_one(unit, wallet_id)
-        lots_by_step = posting.find_extended(unit.db, unit.organization_id, ledger.steps)[first:]
+        lots_by_step = posting.find_extended_lots(unit.db, unit.organization_id, ledger.steps)[first:]
         ledger.rollback_to(savepoint)
         for wallet_id, lots in zip(wallet_ids, lots_by_step, strict=True):
             if lots:

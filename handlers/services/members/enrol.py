@@ -95,7 +95,7 @@ def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -
         for properties in new_members
         if properties.public_loyalty_member_id is not None
     }
-    existing_ids, existing_public_ids = members.find_taken(
+    existing_ids, existing_public_ids = members.find_taken_ids(
         execution.db,
         execution.organization.organization_id,
         {properties.loyalty_member_id for properties in new_members},

@@ -139,7 +139,7 @@ def known_caller(db: Connection, caller: Caller) -> Caller:
     """
     if not caller.is_external or caller.user_id is not None or caller.loyalty_member_id is not None:
         return caller
-    user_id = users.find_external(db, caller.subject)
+    user_id = users.find_external_user(db, caller.subject)
     return caller if user_id is None else user_with_all_rights(caller, user_id)
 
 

@@ -84,7 +84,7 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
     At most MAX_OFFERS; also returns True if these are all.
     """
     unit, member = run.unit, run.member
-    ids = member_books.find_offered(unit.db, unit.organization_id, unit.now, MAX_OFFERS + 1)
+    ids = member_books.find_offered_books(unit.db, unit.organization_id, unit.now, MAX_OFFERS + 1)
     if not ids:
         return [], True
     has_all, ids = len(ids) <= MAX_OFFERS, ids[:MAX_OFFERS]

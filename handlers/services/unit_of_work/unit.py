@@ -238,7 +238,7 @@ class UnitOfWork(LockedMembers):
         event_type = tracked.event.event_type
         if event_type in self.awaited_types and not self._has_loaded_waiting:
             self._has_loaded_waiting = True
-            self.ledger.expect_events(posting.find_awaiting(self.db, self.organization_id, self.ledger_ids))
+            self.ledger.expect_events(posting.find_waiting_mints(self.db, self.organization_id, self.ledger_ids))
         self.ledger.confirm(tracked.member.wallet_id, event_type, tracked.order_external_id, tracked.at)
 
     def count_effects(self, result: Mapping[str, Any]) -> None:

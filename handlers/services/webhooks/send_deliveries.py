@@ -81,7 +81,8 @@ class Sender:
         if len(under_way) >= self._limits.total:
             return 0
         deliveries = transactions.run(
-            self._engine, lambda db: triggers.claim_due(db, LEASE, self._limits, under_way, self._organization_id)
+            self._engine,
+            lambda db: triggers.claim_due(db, LEASE, self._limits, under_way, self._organization_id),
         )
         for delivery in deliveries:
             self._under_way[pool.submit(self._send, delivery)] = delivery
@@ -196,7 +197,7 @@ def remove_old_deliveries(engine: Engine, organization_id: int, days: int) -> It
     before, after = datetime.now(UTC) - timedelta(days=days), 0
 
     def next_batch(db: Connection) -> tuple[int | None, int]:
-        return triggers.remove_old(db, organization_id, after, before, _REMOVED_AT_ONCE)
+        return triggers.remove_old_deliveries(db, organization_id, after, before, _REMOVED_AT_ONCE)
 
     last_id: int | None = after
     while last_id is not None:

@@ -170,7 +170,9 @@ class CouponLoader:
         self._expected_codes[book.coupon_book_id] = 2 * count
         if book.type == LIST:
             loaded_ids = [coupon.coupon_id for coupon in self.state.coupons.values()]
-            return holdings.claim_free(self._db, book, count, loaded_ids, self.state.at, lock=not self._is_dry_run)
+            return holdings.claim_free_codes(
+                self._db, book, count, loaded_ids, self.state.at, lock=not self._is_dry_run
+            )
         return self._create_coupons(book, count)
 
     def find_lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
