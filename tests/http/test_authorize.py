@@ -254,8 +254,8 @@ def test_points_captured_after_their_expiry_expire_at_once(api):
 def test_an_authorized_order_is_stored_and_its_cancellation_releases_pending_points(shop, member):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     results = shop.track(
-        order(member, 10, external_id="o-1"),
-        order(member, None, "cancelled", external_id="o-1"),
+        order(member, total=10, external_id="o-1"),
+        order(member, total=None, status="cancelled", external_id="o-1"),
         executionMode="authorize",
     )
     assert [result["status"] for result in results] == ["success", "success"]

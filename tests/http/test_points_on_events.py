@@ -39,13 +39,15 @@ def balance_and_pending(shop, member):
 
 
 def payloads(shop, event_type):
+    """The payloads of the stored events of a type, which is `points-available` or `points-cancelled`."""
     key = {"points-available": "availableAt", "points-cancelled": "cancelledAt"}[event_type]
     all_payloads = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
     return [payload for payload in all_payloads if key in payload]
 
 
-def confirm(shop, member, external_id="order-1", **more):
-    [result] = shop.track(order(member, None, "confirmed", external_id, **more))
+def confirm(shop, member, external_id, **more):
+    """Confirm an order of the member."""
+    [result] = shop.track(order(member, total=None, status="confirmed", external_id=external_id, **more))
     assert result["status"] == "success", result
     return result
 
@@ -70,15 +72,16 @@ class TestOrders:
         terms = {"availableOn": ON_CONFIRMED, "availableAfter": "P14D"}
         return shop.campaign(running(mint_effect(("=", "floor(order.total)"), **terms)), eventType=ORDER_CREATED)
 
-    def buy(self, shop, member, external_id="order-1", **more):
-        [result] = shop.track(order(member, 100, external_id=external_id, **more))
+    def buy(self, shop, member, external_id):
+        """Create an order of 100.00, which gives points; return the effect that gave them."""
+        [result] = shop.track(order(member, total=100, external_id=external_id))
         [effect] = result["effects"]
         assert effect["status"] == "executed", effect
         return effect
 
     def test_points_become_available_14_days_after_the_confirmation(self, clock, shop, points, action):
         member = shop.member()
-        assert self.buy(shop, member)["availableAt"] is None
+        assert self.buy(shop, member, "order-1")["availableAt"] is None
         [row] = points.rows()
         fields = {"status": 0, "availability": "waiting", "availableAt": None, "availableOn": ON_CONFIRMED}
         assert {name: row[name] for name in fields} == fields
@@ -86,7 +89,7 @@ class TestOrders:
         assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [{"availableAt": None, "amount": 100}]
         clock.advance(CONFIRMED_AT)
         assert balance_and_pending(shop, member) == (0, 100)
-        confirm(shop, member)
+        confirm(shop, member, "order-1")
         [row] = points.rows()
         fields = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT}
         assert {name: row[name] for name in fields} == fields
@@ -108,7 +111,10 @@ class TestOrders:
 
     def test_the_first_order_of_the_organization_is_confirmed_in_the_batch_that_creates_it(self, clock, shop, action):
         member = shop.member()
-        results = shop.track(order(member, 100, external_id="order-1"), order(member, None, "confirmed", "order-1"))
+        results = shop.track(
+            order(member, total=100, external_id="order-1"),
+            order(member, total=None, status="confirmed", external_id="order-1"),
+        )
         assert [result["status"] for result in results] == ["success", "success"]
         assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T09:00:00Z")
@@ -116,7 +122,7 @@ class TestOrders:
 
     def test_points_are_cancelled_if_no_event_confirms_them(self, clock, shop, points, action):
         member = shop.member()
-        self.buy(shop, member)
+        self.buy(shop, member, "order-1")
         clock.advance("2026-04-30T07:59:59Z")
         assert balance_and_pending(shop, member) == (0, 100)
         clock.advance(CANCELLED_AT)
@@ -138,11 +144,11 @@ class TestOrders:
             }
         ]
         clock.advance("2026-05-02T00:00:00Z")
-        confirm(shop, member)
+        confirm(shop, member, "order-1")
         assert balance_and_pending(shop, member) == (0, 0)
         assert points.verify() == []
 
-    def test_only_the_order_of_the_points_confirms_them(self, clock, shop, points, action):
+    def test_points_are_confirmed_only_by_the_order_that_gave_them(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member, "order-1")
         self.buy(shop, member, "order-2")
@@ -153,8 +159,8 @@ class TestOrders:
 
     def test_one_call_can_create_and_confirm_an_order(self, clock, shop, points, action):
         member = shop.member()
-        creation = order(member, 100, external_id="order-1")
-        results = shop.track(creation, order(member, None, "confirmed", "order-1"))
+        creation = order(member, total=100, external_id="order-1")
+        results = shop.track(creation, order(member, total=None, status="confirmed", external_id="order-1"))
         assert [result["status"] for result in results] == ["success"] * 2
         assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T09:00:00Z")
@@ -163,9 +169,9 @@ class TestOrders:
 
     def test_the_wait_after_a_late_confirmation_begins_at_its_date(self, clock, shop, points, action):
         member = shop.member()
-        self.buy(shop, member)
+        self.buy(shop, member, "order-1")
         clock.advance("2026-04-10T09:00:00Z")
-        confirm(shop, member, externalEventDate="2026-03-28T12:00:00+01:00")
+        confirm(shop, member, "order-1", externalEventDate="2026-03-28T12:00:00+01:00")
         assert balance_and_pending(shop, member) == (0, 100)
         # 12:00 in Madrid 14 days later, where the clocks have gone forward on 29 March.
         clock.advance("2026-04-11T10:00:00Z")
@@ -175,9 +181,9 @@ class TestOrders:
         self, clock, shop, points, action
     ):
         member = shop.member()
-        self.buy(shop, member)
+        self.buy(shop, member, "order-1")
         clock.advance("2026-04-10T09:00:00Z")
-        confirm(shop, member, externalEventDate=CONFIRMED_AT)
+        confirm(shop, member, "order-1", externalEventDate=CONFIRMED_AT)
         assert balance_and_pending(shop, member) == (100, 0)
         [payload] = payloads(shop, "points-available")
         assert (payload["availableAt"], payload["orderExternalIds"]) == ("2026-04-10T09:00:00Z", ["order-1"])
@@ -185,8 +191,11 @@ class TestOrders:
 
     def test_waiting_points_of_a_returned_order_are_reverted(self, clock, shop, points, action):
         member = shop.member()
-        self.buy(shop, member)
-        shop.track(order(member, None, "confirmed", "order-1"), order(member, None, "returned", "order-1"))
+        self.buy(shop, member, "order-1")
+        shop.track(
+            order(member, total=None, status="confirmed", external_id="order-1"),
+            order(member, total=None, status="returned", external_id="order-1"),
+        )
         assert balance_and_pending(shop, member) == (0, 0)
         clock.advance(CANCELLED_AT)
         assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
@@ -194,8 +203,8 @@ class TestOrders:
 
     def test_waiting_points_of_a_cancelled_order_are_reverted(self, clock, shop, points, action):
         member = shop.member()
-        self.buy(shop, member)
-        shop.track(order(member, None, "cancelled", "order-1"))
+        self.buy(shop, member, "order-1")
+        shop.track(order(member, total=None, status="cancelled", external_id="order-1"))
         assert balance_and_pending(shop, member) == (0, 0)
         clock.advance(CANCELLED_AT)
         assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
@@ -205,13 +214,13 @@ class TestOrders:
     def test_a_late_order_whose_points_were_cancelled_at_once_can_be_undone(self, shop, points, action, way):
         member = shop.member()
         # The 60 days in which an event could confirm the points have passed.
-        [result] = shop.track(order(member, 100, external_id="order-1", externalEventDate="2025-12-01T09:00:00Z"))
+        [result] = shop.track(order(member, total=100, external_id="order-1", externalEventDate="2025-12-01T09:00:00Z"))
         if way == "cancelEvent":
             shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         else:
             if way == "returned":
-                confirm(shop, member)
-            [undo_result] = shop.track(order(member, None, way, "order-1"))
+                confirm(shop, member, "order-1")
+            [undo_result] = shop.track(order(member, total=None, status=way, external_id="order-1"))
             assert undo_result["status"] == "success"
         assert balance_and_pending(shop, member) == (0, 0)
         [payload] = payloads(shop, "points-cancelled")
@@ -220,31 +229,34 @@ class TestOrders:
         assert [row["status"] for row in points.rows() if row["transactionType"] == "mint"] == [2]
         assert points.verify() == []
 
-    def test_a_dry_run_confirms_and_writes_nothing(self, clock, shop, points):
+    def test_a_dry_run_counts_the_confirmed_points_in_balances_and_writes_nothing(self, clock, shop, points):
         effect = mint_effect(("=", "floor(order.total)"), availableOn=ON_CONFIRMED)
         shop.campaign(running(effect), eventType=ORDER_CREATED)
         shop.campaign(running(mint_effect(("=", "balances['points'] + 1.0"))), eventType=CONFIRMED)
         member = shop.member()
-        self.buy(shop, member)
-        [result] = shop.track(order(member, None, "confirmed", "order-1"), executionMode="dryRun")
-        # The points are available before the effects of the event.
+        self.buy(shop, member, "order-1")
+        [result] = shop.track(
+            order(member, total=None, status="confirmed", external_id="order-1"), executionMode="dryRun"
+        )
+        # The 100 points become available before the effects of the event, so the rule adds 1 to a balance of 100.
         assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [101]
         assert balance_and_pending(shop, member) == (0, 100)
         assert len(points.rows()) == 1
 
-    def test_points_of_the_sponsor_wait_for_the_order(self, clock, shop, points):
+    def test_points_of_a_sponsor_wait_until_the_order_of_the_sponsored_member_is_confirmed(self, clock, shop, points):
         effect = mint_effect(50, recipient="sponsor", availableOn=ON_CONFIRMED)
         shop.campaign(running(effect), eventType=ORDER_CREATED)
         member, sponsor = shop.member(), shop.member()
-        shop.track({**order(member, 100, external_id="order-1"), "sponsorLoyaltyMemberId": sponsor})
-        shop.track(order(sponsor, 100, external_id="order-2"))
+        shop.track({**order(member, total=100, external_id="order-1"), "sponsorLoyaltyMemberId": sponsor})
+        shop.track(order(sponsor, total=100, external_id="order-2"))
+        # The sponsor's own order releases nothing.
         confirm(shop, sponsor, "order-2")
         assert balance_and_pending(shop, sponsor) == (0, 50)
-        confirm(shop, member)
+        confirm(shop, member, "order-1")
         assert (balance_and_pending(shop, member), balance_and_pending(shop, sponsor)) == ((0, 0), (50, 0))
         assert points.verify() == []
 
-    def test_rewards_of_missions_wait_for_the_order_by_the_terms_of_their_account(self, clock, shop, points):
+    def test_mission_rewards_wait_for_the_order_as_the_default_of_their_account_says(self, clock, shop, points):
         account = Points.new(clock.organization, defaultAvailability={"availableOn": ON_CONFIRMED})
         mission = {
             "name": "One order",
@@ -256,7 +268,7 @@ class TestOrders:
         }
         shop.administration.post("/missions", mission, expect=201)
         member = shop.member()
-        shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
+        shop.track(order(member, total=100, external_id="order-1"), order(member, total=100, external_id="order-2"))
         confirm(shop, member, "order-2")
         wallet = account.rows()[0]["toWalletId"]
         record = account.wallet_of(wallet)
@@ -289,6 +301,7 @@ class TestMembers:
         shop.track(event(member))
         assert balance_and_pending(shop, member) == (0, 10)
         shop.track(event(member), event(member))
+        # Each event confirms the 10 points of the event before it, and gives 10 that wait.
         assert balance_and_pending(shop, member) == (20, 10)
         lots = [lot["ledgerTransactionId"] for payload in payloads(shop, "points-available") for lot in payload["lots"]]
         assert sorted(lots) == sorted(row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1)
@@ -312,7 +325,7 @@ class TestMembers:
         clock.advance("2026-03-01T23:00:00Z")
         assert balance_and_pending(shop, member) == (30, 0)
 
-    def test_mints_without_terms_wait_for_the_event_of_the_account(self, clock, shop):
+    def test_a_mint_without_terms_waits_for_the_event_that_the_account_names(self, clock, shop):
         awaited_event = {"eventTypes": ["member-generic-event"], "cancelAfter": "P1D"}
         account = Points.new(clock.organization, defaultAvailability={"availableOn": awaited_event})
         assert account.account["defaultAvailability"]["availableOn"] == awaited_event
