@@ -50,7 +50,7 @@ def simulate(shop, total=None, *, expect=200, api=None, **body):
 
 
 def available_and_discarded(simulation):
-    """The available points and the discarded points of each account."""
+    """(change of the available points, discarded points) of each account, by the order."""
     return [(account["available"], account["discarded"]) for account in simulation["earn"]["accounts"]]
 
 
@@ -364,6 +364,7 @@ def test_discounts_coupons_and_burned_points_are_reported(shop, books):
     ]
     assert earn["discountTotal"] == Decimal("8.76")
     assert earn["coupons"] == [{"couponBookKey": book["couponBookKey"], "amount": 2}]
+    # `available` is the change of the balance: the order burns 30 of the 100 points.
     assert [account["available"] for account in earn["accounts"]] == [-30]
 
 
