@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.referrals import Friends
-from tests.builders.tracking import Shop
+from tests.builders.tracking import GENERIC, Shop
 
 
 @pytest.fixture
@@ -15,6 +15,8 @@ def shop(organization):
 
 @pytest.fixture(params=["integration", "administration"])
 def enrol(shop, request):
+    """A function that enrols a member on one surface and returns the referrals of the response."""
+
     def do(name, **properties):
         response = getattr(shop, request.param).post("/members", {"loyaltyMemberId": name, **properties})
         member = response["loyaltyMember" if request.param == "integration" else "loyalMember"]
@@ -24,7 +26,7 @@ def enrol(shop, request):
     return do
 
 
-def test_an_unknown_code_is_reported(shop, enrol):
+def test_an_unknown_code_is_reported_as_skipped(shop, enrol):
     friends = Friends(shop, eventType="member-created")
     friends.codes(shop.member(), "BEN")
     for code in ("NOBODY", "ben"):
@@ -47,8 +49,8 @@ def test_an_applied_code_is_reported_with_its_rewards(shop, enrol):
     assert (shop.balance(ben), shop.balance("ana")) == (100, 50)
 
 
-def test_a_code_that_waits_for_another_event_is_not_reported(shop, enrol):
-    code = Friends(shop).code(shop.member())
+def test_the_response_to_an_enrolment_has_no_referral_if_the_program_is_for_another_event(shop, enrol):
+    code = Friends(shop, eventType=GENERIC).code(shop.member())
     assert enrol("ana", referralCode=code) == []
 
 
