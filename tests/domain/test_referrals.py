@@ -89,6 +89,7 @@ ANA = Member(
 
 
 def code(code_id, text, member_id=7, usages=0, program_id=2):
+    """A code, by default an unused one of Ana, whose member id is 7, in the program 2."""
     return ReferralCode(
         organization_id=1,
         referral_code_id=code_id,
@@ -101,12 +102,26 @@ def code(code_id, text, member_id=7, usages=0, program_id=2):
     )
 
 
+def state_of(*codes):
+    """The state of codes that nobody has used."""
+    codes_by_id = {code.referral_code_id: code for code in codes}
+    return ReferralUsageState(codes_by_id, use_counts_by_referrer={}, use_counts_by_pair={})
+
+
 def use(of, referred, points=5):
     """The use of the code `of` by the member `referred`."""
-    return CodeUse(of, referred, 1, "key", {}, Decimal(points))
+    return CodeUse(
+        code=of,
+        referred_member_id=referred,
+        loyalty_event_id=1,
+        system_unique_key="key",
+        custom_attributes={},
+        referrer_points=Decimal(points),
+    )
 
 
 def log(of, referred):
+    """The stored use of the code `of` by the member `referred`."""
     return ReferralLog(
         organization_id=1,
         referral_log_id=1,
@@ -141,12 +156,18 @@ def log(of, referred):
     ],
 )
 def test_a_refused_referral_has_the_slug_of_its_first_reason(program, referrer, referred, in_audience, slug):
-    arguments = replace(PROGRAM, **program), replace(ANA, **referrer), referred, NOON, in_audience
+    """`program` and `referrer` are changes of PROGRAM and of ANA, whose member id is 7; no slug: no refusal."""
+
+    def check():
+        refuse_referral(
+            replace(PROGRAM, **program), replace(ANA, **referrer), referred, at=NOON, is_in_audience=in_audience
+        )
+
     if slug is None:
-        refuse_referral(*arguments)
+        check()
     else:
         with pytest.raises(Refusal) as refusal:
-            refuse_referral(*arguments)
+            check()
         assert refusal.value.slug == slug
 
 
@@ -158,7 +179,8 @@ def test_an_inactive_member_cannot_be_referred():
 
 def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
     program_of_two_uses = replace(PROGRAM, max_redeems_per_referred_member_per_code=2)
-    state = ReferralUsageState({1: code(1, "a")}, {}, {(1, 8): 1})
+    # The member 8 has used the code 1 once.
+    state = ReferralUsageState({1: code(1, "a")}, use_counts_by_referrer={}, use_counts_by_pair={(1, 8): 1})
     state.refuse_over_limit(program_of_two_uses, state.codes[1], 8)
     with pytest.raises(
         ReferralLimitReached,
@@ -167,21 +189,24 @@ def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
         state.refuse_over_limit(PROGRAM, state.codes[1], 8)
 
 
-def test_a_program_decides_the_points_and_coupons_of_each_side():
-    assert prepare_program(PROGRAM, account(3)).rewards == (
-        ReferralReward("referrer", Decimal(5), 3),
+def test_the_rewards_of_a_program_are_the_points_and_coupons_of_both_members():
+    # The program names no account for the points of the referrer, who therefore gets them into the main account.
+    assert prepare_program(PROGRAM, main_account=account(3)).rewards == (
+        ReferralReward("referrer", points=Decimal(5), ledger_account_id=3),
         ReferralReward("referred", coupon_book_key="book"),
     )
     for_referred_only = replace(PROGRAM, referrer_points_accrual=Decimal(0), referred_points_accrual=Decimal(2))
-    assert prepare_program(for_referred_only, None).rewards == (
-        ReferralReward("referred", Decimal(2), 9),
+    assert prepare_program(for_referred_only, main_account=None).rewards == (
+        ReferralReward("referred", points=Decimal(2), ledger_account_id=9),
         ReferralReward("referred", coupon_book_key="book"),
     )
 
 
-def test_programs_know_their_event_types():
+def test_programs_have_the_event_types_of_all_and_of_the_active_programs():
     programs = ReferralPrograms(
-        prepare_program(replace(PROGRAM, referral_program_id=n, event_type=event_type, active=active), None)
+        prepare_program(
+            replace(PROGRAM, referral_program_id=n, event_type=event_type, active=active), main_account=None
+        )
         for n, (event_type, active) in enumerate((("a", True), ("b", False), ("a", False)))
     )
     assert (programs.types, programs.active_types) == ({"a", "b"}, {"a"})
@@ -197,8 +222,12 @@ def test_programs_know_their_event_types():
     ],
 )
 def test_limits_count_the_uses_of_the_unit_of_work(uses, referred, limit):
-    """The codes 1 and 2 belong to one member; `uses` are pairs of a code and a referred member."""
-    state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
+    """The codes 1 and 2 belong to one member; `uses` are pairs of a code and a referred member.
+
+    PROGRAM allows 1 use of a code by a member, 2 of a code, and 3 of the codes of a member. `limit` is the limit that
+    one more use of the code 1 by `referred` would exceed.
+    """
+    state = state_of(code(1, "a"), code(2, "b"))
     for code_id, member_id in uses:
         state.add(use(state.codes[code_id], member_id))
     if limit is None:
@@ -210,8 +239,10 @@ def test_limits_count_the_uses_of_the_unit_of_work(uses, referred, limit):
 
 
 def test_codes_are_found_by_their_exact_text():
-    state = ReferralUsageState({1: code(1, "a"), 2: code(2, "A")}, {}, {})
-    assert [state.find(text) and state.find(text).referral_code_id for text in ("a", "A", "b")] == [1, 2, None]
+    state = state_of(code(1, "a"), code(2, "A"))
+    assert state.find("a").referral_code_id == 1
+    assert state.find("A").referral_code_id == 2
+    assert state.find("b") is None
 
 
 @given(
@@ -230,7 +261,7 @@ def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_cod
     )
     # The first two codes belong to member 7, the third to member 6.
     owners = {1: 7, 2: 7, 3: 6}
-    state = ReferralUsageState({n: code(n, str(n), owner) for n, owner in owners.items()}, {}, {})
+    state = state_of(*(code(n, str(n), member_id=owner) for n, owner in owners.items()))
     active_uses: list[tuple[int, int]] = []
     for code_id, member_id, is_reversed in steps:
         if is_reversed and active_uses:
@@ -252,20 +283,16 @@ def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_cod
         assert state.codes[code_id].total_usages == sum(active_use[0] == code_id for active_use in active_uses)
 
 
-def test_a_code_that_did_not_count_is_reported_with_its_problem():
+def test_the_outcome_of_a_refused_use_has_its_problem_and_the_ids_of_a_known_code():
     refusal = ReferralLimitReached("Too many.", limit="maxPerCode")
-    code = ReferralCode(
-        organization_id=1,
-        referral_code_id=4,
-        referral_program_id=2,
-        member_id=7,
+    known_code = code(4, "ANA-1", member_id=7, program_id=2)
+    assert ReferralOutcome.of_refusal("ANA-1", known_code, refusal) == ReferralOutcome(
         code="ANA-1",
-        total_usages=0,
-        created_at=NOON,
-        updated_at=NOON,
-    )
-    assert ReferralOutcome.of_refusal("ANA-1", code, refusal) == ReferralOutcome(
-        "ANA-1", 2, 4, 7, "skipped", refusal.as_problem()
+        referral_program_id=2,
+        referral_code_id=4,
+        referrer_member_id=7,
+        status="skipped",
+        error=refusal.as_problem(),
     )
     assert ReferralOutcome.of_refusal("BOB-1", None, refusal) == ReferralOutcome(
         code="BOB-1",
@@ -277,50 +304,29 @@ def test_a_code_that_did_not_count_is_reported_with_its_problem():
     )
 
 
-def test_a_use_counts_for_the_code_its_owner_and_the_pair():
-    code = ReferralCode(
-        organization_id=1,
-        referral_code_id=4,
-        referral_program_id=2,
-        member_id=7,
-        code="ANA-1",
-        total_usages=1,
-        created_at=NOON,
-        updated_at=NOON,
+def test_a_use_and_its_reversal_change_the_counts_of_the_code_of_the_referrer_and_of_the_referred_member():
+    code_id, program_id, referrer_id, referred_id = 4, 2, 7, 8
+    used_code = code(code_id, "ANA-1", member_id=referrer_id, usages=1, program_id=program_id)
+    state = ReferralUsageState(
+        codes={code_id: used_code},
+        use_counts_by_referrer={(program_id, referrer_id): 1},
+        use_counts_by_pair={},
     )
-    state = ReferralUsageState({4: code}, {(2, 7): 1}, {})
-    state.add(CodeUse(code, 8, 5, "key", {}, Decimal(5)))
-    assert (state.codes[4].total_usages, state.use_counts_by_referrer, state.use_counts_by_pair) == (
-        2,
-        {(2, 7): 2},
-        {(4, 8): 1},
-    )
-    log = ReferralLog(
-        organization_id=1,
-        referral_log_id=9,
-        referral_code_id=4,
-        referral_program_id=2,
-        referrer_member_id=7,
-        referred_member_id=8,
-        loyalty_event_id=5,
-        system_unique_key="key",
-        custom_attributes={},
-        referrer_points=Decimal(5),
-        created_at=NOON,
-        updated_at=NOON,
-    )
-    state.reverse(log)
-    assert (state.codes[4].total_usages, state.use_counts_by_referrer, state.use_counts_by_pair) == (
-        1,
-        {(2, 7): 1},
-        {(4, 8): 0},
-    )
-    assert (len(state.added_logs), state.removed_logs) == (1, [log])
+    state.add(use(used_code, referred_id))
+    assert state.codes[code_id].total_usages == 2
+    assert state.use_counts_by_referrer == {(program_id, referrer_id): 2}
+    assert state.use_counts_by_pair == {(code_id, referred_id): 1}
+    stored_use = log(used_code, referred_id)
+    state.reverse(stored_use)
+    assert state.codes[code_id].total_usages == 1
+    assert state.use_counts_by_referrer == {(program_id, referrer_id): 1}
+    assert state.use_counts_by_pair == {(code_id, referred_id): 0}
+    assert (len(state.added_logs), state.removed_logs) == (1, [stored_use])
 
 
 def test_limits_of_one_allow_the_first_use_of_a_code_and_of_a_member_and_refuse_the_second():
     program = replace(PROGRAM, max_per_code=1, max_referrals_per_member=1)
-    state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
+    state = state_of(code(1, "a"), code(2, "b"))
     state.refuse_over_limit(program, state.codes[1], 8)
     state.add(use(state.codes[1], 8))
     assert (state.use_counts_by_referrer, state.use_counts_by_pair) == ({(2, 7): 1}, {(1, 8): 1})
@@ -330,9 +336,10 @@ def test_limits_of_one_allow_the_first_use_of_a_code_and_of_a_member_and_refuse_
         state.refuse_over_limit(program, state.codes[2], 9)
 
 
-def test_totals_begin_at_0_and_a_skipped_reward_pays_0():
+def test_the_totals_of_a_program_are_0_at_first_and_a_skipped_reward_pays_0():
     assert ProgramTotals() == ProgramTotals(referred_count=0, total_codes=0, total_logs=0)
-    assert RewardOutcome(ReferralReward("referrer", Decimal(5), 3), 7, "skipped").points == 0
+    reward = ReferralReward("referrer", points=Decimal(5), ledger_account_id=3)
+    assert RewardOutcome(reward, member_id=7, status="skipped").points == 0
 
 
 def test_an_organization_may_have_no_referral_program():
