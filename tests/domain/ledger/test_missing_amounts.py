@@ -116,20 +116,29 @@ def test_points_that_return_to_a_wallet_do_not_pay_for_a_mint_of_another_wallet(
     assert (ledger.missing_of(mint), current_and_pending(ledger, other_wallet)) == (4, (10, 0, 0))
 
 
-def test_the_spent_part_of_a_reverted_mint_is_debt_if_the_account_allows_it_and_a_shortfall_if_not():
+@pytest.mark.parametrize(
+    ("ledger_account", "debt", "shortfall"),
+    [
+        pytest.param(account(overdraft_limit=Decimal(50)), 4, 0, id="the account allows debt"),
+        pytest.param(account(overdraft_limit=None), 0, 4, id="the account allows no debt"),
+    ],
+)
+def test_the_spent_part_of_a_reverted_mint_is_debt_if_the_account_allows_it_and_a_shortfall_if_not(
+    ledger_account, debt, shortfall
+):
+    # Of the 10 minted points 4 are spent.
+    mint, ledger = stored_transaction(MINT, amount=10), session(ledger_account, ana=amounts(current=6))
+    ledger.revert(mint, ledger_account, KEY, allow_overdraft=True, burn_available=True)
+    holding = ledger.holding(ANA, 1)
+    assert (holding.current, holding.overdraft, ledger.missing_of(mint)) == (0, debt, shortfall)
+
+
+def test_the_spent_part_of_a_reverted_mint_is_a_shortfall_if_only_the_account_allows_debt():
     overdraft_account = account(overdraft_limit=Decimal(50))
-    for of, balance, debt, shortfall in ((overdraft_account, 0, 4, 0), (POINTS, 0, 0, 4)):
-        ledger = session(of, ana=amounts(current=6))
-        ledger.revert(stored_transaction(MINT), of, KEY, allow_overdraft=True, burn_available=True)
-        holding = ledger.holding(ANA, 1)
-        assert (holding.current, holding.overdraft, ledger.missing_of(stored_transaction(MINT))) == (
-            balance,
-            debt,
-            shortfall,
-        )
-    ledger = session(overdraft_account, ana=amounts(current=6))
-    ledger.revert(stored_transaction(MINT), overdraft_account, KEY, burn_available=True)
-    assert (ledger.holding(ANA, 1).overdraft, ledger.missing_of(stored_transaction(MINT))) == (0, 4)
+    mint, ledger = stored_transaction(MINT, amount=10), session(overdraft_account, ana=amounts(current=6))
+    # Without `allow_overdraft`, the reversal makes no debt.
+    ledger.revert(mint, overdraft_account, KEY, burn_available=True)
+    assert (ledger.holding(ANA, 1).overdraft, ledger.missing_of(mint)) == (0, 4)
 
 
 def test_each_point_that_repaid_debt_is_taken_once():
