@@ -48,11 +48,13 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
 @pytest.mark.parametrize(
     ("changes", "source", "sentence"),
     [
+        # 30 points were received, and the balance is 1130, unless `changes` says otherwise.
         ({}, SPRING, "30 Points were received by the campaign SPRING; the balance was 1,130."),
         ({"balance": None}, SPRING, "30 Points were received by the campaign SPRING."),
         ({"balance": None}, Source("campaign"), "30 Points were received by the campaign."),
         ({"balance": None}, Source("mission", "m-1"), "30 Points were received as the reward of the mission m-1."),
         ({"balance": None}, Source("referral"), "30 Points were received for a referral."),
+        # A description that repeats the name of the campaign is left out.
         ({"balance": None, "description": "SPRING"}, SPRING, "30 Points were received by the campaign SPRING."),
         (
             {"balance": None, "description": "Double."},
@@ -147,7 +149,7 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
         ({"reserved_amount": Decimal(40), "balance": None}, REQUEST, "30 Points were received by request."),
     ],
 )
-def test_points_have_a_sentence(changes, source, sentence):
+def test_the_text_of_a_points_row_says_what_happened_and_where_the_points_came_from(changes, source, sentence):
     assert replace(RECEIVED_POINTS, **changes).row(source).text == sentence
 
 
@@ -184,25 +186,27 @@ def test_a_row_about_points_that_have_waited_reports_the_pending_amount():
     assert (row.details["isPending"], row.details["amount"], row.details["pending"]) == (False, 0, 30)
 
 
-def test_reverted_points_are_marked():
+def test_the_row_of_a_reverted_transaction_is_marked_as_reversed():
     assert replace(RECEIVED_POINTS, status=REVERTED).row(SPRING).is_reversed
 
 
 @pytest.mark.parametrize(("external_date", "happened_at"), [(None, RECORDED_AT), (HAPPENED_AT, HAPPENED_AT)])
-def test_points_moved_at_the_date_of_their_sender_or_when_they_were_recorded(external_date, happened_at):
+def test_a_points_row_happened_at_the_external_event_date_or_else_when_it_was_recorded(external_date, happened_at):
     row = replace(RECEIVED_POINTS, external_event_date=external_date).row(SPRING)
     assert (row.recorded_at, row.happened_at) == (RECORDED_AT, happened_at)
 
 
 def effect(effect_id="mint-points", status="executed", campaign="SPRING", campaign_id=3):
+    """A stored outcome of an effect, by default of the campaign `SPRING`."""
     return {"effectId": effect_id, "status": status, "campaignCode": campaign, "campaignId": campaign_id}
 
 
 def mission(key, *rewards):
+    """A stored outcome of a mission; `rewards` are pairs of a kind and a status."""
     return {"missionKey": key, "rewards": [{"kind": kind, "status": status} for kind, status in rewards]}
 
 
-def test_the_key_of_a_transaction_names_its_source():
+def test_the_source_of_a_transaction_of_an_event_follows_from_its_key():
     transactions = [
         (10, "e-7:0"),
         (11, "e-7:mission-0"),
@@ -222,48 +226,50 @@ def test_the_key_of_a_transaction_names_its_source():
     }
 
 
-def test_effects_that_posted_nothing_have_no_transaction():
+def test_effects_that_posted_nothing_are_no_source_of_a_transaction():
     effects = [
         effect(status="skipped", campaign="A"),
         effect("assign-badge", campaign="B"),
-        effect("burn-points", "partial", "C", 5),
+        effect("burn-points", status="partial", campaign="C", campaign_id=5),
         effect(status="authorized", campaign="D", campaign_id=6),
     ]
     # Positions count all effects, also effects without a posting; as texts, 10 sorts before 2.
-    sources = sources_of_event([(1, "e:10"), (2, "e:2")], effects, None)
+    sources = sources_of_event([(1, "e:10"), (2, "e:2")], effects, missions=None)
     assert sources == {2: Source("campaign", "C", 5), 1: Source("campaign", "D", 6)}
 
 
-def test_rewards_that_gave_no_points_have_no_transaction():
+def test_rewards_that_gave_no_points_are_no_source_of_a_transaction():
     missions = [
         mission("a", ("points", "failed"), ("coupon", "executed")),
         mission("b", ("points", "executed"), ("points", "executed")),
     ]
-    sources = sources_of_event([(1, "e:mission-3"), (2, "e:mission-1")], None, missions)
+    sources = sources_of_event([(1, "e:mission-3"), (2, "e:mission-1")], effects=None, missions=missions)
     assert sources == {2: Source("mission", "b"), 1: Source("mission", "b")}
 
 
-def test_sources_have_no_names_after_the_stored_outcomes_were_released():
+def test_sources_have_no_names_after_the_stored_outcomes_were_removed():
     transactions = [(1, "e:0"), (2, "e:1"), (3, "e:mission-0")]
-    assert sources_of_event(transactions, None, None) == {
+    assert sources_of_event(transactions, effects=None, missions=None) == {
         1: Source("campaign"),
         2: Source("campaign"),
         3: Source("mission"),
     }
-    assert sources_of_event(transactions[:2], [effect()], None)[1] == Source("campaign")
+    # One effect is stored for two transactions, so neither has a name.
+    assert sources_of_event(transactions[:2], [effect()], missions=None)[1] == Source("campaign")
 
 
 @pytest.mark.parametrize(
     ("changes", "kind"),
     [
-        ({"system_unique_key": "any"}, "request"),
-        ({"system_unique_key": "coupon-usage-1"}, "coupon"),
-        ({"system_unique_key": "mission-progress-1"}, "mission"),
-        ({"system_unique_key": "coupon-usage-1", "is_requested": True}, "request"),
-        ({"system_unique_key": "any", "is_expiry": True}, "expiry"),
+        pytest.param({"system_unique_key": "any"}, "request", id="another key"),
+        pytest.param({"system_unique_key": "coupon-usage-1"}, "coupon", id="key of a coupon usage"),
+        pytest.param({"system_unique_key": "mission-progress-1"}, "mission", id="key of a mission"),
+        # Callers may choose any key, even one like those of the server.
+        pytest.param({"system_unique_key": "coupon-usage-1", "is_requested": True}, "request", id="key of a caller"),
+        pytest.param({"system_unique_key": "any", "is_expiry": True}, "expiry", id="expiry"),
     ],
 )
-def test_a_transaction_without_an_event_has_a_source(changes, kind):
+def test_the_source_of_a_transaction_without_an_event_follows_from_its_key_unless_a_caller_chose_it(changes, kind):
     assert source_of_request(replace(RECEIVED_POINTS, **changes)) == Source(kind)
 
 
@@ -282,7 +288,7 @@ RELEASED_POINTS = PointsReleaseFact(
 )
 
 
-def test_points_that_become_available_have_a_row():
+def test_the_row_of_points_that_became_available_has_the_ids_of_their_transactions():
     row = RELEASED_POINTS.row()
     assert (row.kind, row.details_name, row.loyalty_event_id, row.is_reversed) == ("points", "pointsRelease", 7, False)
     assert (row.text, row.by, row.happened_at) == ("30 Points became available.", None, RECORDED_AT)
