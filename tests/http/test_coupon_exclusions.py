@@ -32,28 +32,29 @@ def points(organization):
     return {"ledgerAccountKey": organization.created.ledger_account_key}
 
 
-class Visitor:
-    """A member who wants coupons of a book, on both surfaces."""
+class BookOfMember:
+    """A coupon book from the side of one member, on both surfaces; `record` is the book."""
 
-    def __init__(self, books, member, book):
-        self.books, self.member, self.book = books, member, book
-        self.path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}"
+    def __init__(self, books, member, record):
+        self.books, self.member, self.record = books, member, record
+        self.path = f"/members/{member['loyaltyMemberId']}/coupon-books/{record['couponBookKey']}"
 
     def do(self, verb, *, expect=200, **body):
+        """Assign or use coupons of the book; `verb` is `assign` or `use`."""
         return self.books.organization.integration.post(f"{self.path}/{verb}", body, expect=expect)
 
     def refusals(self, verb, **body):
         """The types of the problems on the integration and the administration surface, without their prefix."""
         problem = self.do(verb, expect=409, **body)
         fields = {"memberId": self.member["memberId"]}
-        path = f"/coupon-books/{self.book['couponBookId']}/{verb}"
+        path = f"/coupon-books/{self.record['couponBookId']}/{verb}"
         other = self.books.organization.administration.post(path, fields, expect=409)
         return problem["type"].removeprefix("/problems/"), other["type"].removeprefix("/problems/")
 
     def reasons(self, **query):
         """The reasons why the book is excluded for the member; the lists of eligible books must agree."""
         path = f"/members/{self.member['loyaltyMemberId']}/coupon-books"
-        query_of_book = {"couponBookKey": self.book["couponBookKey"], **query}
+        query_of_book = {"couponBookKey": self.record["couponBookKey"], **query}
         [entry] = self.books.organization.integration.get(path, dryRun=True, **query_of_book)["results"]
         assert (self.books.organization.integration.get(path, **query_of_book)["totalCount"] == 1) == entry["eligible"]
         # The query restricts only the list of the member.
@@ -63,99 +64,101 @@ class Visitor:
     def list_for_program(self, **query):
         program = self.books.organization.created.loyalty_program_id
         path = f"/loyalty-programs/{program}/members/{self.member['memberId']}/coupon-books"
-        return self.books.organization.administration.get(path, couponBookId=self.book["couponBookId"], **query)
+        return self.books.organization.administration.get(path, couponBookId=self.record["couponBookId"], **query)
 
 
 @pytest.fixture
-def visit(books, ana):
-    def start(*codes, **fields):
-        return Visitor(books, ana, books.make(*codes, **{"type": "codeless", **fields}))
+def make_book(books, ana):
+    """A function that creates a book, codeless by default, and returns it from the side of Ana."""
 
-    return start
+    def make(*codes, **fields):
+        return BookOfMember(books, ana, books.make(*codes, **{"type": "codeless", **fields}))
 
-
-def test_a_book_whose_quota_is_reached_is_excluded_unless_the_member_can_use_a_coupon(visit):
-    visitor = visit(maxAssignedPerMember=1)
-    visitor.do("assign")
-    assert visitor.refusals("assign") == ("coupon-quota", "coupon-quota")
-    assert visitor.reasons() == []
-    visitor.do("use")
-    assert visitor.reasons() == ["coupon-quota"]
+    return make
 
 
-def test_a_book_is_excluded_when_the_uses_of_the_period_are_used_up(visit):
-    visitor = visit(maxUsagesPerPeriod=1, usagePeriodType="monthly", timezone="Pacific/Apia")
-    visitor.do("assign", amount=2)
-    visitor.do("use")
-    assert visitor.refusals("use") == ("coupon-usage-limit", "coupon-usage-limit")
-    assert visitor.reasons() == ["coupon-usage-limit"]
+def test_a_book_whose_quota_is_reached_is_excluded_unless_the_member_can_use_a_coupon(make_book):
+    book = make_book(maxAssignedPerMember=1)
+    book.do("assign")
+    assert book.refusals("assign") == ("coupon-quota", "coupon-quota")
+    assert book.reasons() == []
+    book.do("use")
+    assert book.reasons() == ["coupon-quota"]
 
 
-def test_the_discounts_of_a_period_are_limited(visit):
-    visitor = visit(maxDiscountPerPeriod=10, discountPeriodType="weekly", maxDiscountPerUse=9)
-    visitor.do("assign", amount=5)
-    assert visitor.do("use", amountDiscounted=9.5, expect=409)["type"] == "/problems/coupon-discount-too-high"
-    visitor.do("use", amountDiscounted=8)
-    # 2 remain in this week.
-    assert visitor.do("use", amountDiscounted=2.5, expect=409)["type"] == "/problems/coupon-discount-limit"
-    assert visitor.reasons() == []
-    visitor.do("use", amountDiscounted=2)
-    assert visitor.do("use", amountDiscounted=0.5, expect=409)["type"] == "/problems/coupon-discount-limit"
+def test_a_book_is_excluded_when_the_uses_of_the_period_are_used_up(make_book):
+    book = make_book(maxUsagesPerPeriod=1, usagePeriodType="monthly", timezone="Pacific/Apia")
+    book.do("assign", amount=2)
+    book.do("use")
+    assert book.refusals("use") == ("coupon-usage-limit", "coupon-usage-limit")
+    assert book.reasons() == ["coupon-usage-limit"]
+
+
+def test_uses_beyond_the_maximum_discount_of_a_period_are_refused(make_book):
+    book = make_book(maxDiscountPerPeriod=10, discountPeriodType="weekly", maxDiscountPerUse=9)
+    book.do("assign", amount=5)
+    assert book.do("use", amountDiscounted=9.5, expect=409)["type"] == "/problems/coupon-discount-too-high"
+    book.do("use", amountDiscounted=8)
+    # Of the discount of 10, 2 are left in this week.
+    assert book.do("use", amountDiscounted=2.5, expect=409)["type"] == "/problems/coupon-discount-limit"
+    assert book.reasons() == []
+    book.do("use", amountDiscounted=2)
+    assert book.do("use", amountDiscounted=0.5, expect=409)["type"] == "/problems/coupon-discount-limit"
     # A use without a discount is still possible, so the book is listed.
-    assert visitor.reasons() == []
-    visitor.do("use")
+    assert book.reasons() == []
+    book.do("use")
 
 
-def test_the_minimum_total_of_an_order_applies_if_the_total_is_sent(visit):
-    visitor = visit(minOrderTotal=30)
-    problem = visitor.do("assign", orderTotal=29.99, expect=409)
+def test_the_minimum_total_of_an_order_applies_if_the_total_is_sent(make_book):
+    book = make_book(minOrderTotal=30)
+    problem = book.do("assign", orderTotal=29.99, expect=409)
     assert problem["type"] == "/problems/coupon-order-total"
     assert problem["detail"] == "The coupon book needs an order of at least 30, and this one has a total of 29.99."
-    visitor.do("assign", orderTotal=30)
+    book.do("assign", orderTotal=30)
     # A request without a total is not checked.
-    visitor.do("assign", amount=3)
-    assert visitor.do("use", orderTotal=0, expect=409)["type"] == "/problems/coupon-order-total"
-    visitor.do("use", orderTotal=30.01)
-    visitor.do("use")
+    book.do("assign", amount=3)
+    assert book.do("use", orderTotal=0, expect=409)["type"] == "/problems/coupon-order-total"
+    book.do("use", orderTotal=30.01)
+    book.do("use")
     # The minimum applies on the administration surface, too.
-    body = {"memberId": visitor.member["memberId"], "orderTotal": 29}
-    path = f"/coupon-books/{visitor.book['couponBookId']}/use"
-    problem = visitor.books.organization.administration.post(path, body, expect=409)
+    body = {"memberId": book.member["memberId"], "orderTotal": 29}
+    path = f"/coupon-books/{book.record['couponBookId']}/use"
+    problem = book.books.organization.administration.post(path, body, expect=409)
     assert problem["type"] == "/problems/coupon-order-total"
     # The list is requested without a total, so the book is open in it.
-    assert visitor.reasons() == []
+    assert book.reasons() == []
 
 
-def test_a_repeated_use_must_have_the_same_total(visit):
-    visitor = visit(minOrderTotal=30)
-    visitor.do("assign", amount=5)
-    first = visitor.do("use", systemUniqueKey="use-1", orderTotal=30)
-    assert visitor.do("use", systemUniqueKey="use-1", orderTotal=30) == first
+def test_a_repeated_use_must_have_the_same_order_total(make_book):
+    book = make_book(minOrderTotal=30)
+    book.do("assign", amount=5)
+    first = book.do("use", systemUniqueKey="use-1", orderTotal=30)
+    assert book.do("use", systemUniqueKey="use-1", orderTotal=30) == first
     for other in ({}, {"orderTotal": 31}):
-        assert visitor.do("use", systemUniqueKey="use-1", expect=409, **other)["type"] == "/problems/key-reused"
+        assert book.do("use", systemUniqueKey="use-1", expect=409, **other)["type"] == "/problems/key-reused"
 
 
-def test_a_book_is_excluded_while_points_are_missing(visit, shop, points):
-    visitor = visit(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
-    assert visitor.refusals("assign") == ("insufficient-balance", "insufficient-balance")
+def test_a_book_is_excluded_while_the_member_has_too_few_points(make_book, shop, points):
+    book = make_book(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
+    assert book.refusals("assign") == ("insufficient-balance", "insufficient-balance")
     shop.give("ana", 15)
-    assert visitor.reasons() == []
-    visitor.do("assign")
+    assert book.reasons() == []
+    book.do("assign")
     # 15 - 10 are enough for a use, 4 are not.
-    assert visitor.reasons() == []
+    assert book.reasons() == []
     shop.take("ana", 1)
-    assert visitor.reasons() == ["insufficient-balance"]
-    assert visitor.refusals("use") == ("insufficient-balance", "insufficient-balance")
+    assert book.reasons() == ["insufficient-balance"]
+    assert book.refusals("use") == ("insufficient-balance", "insufficient-balance")
 
 
-def test_a_book_without_free_codes_is_excluded_on_request(visit):
-    visitor = visit("A", type="list")
-    visitor.do("assign")
-    assert visitor.refusals("assign") == ("coupon-out-of-stock", "coupon-out-of-stock")
-    assert visitor.reasons() == []
-    assert visitor.reasons(withStockOnly=True) == ["coupon-out-of-stock"]
-    assert visitor.list_for_program(outOfStock=True)["totalCount"] == 1
-    assert visitor.list_for_program(outOfStock=False)["totalCount"] == 0
+def test_a_book_without_free_codes_is_excluded_if_the_list_is_only_of_books_with_stock(make_book):
+    book = make_book("A", type="list")
+    book.do("assign")
+    assert book.refusals("assign") == ("coupon-out-of-stock", "coupon-out-of-stock")
+    assert book.reasons() == []
+    assert book.reasons(withStockOnly=True) == ["coupon-out-of-stock"]
+    assert book.list_for_program(outOfStock=True)["totalCount"] == 1
+    assert book.list_for_program(outOfStock=False)["totalCount"] == 0
 
 
 @pytest.mark.parametrize(
@@ -168,91 +171,94 @@ def test_a_book_without_free_codes_is_excluded_on_request(visit):
         ({"condition": {"expression": "!member.active"}}, "coupon-book-condition"),
     ],
 )
-def test_closed_books_are_excluded(visit, fields, reason):
-    visitor = visit(**fields)
-    assert visitor.refusals("assign") == (reason, reason)
-    assert visitor.refusals("use") == (reason, reason)
-    assert visitor.reasons() == [reason]
+def test_a_book_is_excluded_while_its_status_its_dates_or_its_condition_close_it(make_book, fields, reason):
+    book = make_book(**fields)
+    assert book.refusals("assign") == (reason, reason)
+    assert book.refusals("use") == (reason, reason)
+    assert book.reasons() == [reason]
 
 
-def test_archived_books_are_excluded(visit, books):
-    visitor = visit()
-    visitor.do("assign")
-    books.set_status(visitor.book, "archived")
-    assert visitor.refusals("use") == ("coupon-book-archived", "coupon-book-archived")
-    assert visitor.refusals("assign") == ("coupon-book-archived", "coupon-book-archived")
-    assert visitor.reasons() == ["coupon-book-archived"]
+def test_archived_books_are_excluded(make_book, books):
+    book = make_book()
+    book.do("assign")
+    books.set_status(book.record, "archived")
+    assert book.refusals("use") == ("coupon-book-archived", "coupon-book-archived")
+    assert book.refusals("assign") == ("coupon-book-archived", "coupon-book-archived")
+    assert book.reasons() == ["coupon-book-archived"]
 
 
-def test_books_of_another_day_are_excluded(visit):
+def test_a_book_for_other_days_of_the_week_is_excluded(make_book):
     today = datetime.now(UTC).isoweekday()
     # Three and four days after today.
-    visitor = visit(daysOfWeek=[(today + 2) % 7 + 1, (today + 3) % 7 + 1])
-    assert visitor.refusals("assign") == ("coupon-book-day", "coupon-book-day")
-    assert visitor.reasons() == ["coupon-book-day"]
+    book = make_book(daysOfWeek=[(today + 2) % 7 + 1, (today + 3) % 7 + 1])
+    assert book.refusals("assign") == ("coupon-book-day", "coupon-book-day")
+    assert book.reasons() == ["coupon-book-day"]
 
 
-def test_books_for_other_tiers_or_audiences_are_excluded(visit, shop):
+def test_books_for_other_tiers_or_audiences_are_excluded(make_book, shop):
     path = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}/tiers"
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
     tier = shop.administration.post(path, body)["tier"]
     audience = shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
-    visitor = visit(tierKeys=[tier["loyaltyTierKey"]], audienceKeys=[audience["audienceKey"]])
-    assert visitor.refusals("assign") == ("coupon-book-tier", "coupon-book-tier")
-    assert visitor.reasons() == ["coupon-book-tier", "coupon-book-audience"]
-    visitor = visit(audienceKeys=[audience["audienceKey"]])
-    assert visitor.refusals("use") == ("coupon-book-audience", "coupon-book-audience")
-    assert visitor.reasons() == ["coupon-book-audience"]
+    book = make_book(tierKeys=[tier["loyaltyTierKey"]], audienceKeys=[audience["audienceKey"]])
+    assert book.refusals("assign") == ("coupon-book-tier", "coupon-book-tier")
+    assert book.reasons() == ["coupon-book-tier", "coupon-book-audience"]
+    book = make_book(audienceKeys=[audience["audienceKey"]])
+    assert book.refusals("use") == ("coupon-book-audience", "coupon-book-audience")
+    assert book.reasons() == ["coupon-book-audience"]
 
 
-def test_the_totals_and_the_last_usage_of_a_book_are_those_of_the_member(visit, books, organization):
-    visitor = visit(maxUsagesPerPeriod=9, usagePeriodType="daily")
-    other = Visitor(books, organization.member("bob"), visitor.book)
-    visitor.do("assign", amount=3)
-    other.do("assign", amount=2)
-    visitor.do("use")
-    [entry] = visitor.list_for_program(includeLastUsage=True)["results"]
-    usage = visitor.do("use")["couponUsage"]
+def test_the_totals_and_the_last_usage_of_a_book_are_those_of_the_member(make_book, books, organization):
+    book = make_book(maxUsagesPerPeriod=9, usagePeriodType="daily")
+    bobs_book = BookOfMember(books, organization.member("bob"), book.record)
+    book.do("assign", amount=3)
+    bobs_book.do("assign", amount=2)
+    book.do("use")
+    [entry] = book.list_for_program(includeLastUsage=True)["results"]
+    usage = book.do("use")["couponUsage"]
     assert (entry["totalAssigned"], entry["totalUsages"]) == (3, 1)
-    [entry] = visitor.list_for_program(includeLastUsage=True)["results"]
+    [entry] = book.list_for_program(includeLastUsage=True)["results"]
     assert entry["lastUsage"] == usage
-    assert "lastUsage" not in other.list_for_program(includeLastUsage=True)["results"][0]
-    assert "lastUsage" not in visitor.list_for_program()["results"][0]
+    assert "lastUsage" not in bobs_book.list_for_program(includeLastUsage=True)["results"][0]
+    assert "lastUsage" not in book.list_for_program()["results"][0]
     path = f"/members/ana/coupon-usages/{usage['couponUsageKey']}/revert"
     organization.integration.post(path, expect=200)
-    [entry] = visitor.list_for_program(includeLastUsage=True)["results"]
+    [entry] = book.list_for_program(includeLastUsage=True)["results"]
     assert (entry["totalUsages"], entry["lastUsage"]["couponUsageId"] < usage["couponUsageId"]) == (1, True)
 
 
-def test_a_program_lists_its_own_books_and_books_without_a_program(visit, books, organization):
+def test_a_program_lists_its_own_books_and_books_without_a_program(make_book, books, organization):
     path = f"/loyalty-programs/{organization.created.loyalty_program_id}"
     listing_program = organization.administration.get(path)["loyaltyProgram"]
     body = {"ledgerId": organization.created.ledger_id, "description": "Other", "setAsDefault": False}
     other = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     for program, count in ((listing_program, 1), (other, 0)):
-        visitor = visit(loyaltyProgramKey=program["loyaltyProgramKey"], tags=["x"])
-        assert visitor.list_for_program(tags="x")["totalCount"] == count
-    assert visit().list_for_program()["totalCount"] == 1
+        book = make_book(loyaltyProgramKey=program["loyaltyProgramKey"], tags=["x"])
+        assert book.list_for_program(tags="x")["totalCount"] == count
+    assert make_book().list_for_program()["totalCount"] == 1
 
 
 @pytest.mark.parametrize(("module", "limit"), [(evaluation, "_call_seconds"), (member_books, "_CONDITIONS_SECONDS")])
-def test_a_list_whose_conditions_take_too_long_is_refused(visit, organization, monkeypatch, module, limit):
+def test_a_list_of_books_is_refused_if_their_conditions_take_too_long(
+    make_book, organization, monkeypatch, module, limit
+):
     condition = {"expression": "member.loyaltyMemberId == 'ana'"}
-    visitor, future_visitor = (
-        visit(condition=condition),
-        visit(condition=condition, validFromDate="2100-01-01T00:00:00Z"),
-    )
-    visit()
+    book_with_condition = make_book(condition=condition)
+    future_book = make_book(condition=condition, validFromDate="2100-01-01T00:00:00Z")
+    # A book without a condition.
+    make_book()
 
     def list_books(*, expect=200, **query):
         return organization.integration.get("/members/ana/coupon-books", expect=expect, **query)
 
+    # All but the future book.
     assert list_books()["totalCount"] == 2
-    # A list has no time left for conditions.
+    # With 0 seconds, no condition can be evaluated.
     monkeypatch.setattr(module, limit, 0.0)
-    for query in ({}, {"dryRun": True}, {"couponBookKey": visitor.book["couponBookKey"]}):
+    for query in ({}, {"dryRun": True}, {"couponBookKey": book_with_condition.record["couponBookKey"]}):
         assert list_books(expect=503, **query)["type"] == "/problems/deadline-exceeded"
     # The dates decide about this book, without its condition.
-    assert list_books(couponBookKey=future_visitor.book["couponBookKey"])["totalCount"] == 0
-    visitor.books.set_status(visitor.book, "disabled")
+    assert list_books(couponBookKey=future_book.record["couponBookKey"])["totalCount"] == 0
+    book_with_condition.books.set_status(book_with_condition.record, "disabled")
+    # Only the book without a condition is left, which needs no time.
     assert list_books()["totalCount"] == 1
