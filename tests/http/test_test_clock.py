@@ -68,7 +68,7 @@ def problem(response):
 
 
 def begin_advance(clock, monkeypatch, to):
-    """Begin an advance, for whose steps the request has no time; return the state of the clock."""
+    """Begin an advance by a request that has no time for its steps; return the state of the clock."""
     with monkeypatch.context() as patch:
         patch.setattr(service, "CALL_SECONDS", 0)
         return clock.advance(to)
@@ -100,7 +100,7 @@ class TestOperations:
         assert problem(clock.start(expect=409)) == "test-clock-exists"
         assert clock.get()["now"] == START
 
-    def test_calls_without_a_clock_are_404(self, api):
+    def test_calls_about_a_missing_clock_are_refused(self, api):
         no_clock = Clock(api.organization(environment="test"))
         responses = [no_clock.get(expect=404), no_clock.advance(START, expect=404), no_clock.remove(expect=404)]
         assert [problem(response) for response in responses] == ["test-clock-missing"] * 3
@@ -224,10 +224,11 @@ class TestOperations:
         reset(clock)
         assert problem(clock.get(expect=404)) == "test-clock-missing"
 
-    def test_the_clock_of_a_reset_organization_can_be_removed(self, api):
+    def test_a_reset_leaves_no_future_date_that_prevents_the_removal_of_a_new_clock(self, api):
         clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
         record = clock.organization.administration.get("")["organization"]
         settings = {name: record[name] for name in ("locales", "defaultLocale")}
+        # The change of the organization is dated by the clock, a day in the future.
         clock.organization.administration.put("", {"name": "Tea", **settings})
         reset(clock)
         clock.start()
@@ -338,7 +339,7 @@ class TestAdvancing:
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         account = f"{path}/{clock.organization.created.ledger_account_id}"
         [transaction] = shop.administration.get(f"{account}/transactions")["results"]
-        # 9:00 UTC is 10:00 in Madrid.
+        # The campaign gives 1 point and one for each hour of the time: 9:00 UTC is 10:00 in Madrid.
         assert (transaction["amount"], transaction["createdAt"]) == (11, START)
 
     def test_queued_events_that_fail_are_retried_before_time_passes(self, clock, shop, monkeypatch):
@@ -348,6 +349,7 @@ class TestAdvancing:
         evaluate, faults = drain_queue.evaluate_claimed, iter(range(3))
 
         def fail_thrice(*arguments):
+            """Fail in the first three calls."""
             if next(faults, None) is not None:
                 raise ZeroDivisionError
             evaluate(*arguments)
@@ -371,16 +373,17 @@ class TestAdvancing:
         assert dead_letter["event"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
         assert (dead_letter["event"]["status"], dead_letter["event"]["updatedAt"]) == ("failed", START)
 
-    def test_the_deactivation_of_a_trigger_does_not_wait_for_a_step(self, clock, yearly_points, monkeypatch, api):
+    def test_a_worker_can_deactivate_a_trigger_while_the_clock_advances(self, clock, yearly_points, monkeypatch, api):
         wallet = yearly_points.wallet()
         yearly_points.mint(wallet, 100)
         expire = service.expire_next
 
         def deactivate_meanwhile(*arguments):
-            # A worker that deactivates a trigger raises the version.
-            with api.engine.begin() as other:
-                other.exec_driver_sql("SET LOCAL lock_timeout = 500")
-                organizations.raise_configuration_version(other, clock.organization.id)
+            # A worker that deactivates a trigger raises the version of the configuration, in the row of the
+            # organization. If the step held a lock on this row, the update would fail after 500 ms.
+            with api.engine.begin() as db_of_worker:
+                db_of_worker.exec_driver_sql("SET LOCAL lock_timeout = 500")
+                organizations.raise_configuration_version(db_of_worker, clock.organization.id)
             return expire(*arguments)
 
         monkeypatch.setattr(service, "expire_next", deactivate_meanwhile)
@@ -391,6 +394,7 @@ class TestAdvancing:
         begin_advance(clock, monkeypatch, "2026-03-02T09:00:00Z")
         of_organization = (clock.organization.id,)
         with api.engine.begin() as db:
+            # The clock shows its target, but the work of this moment is not done yet.
             shows_target = "UPDATE organizations SET clock_now = clock_target WHERE organization_id = %s"
             db.exec_driver_sql(shows_target, of_organization)
         assert problem(clock.remove(expect=409)) == "test-clock-advancing"
@@ -457,6 +461,7 @@ class TestAdvancing:
         for wallet in wallets:
             yearly_points.mint(wallet, 100)
         begin_advance(clock, monkeypatch, "2027-03-02T00:00:00Z")
+        # A part is one wallet: a step ends after its first look at the time, which comes after each wallet.
         monkeypatch.setattr(service, "_STEP_SECONDS", 0)
         monkeypatch.setattr(service, "_WALLETS_AT_ONCE", 1)
 
@@ -495,6 +500,7 @@ class TestAdvancing:
         with monkeypatch.context() as patch:
             patch.setattr(service, "expire_next", fail)
             state = clock.advance("2027-03-02T00:00:00Z")
+        # The first attempt and three retries.
         assert len(attempts) == 4
         assert (state["status"], state["now"]) == ("failed", START)
         assert state["lastError"] == "A step met ZeroDivisionError; the log of the server has more."
@@ -521,7 +527,9 @@ class TestAdvancing:
 
 
 class TestStandingStill:
-    def test_content_follows_a_change_of_the_member_at_the_same_moment(self, clock, shop):
+    """Changes that a clock dates alike, since it stands still between two advances."""
+
+    def test_content_follows_a_change_of_the_member_although_the_clock_stands_still(self, clock, shop):
         member = shop.member()
         vips = {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}}
         audience = shop.administration.post("/audiences", vips)["audience"]
@@ -571,6 +579,7 @@ class TestRealTime:
         assert abs(claims["iat"] - datetime.now(UTC).timestamp()) < 300
         clock.advance("2027-03-01T09:00:00Z")
         path = f"/members/{member}/content/documents/nothing"
+        # The token is accepted: only the document is unknown.
         assert shop.integration.with_token(token).request("GET", path).status == 404
 
     def test_repeated_requests_about_points_are_audited_once(self, clock, yearly_points):
@@ -592,7 +601,7 @@ class TestRealTime:
         for operation in ("assignCoupon", "useCoupon", "assignBadge"):
             assert shop.administration.get("/audit-log", operationId=operation)["totalCount"] == 1, operation
 
-    def test_captured_events_are_audited_once(self, clock, shop):
+    def test_a_repeated_evaluation_of_a_captured_event_is_audited_once(self, clock, shop):
         member = shop.member()
         body = {"events": [event(member)], "executionMode": "captureOnly"}
         [result] = shop.integration.post("/events/track", body, expect=200)["results"]
