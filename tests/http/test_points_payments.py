@@ -61,10 +61,11 @@ class Till:
     @property
     def balance(self) -> Any:
         """The points that the member can spend, by a quote."""
-        return self.quote(50)["balance"]
+        return self.quote(order_total=50)["balance"]
 
-    def quote(self, total: Any, expect: int = 200, **body: Any) -> Any:
-        return self.shop.integration.post(f"{self.path}/quote", {"orderTotal": total, **body}, expect=expect)
+    def quote(self, order_total: Any, expect: int = 200, **body: Any) -> Any:
+        """The points that the member may pay for an order, or the problem if `expect` is not 200."""
+        return self.shop.integration.post(f"{self.path}/quote", {"orderTotal": order_total, **body}, expect=expect)
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def type_of(problem):
 def test_a_quote_has_the_maximum_that_the_member_may_pay(till, policy, balance, expected_quote):
     till.allow({"currency": "EUR", **policy})
     till.shop.give(till.member, balance)
-    assert till.quote(50) == {**expected_quote, "balance": balance, "reason": None}
+    assert till.quote(order_total=50) == {**expected_quote, "balance": balance, "reason": None}
     # Only the mint is stored.
     assert till.shop.rows("ledger_transactions", "count(*)") == [(1,)]
 
@@ -116,17 +117,17 @@ def test_a_quote_has_the_maximum_that_the_member_may_pay(till, policy, balance, 
 def test_a_quote_of_a_large_balance_can_be_paid(till):
     for _ in range(2):
         till.shop.give(till.member, 18446744073709)
-    quote = till.quote(18446744073709)
+    quote = till.quote(order_total=18446744073709)
     assert (quote["balance"], quote["maxPoints"]) == (36893488147418, 18446744073709)
     payment = till.pay(points=quote["maxPoints"], orderTotal=18446744073709)
     assert payment["value"] == quote["maxValue"] == Decimal("184467440737.09")
 
 
-def test_a_quote_of_0_points_has_the_reason(till):
-    assert till.quote(50)["reason"] == "no-points"
+def test_a_quote_of_0_points_says_why_it_is_0(till):
+    assert till.quote(order_total=50)["reason"] == "no-points"
     till.allow({**POLICY, "minPoints": 200})
     till.shop.give(till.member, 199)
-    assert till.quote(50) == {
+    assert till.quote(order_total=50) == {
         "maxPoints": 0,
         "maxValue": 0,
         "balance": 199,
@@ -141,9 +142,9 @@ def test_a_quote_counts_no_expired_points(till):
     till.shop.give(till.member, 100)
     till.clock.wait(days=20)
     till.shop.give(till.member, 50)
-    assert till.quote(50)["balance"] == 150
+    assert till.quote(order_total=50)["balance"] == 150
     till.clock.wait(days=20)
-    assert till.quote(50)["balance"] == 50
+    assert till.quote(order_total=50)["balance"] == 50
 
 
 def test_a_member_token_gets_the_members_own_quote(till):
@@ -154,25 +155,27 @@ def test_a_member_token_gets_the_members_own_quote(till):
 
 
 def test_a_quote_is_in_the_currency_of_the_points(till):
-    assert type_of(till.quote(50, currency="USD", expect=409)) == "currency-mismatch"
-    assert till.quote(50, currency="EUR")["maxPoints"] == 0
+    assert type_of(till.quote(order_total=50, currency="USD", expect=409)) == "currency-mismatch"
+    assert till.quote(order_total=50, currency="EUR")["maxPoints"] == 0
     # Without a currency, the total is in the currency of the organization.
     till.shop.administration.put("", {"defaultLocale": "en", "currency": "USD"})
-    assert type_of(till.quote(50, expect=409)) == "currency-mismatch"
-    assert till.quote(50, currency="EUR")["maxPoints"] == 0
+    assert type_of(till.quote(order_total=50, expect=409)) == "currency-mismatch"
+    assert till.quote(order_total=50, currency="EUR")["maxPoints"] == 0
 
 
 def test_an_account_without_a_redemption_policy_refuses_quotes(till):
     assert "redemption" not in till.allow(None)
-    assert type_of(till.quote(50, expect=409)) == "redemption-disabled"
-    assert type_of(till.quote(50, ledgerAccountKey=str(uuid.uuid4()), expect=404)) == "unknown-ledger-account"
+    assert type_of(till.quote(order_total=50, expect=409)) == "redemption-disabled"
+    assert (
+        type_of(till.quote(order_total=50, ledgerAccountKey=str(uuid.uuid4()), expect=404)) == "unknown-ledger-account"
+    )
     stars = till.shop.account(name="Stars", redemption=POLICY)
-    assert till.quote(50, ledgerAccountKey=stars["ledgerAccountKey"].upper())["reason"] == "no-points"
+    assert till.quote(order_total=50, ledgerAccountKey=stars["ledgerAccountKey"].upper())["reason"] == "no-points"
 
 
 def test_an_inactive_member_gets_no_quote(till):
     till.shop.integration.patch(f"/members/{till.member}", {"active": False})
-    assert type_of(till.quote(50, expect=409)) == "member-inactive"
+    assert type_of(till.quote(order_total=50, expect=409)) == "member-inactive"
 
 
 # --- what an account allows --------------------------------------------------------------------------------------
@@ -240,7 +243,7 @@ def test_a_payment_holds_points_of_a_value(funded_till):
 def test_points_beyond_the_multiple_stay_with_the_member(till):
     till.allow({"pointsPerUnit": 1, "currency": "EUR", "multipleOf": 3})
     till.shop.give(till.member, 10)
-    assert till.pay(points=till.quote(50)["maxPoints"])["value"] == 9
+    assert till.pay(points=till.quote(order_total=50)["maxPoints"])["value"] == 9
     assert till.balance == 1
 
 
