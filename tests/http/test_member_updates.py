@@ -51,15 +51,15 @@ def test_null_clears_a_government_id_and_an_address(shop, surface):
     ana = shop.organization.member("ana", profile=PROFILE)
     path = "/members/ana" if surface == "integration" else f"/members/{ana['memberId']}"
 
-    def profile(changes):
-        """The profile after an update of it."""
+    def updated_profile(changes):
+        """Update the profile of Ana; return the new profile."""
         response = getattr(shop, surface).patch(path, {"profile": changes})
         return next(iter(response.values()))["profile"]
 
-    assert "govId" not in profile({"govId": None})
-    new_profile = profile({"address": None})
+    assert "govId" not in updated_profile({"govId": None})
+    new_profile = updated_profile({"address": None})
     assert ("govId" in new_profile, "address" in new_profile, new_profile["name"]) == (False, False, "Ana")
-    assert profile({"govId": {"id": "7"}})["govId"] == {"id": "7", "type": None, "issuingCountry": None}
+    assert updated_profile({"govId": {"id": "7"}})["govId"] == {"id": "7", "type": None, "issuingCountry": None}
     assert shop.integration.get("/members", govId="30111222")["total"] == 0
 
 
