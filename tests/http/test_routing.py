@@ -1,4 +1,4 @@
-"""Routing: paths and methods of operations, encoded segments, and documents that cannot be served."""
+"""Routing: paths and methods of operations, percent-encoded segments, and documents that cannot be served."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_two_surfaces_can_have_the_same_operation_id(served):
         ("a%3Fb%23c", "a?b#c"),
     ],
 )
-def test_an_encoded_code_in_a_path_reaches_the_handler_decoded(served, segment, value):
+def test_a_percent_encoded_code_in_a_path_reaches_the_handler_decoded(served, segment, value):
     client, recorder = served
     assert client("GET", f"/v2/books/{segment}").status == 200
     assert recorder.last.path == {"code": value}
 
 
-def test_a_literal_segment_may_be_encoded(served):
+def test_a_literal_segment_may_be_percent_encoded(served):
     client, recorder = served
     assert client("GET", "/v2/b%6Foks").status == 200
     assert recorder.last.operation_id == "listBooks"

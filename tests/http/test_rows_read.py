@@ -134,7 +134,7 @@ def test_a_call_about_a_member_reads_few_rows_of_each_table(api, calls, name):
 @pytest.mark.undistributed
 @pytest.mark.usefixtures("statistics")
 @pytest.mark.parametrize("path", READS)
-def test_a_read_about_a_member_reads_few_rows(api, large_shop, path):
+def test_an_integration_read_of_one_member_reads_few_rows(api, large_shop, path):
     path = f"/members/m-7{path}".format(**large_shop.badge)
     assert rows_of_plans(api.engine, lambda: large_shop.shop.integration.get(path)) <= FEW
 
@@ -142,7 +142,7 @@ def test_a_read_about_a_member_reads_few_rows(api, large_shop, path):
 @pytest.mark.undistributed
 @pytest.mark.usefixtures("statistics")
 @pytest.mark.parametrize("path", ADMINISTRATION_READS)
-def test_a_read_of_the_administration_about_a_member_reads_few_rows(api, large_shop, path):
+def test_an_administration_read_of_one_member_reads_few_rows(api, large_shop, path):
     shop = large_shop.shop
     program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
     path = path.format(memberId=member_id_of(shop, "m-7"), program=program)
