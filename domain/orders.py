@@ -116,8 +116,8 @@ class Order:
     @property
     def money_total(self) -> Decimal:
         """The part of the total that was not paid with points."""
-        in_points = [Decimal(payment["amount"]) for payment in self.payments or () if payment["tender"] == POINTS]
-        return self.total - sum(in_points, Decimal(0))
+        points_amounts = [Decimal(payment["amount"]) for payment in self.payments or () if payment["tender"] == POINTS]
+        return self.total - sum(points_amounts, Decimal(0))
 
     @property
     def happened_at(self) -> datetime:

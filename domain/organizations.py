@@ -101,17 +101,18 @@ def location_faults(timezones: Mapping[str, str]) -> list[FieldFault]:
     At most 20 entries are listed; the last fault has the number of the other ones.
     """
     base_pointer = "/locationTimezones"
-    faulty = [code for code, zone in timezones.items() if not (0 < len(code) <= MAX_LOCATION_CODE and is_zone(zone))]
+    faulty_codes = [
+        code for code, zone in timezones.items() if not (0 < len(code) <= MAX_LOCATION_CODE and is_zone(zone))
+    ]
     faults = []
-    for code in faulty[:_MAX_FAULTS]:
+    for code in faulty_codes[:_MAX_FAULTS]:
         pointer = f"{base_pointer}/{pointer_part(code)}"
         if 0 < len(code) <= MAX_LOCATION_CODE:
             faults.append(FieldFault(not_a_zone(timezones[code], code), pointer=pointer))
         else:
             detail = f"locationTimezones has a code of {len(code)} characters; codes have 1 to {MAX_LOCATION_CODE}"
             faults.append(FieldFault(detail, pointer=pointer))
-    if len(faulty) > _MAX_FAULTS:
-        faults.append(
-            FieldFault(f"locationTimezones has {len(faulty) - _MAX_FAULTS} more faulty entries", pointer=base_pointer)
-        )
+    if len(faulty_codes) > _MAX_FAULTS:
+        detail = f"locationTimezones has {len(faulty_codes) - _MAX_FAULTS} more faulty entries"
+        faults.append(FieldFault(detail, pointer=base_pointer))
     return faults

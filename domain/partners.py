@@ -214,17 +214,19 @@ def payment_effects(total: Decimal, effects: Iterable[Mapping[str, Any]]) -> lis
 
 
 def merge_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Merge the outcomes of each mission, from the counter before the first one to the counter after the last one."""
+    """One outcome for each mission: its counter before the first of `outcomes`, and the other fields of the last.
+
+    The mission counts as achieved if any of its outcomes achieved it.
+    """
     by_mission_id: dict[int, dict[str, Any]] = {}
     for outcome in outcomes:
-        earlier = by_mission_id.get(outcome["missionId"])
-        if earlier is None:
+        earlier_outcome = by_mission_id.get(outcome["missionId"])
+        if earlier_outcome is None:
             by_mission_id[outcome["missionId"]] = dict(outcome)
         else:
-            achieved = earlier["achieved"] or outcome["achieved"]
             by_mission_id[outcome["missionId"]] = {
                 **outcome,
-                "currentCounter": earlier["currentCounter"],
-                "achieved": achieved,
+                "currentCounter": earlier_outcome["currentCounter"],
+                "achieved": earlier_outcome["achieved"] or outcome["achieved"],
             }
     return list(by_mission_id.values())

@@ -109,7 +109,7 @@ def new_payment(
     refuse_empty_payment(points, value)
     if points is None:
         assert value is not None
-        refuse_fine_value(value, policy.currency, order_total)
+        refuse_too_many_digits(value, policy.currency, order_total)
         tender = Tendered(policy.points_for(value), value)
     else:
         tender = Tendered(points, policy.value_of(points))
@@ -137,7 +137,7 @@ def refuse_empty_payment(points: Decimal | None, value: Decimal | None) -> None:
         raise InvalidRequest([FieldFault(f"{name} is not more than 0", pointer=f"/{name}")])
 
 
-def refuse_fine_value(value: Decimal, currency: str, whole: Decimal) -> None:
+def refuse_too_many_digits(value: Decimal, currency: str, whole: Decimal) -> None:
     """Raise InvalidRequest for a value with more fraction digits than both its currency and the whole amount.
 
     The value is a part of the amount `whole` of an order or a payment.

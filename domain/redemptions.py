@@ -125,17 +125,17 @@ def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapp
     """The `redemption` of an account with its defaults filled in; raises InvalidRequest."""
     if policy is None:
         return None
-    complete = {**_DEFAULTS, **{name: value for name, value in policy.items() if value is not None}}
-    faults = [fraction_fault(name, Decimal(complete[name]), decimals) for name in ("minPoints", "multipleOf")]
+    redemption = {**_DEFAULTS, **{name: value for name, value in policy.items() if value is not None}}
+    faults = [fraction_fault(name, Decimal(redemption[name]), decimals) for name in ("minPoints", "multipleOf")]
     faults += [
         FieldFault(f"{name} is not more than 0", pointer=f"/{name}")
         for name in ("pointsPerUnit", "multipleOf")
-        if complete[name] <= 0
+        if redemption[name] <= 0
     ]
     body_faults = [replace(fault, pointer=f"/redemption{fault.pointer}") for fault in faults if fault is not None]
     if body_faults:
         raise InvalidRequest(body_faults)
-    return complete
+    return redemption
 
 
 def floor_to(amount: Fraction, digits: int) -> Decimal:

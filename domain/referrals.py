@@ -18,6 +18,7 @@ from domain.ledger.records import LedgerAccount
 from domain.members import Member, MemberInactive
 from domain.problems import Conflict, NotFound, Refusal
 
+# 2^53 - 1, the greatest integer that every JSON reader holds exactly.
 MAX_REFERRALS = 9007199254740991
 REFERRER, REFERRED = "referrer", "referred"
 APPLIED, SKIPPED = "applied", "skipped"
@@ -285,12 +286,17 @@ class ReferralUsageState:
     def refuse_over_limit(self, program: ReferralProgram, code: ReferralCode, referred_member_id: int) -> None:
         """Raise ReferralLimitReached if one more use of the code by the member exceeds a limit."""
         max_per_pair = program.max_redeems_per_referred_member_per_code or 1
-        of_pair = self.use_counts_by_pair.get((code.referral_code_id, referred_member_id), 0)
-        of_referrer = self.use_counts_by_referrer.get((program.referral_program_id, code.member_id), 0)
+        uses_of_pair = self.use_counts_by_pair.get((code.referral_code_id, referred_member_id), 0)
+        uses_of_referrer = self.use_counts_by_referrer.get((program.referral_program_id, code.member_id), 0)
         for name, maximum, uses, counted_uses in (
-            ("maxRedeemsPerReferredMemberPerCode", max_per_pair, of_pair, "uses of the code by the member"),
+            ("maxRedeemsPerReferredMemberPerCode", max_per_pair, uses_of_pair, "uses of the code by the member"),
             ("maxPerCode", program.max_per_code, code.total_usages, "uses of the code"),
-            ("maxReferralsPerMember", program.max_referrals_per_member, of_referrer, "uses of the referrer's codes"),
+            (
+                "maxReferralsPerMember",
+                program.max_referrals_per_member,
+                uses_of_referrer,
+                "uses of the referrer's codes",
+            ),
         ):
             if uses >= maximum:
                 raise ReferralLimitReached(f"{name} is {maximum}; {counted_uses} so far: {uses}.", limit=name)

@@ -1,6 +1,7 @@
 """Reports: their ranges of time, how stored totals cover them, and series without gaps.
 
-If fewer rows have to be read that way, a large bucket is added as a whole and its part outside the range subtracted.
+A large bucket that only overlaps a range is added as a whole, and its part outside the range is subtracted, if fewer
+rows are read that way.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ QUARTER_HOUR, DAY, MONTH, QUARTER, YEAR = range(5)
 TOTALS = {MONTH: 1.0, DAY: 1.0, QUARTER_HOUR: 1.0}
 WALLET_TOTALS = {YEAR: 1.0, QUARTER: 1.0, MONTH: 1.0, QUARTER_HOUR: 1 / (7 * 96)}
 
-_MINUTES = timedelta(minutes=15)
+_QUARTER_HOUR_LENGTH = timedelta(minutes=15)
 _MONTHS = {MONTH: 1, QUARTER: 3, YEAR: 12}
 
 
@@ -88,7 +89,7 @@ def ceiling(at: datetime, level: int) -> datetime | None:
         return begin
     try:
         if level == QUARTER_HOUR:
-            return begin + _MINUTES
+            return begin + _QUARTER_HOUR_LENGTH
         if level == DAY:
             return begin + timedelta(days=1)
         months = begin.month - 1 + _MONTHS[level]
@@ -113,36 +114,37 @@ def _cheapest_cover(begin: datetime, end: datetime, levels: tuple[tuple[int, flo
     """The cheapest cover of a range of whole quarters of an hour."""
     if begin >= end:
         return _Choice()
-    (level, weight), finer = levels[0], levels[1:]
-    if not finer:
+    (level, weight), finer_levels = levels[0], levels[1:]
+    if not finer_levels:
         return _Choice(_buckets(begin, end, level) * weight, (Span(level, begin, end),))
     # Either no buckets of this level, or buckets between `begin` and `end`, each of them rounded down or up.
-    best = _cheapest_cover(begin, end, finer)
+    best = _cheapest_cover(begin, end, finer_levels)
     ends = ((floor(begin, level), ceiling(begin, level)), (floor(end, level), ceiling(end, level)))
     for first, last in product(*ends):
         if first is not None and last is not None and first < last:
-            before, after = _spans_between(first, begin, finer), _spans_between(last, end, finer).negate_spans()
-            rows = _buckets(first, last, level) * weight + before.rows + after.rows
+            at_begin = _spans_between(first, begin, finer_levels)
+            at_end = _spans_between(last, end, finer_levels).negate_spans()
+            rows = _buckets(first, last, level) * weight + at_begin.rows + at_end.rows
             if rows < best.rows:
-                best = _Choice(rows, (Span(level, first, last), *before.spans, *after.spans))
+                best = _Choice(rows, (Span(level, first, last), *at_begin.spans, *at_end.spans))
     return best
 
 
-def _spans_between(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) -> _Choice:
+def _spans_between(bucket_begin: datetime, at: datetime, finer_levels: tuple[tuple[int, float], ...]) -> _Choice:
     """The spans between `at`, where a range begins, and the begin of its first bucket.
 
     They are added to the buckets if the range begins earlier, and subtracted if it begins in the bucket.
     """
-    if at <= bucket:
-        return _cheapest_cover(at, bucket, finer)
-    return _cheapest_cover(bucket, at, finer).negate_spans()
+    if at <= bucket_begin:
+        return _cheapest_cover(at, bucket_begin, finer_levels)
+    return _cheapest_cover(bucket_begin, at, finer_levels).negate_spans()
 
 
 def _buckets(begin: datetime, end: datetime, level: int) -> int:
     """The number of buckets of a level in a range of whole buckets."""
     if level in _MONTHS:
         return ((end.year - begin.year) * 12 + end.month - begin.month) // _MONTHS[level]
-    return (end - begin) // (_MINUTES if level == QUARTER_HOUR else timedelta(days=1))
+    return (end - begin) // (_QUARTER_HOUR_LENGTH if level == QUARTER_HOUR else timedelta(days=1))
 
 
 DEFAULT_DAYS = 30
@@ -190,6 +192,7 @@ def report_range(
         raise InvalidRequest([FieldFault(fault, parameter="sinceTo")])
     if since_to is None:
         tomorrow = start_of_day(local_time(now, zone).date() + timedelta(days=1), zone)
+        # A range that begins after today is empty.
         since_to = tomorrow if since_from is None else max(tomorrow, since_from)
     if since_from is None:
         since_from = _default_begin(since_to, zone)

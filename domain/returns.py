@@ -37,26 +37,27 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
     return replace(order, status=status, returned_total=order.total if is_all else returned_total), tuple(items_left)
 
 
-class Rest(NamedTuple):
-    """The rest of an order after returns, with the remaining items and their positions in the order."""
+class RemainingOrder(NamedTuple):
+    """The rest of an order after returns, with the remaining items and their positions in the original order."""
 
     order: Order
     items: tuple[OrderItem, ...]
     item_positions: tuple[int, ...]
 
 
-def rest_of(order: Order, items: Sequence[OrderItem]) -> Rest:
+def rest_of(order: Order, items: Sequence[OrderItem]) -> RemainingOrder:
     """The rest of an order: the totals and quantities that were not returned, and subtotals in proportion."""
     remaining_total = order.total - order.returned_total
     share = Fraction(remaining_total) / Fraction(order.total) if order.total else Fraction(1)
-    rest = replace(
+    remaining_order = replace(
         order,
         total=remaining_total,
         discounted_total=_in_proportion(order.discounted_total, share, order.currency),
         sub_total=_in_proportion(order.sub_total, share, order.currency),
     )
     positions = tuple(position for position, item in enumerate(items) if not item.is_returned)
-    return Rest(rest, tuple(_rest_of_item(items[position], order.currency) for position in positions), positions)
+    remaining_items = tuple(_rest_of_item(items[position], order.currency) for position in positions)
+    return RemainingOrder(remaining_order, remaining_items, positions)
 
 
 def _rest_of_item(item: OrderItem, currency: str | None) -> OrderItem:
@@ -110,7 +111,10 @@ def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
 def _take_quantity(
     lines: list[OrderItem], positions: Sequence[int], quantity: Decimal | None, name: str, reduces_totals: bool
 ) -> Decimal:
-    """Take a quantity, or all that is left if None; with `reduces_totals`, also take and return its value."""
+    """Take a returned quantity from the lines at these positions, or all that is left if None; return its value.
+
+    Without `reduces_totals`, the totals of the lines do not change, and the value is 0.
+    """
     worth, remaining_quantity = _ZERO, quantity
     for position in positions:
         line = lines[position]
@@ -143,10 +147,11 @@ def _share(line: OrderItem, part: Decimal) -> Decimal:
 
 
 def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal, name: str) -> Decimal:
-    """Take items worth `total`, which is returned."""
+    """Take returned items worth `total` from the lines at these positions; return `total`."""
     remaining_total = total
     for position in positions:
         line = lines[position]
+        # A line without a total can be worth all of it.
         part = remaining_total if line.total is None else min(remaining_total, line.total_left)
         remaining_total -= part
         lines[position] = replace(line, returned_total=line.returned_total + part)

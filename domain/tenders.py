@@ -50,12 +50,12 @@ def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple
         key = payment.get("pointsPaymentKey")
         key_pointer = f"{_POINTER}/{index}/pointsPaymentKey"
         if (payment["tender"] == POINTS) != (key is not None):
-            what = (
+            detail = (
                 f"The tender {POINTS} needs the key of the payment"
                 if key is None
                 else f"pointsPaymentKey is sent for the tender {payment['tender']}; only the tender {POINTS} has one"
             )
-            faults.append(FieldFault(what, pointer=key_pointer))
+            faults.append(FieldFault(detail, pointer=key_pointer))
         elif key is not None and key.lower() in keys:
             faults.append(FieldFault(f"The payment {key} is used twice", pointer=key_pointer))
         keys.add((key or "").lower())
@@ -110,14 +110,14 @@ def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[Tend
         for payment in payments
         if payment["tender"] == POINTS
     }
-    money = [payment for payment in payments if payment["tender"] != POINTS]
-    limits = [Decimal(payment["amount"]) - refunded_amount(payment) for payment in money]
-    due = sum(limits, _ZERO)
+    money_payments = [payment for payment in payments if payment["tender"] != POINTS]
+    limits = [Decimal(payment["amount"]) - refunded_amount(payment) for payment in money_payments]
+    money_due = sum(limits, _ZERO)
     if not is_undone:
         money_target = round_money(order.returned_total, order.currency) - sum(targets.values(), _ZERO)
-        due = min(due, max(_ZERO, money_target - sum(map(refunded_amount, money), _ZERO)))
-    weights = [Decimal(payment["amount"]) for payment in money]
-    amounts = iter(allocate(due, weights, limits, Decimal(1).scaleb(-digits)))
+        money_due = min(money_due, max(_ZERO, money_target - sum(map(refunded_amount, money_payments), _ZERO)))
+    weights = [Decimal(payment["amount"]) for payment in money_payments]
+    amounts = iter(allocate(money_due, weights, limits, Decimal(1).scaleb(-digits)))
     refunds = []
     for payment in payments:
         if payment["tender"] != POINTS:

@@ -98,36 +98,41 @@ class TierLog:
 
     def unreverted_trackings(self, loyalty_event_id: int) -> list[TierTracking]:
         """The unreversed trackings of the event, newest first."""
-        return [assignment for assignment in self._newest_first() if assignment.loyalty_event_id == loyalty_event_id]
+        return [tracking for tracking in self._newest_first() if tracking.loyalty_event_id == loyalty_event_id]
 
     def reverse(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
         """Restore the tier before a tracking; return False if the tier has been set or moved again since.
 
-        In this case the next tracking will restore the tier before both, so that the order of reversals does not
-        matter.
+        If an event has set it again, the reversal of that next tracking will restore the tier before both, so that the
+        order of reversals does not matter.
         """
         tracking = self._trackings[member_tier_tracking_id]
-        later = [
-            assignment
-            for assignment in self._newest_first()
-            if assignment.member_program == tracking.member_program
-            and assignment.member_tier_tracking_id > member_tier_tracking_id
+        later_trackings = [
+            later
+            for later in self._newest_first()
+            if later.member_program == tracking.member_program
+            and later.member_tier_tracking_id > member_tier_tracking_id
         ]
-        is_current = not later and tracking.sets(tier_assignments.stored_tier(tracking.member_program))
+        next_tracking = later_trackings[-1] if later_trackings else None
+        is_current = next_tracking is None and tracking.sets(tier_assignments.stored_tier(tracking.member_program))
         if is_current:
             tier_assignments.put(tracking.member_program, tracking.previous)
-        elif later and later[-1].loyalty_event_id is not None and tracking.sets(later[-1].previous):
-            self._store(later[-1].with_previous(tracking.previous))
+        elif (
+            next_tracking is not None
+            and next_tracking.loyalty_event_id is not None
+            and tracking.sets(next_tracking.previous)
+        ):
+            self._store(next_tracking.with_previous(tracking.previous))
         self._store(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
         return is_current
 
     def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
         """Return the new and the changed trackings since the last call, which count as stored from now on."""
-        new, changed_trackings = (
+        new_trackings, changed_trackings = (
             [self._trackings[tracking_id] for tracking_id in ids] for ids in (self._new_ids, sorted(self._changed_ids))
         )
         self._new_ids, self._changed_ids = [], set()
-        return new, changed_trackings
+        return new_trackings, changed_trackings
 
     def _newest_first(self) -> list[TierTracking]:
         """The unreversed trackings, newest first."""

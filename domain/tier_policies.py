@@ -83,12 +83,12 @@ class TierPolicy:
         if self.period != CALENDAR:
             return
         year = self._begins(at)
-        ended = {
+        begins_of_ended_years = {
             self._begins(earning.moment)
             for earning in points.earnings
             if earning.released_at is not None and self._ends(earning.moment) <= year <= earning.released_at <= at
         }
-        for begin in ended:
+        for begin in begins_of_ended_years:
             yield sum((earning.amount for earning in points.earnings if self._begins(earning.moment) == begin), ZERO)
 
     def changes(self, points: TierPoints, at: datetime) -> Iterator[tuple[datetime, Decimal]]:
@@ -103,8 +103,9 @@ class TierPolicy:
             ):
                 if moment > at:
                     steps[moment] = steps.get(moment, ZERO) + amount
-        released = [earning.released_at for earning in points.earnings if earning.released_at is not None]
-        if self.period == CALENDAR and any(self._begins(at) <= moment <= at for moment in released):
+        releases = [earning.released_at for earning in points.earnings if earning.released_at is not None]
+        # The points are no running sum then: points of an ended year count until the present year ends.
+        if self.period == CALENDAR and any(self._begins(at) <= moment <= at for moment in releases):
             steps.setdefault(self._ends(at), ZERO)
             yield from ((moment, self.counted_points(points, moment)) for moment in sorted(steps))
             return
@@ -140,6 +141,7 @@ BY_BALANCE = TierPolicy()
 
 @lru_cache(maxsize=65536)
 def _later(moment: datetime, months: int, zone: tzinfo) -> datetime:
+    """The moment `months` later, cached: each evaluation of a member's tier needs it for all earnings."""
     return add_months(moment, months, zone)
 
 
@@ -168,7 +170,7 @@ def complete_tier_policy(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def faults_of_policy(policy: Mapping[str, Any]) -> list[FieldFault]:
-    """The contradictions between the fields of a policy, as returned by `completed`."""
+    """The contradictions between the fields of a policy, as returned by `complete_tier_policy`."""
     return [FieldFault(detail, pointer=f"/tierPolicy/{name}") for name, detail in _faults(policy)]
 
 

@@ -69,13 +69,13 @@ class TierSchedule:
         """
         if floor is not None and (floor.has_ended(at) or self.step_of(floor.loyalty_tier_id) is None):
             floor = None
-        by_points = self.tier_of(points, at)
-        tier_id = self.higher_of(by_points, floor)
+        id_by_points = self.tier_of(points, at)
+        tier_id = self.higher_of(id_by_points, floor)
         if tier_id is None:
             return None
         changes = self._changes(points, at, floor)
-        ends = next((moment for moment, changed_id in changes if changed_id != tier_id), None)
-        return HeldTier(tier_id, tier_id != by_points, ends, floor)
+        end = next((moment for moment, changed_id in changes if changed_id != tier_id), None)
+        return HeldTier(tier_id, tier_id != id_by_points, end, floor)
 
     def _changes(self, points: Points, at: datetime, floor: TierFloor | None) -> Iterator[tuple[datetime, int | None]]:
         """Later moments at which the member's tier may change merely by time, each with the tier from then on."""
@@ -127,7 +127,7 @@ class TierFloor:
 
 @dataclass(frozen=True, slots=True)
 class HeldTier:
-    """A member's stored tier in a program; `is_manual` while a tier hold decides it, and not the points.
+    """A member's stored tier in a program; `is_manual` is true while a tier hold decides it, and not the points.
 
     Without a `floor` the hold is fixed: the tier stays until `expires_at`, regardless of points. At `expires_at` the
     tier is to be evaluated again; a tier by points has an `expires_at` if it will change without an event.
@@ -387,10 +387,10 @@ def _next_tier(
     """
     if schedule.ledger_account_id is None:
         return None
-    above = [step.min_required_points for step in schedule.steps if step.min_required_points > reached_points]
-    if not above:
+    requirements = [step.min_required_points for step in schedule.steps if step.min_required_points > reached_points]
+    if not requirements:
         return None
-    required_points = min(above)
+    required_points = min(requirements)
     next_tier_id = schedule.tier_at(required_points)
     tier = None if next_tier_id is None else tiers.get(next_tier_id)
     if tier is None:

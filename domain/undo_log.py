@@ -49,8 +49,8 @@ class UndoableState:
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Roll back all changes since the savepoint."""
         change_count, *lengths = savepoint
-        for appended, length in zip(self._lists, lengths, strict=True):
-            del appended[length:]
+        for items, length in zip(self._lists, lengths, strict=True):
+            del items[length:]
         while len(self._changes) > change_count:
             store, key, before = self._changes.pop()
             if before is None:

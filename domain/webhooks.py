@@ -180,8 +180,8 @@ def key_of(secret: str) -> bytes:
 
 def signatures(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
     """The value of `webhook-signature`: one signature for each secret; `timestamp` is in seconds since 1970."""
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    digests = (hmac.new(key_of(secret), signed, hashlib.sha256).digest() for secret in secrets)
+    signed_content = f"{message_id}.{timestamp}.".encode() + body
+    digests = (hmac.new(key_of(secret), signed_content, hashlib.sha256).digest() for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
@@ -190,9 +190,8 @@ def faults_of_trigger(
 ) -> list[FieldFault]:
     """All faults of a trigger's secret and headers, and of a list that its type does not allow.
 
-    Whether the event types exist is not checked.
-
-    A header of CloudEvents is allowed only if it is one of the trigger's `stored_headers`.
+    The caller checks whether the event types exist. A header of CloudEvents is allowed only if it is one of the
+    trigger's `stored_headers`.
     """
     return [
         *_faults_of_secret(secret),
@@ -218,9 +217,9 @@ def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collec
             yield FieldFault(f"headers has {name}, which {fault}", pointer="/settings/headers")
         elif value is None:
             yield FieldFault(f"headers has null for {name}, and no value of it is stored", pointer="/settings/headers")
-    repeated = repeated_header(headers)
-    if repeated is not None:
-        yield FieldFault(f"headers has {repeated} twice, in letters of any case", pointer="/settings/headers")
+    repeated_name = repeated_header(headers)
+    if repeated_name is not None:
+        yield FieldFault(f"headers has {repeated_name} twice, in letters of any case", pointer="/settings/headers")
 
 
 def _faults_of_lists(type_: str, settings: Mapping[str, Any]) -> Iterator[FieldFault]:

@@ -62,11 +62,11 @@ class Progress:
         """
         if goal == self.goal:
             return self
-        since = min(self._since_achievement, goal - 1)
-        return replace(self, goal=goal, counted=self.times_achieved * goal + since)
+        count_since = min(self._since_achievement, goal - 1)
+        return replace(self, goal=goal, counted=self.times_achieved * goal + count_since)
 
     def advance(self, amount: int, remaining: int) -> Advance:
-        """The result of counting `amount` if `remaining` more achievements are possible, which limits the count."""
+        """The result of counting `amount`, or less, if only `remaining` more achievements are possible."""
         if amount <= 0 or remaining <= 0:
             return Advance(self, self, 0, 0)
         # Counting ends with the last achievement; if a reversal left more counts, one more achieves the goal.
@@ -84,12 +84,12 @@ class Progress:
         present goal is another one, they count as after `towards`.
         """
         times_achieved = max(0, self.times_achieved - achieved)
-        since = self._since_achievement + (self.times_achieved - times_achieved) * goal - reversed_count
+        count_since = self._since_achievement + (self.times_achieved - times_achieved) * goal - reversed_count
         if goal != self.goal:
-            since = min(since, max(self._since_achievement, self.goal - 1))
+            count_since = min(count_since, max(self._since_achievement, self.goal - 1))
         if not times_achieved:
-            since = max(0, since)
-        return replace(self, counted=times_achieved * self.goal + since, times_achieved=times_achieved)
+            count_since = max(0, count_since)
+        return replace(self, counted=times_achieved * self.goal + count_since, times_achieved=times_achieved)
 
     def with_positive_count(self) -> Progress:
         """The same progress towards a goal with which the count of a member with achievements is positive.

@@ -143,8 +143,8 @@ class MissionExhausted(Conflict, title="The member has achieved the mission the 
 class Reward:
     """The reward of an achieved mission, or why it was not given: `refusal` is a problem object.
 
-    `paid` is the part of the amount that was paid, even so. `code` belongs to the assigned coupon; `wait` is
-    set for points that are not available yet.
+    `paid` is the part of the amount that was paid, also if the rest was refused. `code` is the code of the assigned
+    coupon. `wait` is set for points that are not available yet.
     """
 
     kind: str

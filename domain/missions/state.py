@@ -76,10 +76,10 @@ class MissionProgressState:
     """
 
     def __init__(
-        self, progress_of_members: Mapping[MemberMission, MissionProgress], achieved: Mapping[Period, int]
+        self, progress_of_members: Mapping[MemberMission, MissionProgress], achievement_counts: Mapping[Period, int]
     ) -> None:
         self._progress = dict(progress_of_members)
-        self._achieved = dict(achieved)
+        self._achievement_counts = dict(achievement_counts)
         # The changes that are not stored yet: `drain` returns them, and begins again without changes.
         self._changed_missions: set[MemberMission] = set()
         self._trackings: list[MissionTracking] = []
@@ -114,7 +114,7 @@ class MissionProgressState:
         remaining = maximum - self.progress(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
             period = _period(member_id, mission, mission.repetition_period, at)
-            remaining = min(remaining, mission.period_limit - self._achieved.get(period, 0))
+            remaining = min(remaining, mission.period_limit - self._achievement_counts.get(period, 0))
         return max(0, remaining)
 
     def count(self, mission: Mission, amount: int, cause: ProgressCause) -> Advance:
@@ -191,7 +191,7 @@ class MissionProgressState:
         """Add `achieved`, which may be negative, to the achievements in the period that contains `at`."""
         if mission.repetition_period is not None:
             period = _period(member_id, mission, mission.repetition_period, at)
-            self._achieved[period] = self._achieved.get(period, 0) + achieved
+            self._achievement_counts[period] = self._achievement_counts.get(period, 0) + achieved
 
 
 def _period(member_id: int, mission: Mission, kind: str, at: datetime) -> Period:

@@ -25,11 +25,11 @@ class ProfileFact:
     def row(self) -> TimelineRow:
         """The row of the entry: the names of the fields, without their values, which only the audit log has."""
         first_names, more = sorted(self.fields)[:_MAX_FIELDS_NAMED], len(self.fields) - _MAX_FIELDS_NAMED
-        listed = ", ".join(first_names) + (f" and {more} more" if more > 0 else "")
+        field_list = ", ".join(first_names) + (f" and {more} more" if more > 0 else "")
         if self.operation_id == "eraseMember":
             text = "The member's personal data was erased"
         elif self.operation_id == "updateMember":
-            text = f"The member was changed: {listed}" if listed else "The member was changed"
+            text = f"The member was changed: {field_list}" if field_list else "The member was changed"
         else:
             text = "The member was enrolled"
         details = {
@@ -70,8 +70,8 @@ class MessageFact:
     def row(self) -> TimelineRow:
         """The row of the message, without its content."""
         outcome = {"succeeded": "was delivered", "failed": "could not be delivered"}.get(self.status, "waits")
-        after = f" after {self.attempts} attempt{'' if self.attempts == 1 else 's'}" if self.attempts else ""
-        text = f"The message {self.type} to {self.trigger_name} {outcome}{after}."
+        attempts = f" after {self.attempts} attempt{'' if self.attempts == 1 else 's'}" if self.attempts else ""
+        text = f"The message {self.type} to {self.trigger_name} {outcome}{attempts}."
         details = {
             "triggerDeliveryId": self.trigger_delivery_id,
             "triggerDeliveryKey": str(self.trigger_delivery_key),

@@ -88,8 +88,7 @@ class EventFact:
         sentence = _SENTENCES.get(self.event_type)
         if sentence is not None:
             return sentence
-        described = f": {without_full_stop(self.description)}" if self.description else ""
-        return f"The event {self.type_name or self.event_type} happened{described}."
+        return f"The event {self.type_name or self.event_type} happened{after_colon(self.description)}."
 
     def _outcome(self, effects: Sequence[Mapping[str, Any]]) -> str:
         """The sentences that report what the event led to; empty if it had no effects."""

@@ -21,7 +21,7 @@ from domain.points_payments import (
     captured_part_for_value,
     new_payment,
     refunded_part,
-    refuse_fine_value,
+    refuse_too_many_digits,
     refuse_unheld,
     view_of,
 )
@@ -130,7 +130,7 @@ def test_a_value_with_more_fraction_digits_than_its_currency_and_the_whole_amoun
     value, currency, whole, digits
 ):
     with pytest.raises(InvalidRequest) as refusal:
-        refuse_fine_value(Decimal(value), currency, Decimal(whole))
+        refuse_too_many_digits(Decimal(value), currency, Decimal(whole))
     faults = [(fault.detail, fault.pointer) for fault in refusal.value.faults]
     assert faults == [(f"value has more than {digits} fraction digits.", "/value")]
 
@@ -140,7 +140,7 @@ def test_a_value_with_more_fraction_digits_than_its_currency_and_the_whole_amoun
     [("0.01", "EUR", "10"), ("0.100000", "EUR", "10"), ("0.001", "BHD", "10"), ("0.001", "EUR", "9.999")],
 )
 def test_a_value_may_have_the_fraction_digits_of_its_currency_and_of_the_whole_amount(value, currency, whole):
-    refuse_fine_value(Decimal(value), currency, Decimal(whole))
+    refuse_too_many_digits(Decimal(value), currency, Decimal(whole))
 
 
 def test_a_payment_by_a_value_has_the_fraction_digits_of_its_order():

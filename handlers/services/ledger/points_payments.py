@@ -20,7 +20,7 @@ from domain.points_payments import (
     new_payment,
     refunded_part,
     refuse_empty_payment,
-    refuse_fine_value,
+    refuse_too_many_digits,
     refuse_unheld,
     view_of,
 )
@@ -221,7 +221,7 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
         if before.status not in (CAPTURED, REFUNDED):
             raise RefundExceedsPayment(f"The points payment {payment.points_payment_key} is {before.status}.")
         if request.value is not None:
-            refuse_fine_value(request.value, payment.currency, before.value)
+            refuse_too_many_digits(request.value, payment.currency, before.value)
         transaction, account = find_transaction(unit, payment)
         part = refunded_part(payment.rate(account.decimals), before.rest, request.points, request.value)
         details = Details(request.system_unique_key, digest, description=HOLD)
