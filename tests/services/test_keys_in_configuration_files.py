@@ -148,12 +148,12 @@ def test_the_default_records_keep_their_name(files):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (KEYED.format("Early bird", "Early bird", "early-bird"), "it is badge/early-bird"),
-        (KEYED.format("early-bird", "Early bird", "lark"), "it is badge/lark"),
+        (KEYED.format("Early bird", "Early bird", "early-bird"), "call it badge/early-bird"),
+        (KEYED.format("early-bird", "Early bird", "lark"), "call it badge/lark"),
         (
             "record: loyaltyTier/default/Gold\nfields:\n  name: Gold\n  active: true\n  minRequiredPoints: 5\n"
             "  externalKey: gold\n  tierOrder: 2\n",
-            "it is loyaltyTier/default/gold",
+            "call it loyaltyTier/default/gold",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_file_whose_reference_is_not_its_key_is_refused(files, text, fault):
 
 def test_a_key_that_files_use_as_reference_cannot_be_removed(files):
     files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
-    with pytest.raises(FaultyFiles, match=r"a.yaml, line 6: externalKey is null, and the record is called badge/early"):
+    with pytest.raises(FaultyFiles, match=r"a.yaml, line 6: externalKey is null, but the record is called badge/early"):
         files.apply(a=KEYED.format("early-bird", "Early bird", "null"))
     # Event types are referred to by their apiCode, so that their key can be removed.
     text = "record: eventType/opened\nfields:\n  name: A\n  apiCode: opened\n  schemaType: custom\n  externalKey: {}\n"

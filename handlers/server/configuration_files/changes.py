@@ -46,7 +46,7 @@ class ConfigurationOutcome:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, change: Change) -> None:
-        """Add a change. A second one of a record includes the first one, but a created record stays a created one."""
+        """Add a change. A second change of a record replaces the first, except that a creation stays a creation."""
         for position, before in enumerate(self.changes):
             if before.ref == change.ref:
                 self.changes[position] = change if before.action == UPDATE else before
@@ -68,9 +68,9 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
 
     Raises FaultyFiles, which names file, line and field of each fault.
     """
-    misnamed = [fault for file in files for fault in _faults_of_name(file)]
-    if misnamed:
-        raise FaultyFiles(misnamed)
+    faults = [fault for file in files for fault in _faults_of_name(file)]
+    if faults:
+        raise FaultyFiles(faults)
     return _FileApplication(api, calls, files).run()
 
 
@@ -86,10 +86,10 @@ class _FileApplication:
         """Apply the files in the order of kinds; files that refer to later records are applied again at the end."""
         incomplete_files: list[RecordFile] = []
         for file in sorted(self._files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
-            applicable = self._without_later_references(file)
-            if applicable is not file:
+            applicable_file = self._without_later_references(file)
+            if applicable_file is not file:
                 incomplete_files.append(file)
-            self._apply_file(applicable)
+            self._apply_file(applicable_file)
         for file in incomplete_files:
             self._apply_file(file)
         outcome = self._outcome
@@ -140,27 +140,27 @@ class _FileApplication:
         body = self._records.in_bodies("", file.fields)
         if stored_record is None:
             path = self._path_of_parent(kind, file)
-            answer = _call_operation(self._calls, kind, kind.create, {**kind.extra_fields, **body}, path)
-            new_record = answer[kind.envelope]
-            self._outcome.warnings += _warnings_in(answer, file)
+            response = _call_operation(self._calls, kind, kind.create, {**kind.extra_fields, **body}, path)
+            new_record = response[kind.envelope]
+            self._outcome.warnings += _warnings_in(response, file)
             self._records.add(kind, file.ref, new_record, path)
             if kind.name == "trigger" and file.fields.get("settings", {}).get("secret") is None:
                 self._outcome.secrets.append((file.ref, new_record["settings"]["secret"]))
             self._outcome.add(Change(file.ref, CREATE))
             return
         before = _fields(self._api, self._records, stored_record)
-        differing = tuple(
+        changed_fields = tuple(
             (name, before.get(name), value)
             for name, value in file.fields.items()
             if not _is_same(before.get(name), value)
         )
-        if not differing:
+        if not changed_fields:
             return
         _refuse_without_name(kind, stored_record, file)
         body = {**self._required_fields(kind, before), **body}
-        answer = self._update(kind, stored_record, file, body, [name for name, _, _ in differing])
-        self._outcome.warnings += _warnings_in(answer, file)
-        self._outcome.add(Change(file.ref, UPDATE, differing))
+        response = self._update(kind, stored_record, file, body, [name for name, _, _ in changed_fields])
+        self._outcome.warnings += _warnings_in(response, file)
+        self._outcome.add(Change(file.ref, UPDATE, changed_fields))
 
     def _required_fields(self, kind: Kind, stored_fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """The stored values of the fields that an update must have, in the form of requests."""
@@ -173,37 +173,41 @@ class _FileApplication:
         stored_record: StoredRecord,
         file: RecordFile,
         body: Mapping[str, Any],
-        differing: Sequence[str],
+        changed_names: Sequence[str],
     ) -> Mapping[str, Any]:
-        """Change the `differing` fields of a record; return the response, empty if no update was necessary."""
-        accepted = frozenset() if kind.update is None else self._api.fields_of((kind.surface, kind.update))
+        """Change the fields `changed_names` of a record; return the response, empty if no update was necessary.
+
+        Raises FaultyFiles for fields that only a new record can have.
+        """
+        update_fields = frozenset() if kind.update is None else self._api.fields_of((kind.surface, kind.update))
         creation_fields = self._api.fields_of((kind.surface, kind.create))
-        unchangeable = [name for name in differing if name in creation_fields and name not in accepted]
+        fixed_names = [name for name in changed_names if name in creation_fields and name not in update_fields]
         # The status of a coupon book has its own operation.
-        if kind.name == "couponBook" and "publishingStatus" in unchangeable:
-            unchangeable.remove("publishingStatus")
+        if kind.name == "couponBook" and "publishingStatus" in fixed_names:
+            fixed_names.remove("publishingStatus")
             status = {"publishingStatus": body["publishingStatus"]}
             self._calls.integration(
                 "updateCouponBookStatus", status, couponBookKey=stored_record.record["couponBookKey"]
             )
-        if unchangeable:
+        if fixed_names:
             raise FaultyFiles(
-                [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in unchangeable]
+                [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in fixed_names]
             )
-        if kind.update is None or all(name in creation_fields and name not in accepted for name in differing):
+        # Only the status was to be changed, which has its own operation.
+        if kind.update is None or all(name in creation_fields and name not in update_fields for name in changed_names):
             return {}
         # Fields of neither operation are sent, so that they are refused.
-        content = {name: value for name, value in body.items() if name in accepted or name not in creation_fields}
+        content = {name: value for name, value in body.items() if name in update_fields or name not in creation_fields}
         if kind.name == "trigger" and "settings" in content:
             # Headers are null in responses; sent as null, they keep their stored values.
             hidden_settings = {
                 name: stored_record.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"
             }
             content["settings"] = {**hidden_settings, **content["settings"]}
-        answer: Mapping[str, Any] = _call_operation(
+        response: Mapping[str, Any] = _call_operation(
             self._calls, kind, kind.update, {**kind.extra_fields, **content}, stored_record.path
         )
-        return answer
+        return response
 
     def _path_of_parent(self, kind: Kind, file: RecordFile) -> dict[str, Any]:
         """The parameters of paths that name the parent of a record; empty for a kind without parents."""
@@ -211,7 +215,7 @@ class _FileApplication:
             return {}
         parent = self._records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
         if parent is None:
-            fault = f"{file.ref}: its name is that of a {kind.parent}, a slash and its own"
+            fault = f"the name of {file.ref} must begin with that of a {kind.parent}, as in {kind.name}/PARENT/NAME"
             raise FaultyFiles([f"{file.place('')}: {fault}; there is no such {kind.parent}"])
         return {name: parent.record[name] for name in kind.parent_path}
 
@@ -247,7 +251,7 @@ def _faults_of_name(file: RecordFile) -> list[str]:
         return []
     right_ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{external_key}")
     place = file.place(f"/{EXTERNAL_KEY}")
-    return [f"{place}: {EXTERNAL_KEY} is {external_key}, and the record is called {file.ref}: it is {right_ref}"]
+    return [f"{place}: {EXTERNAL_KEY} is {external_key}, but the record is called {file.ref}: call it {right_ref}"]
 
 
 def _placeholders(value: Any, name: str = "") -> Any:
@@ -261,9 +265,9 @@ def _placeholders(value: Any, name: str = "") -> Any:
     return value
 
 
-def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:
+def _warnings_in(response: Mapping[str, Any], file: RecordFile) -> list[str]:
     """The warnings that an operation returned, each with its place in the file."""
-    return [f"{file.place(warning['pointer'])}: {warning['message']}" for warning in answer.get("warnings", ())]
+    return [f"{file.place(warning['pointer'])}: {warning['message']}" for warning in response.get("warnings", ())]
 
 
 def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFile) -> None:
@@ -275,7 +279,7 @@ def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFi
     if file.fields.get(EXTERNAL_KEY, external_key) is not None or external_key != name or kind.is_name_of_default(name):
         return
     if kind.own_name({**stored_record.record, **file.fields}) != name:
-        detail = f"{EXTERNAL_KEY} is null, and the record is called {file.ref} by it: leave it out, or write it"
+        detail = f"{EXTERNAL_KEY} is null, but the record is called {file.ref} by this key: leave the field out"
         raise FaultyFiles([f"{file.place(f'/{EXTERNAL_KEY}')}: {detail}"])
 
 

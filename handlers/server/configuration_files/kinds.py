@@ -18,8 +18,8 @@ class Kind:
 
     `envelope` is the name of the record in responses, `results` that of the records in lists. `identity` and `key` are
     its fields with id and key, `address` the path parameter of the key, empty if paths contain the id. `parent` is the
-    kind of the records whose lists have this kind, `parent_path` its fields that are in paths. `own_name` returns the
-    name of a record without an external key, None if it has none.
+    kind of the records to which records of this kind belong, `parent_path` the fields of the parent that are in paths.
+    `own_name` returns the name of a record without an external key, None if it has none.
     """
 
     name: str

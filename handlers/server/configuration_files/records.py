@@ -169,8 +169,8 @@ def _iterate_list(calls: LocalCalls, kind: Kind, path: Mapping[str, Any]) -> Ite
     call = calls.administration if kind.surface == ADMINISTRATION else calls.integration
     page = 0
     while True:
-        answer = call(kind.list, query={"page": page, "limit": _PAGE_SIZE}, **path)
-        results = answer[kind.results]
+        response = call(kind.list, query={"page": page, "limit": _PAGE_SIZE}, **path)
+        results = response[kind.results]
         yield from results
         page += 1
         if len(results) < _PAGE_SIZE:
