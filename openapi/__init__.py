@@ -121,8 +121,9 @@ class _Bundler:
         return document
 
     def _path_item(self, item: dict[str, Any]) -> Any:
+        """The item of a path, which the index only refers to."""
         file, pointer = self._target(item["$ref"], self._root)
-        return self._convert(_pointed(file, pointer), file)
+        return self._convert(_value_at(file, pointer), file)
 
     def _convert(self, value: Any, file: str) -> Any:
         """`value`, which stands in `file`, with its references turned into internal ones."""
@@ -137,17 +138,21 @@ class _Bundler:
         return {key: self._convert(entry, file) for key, entry in value.items()}
 
     def _component(self, file: str, pointer: tuple[str, ...]) -> str:
+        """Add a component and all that it reaches; return the internal reference to it.
+
+        Raises DocumentError if the pointer does not lead to a declared component.
+        """
         if len(pointer) != 2 or self._declared.get((pointer[0], pointer[1])) != file:
             raise DocumentError(f"{file}#/{'/'.join(pointer)} is not a declared component")
         section, name = pointer
         if (section, name) not in self._reached:
             self._reached[section, name] = None  # taken before its content is read, so that recursion ends
-            self._reached[section, name] = self._convert(_pointed(file, pointer), file)
+            self._reached[section, name] = self._convert(_value_at(file, pointer), file)
         return f"#/components/{section}/{name}"
 
     @staticmethod
     def _target(reference: str, file: str) -> tuple[str, tuple[str, ...]]:
-        """The file and the pointer's parts that a reference standing in `file` means."""
+        """The file to which a reference in `file` leads, and the parts of the pointer into it."""
         path, _, fragment = reference.partition("#")
         if not fragment.startswith("/"):
             raise DocumentError(f"{file}: {reference} names no part of a file")
@@ -156,7 +161,8 @@ class _Bundler:
         return target, parts
 
 
-def _pointed(file: str, pointer: tuple[str, ...]) -> Any:
+def _value_at(file: str, pointer: tuple[str, ...]) -> Any:
+    """The value in a file to which a pointer leads; raises DocumentError if there is none."""
     value: Any = load(file)
     for part in pointer:
         if not isinstance(value, dict) or part not in value:

@@ -63,7 +63,7 @@ def document() -> dict[str, Any]:
             for channel in channels
         },
         "components": {
-            "messages": {message.type: _described(message) for message in messages},
+            "messages": {message.type: _message_object(message) for message in messages},
             "messageTraits": {"headers": {"headers": _headers(administration, messages[0].callback)}},
             "schemas": _reached_schemas(administration, messages),
         },
@@ -71,6 +71,7 @@ def document() -> dict[str, Any]:
 
 
 def _messages(administration: dict[str, Any]) -> Iterator[_Message]:
+    """The types of messages that each callback of `createTrigger` lists."""
     for callback in administration["paths"][_TRIGGERS]["post"]["callbacks"].values():
         [item] = callback.values()
         receiver = item["post"]
@@ -93,8 +94,9 @@ def _channel(channel: str, messages: list[_Message]) -> dict[str, Any]:
     }
 
 
-def _described(message: _Message) -> dict[str, Any]:
-    described = {
+def _message_object(message: _Message) -> dict[str, Any]:
+    """The description of a message, with examples if the callback has one of this type."""
+    description = {
         "name": message.type,
         "title": message.type,
         "summary": message.callback["summary"],
@@ -103,7 +105,7 @@ def _described(message: _Message) -> dict[str, Any]:
         "payload": message.payload,
         "traits": [{"$ref": "#/components/messageTraits/headers"}],
     }
-    return {**described, "examples": message.examples} if message.examples else described
+    return {**description, "examples": message.examples} if message.examples else description
 
 
 def _headers(administration: dict[str, Any], callback: dict[str, Any]) -> dict[str, Any]:
@@ -120,6 +122,7 @@ def _headers(administration: dict[str, Any], callback: dict[str, Any]) -> dict[s
 
 
 def _reached_schemas(administration: dict[str, Any], messages: list[_Message]) -> dict[str, Any]:
+    """The schemas that the messages refer to, directly or by other schemas, sorted by name."""
     schemas = administration["components"]["schemas"]
     schemas_by_name: dict[str, Any] = {}
     to_do = [name for message in messages for name in _references(message.content["schema"])]

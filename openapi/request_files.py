@@ -177,6 +177,7 @@ def _variables(requests: list[_Request], url: str) -> dict[str, str]:
 
 
 def _path(request: _Request, form: str) -> str:
+    """The path with its parameters in the form of a tool, such as `:{}`, which gets the name."""
     path = request.path
     for name in request.path_values:
         path = path.replace(f"{{{name}}}", form.format(name))
@@ -193,7 +194,7 @@ def _required_query(request: _Request) -> str:
 
 
 def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
-    """The value of a parameter by its example, or one of its type."""
+    """The value of a parameter in a request: its example, else its default, else any value of its type."""
     schema = resolve(document, parameter["schema"])
     for place, keyword in ((parameter, "example"), (schema, "example"), (schema, "default")):
         if keyword in place:

@@ -12,7 +12,7 @@ import openapi
 KEY = "systemUniqueKey"
 JSON = "application/json"
 _PAGING = ("page", "cursor")
-# The scope of a client of the administration, which its constructor takes once.
+# The path parameter that the constructor of the administration client takes, so that its methods need not.
 ORGANIZATION = "organizationId"
 
 Schema = dict[str, Any]
@@ -29,7 +29,10 @@ class Paging:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation. `key_path` is where its keys are: "" for the body itself, a name for the items of a list."""
+    """One operation.
+
+    `key_path` is where its keys are: "" for the body itself, a name for the items of a list; None without keys.
+    """
 
     name: str
     summary: str
@@ -44,7 +47,7 @@ class Operation:
     result_type: str | None
     key_path: str | None
     paging: Paging | None
-    # Whether it takes no token.
+    # True if it needs no token.
     is_open: bool
 
     @property
@@ -80,7 +83,7 @@ def schemas() -> dict[str, Schema]:
         document = openapi.bundle(surface)
         schemas_by_name |= document["components"]["schemas"]
         results = [operation.result for operation in operations(document)]
-        names_of_results |= _reach(document, references(results))
+        names_of_results |= _reachable_names(document, references(results))
     for name, schema in schemas_by_name.items():
         if name not in names_of_results and KEY in schema.get("required", ()):
             required_fields = [field for field in schema["required"] if field != KEY]
@@ -105,7 +108,8 @@ def references(node: Any) -> Iterator[str]:
             yield from references(child)
 
 
-def _reach(document: dict[str, Any], names: Iterator[str]) -> set[str]:
+def _reachable_names(document: dict[str, Any], names: Iterator[str]) -> set[str]:
+    """The names of schemas, and of all schemas that these refer to, directly or by other schemas."""
     reachable: set[str] = set()
     to_do = list(names)
     while to_do:
@@ -161,6 +165,7 @@ def _read_content(node: dict[str, Any]) -> tuple[str | None, Schema | None]:
 
 
 def _find_keys(document: dict[str, Any], body: Schema | None) -> str | None:
+    """Find the `key_path` of an operation with this body."""
     fields = openapi.resolve(document, body).get("properties", {}) if body else {}
     if KEY in fields:
         return ""

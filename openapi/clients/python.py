@@ -56,6 +56,8 @@ def _write_schema(name: str, schema: Schema) -> str:
     declared = name
     fields = {field: _field_type(schema, field) for field in schema["properties"]}
     alias = ""
+    # A TypedDict allows no further fields: a body that may have some is also any other mapping. Problems, which have a
+    # status, are only read.
     if schema.get("additionalProperties") is True and KEY not in fields and "status" not in fields:
         declared = f"Declared{name}"
         alias = f'\n{name}: TypeAlias = "{declared} | Mapping[str, Any]"\n'

@@ -16,10 +16,11 @@ from urllib.parse import quote
 import httpx
 
 _KEY = "systemUniqueKey"
-# A token is renewed this many seconds before it expires.
-_MARGIN = 60
-_FIRST_DELAY = 0.25
-_MAX_DELAY = 30.0
+# A token is renewed this long before it expires.
+_RENEWAL_SECONDS = 60
+_FIRST_DELAY_SECONDS = 0.25
+# The call fails at once if the server demands a longer wait.
+_MAX_DELAY_SECONDS = 30.0
 
 
 class Problem(Exception):
@@ -116,8 +117,8 @@ class BaseClient:
             if response.is_success:
                 return _result(response)
             delay = _delay(attempt, response.headers.get("Retry-After"))
-            is_waiting = response.status_code == 429 or (response.status_code == 503 and is_repeatable)
-            if is_last or not is_waiting or delay > _MAX_DELAY:
+            can_retry = response.status_code == 429 or (response.status_code == 503 and is_repeatable)
+            if is_last or not can_retry or delay > _MAX_DELAY_SECONDS:
                 raise _problem(response)
             time.sleep(delay)
         raise AssertionError("unreachable")
@@ -126,13 +127,13 @@ class BaseClient:
         self, path: str, values: Sequence[object], query: Mapping[str, Any], field: str, *, has_cursor: bool
     ) -> Iterator[Any]:
         """The items of all pages; a page is fetched when its first item is needed."""
-        step: dict[str, Any] = {}
-        number = 0
+        next_page: dict[str, Any] = {}
+        page_count = 0
         while True:
-            page = self._call("GET", path, values, query={**query, **step})
+            page = self._call("GET", path, values, query={**query, **next_page})
             yield from page[field]
-            number += 1
-            step = {"cursor": page["nextCursor"]} if has_cursor else {"page": number}
+            page_count += 1
+            next_page = {"cursor": page["nextCursor"]} if has_cursor else {"page": page_count}
             if not page[field] or (has_cursor and page["nextCursor"] is None):
                 return
 
@@ -153,14 +154,14 @@ class BaseClient:
             raise _problem(response)
         token = response.json()
         self._token = token["access_token"]
-        self._expires_at = time.monotonic() + max(token["expires_in"] - _MARGIN, 1)
+        self._expires_at = time.monotonic() + max(token["expires_in"] - _RENEWAL_SECONDS, 1)
 
 
 def to_json(value: Any) -> str:
     """A value as JSON; decimals keep all their digits."""
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise ValueError(f"{value} is no number of JSON")
+            raise ValueError(f"JSON has no number {value}")
         return format(value, "f")
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json.dumps(name)}:{to_json(child)}" for name, child in value.items()) + "}"
@@ -219,7 +220,7 @@ def _problem(response: httpx.Response) -> Problem:
 
 
 def _delay(attempt: int, retry_after: str | None) -> float:
-    """Seconds until the next attempt: what the server says, else twice as long each time, with jitter."""
+    """Seconds until the next attempt: those of `Retry-After`, else twice as long each time, with jitter."""
     if retry_after is not None and retry_after.isdigit():
         return float(retry_after)
-    return float(min(_FIRST_DELAY * 2**attempt * random.uniform(0.5, 1.0), _MAX_DELAY))
+    return float(min(_FIRST_DELAY_SECONDS * 2**attempt * random.uniform(0.5, 1.0), _MAX_DELAY_SECONDS))

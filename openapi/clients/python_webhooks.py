@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-# A message that is older, or dated later, may have been sent before.
+# A message with an older or a later date may be a copy of an earlier message.
 _TOLERANCE_SECONDS = 300
 
 
