@@ -125,9 +125,9 @@ def delete_document(
     """Delete one version of a document; the versions for other locales stay."""
     collection = collections.raise_content_version(call.db, collection)
     version = version_of(call, collection, document, query["locale"], lock=True)
-    deleted = documents.delete(call.db, version, call.now)
-    audit_versions(call, [deleted], {(version.document_key, version.locale): version}, deleted=True)
-    return deleted
+    deleted_version = documents.delete(call.db, version, call.now)
+    audit_versions(call, [deleted_version], {(version.document_key, version.locale): version}, deleted=True)
+    return deleted_version
 
 
 @operation("listDocumentLocales")

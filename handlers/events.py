@@ -83,17 +83,17 @@ def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[st
 @operation("evaluateEvent", audit="event")
 def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
     """Evaluate an event that was only captured; return its result. A repetition returns the stored result."""
-    evaluated = evaluate_captured(call, event)
+    evaluated_event = evaluate_captured(call, event)
     # Equal for a repetition, which changes nothing.
-    if evaluated.evaluation_status != event.evaluation_status:
+    if evaluated_event.evaluation_status != event.evaluation_status:
         call.audit.add(
             "event",
             event.loyalty_event_id,
             before={"evaluationStatus": event.evaluation_status},
-            after={"evaluationStatus": evaluated.evaluation_status},
+            after={"evaluationStatus": evaluated_event.evaluation_status},
             member_ids=(event.member_id,),
         )
-    return event_outcome(evaluated, ())
+    return event_outcome(evaluated_event, ())
 
 
 @operation("getEvent")
@@ -121,12 +121,12 @@ def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, A
 @operation("requeueDeadLetterEvent", audit="event")
 def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
     """Queue a dead letter again; raises EventNotDead for an event that is not on the dead-letter list."""
-    queued = requeue(call.db, event, call.now)
-    if queued is None:
+    queued_event = requeue(call.db, event, call.now)
+    if queued_event is None:
         raise EventNotDead(f"The event {event.loyalty_event_key} is {event.status}, and not on the dead-letter list.")
-    before, after = ({"status": record.status} for record in (event, queued))
+    before, after = ({"status": record.status} for record in (event, queued_event))
     call.audit.add("event", event.loyalty_event_id, before=before, after=after, member_ids=(event.member_id,))
-    return {"event": event_record(queued)}
+    return {"event": event_record(queued_event)}
 
 
 def _refuse_fields_of_dry_runs(body: Tracking) -> None:

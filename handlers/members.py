@@ -98,8 +98,8 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
     ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= MAX_ID_LENGTH]
-    existing = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=ids)
-    by_id = {member.loyalty_member_id: member for member in existing}
+    existing_members = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=ids)
+    by_id = {member.loyalty_member_id: member for member in existing_members}
     return [by_id[member_id] for member_id in ids if member_id in by_id]
 
 
@@ -107,8 +107,8 @@ def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
 def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     """The members with these ids, and the unknown ids, both in the order of the request."""
     ids = list(dict.fromkeys(body.member_ids))
-    existing = MEMBERS.find_all(call.db, call.organization.organization_id, member_id=ids)
-    by_id = {member.member_id: member for member in existing}
+    existing_members = MEMBERS.find_all(call.db, call.organization.organization_id, member_id=ids)
+    by_id = {member.member_id: member for member in existing_members}
     return {
         "members": view_members(call, [by_id[member_id] for member_id in ids if member_id in by_id]),
         "not_found": [member_id for member_id in ids if member_id not in by_id],

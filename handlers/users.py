@@ -165,10 +165,10 @@ def delete_permission_group(call: Call, permission_group: PermissionGroup) -> No
 
 def _current_group(call: Call, group: PermissionGroup) -> PermissionGroup:
     """The record of a group, read again within `administering`; raises NotFound if the group was deleted meanwhile."""
-    current = PERMISSION_GROUPS.find(call.db, group.organization_id, group.permission_group_id)
-    if current is None:
+    current_group = PERMISSION_GROUPS.find(call.db, group.organization_id, group.permission_group_id)
+    if current_group is None:
         raise NotFound(f"The permission group {group.permission_group_key} was deleted.")
-    return current
+    return current_group
 
 
 def _require_rank_of_group(caller_grant: Grant, group: PermissionGroup) -> None:

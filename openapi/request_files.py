@@ -85,11 +85,11 @@ def http_file(document: dict[str, Any], url: str) -> str:
     lines += [f"@{name} = {value}" for name, value in _variables(requests, url).items()]
     for request in requests:
         lines += ["", f"### {request.operation['summary']}", f"# @name {request.operation['operationId']}"]
-        optional = [
+        optional_texts = [
             f"{parameter['name']}={value}" for parameter, value in request.query if not parameter.get("required")
         ]
-        if optional:
-            lines.append(f"# It also takes: {'&'.join(optional)}")
+        if optional_texts:
+            lines.append(f"# It also takes: {'&'.join(optional_texts)}")
         lines.append(f"{request.method} {_variable('baseUrl')}{_path(request, '{{{{{}}}}}')}{_required_query(request)}")
         if request.key_header:
             lines.append(f"{request.key_header}: {_variable(_API_KEY)}")
@@ -107,8 +107,8 @@ def http_file(document: dict[str, Any], url: str) -> str:
 def _requests(document: dict[str, Any]) -> Iterator[_Request]:
     schemes = document["components"]["securitySchemes"]
     for path, method, item, operation in operations_of(document):
-        declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
-        parameters = [resolve(document, parameter) for parameter in declared]
+        declared_parameters = [*item.get("parameters", ()), *operation.get("parameters", ())]
+        parameters = [resolve(document, parameter) for parameter in declared_parameters]
         contents = resolve(document, operation.get("requestBody", {})).get("content", {})
         media_type, content = next(iter(contents.items()), (None, {}))
         scheme_name = next(iter(operation["security"][0]), None) if operation["security"] else None
@@ -185,12 +185,12 @@ def _path(request: _Request, form: str) -> str:
 
 
 def _required_query(request: _Request) -> str:
-    required = [
+    required_texts = [
         f"{parameter['name']}={quote(value, safe=',:')}"
         for parameter, value in request.query
         if parameter.get("required")
     ]
-    return f"?{'&'.join(required)}" if required else ""
+    return f"?{'&'.join(required_texts)}" if required_texts else ""
 
 
 def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:

@@ -102,8 +102,8 @@ def _address_by_column(
         if len(values) == 1:
             [value] = values
             return {value: records.find_by(call.db, organization_id, **{column: value})}
-        existing = records.find_all(call.db, organization_id, **{column: values})
-        by_address = {getattr(record, column): record for record in existing}
+        existing_records = records.find_all(call.db, organization_id, **{column: values})
+        by_address = {getattr(record, column): record for record in existing_records}
         # A generated key may be sent in capitals.
         return {value: by_address.get(value.lower() if column.endswith("_key") else value) for value in values}
 
@@ -151,13 +151,13 @@ def _identified_member(db: Connection, organization_id: int, value: str) -> Any:
         return MEMBERS.find(db, organization_id, int(digits)) if _ID.fullmatch(digits) else None
     if not _ID.fullmatch(value):
         return MEMBERS.find_by(db, organization_id, loyalty_member_id=value)
-    matching = members.find_all_by_either_id(db, organization_id, int(value), value)
-    if len(matching) > 1:
+    matching_members = members.find_all_by_either_id(db, organization_id, int(value), value)
+    if len(matching_members) > 1:
         raise AmbiguousMember(
             f"The memberIdentifier {value} is the memberId of one member and the loyaltyMemberId of another. Write "
             f"{_BY_MEMBER_ID}{value} or {_BY_LOYALTY_MEMBER_ID}{value} to name one of them."
         )
-    return matching[0] if matching else None
+    return matching_members[0] if matching_members else None
 
 
 _IN_MEMBER = ("member", "member_id")

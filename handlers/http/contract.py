@@ -130,7 +130,7 @@ def _problem_violations(status: int, media_type: str, body: bytes) -> list[str]:
     if not body:
         return []
     problem = json_text.decode_stored(body)
-    wrong = [name for name, kind in _PROBLEM_FIELDS.items() if not isinstance(problem.get(name), kind)]
-    if not wrong and problem["status"] != status:
-        wrong.append("status")
-    return [f"the problem's member {name} is missing or wrong" for name in wrong]
+    wrong_names = [name for name, kind in _PROBLEM_FIELDS.items() if not isinstance(problem.get(name), kind)]
+    if not wrong_names and problem["status"] != status:
+        wrong_names.append("status")
+    return [f"the problem's member {name} is missing or wrong" for name in wrong_names]

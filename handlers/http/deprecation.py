@@ -33,9 +33,9 @@ class DeprecationPlan:
         # Deprecated fields of items of arrays, by the field that has the array; None if the body is the array.
         self._item_field_times: dict[str | None, dict[str, int]] = {}
         for body in bodies:
-            resolved = schemas.resolve(body)
-            if resolved.get("type") == "array":
-                self._add_items(None, resolved)
+            resolved_body = schemas.resolve(body)
+            if resolved_body.get("type") == "array":
+                self._add_items(None, resolved_body)
                 continue
             for name, child in self._properties(body):
                 moment = self._time(child, name)

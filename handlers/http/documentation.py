@@ -96,9 +96,9 @@ def neighbours(name: str) -> tuple[GuideEntry | None, GuideEntry | None]:
         order = [GuideEntry(page.title, page.name, "") for page in decisions if page is not None]
     else:
         order = [entry for _, entries in contents() for entry in entries]
-    padded = [None, *order, None]
-    positions = [position for position, entry in enumerate(padded) if entry is not None and entry.name == name]
-    return (padded[positions[0] - 1], padded[positions[0] + 1]) if positions else (None, None)
+    padded_order = [None, *order, None]
+    positions = [position for position, entry in enumerate(padded_order) if entry is not None and entry.name == name]
+    return (padded_order[positions[0] - 1], padded_order[positions[0] + 1]) if positions else (None, None)
 
 
 @functools.cache

@@ -98,8 +98,9 @@ async def _read(
     receive: Receive, exchange: Exchange, max_bytes: int, seconds: float, take: Callable[[bytes], None]
 ) -> None:
     """Pass each part of the body to `take` when it arrives."""
-    declared = exchange.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > max_bytes):
+    size_text = exchange.headers.get("content-length", "")
+    # A number of more than 18 digits is too large in any case, and may be too long to convert.
+    if size_text.isascii() and size_text.isdigit() and (len(size_text) > 18 or int(size_text) > max_bytes):
         raise _too_large(max_bytes)
     try:
         async with asyncio.timeout(seconds) as time_limit:

@@ -147,6 +147,6 @@ def _fields_of(operation: Mapping[str, Any], schemas: Schemas) -> frozenset[str]
 
 
 def _properties(schema: Mapping[str, Any], schemas: Schemas) -> set[str]:
-    declared = schemas.resolve(schema)
-    parts = [part for word in ("allOf", "oneOf", "anyOf") for part in declared.get(word, ())]
-    return {*declared.get("properties", ())}.union(*(_properties(part, schemas) for part in parts))
+    resolved_schema = schemas.resolve(schema)
+    parts = [part for word in ("allOf", "oneOf", "anyOf") for part in resolved_schema.get(word, ())]
+    return {*resolved_schema.get("properties", ())}.union(*(_properties(part, schemas) for part in parts))

@@ -389,6 +389,6 @@ def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: 
     """The operation's parameters with those of its path; the operation's own take precedence."""
     by_key = {}
     for parameter in (*item.get("parameters", ()), *operation.get("parameters", ())):
-        declared = schemas.resolve(parameter)
-        by_key[declared["in"], declared["name"]] = declared
+        resolved_parameter = schemas.resolve(parameter)
+        by_key[resolved_parameter["in"], resolved_parameter["name"]] = resolved_parameter
     return list(by_key.values())

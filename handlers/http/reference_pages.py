@@ -29,14 +29,14 @@ def add_reference(
 
 def _contents(document: Mapping[str, Any], root: str) -> dict[str, Any]:
     """The values that the page shows without its script."""
-    linked = _with_absolute_links(document, root)
-    info = linked["info"]
+    linked_document = _with_absolute_links(document, root)
+    info = linked_document["info"]
     about, _, common = info.get("description", "").partition("\n\n")
     return {
         "title": f"{info['title']} {info['version']}",
         "about": Markup(documentation.to_html(about)),
         "common": Markup(documentation.to_html(common)),
-        "groups": reference.groups(linked),
+        "groups": reference.groups(linked_document),
     }
 
 

@@ -107,8 +107,8 @@ def _origin_form(target: bytes) -> bytes:
     """The path of a request target, without the scheme and host that clients of a proxy send (RFC 9112, 3.2.2)."""
     if target.startswith(b"/"):
         return target
-    _, _, rest = target.partition(b"://")
-    return b"/" + rest.partition(b"/")[2]
+    _, _, without_scheme = target.partition(b"://")
+    return b"/" + without_scheme.partition(b"/")[2]
 
 
 def _literal(segment: bytes) -> str:

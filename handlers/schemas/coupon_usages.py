@@ -151,11 +151,11 @@ def _revert_detail(outcome: RevertOutcome) -> dict[str, Any]:
 
 def batch_assignment_response(outcomes: Sequence[AssignmentOutcome]) -> dict[str, Any]:
     """The response to a batch of assignments: the outcome of each item, and their numbers."""
-    succeeded = sum(outcome.usage is not None for outcome in outcomes)
+    success_count = sum(outcome.usage is not None for outcome in outcomes)
     return {
         "results": [_batch_result(outcome) for outcome in outcomes],
-        "successCount": succeeded,
-        "failureCount": len(outcomes) - succeeded,
+        "successCount": success_count,
+        "failureCount": len(outcomes) - success_count,
         "totalAttempted": len(outcomes),
     }
 

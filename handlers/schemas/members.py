@@ -61,10 +61,10 @@ def enrolment_response(name: str) -> Callable[[Enrolment], dict[str, Any]]:
 
 def enrolments(outcomes: Sequence[Enrolment]) -> dict[str, Any]:
     """The outcomes of a batch of new members, in the order of the request."""
-    failed = sum(enrolment.refusal is not None for enrolment in outcomes)
+    failure_count = sum(enrolment.refusal is not None for enrolment in outcomes)
     return {
-        "created": len(outcomes) - failed,
-        "failed": failed,
+        "created": len(outcomes) - failure_count,
+        "failed": failure_count,
         "results": [_outcome(enrolment) for enrolment in outcomes],
     }
 

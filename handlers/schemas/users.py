@@ -76,12 +76,12 @@ def created_user(user_with_password: tuple[ShownUser, str | None]) -> dict[str, 
 
 def bulk_results(outcomes: Sequence[UserOutcome]) -> dict[str, Any]:
     """The outcome of each address, and the number of each kind of outcome."""
-    failed = sum(outcome.status == FAILED for outcome in outcomes)
+    failure_count = sum(outcome.status == FAILED for outcome in outcomes)
     return {
         "results": [
             {"email": outcome.email, "status": outcome.status}
             | ({} if outcome.error is None else {"error": outcome.error.as_problem()})
             for outcome in outcomes
         ],
-        "summary": {"total": len(outcomes), "succeeded": len(outcomes) - failed, "failed": failed},
+        "summary": {"total": len(outcomes), "succeeded": len(outcomes) - failure_count, "failed": failure_count},
     }

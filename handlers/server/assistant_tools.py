@@ -87,10 +87,10 @@ def _tools_of(document: Mapping[str, Any], existing_names: set[str]) -> Iterator
                 if parameter["name"] != "organizationId" and parameter["in"] in ("path", "query")
             ]
             properties = {parameter["name"]: _argument_schema(document, parameter) for parameter in arguments}
-            required = [parameter["name"] for parameter in arguments if parameter.get("required")]
+            required_names = [parameter["name"] for parameter in arguments if parameter.get("required")]
             if method == "post":
                 properties["body"] = {"type": "object", "description": _body_description(operation)}
-                required.append("body")
+                required_names.append("body")
             yield AssistantTool(
                 name=f"administration_{name}" if name in existing_names else name,
                 tag=operation["tags"][0],
@@ -98,7 +98,7 @@ def _tools_of(document: Mapping[str, Any], existing_names: set[str]) -> Iterator
                 input_schema={
                     "type": "object",
                     "properties": properties,
-                    "required": required,
+                    "required": required_names,
                     "additionalProperties": False,
                 },
                 role=operation["security"][0]["oauth2"][0],

@@ -248,10 +248,10 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         """Send an error of the protocol as a problem (RFC 9457), like all other errors."""
         request_id = str(uuid.uuid4())
         body = problem_body(status, _sentence(message, sys.exception()), request_id)
-        fixed = (("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close"))
+        own_headers = (("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close"))
         lines = [f"HTTP/1.1 {status} {self._get_reason_phrase(status)}"]
         lines += ["Cache-Control: no-store", f"X-Request-Id: {request_id}"]
-        lines += [f"{name}: {value}" for name, value in (*fixed, *extra_headers)]
+        lines += [f"{name}: {value}" for name, value in (*own_headers, *extra_headers)]
         self._safe_write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 
 

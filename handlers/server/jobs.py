@@ -82,12 +82,14 @@ def _expire_batches(engine: Engine, organization_id: int) -> Iterator[Expired]:
 
 def expire_points(engine: Engine, organization_id: int) -> ExpiredPoints:
     """Post the expiries of one organization, in several transactions."""
-    expired = ExpiredPoints({}, {})
+    expired_points = ExpiredPoints({}, {})
     for batch in _expire_batches(engine, organization_id):
         for account_id, amount in batch.amounts.items():
-            expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + amount
-            expired.wallets[account_id] = expired.wallets.get(account_id, 0) + len(batch.wallets[account_id])
-    return expired
+            expired_points.amounts[account_id] = expired_points.amounts.get(account_id, Decimal(0)) + amount
+            expired_points.wallets[account_id] = expired_points.wallets.get(account_id, 0) + len(
+                batch.wallets[account_id]
+            )
+    return expired_points
 
 
 def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = False) -> Iterator[tuple[int, int]]:
@@ -145,8 +147,8 @@ def report_expiring(engine: Engine, organization_id: int) -> Iterator[int]:
 
 
 def _report_expiring(run: JobRun) -> Steps[Mapping[str, Any]]:
-    reported = yield from run.do_for(lambda organization_id: report_expiring(run.engine, organization_id))
-    return {"events": sum(reported)}
+    event_counts = yield from run.do_for(lambda organization_id: report_expiring(run.engine, organization_id))
+    return {"events": sum(event_counts)}
 
 
 def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
@@ -174,12 +176,12 @@ def _remove_deliveries(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _expire_exports(run: JobRun) -> Steps[Mapping[str, Any]]:
-    expired, last_count = 0, EXPORTS_AT_ONCE
+    expired_count, last_count = 0, EXPORTS_AT_ONCE
     while last_count == EXPORTS_AT_ONCE:
         last_count = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
-        expired += last_count
+        expired_count += last_count
         yield
-    return {"exports": expired}
+    return {"exports": expired_count}
 
 
 def _remove_uploads(run: JobRun) -> Steps[Mapping[str, Any]]:
@@ -223,8 +225,8 @@ def seal_audit_log(engine: Engine, organization_id: int) -> int:
 
 def _seal(run: JobRun) -> Steps[Mapping[str, Any]]:
     """Seal the audit log of each organization; return the number of sealed entries."""
-    sealed = yield from run.do_for(lambda organization_id: _seal_batches(run.engine, organization_id))
-    return {"entries": sum(sealed)}
+    entry_counts = yield from run.do_for(lambda organization_id: _seal_batches(run.engine, organization_id))
+    return {"entries": sum(entry_counts)}
 
 
 JOBS: Sequence[Job] = (

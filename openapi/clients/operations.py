@@ -123,8 +123,8 @@ def _reachable_names(document: dict[str, Any], names: Iterator[str]) -> set[str]
 def _read_operation(
     document: dict[str, Any], path: str, method: str, item: dict[str, Any], operation: dict[str, Any]
 ) -> Operation:
-    declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
-    parameters = [_read_parameter(document, parameter) for parameter in declared]
+    declared_parameters = [*item.get("parameters", ()), *operation.get("parameters", ())]
+    parameters = [_read_parameter(document, parameter) for parameter in declared_parameters]
     in_path = {parameter["name"]: parameter for parameter in parameters if parameter["in"] == "path"}
     query = tuple(parameter for parameter in parameters if parameter["in"] == "query")
     request = openapi.resolve(document, operation.get("requestBody", {}))

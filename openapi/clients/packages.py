@@ -92,8 +92,8 @@ def write_typescript(folder: Path, version: str) -> None:
         (folder / f"{surface}.js").write_text(
             typescript.write_code(surface, methods, has_organization), encoding="utf-8"
         )
-        declared = typescript.write_declarations(surface, methods, has_organization)
-        (folder / f"{surface}.d.ts").write_text(declared, encoding="utf-8")
+        declarations = typescript.write_declarations(surface, methods, has_organization)
+        (folder / f"{surface}.d.ts").write_text(declarations, encoding="utf-8")
     for name in ("index.js", "index.d.ts"):
         (folder / name).write_text(typescript.write_index(has_types=name.endswith(".d.ts")), encoding="utf-8")
 

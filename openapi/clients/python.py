@@ -53,19 +53,19 @@ def write_client(name: str, operations: list[Operation], has_organization: bool)
 def _write_schema(name: str, schema: Schema) -> str:
     if not schema.get("properties"):
         return f"\n{name}: TypeAlias = {_type_of(schema, '')!r}\n"
-    declared = name
+    class_name = name
     fields = {field: _field_type(schema, field) for field in schema["properties"]}
     alias = ""
     # A TypedDict allows no further fields: a body that may have some is also any other mapping. Problems, which have a
     # status, are only read.
     if schema.get("additionalProperties") is True and KEY not in fields and "status" not in fields:
-        declared = f"Declared{name}"
-        alias = f'\n{name}: TypeAlias = "{declared} | Mapping[str, Any]"\n'
+        class_name = f"Declared{name}"
+        alias = f'\n{name}: TypeAlias = "{class_name} | Mapping[str, Any]"\n'
     if any(keyword.iskeyword(field) for field in fields):
         entries = "".join(f"        {field!r}: {text!r},\n" for field, text in fields.items())
-        return f'\n{declared} = TypedDict(\n    "{declared}",\n    {{\n{entries}    }},\n)\n{alias}'
+        return f'\n{class_name} = TypedDict(\n    "{class_name}",\n    {{\n{entries}    }},\n)\n{alias}'
     entries = "".join(f"    {field}: {text}\n" for field, text in fields.items())
-    return f"\n\nclass {declared}(TypedDict):\n{entries}\n{alias}"
+    return f"\n\nclass {class_name}(TypedDict):\n{entries}\n{alias}"
 
 
 def _field_type(schema: Schema, field: str) -> str:

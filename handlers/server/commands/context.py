@@ -168,15 +168,15 @@ def _find_named_organization(db: Connection, name: str) -> Organization:
     """Find an organization by its name or id; refuse a name of none or several."""
     from persistence.organizations import find_all
 
-    matching = [
+    matching_organizations = [
         organization for organization in find_all(db) if name in (organization.name, str(organization.organization_id))
     ]
-    if not matching:
+    if not matching_organizations:
         raise click.ClickException(f"there is no organization {name}")
-    if len(matching) > 1:
-        ids = ", ".join(str(organization.organization_id) for organization in matching)
+    if len(matching_organizations) > 1:
+        ids = ", ".join(str(organization.organization_id) for organization in matching_organizations)
         raise click.ClickException(f"several organizations are called {name}: name one by its id ({ids})")
-    return matching[0]
+    return matching_organizations[0]
 
 
 def named_test_organization(db: Connection, name: str) -> Organization:

@@ -68,8 +68,8 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
         return create_organization(db, name=name, now=now, timezone=timezone, environment=environment)
 
     with migrated_engine(load_settings()) as engine:
-        created = transactions.run(engine, make)
-    fields = as_fields(created)
+        created_organization = transactions.run(engine, make)
+    fields = as_fields(created_organization)
     # The organization itself comes first.
     own_fields = {name: fields.pop(name) for name in ("organizationId", "organizationKey")}
     print_result(as_json, own_fields | fields)
@@ -170,10 +170,10 @@ def token(
     from persistence.organizations import find
 
     settings = load_settings()
-    unknown = set(roles) - known_roles()
-    if unknown:
+    unknown_roles = set(roles) - known_roles()
+    if unknown_roles:
         raise click.BadParameter(
-            f"no such role: {', '.join(sorted(unknown))}; there are {', '.join(sorted(known_roles()))}",
+            f"no such role: {', '.join(sorted(unknown_roles))}; there are {', '.join(sorted(known_roles()))}",
             param_hint="--role",
         )
     with migrated_engine(settings) as engine:

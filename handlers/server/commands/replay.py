@@ -164,9 +164,9 @@ class _Replay:
     def _prepare_campaign(self) -> None:
         """Create the campaign, one point for each whole dollar of an order, and its action, unless they exist."""
         campaigns = f"{self._path}/campaigns"
-        existing = self._api.get(campaigns, codes=CAMPAIGN_CODE)["results"]
-        if existing:
-            campaign = existing[0]
+        existing_campaigns = self._api.get(campaigns, codes=CAMPAIGN_CODE)["results"]
+        if existing_campaigns:
+            campaign = existing_campaigns[0]
         else:
             body = {"code": CAMPAIGN_CODE, "name": "One point for each whole dollar", "eventType": EVENT_TYPE}
             campaign = self._api.post(campaigns, body)["campaign"]
@@ -179,15 +179,15 @@ class _Replay:
         """Create the missing members. Returns their number."""
         existing_ids: set[str] = set()
         for batch in _batches(members, _EXISTS_BATCH):
-            existing = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
-            existing_ids.update(loyalty_member["loyaltyMemberId"] for loyalty_member in existing)
+            existing_members = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
+            existing_ids.update(loyalty_member["loyaltyMemberId"] for loyalty_member in existing_members)
         new_ids = iter([member for member in members if member not in existing_ids])
-        created = 0
+        created_count = 0
         with progress_bar("Members", len(members), "member", len(existing_ids)) as bar:
             for is_new in self._run_lanes(self._create_member, [new_ids] * _LANES):
-                created += is_new
+                created_count += is_new
                 bar.update()
-        return created
+        return created_count
 
     def _create_member(self, loyalty_member_id: str) -> bool:
         """Create a member; return False if the member already exists."""

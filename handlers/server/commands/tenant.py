@@ -32,8 +32,8 @@ def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Te
     organization_id = organizations.find_oldest(db, name if by_name else None)
     if organization_id is not None:
         return Tenant(organization_id, None)
-    created = create_organization(db, name=name, now=datetime.now(UTC))
-    return Tenant(created.organization_id, (created.client_id, created.client_secret))
+    organization = create_organization(db, name=name, now=datetime.now(UTC))
+    return Tenant(organization.organization_id, (organization.client_id, organization.client_secret))
 
 
 def new_operator_token(

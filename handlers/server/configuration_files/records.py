@@ -88,16 +88,16 @@ class ConfigurationRecords:
 
     def rename(self, stored_record: StoredRecord, ref: Ref) -> StoredRecord:
         """Give a record another name, and also the records below it, whose names begin with its name."""
-        renamed = replace(stored_record, ref=ref)
+        renamed_record = replace(stored_record, ref=ref)
         del self.by_ref[stored_record.ref]
-        self._store(KIND_OF[ref.kind], renamed)
+        self._store(KIND_OF[ref.kind], renamed_record)
         for other in [*self.by_ref.values()]:
             kind = KIND_OF[other.ref.kind]
             if kind.parent == ref.kind and all(
                 other.path[name] == stored_record.record[name] for name in kind.parent_path
             ):
                 self.rename(other, Ref(kind.name, f"{ref.name}{other.ref.name.removeprefix(stored_record.ref.name)}"))
-        return renamed
+        return renamed_record
 
     def in_files(
         self, kind: Kind, record: Mapping[str, Any], names: frozenset[str], nullable: frozenset[str]

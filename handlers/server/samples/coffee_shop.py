@@ -81,8 +81,8 @@ class CoffeeShop:
         integration = self._calls.integration
         badge = {"name": "Early bird", "description": "Coffee before nine", "maxAmount": 100, "active": True}
         self._badge = integration("createBadge", badge)["badge"]
-        free = {"name": "Free coffee", "type": "codeless", "publishingStatus": "published"}
-        self._coffee = integration("createCouponBook", free)["couponBook"]
+        free_coffee = {"name": "Free coffee", "type": "codeless", "publishingStatus": "published"}
+        self._coffee = integration("createCouponBook", free_coffee)["couponBook"]
         codes = {"name": "Welcome", "type": "list", "publishingStatus": "published", "discountAmount": 2}
         self._welcome = integration("createCouponBook", {**codes, "discountType": "fixed"})["couponBook"]
         key = {"couponBookKey": self._welcome["couponBookKey"]}
@@ -180,16 +180,26 @@ class CoffeeShop:
         self._admin("createReferralCodes", codes, referralProgramId=self._friends["referralProgramId"])
         for day, coffees in ((40, 4), (25, 5), (10, 3), (3, 2)):
             self._track_order("ana", day, coffees)
-        bought = self._track_order("ana", 2, 6)
-        confirmed = {**bought, "eventType": "member-purchase-order-confirmed", "systemUniqueKey": "sample-confirmed"}
-        self._track(confirmed)
-        returned_order = {"order": {**bought["payload"]["order"], "items": bought["payload"]["order"]["items"]}}
-        return_event = {**bought, "eventType": "member-purchase-order-returned", "systemUniqueKey": "sample-return"}
+        bought_event = self._track_order("ana", 2, 6)
+        confirmed_event = {
+            **bought_event,
+            "eventType": "member-purchase-order-confirmed",
+            "systemUniqueKey": "sample-confirmed",
+        }
+        self._track(confirmed_event)
+        returned_order = {
+            "order": {**bought_event["payload"]["order"], "items": bought_event["payload"]["order"]["items"]}
+        }
+        return_event = {
+            **bought_event,
+            "eventType": "member-purchase-order-returned",
+            "systemUniqueKey": "sample-return",
+        }
         self._track({**return_event, "payload": returned_order})
         self._track_order("ben", 1, 2, referralCode="ANA-COFFEE")
-        mistaken = self._track_order("ben", 1, 1)
+        mistaken_event = self._track_order("ben", 1, 1)
         # Tracked again, the event gets its first response, which has the key.
-        event_key = self._track(mistaken)["loyaltyEventKey"]
+        event_key = self._track(mistaken_event)["loyaltyEventKey"]
         integration("cancelEvent", {"description": "Charged twice"}, loyaltyEventKey=event_key)
         self._track(self._event("chloe", 0, "app-opened", {"value": "ios"}))
         gift = {"amount": 25, "description": "For the spilt cappuccino"}
