@@ -82,6 +82,7 @@ def _messages(administration: dict[str, Any]) -> Iterator[_Message]:
 
 
 def _channel(channel: str, messages: list[_Message]) -> dict[str, Any]:
+    """The channel of a type of trigger; it has no address, because each trigger has its own URL."""
     return {
         "address": None,
         "title": channel,

@@ -105,6 +105,7 @@ def http_file(document: dict[str, Any], url: str) -> str:
 
 
 def _requests(document: dict[str, Any]) -> Iterator[_Request]:
+    """A request for each operation, with the first media type and example of its body."""
     schemes = document["components"]["securitySchemes"]
     for path, method, item, operation in operations_of(document):
         declared_parameters = [*item.get("parameters", ()), *operation.get("parameters", ())]
@@ -128,6 +129,7 @@ def _requests(document: dict[str, Any]) -> Iterator[_Request]:
 
 
 def _postman_item(request: _Request) -> dict[str, Any]:
+    """The request as an item of a Postman collection; parameters that may be left out are disabled."""
     path = _path(request, ":{}")
     query = [
         {
@@ -185,6 +187,7 @@ def _path(request: _Request, form: str) -> str:
 
 
 def _required_query(request: _Request) -> str:
+    """The required parameters as a query string with its question mark; empty if there are none."""
     required_texts = [
         f"{parameter['name']}={quote(value, safe=',:')}"
         for parameter, value in request.query

@@ -70,6 +70,7 @@ def find(name: str, root: str = "") -> GuidePage | None:
 
 @functools.cache
 def _read(name: str, root: str) -> GuidePage:
+    """Read and render an existing page."""
     markdown = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     tokens = _parser().parse(markdown)
     sections = _anchor_headings(tokens)

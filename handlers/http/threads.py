@@ -279,6 +279,7 @@ class CallBatches(Generic[WaitingCalls]):
 
 
 def _submit_or_run(pool: Executor, work: Callable[[], None]) -> None:
+    """Have work done by the pool, or do it here if the pool accepts no more work."""
     try:
         pool.submit(work)
     except RuntimeError:

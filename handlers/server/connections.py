@@ -149,6 +149,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         return False
 
     def _build_http_scope(self, request: Any, sockname: Any, peername: Any) -> dict[str, Any]:
+        """The ASGI scope of a request, whose path never contains a scheme and a host."""
         scope: dict[str, Any] = super()._build_http_scope(request, sockname, peername)
         if origin := _ORIGIN.match(scope["raw_path"]):
             # RFC 9112, 3.2.2: a client may name the whole URL, as it does for a proxy.
@@ -157,6 +158,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         return scope
 
     def _on_body(self, chunk: bytes) -> None:
+        """Receive a part of the body; raises ParseError if the body has too many small chunks."""
         if self._callback_parser.is_chunked:
             self._chunk_count += 1
             self._chunk_bytes += len(chunk)
@@ -178,7 +180,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self._arm(self.worker.request_seconds + READING_SECONDS, self.abort)
 
     def _arm_keepalive_timer(self) -> None:
-        # Called when a response has been sent; gunicorn's timer limits the wait for the next request.
+        """Begin the silence after a response, in which gunicorn's timer limits the wait for the next request."""
         self._disarm()
         self._has_received_bytes = False
         self.worker.silent[self] = None
@@ -200,6 +202,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         return self._body_receiver is not None and not self._body_receiver._complete
 
     def _close_transport(self) -> None:
+        """Close the connection; if a body has not arrived completely, discard the rest of it first."""
         if self._closed:
             return
         if self._is_body_missing() and self.transport is not None and self.transport.can_write_eof():

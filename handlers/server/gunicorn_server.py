@@ -72,6 +72,7 @@ class _QueueWorker:
             time.sleep(0.05)
 
     def _is_running(self) -> bool:
+        """True while the process of the worker runs; reaps the process if it has ended."""
         if not self._process_id:
             return False
         try:
@@ -102,6 +103,7 @@ class _QueueWorker:
 
 
 def _stop_with_parent(worker: Any, parent: int) -> None:
+    """Wait until the parent process has ended, then stop the worker."""
     while os.getppid() == parent:
         time.sleep(_PARENT_SECONDS)
     worker.stop()
@@ -202,6 +204,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         configure(self._settings.log_level, self._settings.log_format)
 
     def _after_fork(self, arbiter: Any, worker: Any) -> None:
+        """Prepare a new worker process of gunicorn."""
         sys.setswitchinterval(_SWITCH_SECONDS)
         _prefer_for_oom_kill()
         if self._engine is not None:

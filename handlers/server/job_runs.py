@@ -78,6 +78,7 @@ class JobRun:
         return results
 
     def _find_ids(self, real_time_only: bool) -> list[int]:
+        """The ids of the organizations to do the work for."""
         return [
             organization.organization_id
             for organization in transactions.run(self.engine, organizations.find_all)
@@ -143,10 +144,12 @@ class _OpenRun:
         return True
 
     def _store_result(self, db: Connection, result: Mapping[str, Any]) -> None:
+        """Store the summary of the complete run, and end its claim."""
         store_end(db, self.name, result)
         periodic_jobs.end_claim(db, *self._claim, datetime.now(UTC))
 
     def _store_failure(self, db: Connection, error: Exception) -> None:
+        """Store that the run failed; end its claim, unless the database is unavailable."""
         # `last_result` stays unchanged: the next run starts from the last complete one.
         now = datetime.now(UTC)
         periodic_jobs.store(db, self.name, finished_at=now, last_error=type(error).__name__)

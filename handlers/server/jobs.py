@@ -120,6 +120,8 @@ def _sum_columns(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _expire(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Post the expiries of each organization; return the number of wallets."""
+
     def expire(organization_id: int) -> Iterator[int]:
         for batch in _expire_batches(run.engine, organization_id):
             yield sum(len(wallet_ids) for wallet_ids in batch.wallets.values())
@@ -129,6 +131,7 @@ def _expire(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _evaluate(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Evaluate the expired tiers of each organization; return the numbers of members and of moves."""
     counts = yield from run.do_for(lambda organization_id: _evaluate_batches(run.engine, organization_id))
     members, moves = _sum_columns(counts)
     return {"members": members, "moves": moves}
@@ -147,6 +150,7 @@ def report_expiring(engine: Engine, organization_id: int) -> Iterator[int]:
 
 
 def _report_expiring(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Report to the members of each organization which points will expire; return the number of events."""
     event_counts = yield from run.do_for(lambda organization_id: report_expiring(run.engine, organization_id))
     return {"events": sum(event_counts)}
 
@@ -176,6 +180,7 @@ def _remove_deliveries(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _expire_exports(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Remove the rows of exports that were kept long enough; return the number of these exports."""
     expired_count, last_count = 0, EXPORTS_AT_ONCE
     while last_count == EXPORTS_AT_ONCE:
         last_count = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
@@ -199,6 +204,7 @@ def _remove_uploads(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 
 def _finish_erasings(run: JobRun) -> Steps[Mapping[str, Any]]:
+    """Erase the rows that are left of erased members; return the number of members without any rows left."""
     counts = yield from run.do_for(lambda organization_id: _run_batches(run.engine, organization_id, erase_next))
     return {"members": sum(counts)}
 

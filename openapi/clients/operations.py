@@ -123,6 +123,7 @@ def _reachable_names(document: dict[str, Any], names: Iterator[str]) -> set[str]
 def _read_operation(
     document: dict[str, Any], path: str, method: str, item: dict[str, Any], operation: dict[str, Any]
 ) -> Operation:
+    """The operation as clients need it; the operation's parameters come after those of its path."""
     declared_parameters = [*item.get("parameters", ()), *operation.get("parameters", ())]
     parameters = [_read_parameter(document, parameter) for parameter in declared_parameters]
     in_path = {parameter["name"]: parameter for parameter in parameters if parameter["in"] == "path"}
@@ -150,6 +151,7 @@ def _read_operation(
 
 
 def _read_parameter(document: dict[str, Any], parameter: dict[str, Any]) -> dict[str, Any]:
+    """The parameter that a reference leads to; a family of parameters becomes one optional object of texts."""
     parameter = openapi.resolve(document, parameter)
     if "x-parameter-family" in parameter:
         values = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -177,6 +179,7 @@ def _find_keys(document: dict[str, Any], body: Schema | None) -> str | None:
 
 
 def _read_paging(document: dict[str, Any], query: tuple[dict[str, Any], ...], result: Schema | None) -> Paging | None:
+    """How the result of an operation with this query is paged; None if it is not."""
     names = {parameter["name"] for parameter in query}
     if not names & set(_PAGING) or result is None:
         return None

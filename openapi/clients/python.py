@@ -51,6 +51,7 @@ def write_client(name: str, operations: list[Operation], has_organization: bool)
 
 
 def _write_schema(name: str, schema: Schema) -> str:
+    """The declaration of the type of a schema."""
     if not schema.get("properties"):
         return f"\n{name}: TypeAlias = {_type_of(schema, '')!r}\n"
     class_name = name
@@ -94,6 +95,7 @@ def _type_of(schema: Schema, module: str) -> str:
 
 
 def _write_operation(operation: Operation) -> Iterator[str]:
+    """The parts of a method; for an operation with pages, also those of its iterator."""
     result = "None"
     if operation.result is not None:
         is_text = operation.result_type != "application/json"

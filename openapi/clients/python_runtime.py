@@ -138,6 +138,7 @@ class BaseClient:
                 return
 
     def _authorization(self) -> dict[str, str]:
+        """The headers with the credentials; fetches a new token if the present one expires soon."""
         headers = {} if self._api_key is None else {"x-api-key": self._api_key}
         if self._credentials is not None:
             with self._renewal:
@@ -148,6 +149,7 @@ class BaseClient:
         return headers
 
     def _fetch_token(self, client_id: str, client_secret: str | None) -> None:
+        """Fetch a token and keep it; raises Problem."""
         form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
         response = self._http.post("/oauth/token", data=form)
         if not response.is_success:
@@ -180,6 +182,7 @@ def _with_keys(body: Any, key_path: str) -> Any:
 
 
 def _content(body: Any, body_type: str | None) -> bytes | None:
+    """The bytes of a body, as its media type defines; None without a body."""
     if body is None:
         return None
     if body_type == "application/json":
@@ -211,6 +214,7 @@ def _result(response: httpx.Response) -> Any:
 
 
 def _problem(response: httpx.Response) -> Problem:
+    """The problem that a response contains; if it is no JSON object, its text becomes the detail."""
     try:
         fields = response.json()
     except ValueError:

@@ -60,6 +60,7 @@ def write_code(name: str, operations: list[Operation], has_organization: bool) -
 
 
 def _write_schema(name: str, schema: Schema) -> str:
+    """The declaration of the type of a schema, with its description as a comment."""
     if not schema.get("properties"):
         return f"{_comment(schema, '')}export type {name} = {_type_of(schema, '')};\n"
     fields = [
@@ -81,6 +82,7 @@ def _comment(schema: Schema, indent: str) -> str:
 
 
 def _type_of(schema: Schema, module: str) -> str:
+    """The type of a value; `module` comes before the names of types, such as `types.`."""
     if "$ref" in schema:
         return module + str(schema["$ref"].rpartition("/")[2])
     suffix = " | null" if schema.get("nullable") else ""
@@ -100,6 +102,7 @@ def _type_of(schema: Schema, module: str) -> str:
 
 
 def _declare_operation(operation: Operation) -> Iterator[str]:
+    """The declaration of a method; for an operation with pages, also that of its iterator."""
     result = "void"
     if operation.result is not None:
         is_text = operation.result_type != "application/json"
@@ -121,6 +124,7 @@ def _declare_operation(operation: Operation) -> Iterator[str]:
 
 
 def _declare_query(query: tuple[dict[str, Any], ...]) -> list[str]:
+    """The argument `query` in a list of one; empty for an operation without a query."""
     if not query:
         return []
     fields = [
@@ -137,6 +141,7 @@ def _is_query_required(query: tuple[dict[str, Any], ...]) -> bool:
 
 
 def _write_operation(operation: Operation) -> Iterator[str]:
+    """The code of a method; for an operation with pages, also that of its iterator."""
     names = [parameter["name"] for parameter in operation.own_parameters]
     arguments = [*names, *(["body"] if operation.body is not None else []), *(["query"] if operation.query else [])]
     options = ["query"] if operation.query else []

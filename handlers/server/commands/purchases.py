@@ -78,6 +78,7 @@ def _purchase(number: int, fields: list[str]) -> Purchase:
 
 
 def _day(text: str) -> date:
+    """The day of a text of eight digits; raises ValueError with a text about the fault."""
     try:
         if _DATE.fullmatch(text):
             return date(int(text[:4]), int(text[4:6]), int(text[6:]))

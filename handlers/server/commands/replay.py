@@ -214,6 +214,7 @@ class _Replay:
         return batch, results, self._count_new(keys)
 
     def _event(self, purchase: Purchase) -> dict[str, Any]:
+        """The event of a purchase; its key depends only on the file and the line, so a repeated run repeats it."""
         key = f"{self._key_prefix}-{purchase.number:06}"
         return {
             "loyaltyMemberId": purchase.customer_id,
@@ -276,6 +277,7 @@ class _Replay:
         return account
 
     def _balance(self, loyalty_member_id: str) -> Decimal:
+        """The balance of a member in the account that campaigns mint points in."""
         member = self._api.get(f"/members/{quote(loyalty_member_id, safe='')}")["loyaltyMember"]
         account_id = self._account()["ledgerAccountId"]
         balances = {

@@ -74,6 +74,7 @@ def _read(home: Path) -> str:
 
 
 def _is_alive(process: int) -> bool:
+    """True if a process with this id runs."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
