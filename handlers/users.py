@@ -174,7 +174,7 @@ def _current_group(call: Call, group: PermissionGroup) -> PermissionGroup:
 def _require_rank_of_group(caller_grant: Grant, group: PermissionGroup) -> None:
     """Refuse a change of a group of administrators by a caller who is not an administrator."""
     if group.is_admin:
-        require_held(caller_grant, Grant(frozenset(), is_admin=True), "The group is of administrators")
+        require_held(caller_grant, Grant(frozenset(), is_admin=True), "The group is for administrators")
 
 
 def _may_see_all_organizations(call: Call) -> bool:

@@ -203,19 +203,19 @@ class Dispatcher:
         self, replica: Engine, route: Route, requests: Sequence[Request]
     ) -> Sequence[Response | Exception] | None:
         """The outcomes by the read replica; None if it is unavailable or behind, so that the primary is queried."""
-        waits = not route.operation.may_be_outdated
-        if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if waits else 0.0):
+        must_be_current = not route.operation.may_be_outdated
+        if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if must_be_current else 0.0):
             return None
 
         def ask_primary(db: Connection) -> tuple[_Admission, str]:
             # The primary decides who may call: a permission taken from a user counts from the next request on.
             admission = permitted_callers(db, requests, route.scopes)
-            return admission, replication.end_of_log(db) if waits else ""
+            return admission, replication.end_of_log(db) if must_be_current else ""
 
         admission, position = transactions.read(self._reading, ask_primary)
 
         def ask_replica(db: Connection) -> Sequence[Response | Exception] | None:
-            if waits:
+            if must_be_current:
                 with transactions.time_limit(REPLICA_SECONDS), transactions.within_deadline(db):
                     has_reached_position = replication.wait_until_reached(db, position, REPLICA_WAIT_SECONDS)
                 if not has_reached_position:

@@ -75,10 +75,10 @@ def create_pages_app(documents: Mapping[str, Mapping[str, Any]], base_path: str,
     version = {"version": metadata.version("loyalty-server"), "documents": _versions(documents)}
     app.add_url_rule(f"{base_path}/version", "version", lambda: json_page(version))
     app.add_url_rule("/health/live", "live", lambda: json_page({"status": "live"}))
-    limited = time_limit(_DATABASE_SECONDS)
-    app.add_url_rule("/health/ready", "ready", limited(lambda: _readiness_page(site)))
-    app.add_url_rule("/metrics", "metrics", limited(lambda: _metrics(site)))
-    app.add_url_rule("/.well-known/jwks.json", "jwks", limited(lambda: _key_set(site)))
+    within_time_limit = time_limit(_DATABASE_SECONDS)
+    app.add_url_rule("/health/ready", "ready", within_time_limit(lambda: _readiness_page(site)))
+    app.add_url_rule("/metrics", "metrics", within_time_limit(lambda: _metrics(site)))
+    app.add_url_rule("/.well-known/jwks.json", "jwks", within_time_limit(lambda: _key_set(site)))
     add_documentation(app, documents, base_path, site.base_url)
     add_playground(app, site.base_url)
     for surface, document in documents.items():

@@ -48,11 +48,11 @@ def _fields(schemas: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, 
     """The type, the description and the fields of a schema, with references replaced by what they refer to."""
     if "$ref" in schema:
         return _fields(schemas, schemas[schema["$ref"].rsplit("/", 1)[1]])
-    described = {name: schema[name] for name in ("type", "description") if name in schema}
+    described_schema = {name: schema[name] for name in ("type", "description") if name in schema}
     for part in schema.get("allOf", ()):
-        described = {**_fields(schemas, part), **described}
+        described_schema = {**_fields(schemas, part), **described_schema}
     if "properties" in schema:
-        described["properties"] = {name: _fields(schemas, field) for name, field in schema["properties"].items()}
+        described_schema["properties"] = {name: _fields(schemas, field) for name, field in schema["properties"].items()}
     if "items" in schema:
-        described["items"] = _fields(schemas, schema["items"])
-    return described
+        described_schema["items"] = _fields(schemas, schema["items"])
+    return described_schema

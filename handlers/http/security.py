@@ -69,7 +69,7 @@ class TokenHandler:
 
     def get_fn(self, _scheme: Mapping[str, Any], scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
         """The check of one operation's requirement; connexion calls it for every request."""
-        required = tuple(scopes)
+        required_scopes = tuple(scopes)
 
         async def check(request: ConnexionRequest) -> Any:
             exchange = exchange_of(request.scope)
@@ -78,10 +78,10 @@ class TokenHandler:
                 return NO_VALUE
             if exchange.caller is None:
                 exchange.caller = await self._caller(exchange, token.strip())
-            if required == (MEMBER_SCOPE,) and exchange.caller.loyalty_member_id is None:
+            if required_scopes == (MEMBER_SCOPE,) and exchange.caller.loyalty_member_id is None:
                 # An operation for members also has a requirement with a role, which decides about all other callers.
                 return NO_VALUE
-            _require(exchange.caller, required)
+            _require(exchange.caller, required_scopes)
             return {"sub": exchange.caller.subject}
 
         return check

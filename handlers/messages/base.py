@@ -253,9 +253,9 @@ class Shape:
         for schema in schemas:
             for field in _fields_of(schema):
                 fields_by_name.setdefault(field.name, field)
-        unknown = {*(only or ()), *without, *names, *optional} - fields_by_name.keys()
-        if unknown:
-            raise ValueError(f"the schemas have no fields {', '.join(sorted(unknown))}")
+        unknown_names = {*(only or ()), *without, *names, *optional} - fields_by_name.keys()
+        if unknown_names:
+            raise ValueError(f"the schemas have no fields {', '.join(sorted(unknown_names))}")
         response_fields = {
             name: field
             for name, field in fields_by_name.items()

@@ -61,8 +61,8 @@ class _Group(context.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the called command, as click does, and import it."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, _UnloadedCommand) else command, rest
+        name, command, remaining_args = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, _UnloadedCommand) else command, remaining_args
 
 
 @click.group(

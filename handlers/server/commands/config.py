@@ -34,7 +34,7 @@ _SIGNS = {"create": ("+", "green"), "update": ("~", "yellow")}
 _MAX_LISTED = 10
 
 _folder = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-_existing = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_existing_folder = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 
 
 @click.group()
@@ -78,7 +78,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
 
 
 @config.command()
-@_existing
+@_existing_folder
 @json_option
 def validate(folder: Path, as_json: bool) -> None:
     """Check the form of the files of a FOLDER.
@@ -104,7 +104,7 @@ def validate(folder: Path, as_json: bool) -> None:
 
 
 @config.command()
-@_existing
+@_existing_folder
 @organization_by_name
 @json_option
 def plan(folder: Path, organization: str, as_json: bool) -> None:
@@ -120,7 +120,7 @@ def plan(folder: Path, organization: str, as_json: bool) -> None:
 
 
 @config.command("apply")
-@_existing
+@_existing_folder
 @organization_by_name
 @json_option
 def apply_files(folder: Path, organization: str, as_json: bool) -> None:

@@ -299,8 +299,8 @@ def _lanes(purchases: Sequence[Purchase], members: Sequence[str]) -> list[list[P
 
 
 def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
+    remaining_items = iter(items)
+    while batch := list(islice(remaining_items, size)):
         yield batch
 
 
