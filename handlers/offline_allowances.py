@@ -13,7 +13,7 @@ from handlers.schemas.offline_allowances import ALLOWANCE, redemption_response
 from handlers.services.ledger.offline_allowances import (
     AllowanceRedemption,
     NewAllowance,
-    Redeemed,
+    RedeemedAllowance,
     cancel_allowance,
     create_allowance,
     find_allowances,
@@ -43,6 +43,6 @@ def cancel_offline_allowance(call: Call, offline_allowance: OfflineAllowance) ->
 
 
 @operation("redeemOfflineAllowance", response=redemption_response, audit="offline-allowance")
-def redeem_offline_allowance(call: Call, body: AllowanceRedemption) -> Redeemed:
+def redeem_offline_allowance(call: Call, body: AllowanceRedemption) -> RedeemedAllowance:
     """Burn an amount of the points that an allowance reserves."""
     return redeem_allowance(call, body)

@@ -1,6 +1,6 @@
 """Extensions of the expiry of points on the wire."""
 
 from handlers.messages.base import Shape
-from handlers.services.ledger.extend_expiry import Extended
+from handlers.services.ledger.extend_expiry import ExtensionResult
 
-EXTENDED = Shape(Extended)
+EXTENDED = Shape(ExtensionResult)

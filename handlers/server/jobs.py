@@ -18,8 +18,8 @@ from domain.imports.records import MAX_UPLOAD_AGE
 from domain.organizations import Organization
 from handlers.server.job_runs import Job, JobRun, Steps, advance, store_end
 from handlers.services import wallet_batches
-from handlers.services.events.release_answers import Released, release_answers
-from handlers.services.ledger.expire import Expired, expire_next
+from handlers.services.events.release_answers import ReleasedResponses, release_answers
+from handlers.services.ledger.expire import PostedExpiries, expire_next
 from handlers.services.ledger.notices import report_next
 from handlers.services.members.finish_erasing import erase_next
 from handlers.services.tiers import Evaluated, evaluate_next
@@ -68,11 +68,11 @@ def _run_batches(
         begin = time.monotonic()
 
 
-def _expire_batches(engine: Engine, organization_id: int) -> Iterator[Expired]:
+def _expire_batches(engine: Engine, organization_id: int) -> Iterator[PostedExpiries]:
     """Expire the points of an organization batch by batch, in the order of wallets."""
     last_wallet_id = 0
 
-    def expire(db: Connection, organization: Organization, now: datetime, limit: int) -> Expired | None:
+    def expire(db: Connection, organization: Organization, now: datetime, limit: int) -> PostedExpiries | None:
         return expire_next(db, organization, last_wallet_id, now, limit)
 
     for batch in _run_batches(engine, organization_id, expire):
@@ -164,7 +164,7 @@ def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
     pages = yield from run.do_for(
         lambda organization_id: release_answers(run.engine, organization_id, up_to, before), real_time_only=True
     )
-    released = Released.of(up_to, pages)
+    released = ReleasedResponses.of(up_to, pages)
     return {"answers": released.answers, "upTo": released.up_to}
 
 

@@ -19,7 +19,8 @@ MIN_LENGTH, MAX_LENGTH = 10, 128
 # The beginning of every secret that the server creates. Only this prefix decides whether argon2 is used, no matter
 # what is stored, so the time of a response does not reveal which users exist.
 SECRET_PREFIX = "lsk_"
-_FAST = "sha256:"
+_SHA256 = "sha256:"
+# The minimum of the scores 0 to 4 of zxcvbn.
 _MIN_SCORE = 3
 # Only these first characters are estimated: 24 symbols that can replace letters take 0.3 seconds, 40 a second.
 _ESTIMATED_LENGTH = 24
@@ -61,7 +62,7 @@ def new_secret() -> str:
 
 def hash_secret(secret: str) -> str:
     """The stored form of a secret that the server created."""
-    return _FAST + hashlib.sha256(secret.encode()).hexdigest()
+    return _SHA256 + hashlib.sha256(secret.encode()).hexdigest()
 
 
 def hash_password(password: str) -> str:
@@ -81,16 +82,16 @@ def is_right(stored_hash: str | None, password: str) -> bool:
     of secrets is never compared with a password, since the time would reveal that the client is a person.
     """
     if is_generated(password):
-        expected_hash = stored_hash if stored_hash is not None and stored_hash.startswith(_FAST) else hash_secret("")
+        expected_hash = stored_hash if stored_hash is not None and stored_hash.startswith(_SHA256) else hash_secret("")
         return hmac.compare_digest(expected_hash, hash_secret(password))
-    if stored_hash is None or stored_hash.startswith(_FAST):
+    if stored_hash is None or stored_hash.startswith(_SHA256):
         stored_hash = _dummy_hash()
     return _verify(stored_hash, password)
 
 
 def is_outdated(stored_hash: str) -> bool:
     """True if a password should be hashed and stored again, since its hash was created with other parameters."""
-    return not stored_hash.startswith(_FAST) and _HASHER.check_needs_rehash(stored_hash)
+    return not stored_hash.startswith(_SHA256) and _HASHER.check_needs_rehash(stored_hash)
 
 
 def password_fault(password: str, user: HasKnownTexts) -> str | None:

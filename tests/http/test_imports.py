@@ -106,7 +106,7 @@ def test_an_import_that_crashes_5_workers_fails(imports, monkeypatch):
         raise WorkerDied
 
     with monkeypatch.context() as patch:
-        patch.setitem(work._KINDS, "members", die)
+        patch.setitem(work._IMPORT_OF_KIND, "members", die)
         for _ in range(5):
             with pytest.raises(WorkerDied):
                 imports.importer.step()
@@ -120,14 +120,14 @@ def test_an_import_that_crashes_5_workers_fails(imports, monkeypatch):
 def test_an_import_that_is_cancelled_during_a_step_stores_nothing_of_this_step(imports, monkeypatch):
     path, importer = imports.queue("loyaltyMemberId\nana\n"), imports.importer
     statuses = []
-    create = work._KINDS["members"]
+    create = work._IMPORT_OF_KIND["members"]
 
     def cancel_meanwhile(*arguments):
         failed_rows = create(*arguments)
         statuses.append(imports.organization.administration.post(f"{path}/cancel", expect=200)["import"]["status"])
         return failed_rows
 
-    monkeypatch.setitem(work._KINDS, "members", cancel_meanwhile)
+    monkeypatch.setitem(work._IMPORT_OF_KIND, "members", cancel_meanwhile)
     assert importer.step()
     assert statuses == ["cancelled"]
     assert (imports.get(path)["status"], members(imports)) == ("cancelled", [])
@@ -691,21 +691,21 @@ def test_20_to_40_rows_are_evaluated_at_once_depending_on_their_time_and_the_rem
 
 def test_rows_that_take_little_time_are_evaluated_40_at_once(imports, monkeypatch):
     sizes = []
-    monkeypatch.setattr(work, "_KINDS", {"members": lambda step: sizes.append(len(step.rows))})
+    monkeypatch.setattr(work, "_IMPORT_OF_KIND", {"members": lambda step: sizes.append(len(step.rows))})
     names = "\n".join(f"m{n}" for n in range(250))
     job = imports.run(f"loyaltyMemberId\n{names}", emitEvents=True)
     assert (counts(job), sizes) == (("done", 250, 250, 0), [20, 40, 40, 40, 40, 40, 30])
 
 
 def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
-    import_all = work._KINDS["members"]
+    import_all = work._IMPORT_OF_KIND["members"]
 
     def import_with_a_fault(step):
         if any(row.values["loyaltyMemberId"] == "m13" for row in step.rows):
             raise RuntimeError("broken")
         import_all(step)
 
-    monkeypatch.setattr(work, "_KINDS", {"members": import_with_a_fault})
+    monkeypatch.setattr(work, "_IMPORT_OF_KIND", {"members": import_with_a_fault})
     job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
     assert counts(job) == ("done", 40, 39, 1)
     # Line 1 has the names of the columns, line 2 the row of m0.

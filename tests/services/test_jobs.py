@@ -15,7 +15,7 @@ from handlers.server import job_runs, jobs
 from handlers.server.job_runs import Job, run_due_jobs
 from handlers.server.worker import Worker
 from handlers.services import wallet_batches
-from handlers.services.events.release_answers import Released, release_answers
+from handlers.services.events.release_answers import ReleasedResponses, release_answers
 from handlers.services.ledger.expire import expire_next
 from persistence import periodic_jobs, transactions
 from tests.builders.points import Points
@@ -321,7 +321,9 @@ class TestReleasingAnswers:
     def release(self, shop, after=0):
         """Remove the responses of events that are older than 400 days and have ids above `after`."""
         before = datetime.now(UTC) - timedelta(days=400)
-        return Released.of(after, [*release_answers(shop.organization.api.engine, shop.organization.id, after, before)])
+        return ReleasedResponses.of(
+            after, [*release_answers(shop.organization.api.engine, shop.organization.id, after, before)]
+        )
 
     def test_the_result_of_an_old_event_is_removed_and_its_event_and_key_stay(self, shop):
         member = shop.member()

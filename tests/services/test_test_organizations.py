@@ -100,7 +100,7 @@ def test_a_reset_organization_has_only_the_records_of_a_new_one(engine, api, cof
             text("SELECT count(*) FROM audit_log WHERE organization_id = :o"), {"o": coffee_shop}
         ).scalar_one()
     reset = transactions.run(engine, lambda db: reset_organization(db, coffee_shop, NOW))
-    assert reset.removed > 100
+    assert reset.removed_count > 100
     with engine.connect() as db:
         [(ledger_id, program_id)] = db.execute(
             text("SELECT default_ledger_id, default_loyalty_program_id FROM organizations WHERE organization_id = :o"),

@@ -115,9 +115,9 @@ def reset_organization(name: str, yes: bool, as_json: bool) -> None:
         with elapsed_time("Removing"):
             outcome = transactions.run(engine, lambda db: reset_records(db, organization_id, datetime.now(UTC)))
     if as_json:
-        print_json({"organizationId": organization_id, "removed": outcome.removed, **as_fields(outcome.records)})
+        print_json({"organizationId": organization_id, "removed": outcome.removed_count, **as_fields(outcome.records)})
         return
-    click.echo(f"Organization {organization_id} is empty: {outcome.removed:,} rows are gone.")
+    click.echo(f"Organization {organization_id} is empty: {outcome.removed_count:,} rows are gone.")
     print_record(as_fields(outcome.records))
 
 

@@ -80,7 +80,7 @@ class DocumentWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedDocument:
     """A document of a batch that was not written, with its position in the request."""
 
     index: int
@@ -94,7 +94,7 @@ class BatchOutcome:
     """The outcome of a batch of documents, written and failed ones, both in the order of the request."""
 
     upserted: list[ContentDocument]
-    failed: list[Failed]
+    failed: list[FailedDocument]
 
 
 def document_key_of(
@@ -203,7 +203,7 @@ def write_batch(
     versions = _lock_versions(call, collection, well_formed_items)
     validator = _DocumentValidator(call, collection, well_formed_items)
     rows: list[dict[str, Any]] = []
-    failed: list[Failed] = []
+    failed: list[FailedDocument] = []
     places: set[DocumentPlace] = set()
     for index, item in enumerate(items):
         refusal: Refusal | None = None
@@ -220,7 +220,9 @@ def write_batch(
                 rows.append(item.row(versions.get(place)))
         if refusal is not None:
             raw_item = raw_items[index]
-            failed.append(Failed(index, _text_in(raw_item, "documentKey"), _text_in(raw_item, "locale"), refusal))
+            failed.append(
+                FailedDocument(index, _text_in(raw_item, "documentKey"), _text_in(raw_item, "locale"), refusal)
+            )
     languages = languages_of(collection, {row["locale"] for row in rows})
     new_versions = documents.upsert(call.db, collection, rows, languages, call.now)
     audit_versions(call, new_versions, versions)

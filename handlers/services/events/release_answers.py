@@ -18,7 +18,7 @@ EVENTS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleasedResponses:
     """The number of released responses, and the id of an event up to which all responses are released."""
 
     answers: int

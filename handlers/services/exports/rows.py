@@ -24,7 +24,8 @@ from persistence.exported_rows import QUERIES, ExportRange
 from persistence.rows import fields_of
 
 ROWS_AT_ONCE = 2000
-# The columns that the digest in the keys of a balance covers. Its account may have another name elsewhere.
+# The columns that the digest in the keys of a balance covers. The account is left out: another organization, which may
+# import and export the balance again, may give its account another name.
 _BALANCE_CONTENTS = ("amount", "expiresAt", "qualifyingAmount", "earnedAt", "availableAt")
 _MEMBER_FIELDS = [(wire_name(name), name) for name in fields_of(MemberProperties)]
 
@@ -95,8 +96,8 @@ def _rows_of_balance(
 ) -> Iterator[ExportedRow]:
     """The rows of a member's points in an account.
 
-    `imported_key` is the key of the first row that the balance was imported from, None if it was not imported. The keys
-    have its source again, so that the organization of this source recognizes its points.
+    `imported_key` is the key of the first row that the balance was imported from, None if it was not imported. The new
+    keys name the same source as `imported_key`, so that the organization that exported the points recognizes them.
     """
     rows = [_balance_values(member, part) for part in parts]
     first_key = None if imported_key is None else parse_export_key(imported_key)

@@ -32,12 +32,13 @@ def import_audience_members(step: ImportStep) -> None:
             raise RowFault(refusal.detail, step.name_of("audience")) from None
         return audience, step.member_of(row, members_by_name).member_id, row.values.get("remove", False)
 
-    by_audience: dict[int, dict[int, bool]] = {}
+    # By audience and member: True if the last row about both removes the member.
+    removals_by_audience: dict[int, dict[int, bool]] = {}
     for audience, member_id, is_removed in step.read(read):
-        by_audience.setdefault(audience.audience_id, {})[member_id] = is_removed
+        removals_by_audience.setdefault(audience.audience_id, {})[member_id] = is_removed
     by_id = {audience.audience_id: audience for audience in named_audiences}
     changes = []
-    for audience_id, removals in sorted(by_audience.items()):
+    for audience_id, removals in sorted(removals_by_audience.items()):
         added_ids = {member_id for member_id, is_removed in removals.items() if not is_removed}
         changes.append((by_id[audience_id], added_ids, removals.keys() - added_ids))
     change_lists(call, changes)

@@ -148,17 +148,17 @@ def _post(step: ImportStep, balance_rows: Sequence[_BalanceRow], account_keys: C
 
 
 class _ImportedBalances:
-    """The balances of exports that were imported, each by its source with the key of one of its rows.
+    """Knows which exported balances were imported: for the source of each, the key of one of its rows.
 
-    Only one export of a balance is imported. If the balance has changed since then, its rows may be about imported
-    points even if their keys are new: points that waited are in other rows once they are available.
+    Only one export of a balance is imported. A later export may have the same points in other rows, with new keys: for
+    example, points that waited at the first export and have become available since.
     """
 
     def __init__(self, step: ImportStep, unit: UnitOfWork, balance_rows: Sequence[_BalanceRow]) -> None:
         self._step = step
         export_keys = [parse_export_key(balance_row.key) for balance_row in balance_rows]
         sources = {export_key.source for export_key in export_keys if export_key is not None and export_key.digest}
-        self._keys = posting.find_keys_by_source(unit.db, unit.organization_id, sources) if sources else {}
+        self._keys_by_source = posting.find_keys_by_source(unit.db, unit.organization_id, sources) if sources else {}
 
     def register_export_key(self, balance_row: _BalanceRow) -> None:
         """Remember the key of a new row if an export made it.
@@ -168,7 +168,7 @@ class _ImportedBalances:
         export_key = parse_export_key(balance_row.key)
         if export_key is None or export_key.digest is None:
             return
-        first_key = self._keys.setdefault(export_key.source, balance_row.key)
+        first_key = self._keys_by_source.setdefault(export_key.source, balance_row.key)
         if not first_key.startswith(f"{export_key.source}-{export_key.digest}-"):
             reason = f"Another export of the balance was imported, with the systemUniqueKey {first_key}."
             raise RowFault(
@@ -179,7 +179,10 @@ class _ImportedBalances:
 def _register_key(
     step: ImportStep, balance_row: _BalanceRow, posted_by_key: ResultsByKey[int], imported_balances: _ImportedBalances
 ) -> bool:
-    """Register the key of a row. Returns False for a row that was posted before, if the import may repeat rows."""
+    """Register the key of a row; return True if the row is to be posted.
+
+    Returns False for a row that was posted before, if the import may repeat rows; raises RowFault if it may not.
+    """
     digest = balance_row.details.request_digest
     if balance_row.key not in posted_by_key:
         imported_balances.register_export_key(balance_row)

@@ -154,7 +154,7 @@ class RowReader:
 
     def _blocks(self, first_byte: int) -> Iterator[bytes]:
         """The content of the uploaded file, from a byte on."""
-        begin = first_byte
+        bytes_read = first_byte
         # In the loop, `first_byte` is relative to the part.
         for part in self._parts:
             if first_byte >= part.size:
@@ -165,8 +165,8 @@ class RowReader:
                 content = imports.read_block(self.db, self._job, part.part_number, number)
                 content = content[first_byte % imports.BLOCK_BYTES :]
                 first_byte = 0
-                begin += len(content)
-                self._bytes_read = begin
+                bytes_read += len(content)
+                self._bytes_read = bytes_read
                 yield content
             first_byte = 0
 

@@ -160,7 +160,7 @@ class _Change:
 
 def _report(unit: UnitOfWork, changes: Iterable[_Change]) -> None:
     """Report the changes to campaigns and triggers; a quiet import only stores their events, for the timelines."""
-    reported = [change for change in changes if change.is_reported]
+    reported_changes = [change for change in changes if change.is_reported]
     with open_unit(unit, _REASON):
         report = store_derived if unit.execution.is_quiet else evaluate_derived
-        report(unit, [change.event(unit.configuration.tier_keys) for change in reported], _REASON)
+        report(unit, [change.event(unit.configuration.tier_keys) for change in reported_changes], _REASON)

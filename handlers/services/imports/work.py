@@ -1,4 +1,4 @@
-"""Works off imports: each database transaction imports a set of rows, and stores the position of the import.
+"""Processes imports: each database transaction imports a set of rows, and stores the position of the import.
 
 If a worker dies, another worker continues at this position with fewer rows at once; an import at which workers die
 again and again ends as failed. Any number of workers may run. Each serves one organization after the other.
@@ -65,7 +65,7 @@ _CRASH_DIVISOR, _MAX_CRASHES = 5, 5
 # The number of imports whose readers are kept: a new reader of a compressed file begins at the start of the file.
 _MAX_OPEN_IMPORTS = 16
 
-_KINDS: Mapping[str, Callable[[ImportStep], None]] = {
+_IMPORT_OF_KIND: Mapping[str, Callable[[ImportStep], None]] = {
     MEMBERS: import_members,
     BALANCES: import_balances,
     COUPON_CODES: import_coupon_codes,
@@ -239,7 +239,7 @@ class Importer:
         at_once = len(rows) if call.is_quiet else _EVALUATED_FIRST
         while self._rows_done < len(rows) and (not self._rows_done or remaining > 0):
             next_rows = rows[self._rows_done : self._rows_done + at_once]
-            _KINDS[job.kind](replace(step, rows=next_rows))
+            _IMPORT_OF_KIND[job.kind](replace(step, rows=next_rows))
             self._rows_done += len(next_rows)
             elapsed = time.monotonic() - began_at
             remaining = self._settings.import_step_ms / 1000 - elapsed

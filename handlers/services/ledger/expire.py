@@ -16,7 +16,7 @@ from persistence import idle_balances, ledger_lots
 
 
 @dataclass(slots=True)
-class Expired:
+class PostedExpiries:
     """The expired amount and the wallets of each account; the next step begins after `last_wallet_id`."""
 
     last_wallet_id: int = 0
@@ -26,20 +26,23 @@ class Expired:
 
 def expire_next(
     db: Connection, organization: Organization, after: int, now: datetime, limit: int = MAX_WALLETS
-) -> Expired | None:
-    """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; None if none is due."""
+) -> PostedExpiries | None:
+    """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; return what has expired.
+
+    Returns None if nothing is due in any further wallet.
+    """
     organization_id = organization.organization_id
     policies = idle_balances.find_idle_policies(db, organization)
-    due = ledger_lots.find_next_wallets_due(db, organization_id, after, policies, now, limit)
-    if not due:
+    wallet_ids = ledger_lots.find_next_wallets_due(db, organization_id, after, policies, now, limit)
+    if not wallet_ids:
         return None
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="expire"))
-    account_ids = ledger_lots.find_due_accounts(db, organization_id, due, now) | policies.keys()
-    unit.lock_wallets(due, account_ids)
+    account_ids = ledger_lots.find_due_accounts(db, organization_id, wallet_ids, now) | policies.keys()
+    unit.lock_wallets(wallet_ids, account_ids)
     # Loading the balances posts what is due.
     with open_unit(unit, account_ids=account_ids):
         pass
-    expired = Expired(due[-1])
+    expired = PostedExpiries(wallet_ids[-1])
     for step in unit.ledger.steps:
         if isinstance(step, Posting) and step.is_expiry and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id

@@ -51,7 +51,7 @@ class ExtensionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Extended:
+class ExtensionResult:
     """The number and amount of the extended lots; `status` is `running` while the worker extends them."""
 
     lots: int
@@ -61,7 +61,11 @@ class Extended:
 
 @dataclass(frozen=True, slots=True)
 class _WalletExtension:
-    """Extends lots of wallets in an account: the lots in `lots`, by wallet, or all lots if it has None or no entry."""
+    """Extends lots of wallets in an account.
+
+    `lots` has for each wallet the ids of the lots to extend. All lots of a wallet are extended if its entry is None or
+    missing.
+    """
 
     account: LedgerAccount
     extension: Extension
@@ -82,11 +86,11 @@ class _WalletExtension:
     def _post(self, unit: UnitOfWork, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
         """Post a transaction for each wallet with extended lots; return the number and the amount of the lots."""
         ledger, savepoint = unit.ledger, unit.ledger.savepoint()
-        first = len(ledger.steps)
+        steps_before = len(ledger.steps)
         # Post for all wallets to see which ones have lots to extend, and then only for these.
         for wallet_id in wallet_ids:
             self._post_one(unit, wallet_id)
-        lots_by_step = posting.find_extended_lots(unit.db, unit.organization_id, ledger.steps)[first:]
+        lots_by_step = posting.find_extended_lots(unit.db, unit.organization_id, ledger.steps)[steps_before:]
         ledger.rollback_to(savepoint)
         for wallet_id, lots in zip(wallet_ids, lots_by_step, strict=True):
             if lots:
@@ -99,7 +103,7 @@ class _WalletExtension:
         unit.ledger.extend(account, wallet_id, self.extension, details, self.lots.get(wallet_id))
 
 
-def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
+def extend_expiry(call: Call, request: ExtensionRequest) -> ExtensionResult:
     """Extend lots of an account; a request for all lots is left to the worker.
 
     The same request under the same key returns the progress. Raises InvalidRequest, KeyReused, UnknownLedgerAccount,
@@ -110,7 +114,7 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
     earlier = EXTENSIONS.find_by(call.db, organization_id, system_unique_key=request.system_unique_key)
     if earlier is not None:
         refuse_reuse(request.system_unique_key, earlier.request_digest, digest)
-        return Extended(earlier.lots, earlier.amount, earlier.status)
+        return ExtensionResult(earlier.lots, earlier.amount, earlier.status)
     extension = Extension(request.until, request.months)
     faults = extension.field_faults(call.now)
     if request.member_id is not None and request.ledger_lot_ids is not None:
@@ -126,13 +130,13 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
     if not account.point_tracking_enabled:
         raise PointsNotTracked("The account does not track when points expire: its pointTrackingEnabled is false.")
     if request.member_id is None and request.ledger_lot_ids is None:
-        result = Extended(0, Decimal(0), RUNNING)
+        result = ExtensionResult(0, Decimal(0), RUNNING)
         _store(call, request, digest, result)
         return result
     lots = _lots_of(call, request)
     key = f"{_ENTITY}-{call.new_key()}"
     wallet_extension = _WalletExtension(account, extension, key, lots, request.dry_run)
-    result = Extended(*wallet_extension.extend(call, sorted(lots)), DONE)
+    result = ExtensionResult(*wallet_extension.extend(call, sorted(lots)), DONE)
     if not request.dry_run:
         _store(call, request, digest, result, sorted(lots))
     return result
@@ -156,7 +160,7 @@ def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] 
 
 
 def _store(
-    call: Call, request: ExtensionRequest, digest: bytes, result: Extended, wallet_ids: Sequence[int] = ()
+    call: Call, request: ExtensionRequest, digest: bytes, result: ExtensionResult, wallet_ids: Sequence[int] = ()
 ) -> None:
     """Store an extension, with its entry in the audit log."""
     terms = {"until": request.until, "months": request.months}
@@ -179,7 +183,10 @@ def _store(
 
 
 def extend_next(db: Connection, organization: Organization, extension: ExpiryExtension, now: datetime) -> bool:
-    """Extend the lots of the next wallets for a locked extension of a whole account; False if no wallet remains."""
+    """Extend the lots of the next wallets for a locked extension of a whole account.
+
+    Returns False, and sets the extension's status to done, if no wallet remains.
+    """
     account = ACCOUNTS.find(db, organization.organization_id, extension.ledger_account_id)
     wallet_ids = find_next_wallets(db, extension, WALLETS_AT_ONCE)
     if account is None or not account.point_tracking_enabled or not wallet_ids:
@@ -201,8 +208,8 @@ def extend_next(db: Connection, organization: Organization, extension: ExpiryExt
 def extend_running(engine: Engine) -> bool:
     """Do the next part of a running extension; False if there is none to do now.
 
-    Then no extension is running, other workers have claimed them, or the test clock of the organization is advancing or
-    held by another transaction.
+    That is so if no extension is running, if other workers have claimed all of them, or if the test clock of the
+    organization is advancing or held by another transaction.
     """
 
     def step(db: Connection) -> bool:

@@ -54,8 +54,7 @@ def find_keys_and_states(
 ) -> tuple[Mapping[int, str], Mapping[int, HoldState]]:
     """The keys of the holds' accounts by account id, and the states of the holds by transaction id; two statements.
 
-    `until` is a transaction id: of the refunds, which are reverts of the holds, only those with at most this id count.
-    None counts all refunds.
+    `until` is the transaction id of the last refund that counts, None if all count. Refunds are reverts of the holds.
     """
     organization_id = call.organization.organization_id
     states = find_hold_states(call.db, organization_id, [hold.ledger_transaction_id for hold in holds], until)

@@ -69,6 +69,7 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
     find_account = cache(partial(account_of_members, calls[0]))
     movements = [_movement(request, members[request.member.member_id], find_account) for request in requests]
     account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
+    # Without an account, all requests are refused.
     if not account_ids:
         return [movement.refusal for movement in movements if movement.refusal is not None]
     batch = MovementBatch(unit, calls, movements)

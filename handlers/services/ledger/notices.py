@@ -33,6 +33,7 @@ def report_next(db: Connection, organization: OrganizationDetails, now: datetime
             # Without progress, notices begin at the last change of the account or the organization.
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
+            # Check again under the lock: another transaction may have reported the notices meanwhile.
             if due := schedule.due(progress.done_until, now):
                 return _report(db, organization, account, schedule, progress, due, now, limit)
     return None
@@ -61,17 +62,20 @@ def _report(
     now: datetime,
     limit: int,
 ) -> int:
-    """Report the notices of the first due moment to the next wallets, and store the progress."""
+    """Report the notices of the first due moment to the next wallets; return the number of events.
+
+    Stores the progress: the last wallet, or that the moment is done.
+    """
     moment = due[0].moment
     notices = [notice for notice in due if notice.moment == moment]
     windows = [schedule.bounds(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
     wallets = expiry_notices.find_next_wallets(db, organization, account, windows, after, limit)
-    reported = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
+    event_count = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
     is_done = len(wallets) < limit
     new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallets[-1])
     expiry_notices.store_progress(db, account, new_progress)
-    return reported
+    return event_count
 
 
 def _report_to(

@@ -71,7 +71,7 @@ class AllowanceRedemption:
 
 
 @dataclass(frozen=True, slots=True)
-class Redeemed:
+class RedeemedAllowance:
     """A redeemed allowance, and the rows of its burn."""
 
     allowance: AllowanceView
@@ -89,8 +89,9 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     member = unit.lock(member_ids=[member.member_id])[member.member_id]
     refuse_erased(member)
     digest = digest_of((_ENTITY, member.member_id, request.amount, request.ledger_account_key, request.valid_for))
-    earlier = _created_before(call, request.system_unique_key, digest)
+    earlier = _find_earlier_allowance(call, request.system_unique_key, digest)
     if earlier is not None:
+        # Without the changes since the first response.
         view = _views(call, [earlier])[0]
         view = replace(view, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=earlier.created_at)
         return _with_token(call, earlier, view)
@@ -127,8 +128,11 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     return _with_token(call, allowance, view)
 
 
-def _created_before(call: Call, key: str, digest: bytes) -> OfflineAllowance | None:
-    """The allowance of an earlier request with this key; raises KeyReused if that was another request."""
+def _find_earlier_allowance(call: Call, key: str, digest: bytes) -> OfflineAllowance | None:
+    """Find the allowance of an earlier request with this key, None if there is none.
+
+    Raises KeyReused if the earlier request was another one.
+    """
     organization_id = call.organization.organization_id
     transaction_id = posting.find_posted(call.db, organization_id, [key]).find(key, digest)
     if transaction_id is None:
@@ -169,7 +173,7 @@ def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[Allowan
     ]
 
 
-def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
+def redeem_allowance(call: Call, request: AllowanceRedemption) -> RedeemedAllowance:
     """Burn some of the points that an allowance holds, and release the rest; an allowance is redeemed once.
 
     The same request under the same key returns the first response. Raises OfflineAllowanceInvalid,
@@ -232,7 +236,7 @@ def _open_allowance(
         yield unit, current, _views(call, [current])[0]
 
 
-def _redemption_of(call: Call, allowance: OfflineAllowance) -> Redeemed:
+def _redemption_of(call: Call, allowance: OfflineAllowance) -> RedeemedAllowance:
     """A redeemed allowance with its burn, in the state after the redemption."""
     filters = {"from_id": allowance.ledger_transaction_id, "to_id": allowance.ledger_transaction_id}
     rows = ledger_transactions.find_rows_of_account(
@@ -242,7 +246,7 @@ def _redemption_of(call: Call, allowance: OfflineAllowance) -> Redeemed:
         replace(row, status=SETTLED, reversal_ledger_transaction_id=None, updated_at=allowance.updated_at)
         for row in rows.results
     ]
-    return Redeemed(_views(call, [allowance])[0], transactions)
+    return RedeemedAllowance(_views(call, [allowance])[0], transactions)
 
 
 def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:

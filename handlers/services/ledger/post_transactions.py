@@ -199,7 +199,7 @@ class MovementBatch:
         return postings
 
     def _fail_set(self, set_id: str | None) -> None:
-        """Refuse all items of a set without an outcome, because another item was refused."""
+        """Refuse all items of a set without an outcome, because another item was refused; no set has the id None."""
         for position, movement in enumerate(self.movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = SetFailed("Another item of the set was refused.")

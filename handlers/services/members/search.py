@@ -1,4 +1,4 @@
-"""Searching for members."""
+"""Searches for members."""
 
 from collections.abc import Mapping
 from typing import Any

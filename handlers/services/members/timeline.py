@@ -63,9 +63,9 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
     positions = {name: None if query.positions is None else query.positions.get(name, 0) for name in source_names}
     positions = {name: position for name, position in positions.items() if position != 0}
     heads = timeline.find_heads(db, member, positions, query.limit + 1, query.created_from, query.created_to)
-    row_ids, after = _newest(heads, query.limit)
+    row_ids, positions_after = _newest(heads, query.limit)
     rows = _rows(db, member, row_ids)
-    next_positions = {name: position for name, position in after.items() if position}
+    next_positions = {name: position for name, position in positions_after.items() if position}
     return TimelinePage(query.limit, rows, next_positions or None)
 
 
@@ -148,14 +148,21 @@ def _name_sources(
     db: Connection, organization_id: int, points: Mapping[int, PointsFact], sources: Mapping[int, Source]
 ) -> dict[int, Source]:
     """The sources with the names of missions and coupon books added."""
-    usages = {
+    usage_keys = {
         row_id: points[row_id].system_unique_key.removeprefix("coupon-usage-")
         for row_id, source in sources.items()
         if source.kind == BY_COUPON
     }
-    missions = {row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name}
-    books = timeline_facts.find_book_names_of_usages(db, organization_id, set(usages.values())) if usages else {}
-    names = timeline_facts.find_names_of_missions(db, organization_id, set(missions.values())) if missions else {}
-    renamed = {row_id: replace(sources[row_id], name=books.get(key)) for row_id, key in usages.items()}
-    renamed |= {row_id: replace(sources[row_id], name=names.get(key)) for row_id, key in missions.items()}
+    # Until here, a mission is named by its key.
+    mission_keys = {
+        row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name
+    }
+    books = (
+        timeline_facts.find_book_names_of_usages(db, organization_id, set(usage_keys.values())) if usage_keys else {}
+    )
+    names = (
+        timeline_facts.find_names_of_missions(db, organization_id, set(mission_keys.values())) if mission_keys else {}
+    )
+    renamed = {row_id: replace(sources[row_id], name=books.get(key)) for row_id, key in usage_keys.items()}
+    renamed |= {row_id: replace(sources[row_id], name=names.get(key)) for row_id, key in mission_keys.items()}
     return {**sources, **renamed}

@@ -146,9 +146,9 @@ def current_tiers(
 def replace_lapsed_tiers(
     call: Call, members: Sequence[Member], stored_tiers: dict[int, list[MemberTier]], balances: Balances | None = None
 ) -> dict[int, list[MemberTier]]:
-    """Replace tiers that have expired, or that depended on expired points; return the tiers by member id.
+    """Replace the entries of `stored_tiers` that have expired, or that depended on expired points; return it.
 
-    `balances` has the balances of each wallet by its id; None if they were not read yet.
+    `stored_tiers` has the tiers by member id, `balances` the balances by wallet id; None if they were not read yet.
     """
     if balances is None:
         may_have_ended = any(

@@ -25,8 +25,8 @@ def permitted_callers(
     """The organization of requests, the caller of each request with its present permissions there, and records.
 
     Instead of a caller, the list has the refusal of a request that is not permitted, and NotBatchable for a request to
-    another organization than the first one. The records are by address, None if they were not read. Raises the refusal
-    of the first request if no request may call its organization, and NotFound.
+    another organization than the first one. `addresses` name records to read; these are returned by address, None if they
+    were not read. Raises the refusal of the first request if no request may call its organization, and NotFound.
     """
     callers: list[Caller | Refusal | NotBatchable] = []
     organization_id: int | None = None
@@ -80,10 +80,11 @@ def _identify(db: Connection, request: Request) -> tuple[Caller, int]:
     return caller, organization_id
 
 
-def _organization_id_of(value: str) -> int:
+def _organization_id_of(text: str) -> int:
     """The organization id that a path contains as text, as for `getOrganization` (administration, Organization 1)."""
-    if value.isascii() and value.isdigit() and len(value) <= 18:
-        return int(value)
+    # Every number of 18 digits fits the 64-bit ids of the database.
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
     raise InvalidRequest([FieldFault("organizationId is not a whole number", parameter="organizationId")])
 
 
@@ -100,8 +101,8 @@ def _limit_caller(
         _refuse_other_members(db, organization_id, request, caller, caller.loyalty_member_id)
     if caller.user_id is None:
         return caller
-    current = caller_by_now(caller, rights[caller.user_id])
-    # The same object if no permission was lost since the token was issued.
+    current = caller_with_current_rights(caller, rights[caller.user_id])
+    # It is the same object if the caller has lost no permission since the token was issued.
     if current is not caller:
         missing_scopes = [scope for scope in scopes if not current.holds(scope)]
         if missing_scopes:
@@ -144,11 +145,11 @@ def known_caller(db: Connection, caller: Caller) -> Caller:
 
 
 def user_with_all_rights(caller: Caller, user_id: int) -> Caller:
-    """The caller as a user with all rights; `caller_by_now` limits them to the rights of the stored record."""
+    """The caller as a user with all rights; `caller_with_current_rights` limits them to those of the stored record."""
     return replace(caller, user_id=user_id, roles=ROLES, is_admin=True, is_system_admin=True)
 
 
-def caller_by_now(caller: Caller, rights: CurrentRights) -> Caller:
+def caller_with_current_rights(caller: Caller, rights: CurrentRights) -> Caller:
     """The caller limited to the present permissions of its user.
 
     Deactivation, removal and every lost permission have effect from this request on. Raises Unauthorized for a user who

@@ -1,4 +1,4 @@
-"""Creating an organization with everything that it needs for its first purchase."""
+"""Creates an organization with everything that it needs for its first purchase."""
 
 import uuid
 from collections.abc import Mapping

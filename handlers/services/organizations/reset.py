@@ -1,4 +1,4 @@
-"""Emptying a test organization, resetting its credentials, and the check of the `organizationId` of a body."""
+"""Empties a test organization, resets its credentials, and checks the `organizationId` of a body."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from persistence.rows import as_json
 class ResetOrganization:
     """The number of rows that were removed, and the records that the organization has now."""
 
-    removed: int
+    removed_count: int
     records: DefaultRecords
 
 

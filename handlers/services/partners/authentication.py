@@ -49,10 +49,10 @@ class KeyAuthenticator:
         if api_key.last_used_at is None or api_key.last_used_at <= now - LAST_USE_INTERVAL:
             # In a separate transaction, so that calls with one key do not wait for each other.
             transactions.read(self._engine, lambda db: partners.record_use(db, api_key, now))
-        identity = api_key.partner_api_key_id
+        key_id = api_key.partner_api_key_id
         return Caller(
-            subject=f"partner-api-key:{identity}",
+            subject=f"partner-api-key:{key_id}",
             organization_id=organization_id,
             roles=frozenset(),
-            partner=PartnerKey(identity, api_key.partner, api_key.name),
+            partner=PartnerKey(key_id, api_key.partner, api_key.name),
         )

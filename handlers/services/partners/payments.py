@@ -226,7 +226,7 @@ def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberT
         tier=_tier_name(call, member_tiers),
         is_new_member=payment.is_new,
         accruals=_accruals(member, unit),
-        missions=_with_messages(call, merge_missions(move for result in results for move in result["missions"])),
+        missions=_with_messages(call, merge_missions(mission for result in results for mission in result["missions"])),
         effects=payment_effects(payment.intent.total, effects),
     )
 

@@ -19,7 +19,7 @@ from domain.users import (
 )
 from handlers.call import Call
 from handlers.messages.base import Shape
-from handlers.services.organizations.caller_rights import caller_by_now
+from handlers.services.organizations.caller_rights import caller_with_current_rights
 from persistence import organizations, users
 from persistence.permission_groups import PERMISSION_GROUPS
 
@@ -55,7 +55,7 @@ def _current_grant(call: Call) -> Grant:
     organization_and_rights = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
     if organization_and_rights is None:
         raise NotFound(f"The user no longer belongs to organization {call.organization.organization_id}.")
-    current = caller_by_now(caller, organization_and_rights[1])
+    current = caller_with_current_rights(caller, organization_and_rights[1])
     if not current.holds(ROLE):
         raise Forbidden(f"The user of this access token no longer has the permission {ROLE}.")
     return current.grant
