@@ -22,7 +22,7 @@ from handlers.services.events.release_answers import ReleasedResponses, release_
 from handlers.services.ledger.expire import PostedExpiries, expire_next
 from handlers.services.ledger.notices import report_next
 from handlers.services.members.finish_erasing import erase_next
-from handlers.services.tiers import Evaluated, evaluate_next
+from handlers.services.tiers import EvaluatedTiers, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
 from persistence import audit_log, exports, imports, organizations, periodic_jobs, transactions
@@ -96,7 +96,7 @@ def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = Fal
     """Evaluate the tiers of an organization batch by batch; yield the numbers of members and of moves."""
     last_wallet_id = 0
 
-    def evaluate(db: Connection, organization: Organization, now: datetime, limit: int) -> Evaluated | None:
+    def evaluate(db: Connection, organization: Organization, now: datetime, limit: int) -> EvaluatedTiers | None:
         return evaluate_next(db, organization, last_wallet_id, now, everyone=everyone, limit=limit)
 
     for evaluated in _run_batches(engine, organization_id, evaluate):

@@ -41,7 +41,8 @@ Record = TypeVar("Record")
 # A body with terms of availability.
 RewardingBody = TypeVar("RewardingBody", bound=Any)
 
-# An unknown event type is compared with so few custom types because a batch may have a thousand unknown types.
+# The number of custom types that an unknown event type is compared with. It is small, since a batch may have a thousand
+# unknown types.
 _MAX_COMPARED = 50
 
 
@@ -55,9 +56,9 @@ def unknown_loyalty_program(id_or_key: object) -> UnknownLoyaltyProgram:
     return UnknownLoyaltyProgram(f"There is no loyalty program {id_or_key}.")
 
 
-def unknown_audience(unknown: Collection[str]) -> UnknownAudience:
+def unknown_audience(keys: Collection[str]) -> UnknownAudience:
     """The refusal of unknown audiences, by their keys."""
-    return UnknownAudience(f"There is no audience with the key {min(unknown)}.")
+    return UnknownAudience(f"There is no audience with the key {min(keys)}.")
 
 
 def unknown_coupon_book(key: str) -> UnknownCouponBook:
@@ -92,7 +93,7 @@ def loyalty_program(call: Execution, program_id: int) -> LoyaltyProgram:
 
 
 def tier_of_program(call: Execution, program: LoyaltyProgram, id_or_key: int | str) -> LoyaltyTier:
-    """The tier of the program with this id, or with this key if it is a text; raises UnknownTier."""
+    """The program's tier with this id or, if `id_or_key` is a text, with this key; raises UnknownTier."""
     column = "loyalty_tier_key" if isinstance(id_or_key, str) else "loyalty_tier_id"
     tier = TIERS.find_by(call.db, call.organization.organization_id, **{column: id_or_key})
     if tier is None or tier.loyalty_program_id != program.loyalty_program_id:
@@ -110,9 +111,9 @@ def coupon_book(call: Execution, key: str) -> CouponBook:
 def refuse_unknown(call: Execution, **ids: int | None) -> None:
     """Refuse ids of records that do not exist, each under its kind, such as `campaign`; None names no record."""
     for kind, record_id in ids.items():
-        find, unknown = _BY_ID[kind]
+        find, refusal_type = _BY_ID[kind]
         if record_id is not None and find(call.db, call.organization.organization_id, record_id) is None:
-            raise unknown(f"There is no {kind.replace('_', ' ')} {record_id}.")
+            raise refusal_type(f"There is no {kind.replace('_', ' ')} {record_id}.")
 
 
 _BY_ID: Mapping[str, tuple[Any, type[Refusal]]] = {
@@ -130,17 +131,17 @@ _BY_ID: Mapping[str, tuple[Any, type[Refusal]]] = {
 def refuse_unknown_audiences(call: Execution, keys: Collection[str]) -> None:
     """Refuse keys of audiences that do not exist; raises UnknownAudience."""
     organization_id = call.organization.organization_id
-    unknown = set(keys) - AUDIENCES.find_values(call.db, organization_id, audience_key=keys) if keys else None
-    if unknown:
-        raise unknown_audience(unknown)
+    unknown_keys = set(keys) - AUDIENCES.find_values(call.db, organization_id, audience_key=keys) if keys else None
+    if unknown_keys:
+        raise unknown_audience(unknown_keys)
 
 
 def refuse_unknown_campaigns(call: Execution, keys: Collection[str]) -> None:
     """Refuse keys of campaigns that do not exist; raises UnknownCampaign."""
     existing_keys = CAMPAIGNS.find_values(call.db, call.organization.organization_id, campaign_key=keys)
-    unknown = [key for key in keys if key not in existing_keys]
-    if unknown:
-        raise UnknownCampaign(f"There is no campaign with the key {unknown[0]}.")
+    unknown_keys = [key for key in keys if key not in existing_keys]
+    if unknown_keys:
+        raise UnknownCampaign(f"There is no campaign with the key {unknown_keys[0]}.")
 
 
 def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
@@ -173,9 +174,9 @@ def with_complete_event(
 
 def refuse_unknown_tiers(configuration: Configuration, keys: Collection[str]) -> None:
     """Refuse keys of tiers that do not exist; raises UnknownTier."""
-    unknown = set(keys) - set(configuration.tier_keys.values())
-    if unknown:
-        raise UnknownTier(unknown_key("tier", min(unknown), configuration.tiers))
+    unknown_keys = set(keys) - set(configuration.tier_keys.values())
+    if unknown_keys:
+        raise UnknownTier(unknown_key("tier", min(unknown_keys), configuration.tiers))
 
 
 def refuse_unknown_badge(configuration: Configuration, key: str | None) -> None:

@@ -59,12 +59,12 @@ def validated_program(
 ) -> ReferralProgramProperties:
     """The program to store; refuses unknown references, an end before its begin, and rewards that cannot be paid.
 
-    The event type that the program named `before` is not checked again: it may have been deactivated since.
+    The event type that the stored program (`before`) already has is not checked again: it may be inactive by now.
     """
     body = with_offsets(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
-    begins, ends = body.valid_from_date, body.valid_to_date
+    valid_from, valid_to = body.valid_from_date, body.valid_to_date
     faults = zone_faults(body.timezone)
-    if begins and ends and ends < begins:
+    if valid_from and valid_to and valid_to < valid_from:
         faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
     faults += _faults_of_availability(body)
     if faults:

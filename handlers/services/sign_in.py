@@ -12,6 +12,7 @@ from handlers.services import passwords, tokens
 from persistence import organizations, users
 from persistence.users import Credentials
 
+# Every number of so many digits fits the 64-bit ids of the database.
 _MAX_ID_DIGITS = 18
 
 
@@ -109,13 +110,13 @@ def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
     return IssuedToken(tokens.issue(call.db, call.settings, claims, lifetime, call.now), lifetime, grant.scopes)
 
 
-def _find_user_again(call: Call, signed_in: SignIn) -> Credentials:
+def _find_user_again(call: Call, sign_in: SignIn) -> Credentials:
     """Find the user of checked credentials; lock the user if the sign-in changes the record.
 
     Raises TokenRefused, also if the password has changed since the check.
     """
-    checked_user = signed_in.user
-    will_change = signed_in.new_hash is not None or checked_user.pending_provisioning
+    checked_user = sign_in.user
+    will_change = sign_in.new_hash is not None or checked_user.pending_provisioning
     user = users.find_credentials(call.db, checked_user.auth_client_id, checked_user.organization_id, lock=will_change)
     if user is None or user.user_id != checked_user.user_id or user.password_hash != checked_user.password_hash:
         raise _unknown_client()
@@ -124,22 +125,22 @@ def _find_user_again(call: Call, signed_in: SignIn) -> Credentials:
             raise TokenRefused(
                 401, "invalid_client", "The temporary password has expired; an administrator can reset it."
             )
-        if not signed_in.is_new_password:
+        if not sign_in.is_new_password:
             description = "The password is temporary: send the one that is to replace it as new_password."
             raise TokenRefused(403, "invalid_grant", description, f"/problems/{PasswordChangeRequired.slug}")
     return user
 
 
-def _store_sign_in(call: Call, signed_in: SignIn, user: Credentials) -> int:
+def _store_sign_in(call: Call, sign_in: SignIn, user: Credentials) -> int:
     """Store a new password hash, and the first sign-in of a user. Returns the generation of the user's new tokens."""
-    if signed_in.is_new_password and signed_in.new_hash is not None:
-        users.set_password(call.db, user.user_id, signed_in.new_hash, temporary_until=None, now=call.now)
-    elif signed_in.new_hash is not None:
-        users.change_user(call.db, user.user_id, password_hash=signed_in.new_hash)
+    if sign_in.is_new_password and sign_in.new_hash is not None:
+        users.set_password(call.db, user.user_id, sign_in.new_hash, temporary_until=None, now=call.now)
+    elif sign_in.new_hash is not None:
+        users.change_user(call.db, user.user_id, password_hash=sign_in.new_hash)
     if user.pending_provisioning:
         users.change_user(call.db, user.user_id, pending_provisioning=False, updated_at=call.now)
     # `set_password` has raised the generation by 1.
-    return user.token_generation + signed_in.is_new_password
+    return user.token_generation + sign_in.is_new_password
 
 
 def _check_new_password(user: Credentials, secret: str, new_password: str) -> None:

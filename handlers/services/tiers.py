@@ -128,7 +128,7 @@ def _refuse_setting(tier: LoyaltyTier | None, setting: TierSetting, now: datetim
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluatedTiers:
     """The numbers of evaluated members and of changed tiers; the next step begins after `last_wallet_id`."""
 
     last_wallet_id: int
@@ -144,10 +144,11 @@ def evaluate_next(
     *,
     everyone: bool,
     limit: int = MAX_WALLETS,
-) -> Evaluated | None:
-    """Evaluate the tiers of the next members after the wallet id `after`: of all if `everyone`, else of expired ones.
+) -> EvaluatedTiers | None:
+    """Evaluate the tiers of the next members, in the order of their wallet ids, after the wallet id `after`.
 
-    Returns None if there are no more members. Expiries of the members' points are posted first.
+    These are all members if `everyone`, else the members with an expired tier. Expiries of their points are posted
+    first. Returns the numbers of members and changes, None if there are no more members.
     """
     organization_id = organization.organization_id
     if everyone:
@@ -164,4 +165,4 @@ def evaluate_next(
     evaluate_derived(unit, due_events)
     unit.flush()
     moves = sum(event.event_type in (TIER_SET, TIER_REMOVED) for event in due_events)
-    return Evaluated(wallets[-1], len(unit.members), moves)
+    return EvaluatedTiers(wallets[-1], len(unit.members), moves)

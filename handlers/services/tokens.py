@@ -26,8 +26,9 @@ from persistence.organizations import SigningKey
 
 ACCESS_TOKEN_SECONDS = 3600
 MEMBER_TOKEN_SECONDS = 900
-_CACHED_TOKENS = 10_000
+_MAX_CACHED_TOKENS = 10_000
 _CLOCK_LEEWAY_SECONDS = 5
+# The last moment at which a cached token expires, in seconds since 1970: a `float` has all integers up to this one.
 _LAST_SECOND = 2**53
 _EXTERNAL_ALGORITHMS = ["RS256", "ES256", "PS256", "EdDSA"]
 _REQUIRED: Options = {"require": ["exp", "sub"]}
@@ -115,9 +116,9 @@ class Authenticator:
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
         self._engine = engine
-        self._reading = autocommit(engine)
+        self._read_engine = autocommit(engine)
         self._keys: dict[str, jwt.PyJWK] = {}
-        self._verified: dict[str, tuple[float, Caller]] = {}
+        self._callers_by_token: dict[str, tuple[float, Caller]] = {}
         self._lock = threading.Lock()
         self._external = IssuerKeys.at(settings.external_jwks_url) if settings.external_jwks_url else None
 
@@ -129,27 +130,28 @@ class Authenticator:
         claims, is_external = self._claims(token)
         caller = _caller(claims, is_external)
         if is_external:
-            caller = transactions.read(self._reading, lambda db: known_caller(db, caller))
+            caller = transactions.read(self._read_engine, lambda db: known_caller(db, caller))
         # A number of any size is valid, but not every number is a `float`.
         expires = float(min(int(claims["exp"]), _LAST_SECOND))
         if is_external:
             # The issuer may have removed the key by then.
             expires = min(expires, time.time() + KEYS_SECONDS)
         with self._lock:
-            if len(self._verified) >= _CACHED_TOKENS:
-                self._verified.clear()
-            self._verified[token] = (expires, caller)
+            if len(self._callers_by_token) >= _MAX_CACHED_TOKENS:
+                # Tokens that are still in use are verified again.
+                self._callers_by_token.clear()
+            self._callers_by_token[token] = (expires, caller)
         return caller
 
     def remembered(self, token: str) -> Caller | None:
         """The caller of a token that was verified before and has not expired, else None; never looks anything up."""
-        expires, caller = self._verified.get(token, (0.0, None))
+        expires, caller = self._callers_by_token.get(token, (0.0, None))
         return caller if expires > time.time() else None
 
     def jwks(self) -> dict[str, Any]:
         """The JWK set (RFC 7517) that verifies the server's own tokens."""
         self._load_keys()
-        return {"keys": [_public(key_id, key) for key_id, key in self._keys.items()]}
+        return {"keys": [_public_jwk(key_id, key) for key_id, key in self._keys.items()]}
 
     def _claims(self, token: str) -> tuple[dict[str, Any], bool]:
         """The verified claims of a token, and True if it is a token of the external issuer."""
@@ -160,7 +162,7 @@ class Authenticator:
             if self._external is not None and issuer == settings.external_issuer:
                 is_external, algorithms = True, _EXTERNAL_ALGORITHMS
                 audience = settings.external_audience or settings.token_audience
-                _refuse_without_key(token, header, audience, issuer)
+                _check_before_fetching_keys(token, header, audience, issuer)
                 key: Any = self._external.find(header.get("kid"))
             else:
                 is_external, algorithms = False, [ALGORITHM]
@@ -189,8 +191,8 @@ class Authenticator:
         transactions.run(self._engine, load)
 
 
-def _refuse_without_key(token: str, header: Mapping[str, Any], audience: str, issuer: str) -> None:
-    """Refuse a token that is not valid whatever its key, before any key is fetched."""
+def _check_before_fetching_keys(token: str, header: Mapping[str, Any], audience: str, issuer: str) -> None:
+    """Refuse a token of the external issuer that no key could make valid; raises PyJWTError."""
     if header.get("alg") not in _EXTERNAL_ALGORITHMS:
         raise jwt.InvalidAlgorithmError("The algorithm of the token is not accepted.")
     _decode(token, audience, issuer, _WITHOUT_SIGNATURE)
@@ -201,7 +203,7 @@ def _decode(token: str, audience: str, issuer: str, options: Options, **more: An
     return jwt.decode(token, audience=audience, issuer=issuer, leeway=_CLOCK_LEEWAY_SECONDS, options=options, **more)
 
 
-def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
+def _public_jwk(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
     return {**jwt.algorithms.ECAlgorithm.to_jwk(key.key, as_dict=True), "kid": key_id, "use": "sig", "alg": ALGORITHM}
 
 

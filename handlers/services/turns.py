@@ -14,7 +14,10 @@ class Turns:
         self._turn = 0
 
     def sort(self, waiting: Sequence[Address]) -> list[Address]:
-        """Sort waiting jobs by when their organizations were served last; jobs of one organization keep their order."""
+        """Sort waiting jobs by when their organizations were served last; jobs of one organization keep their order.
+
+        Forgets when organizations without a waiting job were served.
+        """
         self._served = {address[0]: self._served.get(address[0], 0) for address in waiting}
         return sorted(waiting, key=lambda address: self._served[address[0]])
 

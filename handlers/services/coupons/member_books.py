@@ -189,12 +189,14 @@ class _MemberView:
     def _stock(self, books: Sequence[CouponBook], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
         """The amount left to assign of each book, None without a limit; for a list of codes, 1 means at least one."""
         lists = [book.coupon_book_id for book in books if book.type == LIST]
-        free: set[int] = set()
+        books_with_free_codes: set[int] = set()
         if lists:
-            free = member_books.find_books_with_free_codes(
+            books_with_free_codes = member_books.find_books_with_free_codes(
                 self._call.db, self._call.organization.organization_id, lists, self._call.now
             )
-        stock = {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}
+        stock = {
+            book.coupon_book_id: stock_left(book, int(book.coupon_book_id in books_with_free_codes)) for book in books
+        }
         return {
             # The free codes of a list are counted without locked ones.
             book_id: None if amount is None else amount if book_id in lists else amount - reserved_stock.get(book_id, 0)

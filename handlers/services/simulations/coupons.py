@@ -93,7 +93,7 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
     amounts = member_books.find_amounts(unit.db, member, ids, unit.now)
     books = [coupons.loader.state.books[book_id] for book_id in ids if book_id in coupons.loader.state.books]
     lists = [book.coupon_book_id for book in books if book.type == LIST]
-    free = (
+    books_with_free_codes = (
         member_books.find_books_with_free_codes(unit.db, unit.organization_id, lists, unit.now)
         if lists
         else frozenset()
@@ -105,7 +105,7 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
             replace(
                 facts,
                 unused=amounts.get(book.coupon_book_id, Amounts()).unused,
-                stock_left=stock_left(book, int(book.coupon_book_id in free)),
+                stock_left=stock_left(book, int(book.coupon_book_id in books_with_free_codes)),
             ),
             run.scenario.total,
         )

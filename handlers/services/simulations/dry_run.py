@@ -40,19 +40,19 @@ class Scenario:
     campaign_keys: Sequence[str] | None = None
 
     @property
-    def spending(self) -> str | None:
-        """The name of the payload's part that has the total, None if no part has one."""
+    def part_with_total(self) -> str | None:
+        """The name of the part of the payload that has the total, None if no part has one."""
         return next((name for name in (ORDER, PAYMENT) if self._part(name).get("total") is not None), None)
 
     @property
     def total(self) -> Decimal | None:
         """The total of the order or payment, None without one."""
-        name = self.spending
+        name = self.part_with_total
         return None if name is None else Decimal(self._part(name)["total"])
 
     def raised_by(self, amount: Decimal) -> Scenario:
         """The scenario with a total greater by `amount`, and without payments, which would not add up to it."""
-        name, total = self.spending, self.total
+        name, total = self.part_with_total, self.total
         if name is None or total is None:
             return self
         raised = {**self._part(name), "total": total + amount, "payments": None}
@@ -92,10 +92,10 @@ class DryRun:
         self._tracked = self._accept_event(members)
         external_ids = [] if self._tracked.order is None else [self._tracked.order["externalId"]]
         orders = OrderWork(execution, external_ids, repeat(0), repeat(0))
-        expired = self.unit.open_for_events([self._tracked], orders)
+        due_events = self.unit.open_for_events([self._tracked], orders)
         # None means that all missions are loaded, not only those whose progress the event may change.
         self.unit.event_types = None
-        evaluate_derived(self.unit, expired)
+        evaluate_derived(self.unit, due_events)
 
     @property
     def member(self) -> Member:

@@ -67,14 +67,16 @@ class EarningsReader:
         for account_id, account in sorted(configuration.accounts.items()):
             available = after.balances[account_id] - self._holdings_before.balances[account_id]
             if available or account_id in discarded or account_id in waiting:
-                expires_at, cut = expiries.get(account_id), discarded.get(account_id, _ZERO)
+                expires_at, discarded_amount = expiries.get(account_id), discarded.get(account_id, _ZERO)
                 pending, available_at = waiting.get(account_id, (_ZERO, None))
-                yield AccountEarning(account.ledger_account_key, available, pending, available_at, expires_at, cut)
+                yield AccountEarning(
+                    account.ledger_account_key, available, pending, available_at, expires_at, discarded_amount
+                )
 
     def _waiting(self) -> dict[int, tuple[Decimal, datetime | None]]:
-        """The new points in each account that are not available yet, and when the first of them will be.
+        """The new points in each account that are not available yet, and the moment at which the first of them will be.
 
-        That moment is None if all of them wait for events.
+        The moment is None if all of them wait for events.
         """
         waiting: dict[int, tuple[Decimal, datetime | None]] = {}
         for step in self._run.unit.ledger.steps[self._steps_before :]:
@@ -152,6 +154,6 @@ def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -
         key, campaign = params["ledgerAccountKey"], campaigns[effect["campaignId"]]
         account = campaign.main_account if key is None else configuration.accounts_by_key.get(key)
         if account is not None:
-            cut = round_down(account, Decimal(params["requestedAmount"])) - Decimal(params["amount"])
-            discarded[account.ledger_account_id] = discarded.get(account.ledger_account_id, _ZERO) + cut
+            discarded_amount = round_down(account, Decimal(params["requestedAmount"])) - Decimal(params["amount"])
+            discarded[account.ledger_account_id] = discarded.get(account.ledger_account_id, _ZERO) + discarded_amount
     return discarded

@@ -109,7 +109,7 @@ class Redemption:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class Shortfall:
     """The amount that is missing for a reward: money of the order, points or a count."""
 
     kind: str
@@ -131,7 +131,7 @@ class NextReward:
     kind: str
     key: str
     name: str
-    missing: Missing
+    missing: Shortfall
     gives: Sequence[Gift]
 
 

@@ -29,8 +29,8 @@ from handlers.services.simulations.results import (
     POINTS,
     TIER,
     Gift,
-    Missing,
     NextReward,
+    Shortfall,
 )
 from handlers.services.unit_of_work.evaluation import event_deadline
 
@@ -91,7 +91,7 @@ class _CampaignTrials:
             for candidate in candidates:
                 if candidate.missing == amount and (gives := _gifts_of(effects, candidate)):
                     campaign = candidate.campaign.campaign
-                    shortfall = Missing(ORDER_TOTAL, amount)
+                    shortfall = Shortfall(ORDER_TOTAL, amount)
                     rewards.append(NextReward(CAMPAIGN, campaign.campaign_key, campaign.name, shortfall, gives))
         return rewards, len(amounts) <= MAX_TRIALS and not self._deadline.has_passed()
 
@@ -113,7 +113,7 @@ def _gifts_of(effects: Sequence[Mapping[str, Any]], candidate: _Candidate) -> li
 
 def _candidates(run: DryRun, response: Mapping[str, Any]) -> list[_Candidate]:
     """The actions that lack only a greater total, according to the explanations of the event."""
-    name, total = run.scenario.spending, run.scenario.total
+    name, total = run.scenario.part_with_total, run.scenario.total
     if name is None or total is None:
         return []
     # By campaign and missing amount.
@@ -175,7 +175,7 @@ def _tiers_in_reach(run: DryRun) -> Iterator[NextReward]:
             smallest_amount = Decimal(1).scaleb(-account.decimals)
             missing_points = (required_points - counted_points).quantize(smallest_amount, ROUND_CEILING)
             gift = _gift(SET_TIER, loyaltyProgramKey=tier.loyalty_program_key, loyaltyTierKey=tier.loyalty_tier_key)
-            yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Missing(POINTS, missing_points), [gift])
+            yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Shortfall(POINTS, missing_points), [gift])
 
 
 def _missions_in_reach(run: DryRun) -> Iterator[NextReward]:
@@ -189,7 +189,7 @@ def _missions_in_reach(run: DryRun) -> Iterator[NextReward]:
         remaining = None if compiled.fault else unit.missions.remaining_count(member_id, compiled, audience_keys)
         if remaining is not None:
             gives = list(_rewards_of(compiled))
-            yield NextReward(MISSION, mission.mission_key, mission.name, Missing(COUNT, Decimal(remaining)), gives)
+            yield NextReward(MISSION, mission.mission_key, mission.name, Shortfall(COUNT, Decimal(remaining)), gives)
 
 
 def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
@@ -220,7 +220,7 @@ def _books_in_reach(offers: Iterable[Offer]) -> tuple[list[NextReward], bool]:
         except TimeExceeded:
             return rewards, False
         if is_in_reach:
-            book, shortfall = offer.book, Missing(POINTS, missing_points)
+            book, shortfall = offer.book, Shortfall(POINTS, missing_points)
             gift = _gift(ASSIGN_COUPON, couponBookKey=book.coupon_book_key, amount=Decimal(1))
             rewards.append(NextReward(COUPON_BOOK, book.coupon_book_key, book.name, shortfall, [gift]))
     return rewards, True

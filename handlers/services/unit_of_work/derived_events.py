@@ -79,7 +79,7 @@ def tier_event(
 ) -> DerivedEvent:
     """The event of a member whose tier in a program changed to `tier`; `keys` has the keys of tiers by id.
 
-    `before` is the id of the previous tier. None, for both tiers, is no tier in the program.
+    `before` is the id of the previous tier. Both tiers may be None: then the member had, or has, none in the program.
     """
     payload = tier_payload(schedule, keys, before, tier)
     return DerivedEvent(member_id, TIER_REMOVED if tier is None else TIER_SET, payload)
@@ -124,23 +124,23 @@ class LedgerEvents:
             return []
         due_count = max(self._due_steps - self._reported_steps, 0)
         self._reported_steps += len(steps)
-        due, caused = steps[:due_count], steps[due_count:]
+        due_steps, caused_steps = steps[:due_count], steps[due_count:]
         events = self._report_transactions(steps)
         changed_accounts = caused_accounts = _changed_accounts(steps)
-        if due:
-            events += self._due_events(due)
-            caused_accounts = _changed_accounts(caused)
-        events += self._settled_waits(caused) + self._events_of_expiries(caused)
+        if due_steps:
+            events += self._due_events(due_steps)
+            caused_accounts = _changed_accounts(caused_steps)
+        events += self._events_of_settled_waits(caused_steps) + self._events_of_expiries(caused_steps)
         for wallet_id, accounts in changed_accounts.items():
             if wallet_id in self._member_ids:
                 events += self._move_tiers_by_points(
-                    wallet_id, self._member_ids[wallet_id], accounts, due, caused_accounts.get(wallet_id, ())
+                    wallet_id, self._member_ids[wallet_id], accounts, due_steps, caused_accounts.get(wallet_id, ())
                 )
         return events
 
     def _due_events(self, steps: Sequence[Step]) -> list[DerivedEvent]:
         """The events about points that became available, were cancelled or expired by time, each with its reason."""
-        events = self._settled_waits(steps) + self._events_of_expiries(steps)
+        events = self._events_of_settled_waits(steps) + self._events_of_expiries(steps)
         return [replace(event, reason=_REASONS[event.event_type]) for event in events]
 
     def _report_transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
@@ -161,9 +161,9 @@ class LedgerEvents:
                 events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
         return events
 
-    def _settled_waits(self, steps: Iterable[Step]) -> list[DerivedEvent]:
+    def _events_of_settled_waits(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """The events about points that became available, or never will: one for each member, account and moment."""
-        settled: dict[tuple[str, int, int, datetime], list[SettledMint]] = {}
+        mints_by_key: dict[tuple[str, int, int, datetime], list[SettledMint]] = {}
         for step in steps:
             mint = settled_wait(step)
             if mint is None or not step.amount:
@@ -175,9 +175,9 @@ class LedgerEvents:
             key = (event_type, mint.to_wallet_id or 0, step.account.ledger_account_id, moment or self._unit.now)
             order_id = mint.order_external_id
             settled_mint = SettledMint(self._transaction_id_of(mint), step.amount, order_id, expires_at)
-            settled.setdefault(key, []).append(settled_mint)
+            mints_by_key.setdefault(key, []).append(settled_mint)
         events = []
-        for (event_type, wallet_id, account_id, moment), mints in settled.items():
+        for (event_type, wallet_id, account_id, moment), mints in mints_by_key.items():
             member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
             if member is not None and member.erased_at is None:
                 # None: at the moment of the unit of work.
@@ -223,12 +223,12 @@ class LedgerEvents:
         wallet_id: int,
         member_id: int,
         ledger_account_ids: set[int],
-        due: Sequence[Step],
+        due_steps: Sequence[Step],
         caused_accounts: Collection[int] = (),
     ) -> list[DerivedEvent]:
         """Move a member's expired tiers, and the tiers that depend on these accounts, as the points require.
 
-        Returns the events. `due` are the steps that happened by time; an event or a request changed `caused_accounts`.
+        Returns the events. `due_steps` happened by time; an event or a request changed the `caused_accounts`.
         """
         unit = self._unit
         moves = unit.tier_assignments.move_by_points(
@@ -240,7 +240,7 @@ class LedgerEvents:
         events = []
         for move in moves:
             is_caused = move.schedule.ledger_account_id in caused_accounts
-            reason = None if is_caused else _reason_of_move(move, due, wallet_id, unit.now)
+            reason = None if is_caused else _reason_of_move(move, due_steps, wallet_id, unit.now)
             event = tier_event(member_id, move.schedule, keys, move.before, move.tier)
             events.append(replace(event, reason=reason))
         return events
@@ -265,12 +265,15 @@ def find_tier_earnings(
     at: datetime,
 ) -> Earnings:
     """Find the earnings of wallets that count for tiers at the moment `at` or later; at most one statement."""
-    since: dict[int, datetime] = {}
+    since_by_account: dict[int, datetime] = {}
     for schedule in tier_schedules:
         if schedule.ledger_account_id is not None:
             earliest = schedule.policy.earliest(at)
-            since[schedule.ledger_account_id] = min(earliest, since.get(schedule.ledger_account_id, earliest))
-    return ledger_wallets.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}
+            other_earliest = since_by_account.get(schedule.ledger_account_id, earliest)
+            since_by_account[schedule.ledger_account_id] = min(earliest, other_earliest)
+    if not (since_by_account and wallet_ids):
+        return {}
+    return ledger_wallets.find_earnings(db, organization_id, wallet_ids, since_by_account)
 
 
 def can_be_notified(member: Member) -> bool:
@@ -288,10 +291,10 @@ def settled_wait(step: Step) -> Stored | None:
     return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.is_timed else None
 
 
-def _reason_of_move(move: TierMove, due: Iterable[Step], wallet_id: int, at: datetime) -> str:
+def _reason_of_move(move: TierMove, due_steps: Iterable[Step], wallet_id: int, at: datetime) -> str:
     """The reason of a change of tier that neither an event nor a request has caused.
 
-    `due` are the steps that happened by time. A tier that was set regardless of points has ended by itself.
+    `due_steps` happened by time. A tier that was set regardless of points has ended by itself.
     """
     previous, schedule = move.previous, move.schedule
     if previous is not None and schedule.step_of(previous.loyalty_tier_id) is None:
@@ -301,7 +304,7 @@ def _reason_of_move(move: TierMove, due: Iterable[Step], wallet_id: int, at: dat
         return _TIER_EXPIRED
     reasons = {
         _REASONS[POINTS_AVAILABLE if isinstance(step, Capture) else POINTS_EXPIRED]
-        for step in due
+        for step in due_steps
         # The other steps that are due end holds and cancel points that wait, which do not count for tiers.
         if (isinstance(step, Capture) or (step.is_expiry and schedule.policy.basis == BALANCE))
         and step.account.ledger_account_id == schedule.ledger_account_id

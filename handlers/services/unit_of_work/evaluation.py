@@ -108,20 +108,20 @@ def evaluate_derived(
     else:
         origin = cause.origin
     for event in derived:
-        process_event(unit, _derived_event(unit, event, reason, cause, origin))
+        process_event(unit, _make_tracked_event(unit, event, reason, cause, origin))
 
 
 def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
     """Store derived events without evaluating them, such as those of a quiet import, for the members' timelines."""
     unit.expect_events(len(derived))
     for event in derived:
-        process_event(unit, _derived_event(unit, event, reason, is_evaluated=False))
+        process_event(unit, _make_tracked_event(unit, event, reason, is_evaluated=False))
 
 
 def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     """Change the order of one event, evaluate the event if it `is_evaluated`, and store its result.
 
-    Then the events derived from it are processed. A refusal fails only this event.
+    Then the events derived from it are processed. Returns the result; a refusal fails only this event.
     """
     evaluation: Evaluation | None = None
     order: OrderWithItems | None = None
@@ -265,7 +265,7 @@ def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evalu
     )
 
 
-def _derived_event(
+def _make_tracked_event(
     unit: UnitOfWork,
     derived: DerivedEvent,
     reason: str | None,
@@ -273,7 +273,7 @@ def _derived_event(
     origin: EventOrigin | None = None,
     is_evaluated: bool = True,
 ) -> TrackedEvent:
-    """The TrackedEvent of a derived event; not evaluated if too far from the first event, or one of too many."""
+    """Make and count a derived event; it is not evaluated if it is too far from the first event, or one of too many."""
     depth, reason_not_evaluated = 1, None
     # Each event with a cause has a reason, of its own or of its cause.
     reason = derived.reason or reason
@@ -369,21 +369,21 @@ def _reevaluations(
 
     Events that have not recorded what they granted are left out. The unit has locked the members of the others.
     """
-    rest = rest_of(*order)
+    kept_part = rest_of(*order)
     by_event: dict[int, Reevaluation] = {}
     for event in events:
         if event.grants is None:
             continue
         tracked = tracked_event_of(-1, event, incoming_of(event), unit.members)
-        facts = facts_of(unit, tracked, (rest.order, rest.items))
+        facts = facts_of(unit, tracked, (kept_part.order, kept_part.items))
         variables = recorded_variables(event.grants, facts.context)
-        basket = Basket(event.member_id, rest.order.total, rest.order.currency, variables["order"]["items"])
+        basket = Basket(event.member_id, kept_part.order.total, kept_part.order.currency, variables["order"]["items"])
         if unit.configuration.reads_order_after:
             variables["orderAfter"] = basket.remainder()
         facts = replace(facts, context=variables, basket=basket)
         actions = granted_actions(event.grants)
         by_event[event.loyalty_event_id] = reevaluate(
-            actions, facts, rest.item_positions, unit.configuration.functions, deadline
+            actions, facts, kept_part.item_positions, unit.configuration.functions, deadline
         )
         # `facts_of` has set the basket of a stored event, which no event of this unit shares.
         unit.basket = None

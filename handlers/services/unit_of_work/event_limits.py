@@ -31,7 +31,7 @@ _Occasions = Mapping[str, Collection[_Occasion]]
 def open_limits(
     unit: UnitOfWork, tracked: Sequence[TrackedEvent], reversed_counters: Collection[CounterKey]
 ) -> Counters:
-    """Load the counters of all limits that may count the events or possible derived events, and cooldowns.
+    """Load the counters of the limits that may count the events or derived events, and the events for cooldowns.
 
     Counters for all members are locked unless this is a dry run; counters of one member are protected by the member's
     lock. `reversed_counters` are loaded even if no campaign uses them now. If one of them is for all members, counters
@@ -47,7 +47,7 @@ def open_limits(
     }
     locks_all_shards = bool(ceilings)
     campaign_ids: set[int] = set()
-    starts: set[date] = set()
+    period_starts: set[date] = set()
     for campaign in limited_campaigns:
         limited_occasions = {
             occasion for event_type in occasions if campaign.considers(event_type) for occasion in occasions[event_type]
@@ -57,22 +57,22 @@ def open_limits(
             member_starts = _period_starts_of_members(campaign, limited_occasions)
             if member_starts:
                 campaign_ids |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
-                starts |= member_starts
+                period_starts |= member_starts
     db, organization_id = unit.db, unit.organization_id
     used_amounts = limit_counters.read(
         db, organization_id, [key for key in reversed_counters if key.member_id != ALL_MEMBERS]
     )
     if campaign_ids:
-        used_amounts |= limit_counters.find_of_members(db, organization_id, unit.members, campaign_ids, starts)
+        used_amounts |= limit_counters.find_of_members(db, organization_id, unit.members, campaign_ids, period_starts)
     if not ceilings:
         return Counters(used_amounts, applications=applications)
     if unit.is_dry_run:
         return Counters(
             {**used_amounts, **limit_counters.read(db, organization_id, ceilings)}, applications=applications
         )
-    locked = limit_counters.lock(db, organization_id, ceilings, as_whole=locks_all_shards)
+    locked_counters = limit_counters.lock(db, organization_id, ceilings, as_whole=locks_all_shards)
     ceilings_of_rules = {key: ceiling for key, ceiling in ceilings.items() if ceiling is not None}
-    return Counters(used_amounts, locked, ceilings_of_rules, applications)
+    return Counters(used_amounts, locked_counters, ceilings_of_rules, applications)
 
 
 def _find_applications(unit: UnitOfWork) -> Applications:

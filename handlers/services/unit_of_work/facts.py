@@ -100,7 +100,8 @@ def _basket(
 ) -> Basket | None:
     """The basket that discounts are taken off: a new one for an order or payment, else that of the event's cause.
 
-    None if the cause has none, or has one of another member. An event without a cause begins with no basket.
+    Keeps a new basket in the unit, for the events that this event causes. Returns None if the cause has no basket, or
+    one of another member. An event without a cause begins with no basket.
     """
     if spend is not None:
         unit.basket = Basket(member_id, spend, currency, () if order is None else order["items"])
@@ -175,6 +176,6 @@ def orders_before(
     """The orders of a member before a moment, except `own_order`, which the event is about; none without a member."""
     if member is None:
         return NO_ORDERS
-    unit_orders = () if unit.orders is None else unit.orders.present
+    unit_orders = () if unit.orders is None else unit.orders.current_orders
     own_id = None if own_order is None else own_order.order_id
     return unit.order_history.before(member.member_id, at, unit_orders, own_id)

@@ -43,7 +43,7 @@ from persistence import orders
 PAID_BY = frozenset({CREATED, CONFIRMED})
 
 # Fields of an order that are stored as sent: the field of the record by the field of the payload.
-_TEXTS = {
+_COPIED_FIELDS = {
     "description": "description",
     "type": "type",
     "merchantId": "merchant_id",
@@ -90,7 +90,7 @@ class OrderWork:
             orders.find_by_external_ids(self._db, self._organization_id, distinct_ids) if distinct_ids else {}
         )
         # The external ids of the orders that existed before the batch.
-        self._existing = set(self._orders)
+        self._existing_ids = set(self._orders)
         # The external ids of new orders that orders of erased members may still have, which a job is erasing.
         self._freed_ids: set[str] = set()
         self._changed_orders: dict[int, Order] = {}
@@ -98,19 +98,20 @@ class OrderWork:
 
     def order_before(self, external_id: str) -> Order | None:
         """The order with this external id if it existed before the batch, else None."""
-        return self._orders[external_id][0] if external_id in self._existing else None
+        return self._orders[external_id][0] if external_id in self._existing_ids else None
 
     @property
     def referral_codes(self) -> set[str]:
         """The referral codes with which the existing orders were created."""
-        orders = [self._orders[name][0] for name in self._existing]
+        orders = [self._orders[external_id][0] for external_id in self._existing_ids]
         return {order.referral_code for order in orders if order.referral_code is not None}
 
     def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
         """The keys of the points payments that these events or their existing orders name."""
         payloads = [event.order for event in events if event.order is not None and event.order_status in PAID_BY]
         payments = [payment for order in payloads for payment in order.get("payments") or ()]
-        payments += [payment for name in self._existing for payment in self._orders[name][0].payments or ()]
+        existing_orders = [self._orders[external_id][0] for external_id in self._existing_ids]
+        payments += [payment for order in existing_orders for payment in order.payments or ()]
         return frozenset([key.lower() for payment in payments if (key := payment.get("pointsPaymentKey"))])
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
@@ -144,7 +145,7 @@ class OrderWork:
         """Set the order to the value that `changed_by` or `cancelled_order` returned; `flush` stores it."""
         order, items = order_with_items
         self._orders[order.external_id] = order_with_items
-        if order.external_id in self._existing:
+        if order.external_id in self._existing_ids:
             self._changed_orders[order.order_id] = order
             self._returned_items.update({item.order_item_id: item for item in items if item.returned_total})
             self._returned_items.update({item.order_item_id: item for item in items if item.returned_quantity})
@@ -172,26 +173,27 @@ class OrderWork:
     @property
     def stored_ids(self) -> list[int]:
         """The ids of the orders that existed before the batch and that its events are about."""
-        return [self._orders[external_id][0].order_id for external_id in self._existing]
+        return [self._orders[external_id][0].order_id for external_id in self._existing_ids]
 
     @property
-    def present(self) -> Iterator[Order]:
+    def current_orders(self) -> Iterator[Order]:
         """The orders that the events of the batch are about, in their current state."""
         return (order for order, _ in self._orders.values())
 
     def flush(self, configuration: Configuration) -> None:
         """Store the new and the changed orders, and queue messages about them for the triggers that listen."""
-        new = [order for external_id, order in self._orders.items() if external_id not in self._existing]
+        new_orders = [order for external_id, order in self._orders.items() if external_id not in self._existing_ids]
         if self._freed_ids:
             orders.rename_erased(self._db, self._organization_id, self._freed_ids)
-        if new:
-            orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
+        if new_orders:
+            new_items = [item for _, items in new_orders for item in items]
+            orders.add_orders(self._db, [order for order, _ in new_orders], new_items)
         if self._changed_orders:
             orders.store_order_changes(self._db, self._organization_id, self._changed_orders.values(), self._at)
             orders.store_returns(self._db, self._organization_id, self._returned_items.values(), self._at)
         subscriptions = () if self._is_quiet else configuration.subscriptions
         if subscriptions and any(subscription.includes_entity(PURCHASE_ORDER) for subscription in subscriptions):
-            changes = [(CREATED_ENTITY, order_record(order)) for order in new]
+            changes = [(CREATED_ENTITY, order_record(order)) for order in new_orders]
             for order in self._changed_orders.values():
                 changed_order = replace(order, updated_at=self._at), self._orders[order.external_id][1]
                 changes.append((UPDATED_ENTITY, order_record(changed_order)))
@@ -200,16 +202,19 @@ class OrderWork:
     @cached_property
     def _ids_in_use(self) -> set[str]:
         """The external ids of existing orders that no new order can have; looked up once for the whole batch."""
-        return orders.find_external_ids_in_use(self._db, self._organization_id, self._existing)
+        return orders.find_external_ids_in_use(self._db, self._organization_id, self._existing_ids)
 
     def _forget_if_erased(self, external_id: str) -> bool:
-        """Forget an existing order whose member is erased, so that another order can have its external id."""
-        if external_id not in self._existing:
+        """Forget an existing order whose member is erased, so that another order can have its external id.
+
+        Returns False for any other order.
+        """
+        if external_id not in self._existing_ids:
             return False
         if external_id in self._ids_in_use:
             return False
         del self._orders[external_id]
-        self._existing.remove(external_id)
+        self._existing_ids.remove(external_id)
         self._freed_ids.add(external_id)
         return True
 
@@ -239,7 +244,7 @@ class OrderWork:
             returned_total=Decimal(0),
             created_at=self._at,
             updated_at=self._at,
-            **{name: payload.get(wire) for wire, name in _TEXTS.items()},
+            **{name: payload.get(wire) for wire, name in _COPIED_FIELDS.items()},
         )
         items = payload.get("items")
         return order, tuple(self._new_item(order.order_id, item) for item in items) if items else ()
