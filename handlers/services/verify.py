@@ -30,5 +30,5 @@ def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> 
         faults = ledger_checks.find_violations(db, check, organization_id, _MAX_OF_ONE_KIND + 1)
         findings += [f"organization {organization_id}, {fault}" for fault in faults[:_MAX_OF_ONE_KIND]]
         if len(faults) > _MAX_OF_ONE_KIND:
-            findings.append(f"and more of the last kind: the first {_MAX_OF_ONE_KIND} are named")
+            findings.append(f"there are more faults of the last kind; only the first {_MAX_OF_ONE_KIND} are listed")
     return findings

@@ -281,4 +281,4 @@ def test_the_first_50_violations_of_a_kind_are_reported(session):
         session.ledger.transaction(MINT, None, session.ana, 1)
     findings = session.verify()
     assert len([finding for finding in findings if "its entries move 0" in finding]) == 50
-    assert "and more of the last kind: the first 50 are named" in findings
+    assert "there are more faults of the last kind; only the first 50 are listed" in findings

@@ -25,8 +25,8 @@ def permitted_callers(
     """The organization of requests, the caller of each request with its present permissions there, and records.
 
     Instead of a caller, the list has the refusal of a request that is not permitted, and NotBatchable for a request to
-    another organization than the first one. The records that `addresses` name are returned by address, None if they were
-    not read. Raises the refusal of the first request if no request may call its organization, and NotFound.
+    another organization than the first one. `addresses` name the records, which are returned by address, None if they
+    were not read. Raises the refusal of the first request if no request may call its organization, and NotFound.
     """
     callers: list[Caller | Refusal | NotBatchable] = []
     organization_id: int | None = None

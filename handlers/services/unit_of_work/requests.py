@@ -22,9 +22,9 @@ def open_unit(unit: UnitOfWork, reason: str | None = None, **options: Any) -> It
     `reason` is the reason in the derived events, None if the block changes nothing: what is due has its own reasons.
     `options` are the arguments of `UnitOfWork.open_for_request`. If the block raises, nothing is stored.
     """
-    derived = unit.open_for_request(**options)
-    if derived:
-        evaluate_derived(unit, derived)
+    due_events = unit.open_for_request(**options)
+    if due_events:
+        evaluate_derived(unit, due_events)
     yield
     evaluate_changes(unit, reason)
     unit.flush()
@@ -88,9 +88,9 @@ def apply_batch(
     outcomes: list[T | Refusal] = []
     unit = UnitOfWork(changes[0].call)
     unit.lock(member_ids={change.member_id for change in changes})
-    expired = unit.open_for_request(moments)
-    if expired:
-        evaluate_derived(unit, expired)
+    due_events = unit.open_for_request(moments)
+    if due_events:
+        evaluate_derived(unit, due_events)
     prepare(unit)
     for change in changes:
         try:

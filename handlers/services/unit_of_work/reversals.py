@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """A reversal of events by another event, which has this id; the keys of its transactions have the prefix.
+    """A reversal of events by the event with the id `loyalty_event_id`.
 
-    A partial reversal of an event that is in `reevaluations`, by its id, reverses as much as the re-evaluation defines
-    instead of the share of `extent`.
+    The keys of its ledger transactions begin with `transaction_prefix`. `extent` is the share of the effects that is
+    reversed. `reevaluations` are by event id: a partial reversal of these events reverses what they define instead.
     """
 
     loyalty_event_id: int
@@ -234,12 +234,12 @@ class Reversals:
         )
 
 
-def reverted_by(revert: Posting, due: Decimal, session: LedgerSession) -> list[RevertedTransaction]:
-    """The transaction that `revert` reverted, by the `due` amount or less, and the mints that were clawed back with it.
+def reverted_by(revert: Posting, due_amount: Decimal, session: LedgerSession) -> list[RevertedTransaction]:
+    """The transaction that `revert` reverted, with the amount due, and the mints that were clawed back with it.
 
-    Points that return to a wallet may be missing amounts of other reverted mints: these are clawed back at once.
+    Points that return to a wallet may be the shortfall of other reverted mints: these are clawed back at once.
     """
-    amounts = [(revert, due), *((part, part.amount) for part in session.parts_of(revert))]
+    amounts = [(revert, due_amount), *((part, part.amount) for part in session.parts_of(revert))]
     return [
         RevertedTransaction.of(posting.reverts, posting, amount)
         for posting, amount in amounts

@@ -93,7 +93,7 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
 
 
 def tracked_event_of(
-    position: int, event: LoyaltyEvent, incoming: IncomingEvent, by_id: Mapping[Any, Member]
+    position: int, event: LoyaltyEvent, incoming: IncomingEvent, members_by_id: Mapping[Any, Member]
 ) -> TrackedEvent:
     """A stored event with its members, ready for evaluation.
 
@@ -103,8 +103,8 @@ def tracked_event_of(
         position=position,
         event=incoming,
         digest=event.request_digest,
-        member=by_id[event.member_id],
-        sponsor=None if event.sponsor_member_id is None else by_id[event.sponsor_member_id],
+        member=members_by_id[event.member_id],
+        sponsor=None if event.sponsor_member_id is None else members_by_id[event.sponsor_member_id],
         at=incoming.happened_at or event.created_at,
         is_evaluated=True,
         loyalty_event_id=event.loyalty_event_id,
@@ -140,7 +140,7 @@ def event_row(
     if reverted_events:
         counters += negated_counts(reverted_events)
     event = tracked.event
-    evaluated = EVALUATED if status == SUCCESS else EVALUATION_FAILED
+    evaluation_status = EVALUATED if status == SUCCESS else EVALUATION_FAILED
     return {
         "organization_id": tracked.member.organization_id,
         "loyalty_event_id": tracked.loyalty_event_id,
@@ -163,7 +163,7 @@ def event_row(
         "reverted_loyalty_event_id": reverted_events[-1].event.loyalty_event_id if reverted_events else None,
         "reversal_loyalty_event_id": None,
         "cause_loyalty_event_id": tracked.cause_id,
-        "evaluation_status": evaluated if tracked.is_evaluated else NOT_EVALUATED,
+        "evaluation_status": evaluation_status if tracked.is_evaluated else NOT_EVALUATED,
         "status": status,
         "last_error": result.get("error"),
         "limit_discarded_total_amount": Decimal(0) if evaluation is None else evaluation.limit_discarded,
@@ -212,11 +212,11 @@ class EventRows:
             return
         db, organization_id = self._execution.db, self._execution.organization.organization_id
         rows, self._rows = self._rows, []
-        new = rows
+        new_rows = rows
         if self._stored_ids:
             stored_rows = [row for row in rows if row["loyalty_event_id"] in self._stored_ids]
             events.finish_events(db, organization_id, stored_rows)
-            new = [row for row in rows if row["loyalty_event_id"] not in self._stored_ids]
-        events.add_events(db, new)
+            new_rows = [row for row in rows if row["loyalty_event_id"] not in self._stored_ids]
+        events.add_events(db, new_rows)
         if self._configuration.subscriptions and not self._execution.is_quiet:
             queue_events(self._execution, self._configuration, rows, members)

@@ -174,7 +174,7 @@ class UnitOfWork(LockedMembers):
 
         Returns the derived events of the points and tiers that are due now. If only `account_ids` is set, it returns
         none, and `LedgerEvents.take_derived` reports them later with the events of the movements. If
-        `settled_accounts` is set, even to none, it returns them, and evaluates the tiers that depend on these accounts.
+        `settled_accounts` is not None, it returns them, and evaluates the tiers that depend on these accounts.
         """
         self._close()
         # A request may cause events of any type.
@@ -272,8 +272,8 @@ class UnitOfWork(LockedMembers):
     @cached_property
     def audiences(self) -> Mapping[int, Sequence[CompiledAudience]]:
         """The audiences that each member is in, by member id."""
-        among, members = self.configuration.audiences, self.members.values()
-        return match_audiences(self.db, self.organization_id, among, members, self.now)
+        candidates, members = self.configuration.audiences, self.members.values()
+        return match_audiences(self.db, self.organization_id, candidates, members, self.now)
 
     @cached_property
     def tier_history(self) -> TierHistory:
@@ -387,6 +387,7 @@ class UnitOfWork(LockedMembers):
             limit_counters.store(self.db, self.organization_id, self.counters.changes())
         for participant in self.used_participants():
             participant.flush()
+        # The unit begins with these tiers if it is opened again.
         for member_program, held_tier in changed_tiers.items():
             self._held_tiers.pop(member_program, None)
             if held_tier is not None:

@@ -1,4 +1,4 @@
-"""Adding, reassigning and removing users by address, each with its own outcome (administration "Users" 4).
+"""Adds, reassigns and removes users by address, each with its own outcome (administration "Users" 4).
 
 The number of statements does not depend on the number of addresses.
 """
@@ -59,6 +59,7 @@ def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[User
         new_emails: list[str] = []
 
         def add(email: str) -> None:
+            """Note that a user with this address is to be added."""
             if not is_email(email):
                 raise InvalidRequest([FieldFault(f"email {email} is not an email address")])
             if email.lower() in existing_emails:
@@ -99,7 +100,7 @@ def _insert(
         if secret is not None:
             invitations.append(Invitation(user_id, email, email, str(row["auth_client_id"]), secret, expires_at))
     users.add_users(call.db, rows)
-    memberships = [new_membership(organization_id, user_id, True, inline) for user_id in ids]
+    memberships = [new_membership(organization_id, user_id, active=True, inline=inline) for user_id in ids]
     users.save_memberships(call.db, memberships, call.real_now)
     users.set_groups(call.db, organization_id, ids, [group.permission_group_id for group in groups])
     queue_invitations(call, invitations)

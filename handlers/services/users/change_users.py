@@ -1,9 +1,10 @@
-"""Creating, changing and removing one user (administration "Users" 2 to 5)."""
+"""Creates, changes and removes one user (administration "Users" 2 to 5)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from domain.access import Grant, merge_grants, without_implied_roles
+from domain.fields import wire_name
 from domain.problems import FieldFault, InvalidRequest
 from domain.users import (
     TEMPORARY_PASSWORD_LIFETIME,
@@ -91,65 +92,69 @@ class UserUpdate(UserProperties):
     active: bool | None = field(default=None, metadata=OF_REQUEST)
 
 
-def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[User, str | None]:
+def create_user(call: Call, new_user: NewUser, password_hash: str | None) -> tuple[User, str | None]:
     """Create a user of the organization; return the user and the password.
 
-    The password is the one in `new`, else a generated one; None for an external user. `password_hash` is the hash of
-    the password in `new`, None if it has none.
+    The password is the one in `new_user`, else a generated one; None for an external user. `password_hash` is the hash
+    of the password in `new_user`, None if it has none.
     """
-    _refuse_contradictions(new)
-    inline = Grant(without_implied_roles(new.roles), new.is_admin)
+    _refuse_contradictions(new_user)
+    inline = Grant(without_implied_roles(new_user.roles), new_user.is_admin)
     with administering(call) as caller_grant:
-        groups = find_groups(call, new.permission_group_keys)
-        new_grant = merge_grants([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
+        groups = find_groups(call, new_user.permission_group_keys)
+        new_grant = merge_grants(
+            [inline, granted_by(groups), Grant(frozenset(), is_system_admin=new_user.is_system_admin)]
+        )
         require_held(caller_grant, new_grant, "These permissions cannot be given")
         organization_id = call.organization.organization_id
-        if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
-            raise UserExists(f"The organization already has a user with the email address {new.email}.")
-        password = new.password
-        if password is None and not new.is_external:
+        if new_user.email is not None and users.find_by_emails(call.db, organization_id, [new_user.email]):
+            raise UserExists(f"The organization already has a user with the email address {new_user.email}.")
+        password = new_user.password
+        if password is None and not new_user.is_external:
             password = passwords.new_secret()
             password_hash = passwords.hash_secret(password)
-        is_temporary = new.password_is_temporary
+        is_temporary = new_user.password_is_temporary
         if is_temporary is None:
-            is_temporary = new.email is not None and not new.is_external and new.password is None
+            is_temporary = new_user.email is not None and not new_user.is_external and new_user.password is None
         expires_at = call.real_now + TEMPORARY_PASSWORD_LIFETIME if is_temporary else None
         user_id = users.add_user(
             call.db,
             **{
-                name: getattr(new, name)
+                name: getattr(new_user, name)
                 for name in (*_COMMON_FIELDS, "user_name", "email", "auth_client_id", "is_system_admin")
             },
-            email_is_verified=new.email_is_verified,
-            is_external=new.is_external,
-            is_api_user=new.email is None and not new.is_external,
+            email_is_verified=new_user.email_is_verified,
+            is_external=new_user.is_external,
+            is_api_user=new_user.email is None and not new_user.is_external,
             password_hash=password_hash,
             password_is_temporary=is_temporary,
             password_expires_at=expires_at,
             created_at=call.real_now,
             updated_at=call.real_now,
         )
-        users.save_memberships(call.db, [new_membership(organization_id, user_id, new.active, inline)], call.real_now)
+        users.save_memberships(
+            call.db, [new_membership(organization_id, user_id, new_user.active, inline)], call.real_now
+        )
         users.set_groups(call.db, organization_id, [user_id], [group.permission_group_id for group in groups])
         user = _existing_user(call, user_id)
         audit_change(call, None, user)
-        if new.send_invite:
+        if new_user.send_invite:
             secret = password if is_temporary else None
             queue_invitations(call, [Invitation.to(user, secret, expires_at)])
     return user, password
 
 
-def _refuse_contradictions(new: NewUser) -> None:
+def _refuse_contradictions(new_user: NewUser) -> None:
     """Refuse fields that exclude each other."""
     faults = []
-    has_email, is_external = new.email is not None, new.is_external
-    if is_external and new.password is not None:
+    has_email, is_external = new_user.email is not None, new_user.is_external
+    if is_external and new_user.password is not None:
         detail = "password cannot be set for an external user, who signs in at the external issuer"
         faults.append(FieldFault(detail, pointer="/password"))
-    if new.password_is_temporary and (is_external or not has_email):
+    if new_user.password_is_temporary and (is_external or not has_email):
         detail = "passwordIsTemporary needs an email, and cannot be true for an external user"
         faults.append(FieldFault(detail, pointer="/passwordIsTemporary"))
-    if new.send_invite and not has_email:
+    if new_user.send_invite and not has_email:
         faults.append(FieldFault("sendInvite needs an email", pointer="/sendInvite"))
     if faults:
         raise InvalidRequest(faults)
@@ -157,8 +162,8 @@ def _refuse_contradictions(new: NewUser) -> None:
 
 def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
     """Change the fields that are sent; memberships are added or changed, never removed."""
-    items, organization_id = changes.of(user).organizations, call.organization.organization_id
-    organization_ids = [item.organization_id for item in items]
+    membership_updates, organization_id = changes.of(user).organizations, call.organization.organization_id
+    organization_ids = [update.organization_id for update in membership_updates]
     if len(set(organization_ids)) < len(organization_ids):
         raise InvalidRequest([FieldFault("organizations names an organization twice", pointer="/organizations")])
     assert call.caller is not None
@@ -170,7 +175,7 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
         # Complete the changes again from the locked record: another call may have changed the user meanwhile.
         update = changes.of(user)
         _change_common_fields(call, caller_grant, user, update)
-        _store_memberships(call, caller_grant, user, items, update.active)
+        _store_memberships(call, caller_grant, user, membership_updates, update.active)
         if update.permission_group_keys is not None:
             _replace_groups(call, caller_grant, user, update.permission_group_keys)
         return _audit_update(call, user)
@@ -180,7 +185,7 @@ def _change_common_fields(call: Call, caller_grant: Grant, user: User, update: U
     """Change the fields that a user has in all organizations."""
     new_values = {name: value for name in _COMMON_FIELDS if (value := getattr(update, name)) != getattr(user, name)}
     if new_values:
-        refuse_change_of_shared_user(call, caller_grant, user, "what they share")
+        refuse_change_of_shared_user(call, caller_grant, user, " and ".join(map(wire_name, new_values)))
     if update.is_system_admin != user.is_system_admin:
         require_held(caller_grant, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
         new_values["is_system_admin"] = update.is_system_admin
@@ -189,7 +194,7 @@ def _change_common_fields(call: Call, caller_grant: Grant, user: User, update: U
 
 
 def _store_memberships(
-    call: Call, caller_grant: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None
+    call: Call, caller_grant: Grant, user: User, updates: Sequence[MembershipUpdate], active: bool | None
 ) -> None:
     """Store the memberships that an update adds or changes, and whether the user is active in the organization.
 
@@ -197,20 +202,20 @@ def _store_memberships(
     """
     organization_id = call.organization.organization_id
     by_organization = {organization_id: user.membership}
-    if any(item.organization_id != organization_id for item in items):
+    if any(update.organization_id != organization_id for update in updates):
         by_organization = {
             membership.organization_id: membership
             for membership in users.find_memberships(call.db, [user.user_id])[user.user_id]
         }
-    _refuse_second_address(call, user, {item.organization_id for item in items} - by_organization.keys())
+    _refuse_second_address(call, user, {update.organization_id for update in updates} - by_organization.keys())
     memberships = {}
-    for item in items:
-        before = by_organization.get(item.organization_id)
+    for update in updates:
+        before = by_organization.get(update.organization_id)
         inline_before = Grant(frozenset()) if before is None else before.inline
-        inline = _changed_inline(inline_before, item)
+        inline = _changed_inline(inline_before, update)
         require_grantable(caller_grant, before, inline)
         is_active = True if before is None else before.active
-        memberships[item.organization_id] = new_membership(item.organization_id, user.user_id, is_active, inline)
+        memberships[update.organization_id] = new_membership(update.organization_id, user.user_id, is_active, inline)
     if active is not None:
         memberships[organization_id] = replace(memberships.get(organization_id, user.membership), active=active)
     users.save_memberships(call.db, list(memberships.values()), call.real_now)
@@ -293,18 +298,27 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
             raise InvalidRequest([FieldFault("permanent cannot be false for an API user", pointer="/permanent")])
         require_held(caller_grant, user.grant, "The user has more permissions than the caller")
         refuse_change_of_shared_user(call, caller_grant, user, "the password")
-        until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
-        users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.real_now)
+        temporary_until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
+        users.set_password(call.db, user.user_id, password_hash, temporary_until=temporary_until, now=call.real_now)
         # The audit log does not contain the passwords.
         before = {"password": "former", "passwordIsTemporary": user.password_is_temporary}
-        after = {"password": "new", "passwordIsTemporary": until is not None}
+        after = {"password": "new", "passwordIsTemporary": temporary_until is not None}
         call.audit.add("user", user.user_id, before=before, after=after)
 
 
 def new_membership(organization_id: int, user_id: int, active: bool, inline: Grant) -> Membership:
     """A membership with inline permissions; its groups are stored separately, by `set_groups`."""
     roles = tuple(sorted(inline.roles))
-    return Membership(organization_id, user_id, active, inline.is_admin, roles, (), False, ())
+    return Membership(
+        organization_id,
+        user_id,
+        active,
+        inline.is_admin,
+        roles,
+        permission_group_keys=(),
+        group_is_admin=False,
+        group_roles=(),
+    )
 
 
 def _audit_update(call: Call, before: User) -> User:

@@ -1,4 +1,4 @@
-"""Sending due deliveries to the receivers of webhooks, and removing old ones (integration 6).
+"""Sends due deliveries to the receivers of webhooks, and removes old ones (integration 6).
 
 Due deliveries are claimed in a short transaction, sent outside of transactions, and their results are stored in another
 transaction. If a sender dies in between, its deliveries are sent again after the lease: at least once.
@@ -150,11 +150,11 @@ def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> di
     configured_headers: Mapping[str, str] = delivery.settings["headers"]
     configured_names = {name.lower() for name in configured_headers}
     replaceable = {"User-Agent": "loyalty-server", **cloud_event_attributes(delivery)}
-    clock = {TEST_CLOCK_HEADER: instant_text(delivery.recorded_at)} if delivery.has_test_clock else {}
+    clock_header = {TEST_CLOCK_HEADER: instant_text(delivery.recorded_at)} if delivery.has_test_clock else {}
     return {
         **configured_headers,
         **{name: value for name, value in replaceable.items() if name.lower() not in configured_names},
-        **clock,
+        **clock_header,
         "Content-Type": "application/json",
         "webhook-id": delivery.trigger_delivery_key,
         "webhook-timestamp": str(timestamp),

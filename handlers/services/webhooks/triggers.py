@@ -56,9 +56,9 @@ def validated_trigger(
 ) -> tuple[TriggerProperties, str | None]:
     """The trigger with complete settings without the secret, and the secret, None if none is sent.
 
-    Settings that are left out keep their values of `stored_settings`, unless the new type does not allow them. So does
-    a header whose value is null, as in responses. Raises the refusal of invalid settings; an event type in
-    `stored_settings` is valid even if it was deactivated.
+    Settings that are left out keep their values of `stored_settings`, unless the new type does not allow them. A header
+    with the value null, as responses show it, keeps its stored value, too. Raises the refusal of invalid settings; an
+    event type in `stored_settings` is valid even if it was deactivated.
     """
     setting_of_other_types = "eventTypes" if body.type == ENTITY_CHANGE else "entities"
     settings = {

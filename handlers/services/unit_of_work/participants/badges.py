@@ -123,10 +123,10 @@ class BadgeWork:
             unit = self._unit
             balances = {**badges.find_balances(unit.db, self._organization_id, unit.members), **self._assumed_balances}
             inactive = [member_id for member_id, member in unit.members.items() if not member.active]
-            self._loaded_balances = BadgeBalances(balances, unit.now, self._new_names(), inactive)
+            self._loaded_balances = BadgeBalances(balances, unit.now, self._id_and_key_source(), inactive)
         return self._loaded_balances
 
-    def _new_names(self) -> Callable[[], tuple[int, str]]:
+    def _id_and_key_source(self) -> Callable[[], tuple[int, str]]:
         """A function that returns the id and the key of a new tracking; a dry run reserves no ids."""
         new_key = self._unit.new_key
         if self._unit.is_dry_run:

@@ -48,21 +48,21 @@ class CouponLoader:
         self._expected_codes: dict[int, int] = {}
 
     def expect_usages(
-        self, count: int, codes: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()
+        self, count: int, code_counts: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()
     ) -> None:
         """Prepare for `count` usages and transactions, so that few statements reserve their ids.
 
-        `codes` has the number of new codes by book id; `reserved_ids` are ids for usages that are already reserved.
+        `code_counts` has the number of new codes by book id; `reserved_ids` are already reserved usage ids.
         """
         self.usage_ids.expect(count)
         self.usage_ids.add_reserved(reserved_ids)
         self._unit.transaction_allocator.expect(count)
-        if codes:
-            self._expected_codes.update(codes)
-            self._coupon_ids.expect(sum(codes.values()))
+        if code_counts:
+            self._expected_codes.update(code_counts)
+            self._coupon_ids.expect(sum(code_counts.values()))
 
     def find_book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
-        """A book by its key or id, loaded with the members' coupons when first used; raises UnknownCouponBook."""
+        """Find a book by its key or id; load it with the members' coupons at first use. Raises UnknownCouponBook."""
         books, lower_key = self.state.books, (key or "").lower()
         book_id = self._book_ids_by_key.get(lower_key, coupon_book_id)
         if book_id not in books:
@@ -83,11 +83,15 @@ class CouponLoader:
         books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
         if not books:
             return
-        personal = [book.coupon_book_id for book in books if book.type in PERSONAL]
-        shared = [book.coupon_book_id for book in books if book.type not in PERSONAL]
-        since = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
-        assigned = holdings.find_assigned_amounts(self._db, organization_id, members, personal) if personal else {}
-        held_coupons = holdings.find_shared_coupons(self._db, organization_id, members, shared) if shared else ()
+        personal_ids = [book.coupon_book_id for book in books if book.type in PERSONAL]
+        shared_ids = [book.coupon_book_id for book in books if book.type not in PERSONAL]
+        starts_by_book = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
+        assigned = (
+            holdings.find_assigned_amounts(self._db, organization_id, members, personal_ids) if personal_ids else {}
+        )
+        held_coupons = (
+            holdings.find_shared_coupons(self._db, organization_id, members, shared_ids) if shared_ids else ()
+        )
         for book in books:
             state.put_book(book)
             self._book_ids_by_key[book.coupon_book_key] = book.coupon_book_id
@@ -97,16 +101,16 @@ class CouponLoader:
                 state.put_member_coupons([member_coupon])
                 place = member_coupon.member_id, member_coupon.coupon_book_id
                 assigned[place] = assigned.get(place, ZERO) + member_coupon.amount_assigned
-        state.put_totals(holdings.find_usage_totals(self._db, organization_id, members, assigned, since))
+        state.put_totals(holdings.find_usage_totals(self._db, organization_id, members, assigned, starts_by_book))
         self._load_locks(books)
 
     def _load_locks(self, books: Collection[CouponBook]) -> None:
         """Load the active locks of books that may have some."""
         at = self.state.at
-        locked = [book.coupon_book_id for book in books if book.locked_until is not None and book.locked_until > at]
-        if locked:
+        book_ids = [book.coupon_book_id for book in books if book.locked_until is not None and book.locked_until > at]
+        if book_ids:
             members = self._unit.members
-            self.state.put_locks(*holdings.find_active_locks(self._db, self._organization_id, members, locked, at))
+            self.state.put_locks(*holdings.find_active_locks(self._db, self._organization_id, members, book_ids, at))
 
     def lock_stock(self, book: CouponBook) -> CouponBook:
         """Lock the book exclusively if its stock is limited; return it."""
@@ -176,9 +180,9 @@ class CouponLoader:
         return self._create_coupons(book, count)
 
     def find_lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
-        """Up to `limit` further lots of each member, in the order of use; `after` has each member's last lot so far.
+        """Find up to `limit` further lots of each member, in the order of use, after the member's last lot in `after`.
 
-        Of personal codes that are not loaded yet, also loads the coupons with all their lots.
+        For personal codes that are not loaded yet, also loads the coupons with all their lots.
         """
         lots = holdings.find_next_lots(self._db, self._organization_id, lot_range, after, self.state.at, limit)
         if self.state.books[lot_range.coupon_book_id].type in PERSONAL:
@@ -201,6 +205,7 @@ class CouponLoader:
                 organization_id=book.organization_id,
                 coupon_id=self._coupon_ids.take(),
                 coupon_book_id=book.coupon_book_id,
+                # `holdings.add_coupons` sets the position.
                 position=0,
                 code=code,
                 total_assigned=ZERO,

@@ -94,8 +94,8 @@ class CouponWork:
 
         def end_and_use() -> list[CouponUsage]:
             ended_lock = self._service.end_lock(lock)
-            is_new = lock.reserves_stock
-            use = replace(command, auto_assign=is_new, from_stock=is_new)
+            # A lock that reserves stock has assigned no coupon yet, so the use assigns one first.
+            use = replace(command, auto_assign=lock.reserves_stock, from_stock=lock.reserves_stock)
             usages = self.use(lock.member_id, book, use, details)
             self.loader.state.link_lock(ended_lock, usages[0].coupon_usage_id)
             return usages
@@ -139,7 +139,10 @@ class CouponWork:
         )
 
     def find_largest_part(self, amount: int, assign: Callable[[Decimal], CouponUsage]) -> int:
-        """Find the largest part of a refused amount that `assign` does not refuse; undo all assignments."""
+        """Find the largest part of a refused amount that `assign` does not refuse; undo all assignments.
+
+        Returns 0 if `assign` refuses every part.
+        """
 
         def is_refused(part: int) -> bool:
             try:
@@ -148,6 +151,7 @@ class CouponWork:
                 return True
             return False
 
+        # The index of the first refused part is the part before it.
         return bisect_left(range(1, amount), True, key=is_refused)
 
     def coupon(self, book: CouponBook, code: str) -> Coupon:
@@ -245,7 +249,7 @@ class CouponWork:
 
     def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         """Execute the effect `assign-coupon`."""
-        amount = _whole(params["amount"], _MAX_ASSIGNED_AT_ONCE)
+        amount = _whole_amount(params["amount"], _MAX_ASSIGNED_AT_ONCE)
         book, command = self.loader.find_book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
         usage = self.assign(event.member_id, book, command, _details_of(event))
         worth = None if book.face_value is None else round_money(amount * book.face_value, event.home_currency)
@@ -253,7 +257,7 @@ class CouponWork:
 
     def use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         """Execute the effect `use-coupon`."""
-        amount = _whole(params["amount"], _MAX_USED_AT_ONCE)
+        amount = _whole_amount(params["amount"], _MAX_USED_AT_ONCE)
         book = self.loader.find_book(key=params["couponBookKey"])
         # The coupon is used for the event's order, so the order's total decides; an assigned coupon is for a later one.
         command = Use(amount, order_total=event.spend, occasion=event.occasion)
@@ -329,11 +333,11 @@ def _details_of(event: EventFacts) -> UsageDetails:
     return UsageDetails(loyalty_event_id=event.loyalty_event_id, external_event_date=event.external_event_date)
 
 
-def _whole(amount: Decimal, maximum: Decimal) -> Decimal:
+def _whole_amount(amount: Decimal, maximum: Decimal) -> Decimal:
     """The amount of an effect, rounded down to whole coupons; raises BadParameter or NothingToDo."""
     if amount > maximum:
         raise BadParameter(f"amount evaluated to {amount}, more than {maximum}.")
-    whole = amount.to_integral_value(ROUND_FLOOR)
-    if not whole:
+    whole_amount = amount.to_integral_value(ROUND_FLOOR)
+    if not whole_amount:
         raise NothingToDo("The amount of coupons is zero.")
-    return whole
+    return whole_amount

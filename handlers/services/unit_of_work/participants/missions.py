@@ -228,7 +228,7 @@ class MissionWork:
     def _refuse_or_move(
         self, compiled: CompiledMission, amount: int, context: _RewardContext, audience_keys: Collection[str]
     ) -> Advance:
-        """Count up to the maximum; raises MissionClosed, or MissionExhausted if nothing can be counted."""
+        """Count the amount by `_move`; raises MissionClosed or MissionExhausted, but never for an amount of 0."""
         if amount:
             compiled.refuse_closed(context.cause.at, audience_keys)
             if not self._state.remaining_achievements(context.cause.member_id, compiled.mission, context.cause.at):
@@ -236,7 +236,7 @@ class MissionWork:
         return self._move(compiled, amount, context)
 
     def _move(self, compiled: CompiledMission, amount: int, context: _RewardContext) -> Advance:
-        """Count up to the maximum, and pay for the goals achieved."""
+        """Count the amount, up to the maximum of achievements, and pay the rewards of the new achievements."""
         advance = self._state.count(compiled.mission, amount, context.cause)
         if advance.counted:
             rewards = tuple(self._pay_rewards(compiled, advance.achieved, context)) if advance.achieved else ()

@@ -157,9 +157,10 @@ class PaymentWork(Participant):
         """The rate of a captured payment, the value refunded so far, and the points and the value still paid."""
         payment, ledger = self._payments[key], self._unit.ledger
         transaction: Stored = self._transactions[payment.ledger_transaction_id]
-        refunded = ledger.fiat_returned_of(transaction)
-        rest = Tendered(ledger.unreverted_of(transaction), rest_of(transaction.fiat_value, refunded) or Decimal(0))
-        return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded, rest)
+        refunded_value = ledger.fiat_returned_of(transaction)
+        paid_value = rest_of(transaction.fiat_value, refunded_value) or Decimal(0)
+        still_paid = Tendered(ledger.unreverted_of(transaction), paid_value)
+        return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded_value, still_paid)
 
     def flush(self) -> None:
         """Store which orders have captured the payments."""

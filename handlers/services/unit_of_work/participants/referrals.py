@@ -57,26 +57,26 @@ def usable_codes(
     programs = configuration.referral_programs
     if not programs.by_id:
         return {}
-    considered = [event for event in incoming if event.event_type in programs.types]
+    considered_events = [event for event in incoming if event.event_type in programs.types]
     codes: set[str] = set()
-    if considered:
-        # Of all events: the code that an order was created with counts for later events of the order, in any batch.
+    if considered_events:
+        # The codes of all events: a code with which an order is created counts for the later events of the order, too.
         codes = {code for event in incoming if (code := named_code(event)) is not None}
-    orders = {name for event in considered if (name := _order(event).get("externalId")) is not None}
-    active = [event for event in considered if event.event_type in programs.active_types]
+    order_ids = {order_id for event in considered_events if (order_id := _order(event).get("externalId")) is not None}
+    active_events = [event for event in considered_events if event.event_type in programs.active_types]
     max_chain = max_referral_chain(configuration, reported_types)
     if not max_chain:
         # Without derived events, only the members of the tracked events can be referred.
-        loyalty_member_ids = {event.loyalty_member_id for event in active if event.loyalty_member_id is not None}
-        member_ids = {event.member_id for event in active if event.member_id is not None}
-    if not (codes or orders or loyalty_member_ids or member_ids):
+        loyalty_member_ids = {event.loyalty_member_id for event in active_events if event.loyalty_member_id is not None}
+        member_ids = {event.member_id for event in active_events if event.member_id is not None}
+    if not (codes or order_ids or loyalty_member_ids or member_ids):
         return {}
     organization_id = configuration.organization_id
     return referral_uses.find_usable(
         db,
         organization_id,
         codes=codes,
-        orders=orders,
+        orders=order_ids,
         loyalty_member_ids=loyalty_member_ids,
         member_ids=member_ids,
         # Without derived events, only the referrers of the events' own members.
@@ -272,9 +272,9 @@ class ReferralWork(Participant):
         """Store new uses and reversals, with three statements at most."""
         db, organization_id, now = self._unit.db, self._unit.organization_id, self._unit.now
         additions, removed_logs = self._state.added_logs, self._state.removed_logs
-        changes = Counter(use.code.referral_code_id for use in additions)
-        changes.subtract(log.referral_code_id for log in removed_logs)
+        count_changes = Counter(use.code.referral_code_id for use in additions)
+        count_changes.subtract(log.referral_code_id for log in removed_logs)
         referral_uses.add_logs(db, additions, now)
         referral_uses.reverse_logs(db, organization_id, self._reversal_event_ids, now)
-        referral_uses.change_usage_counts(db, organization_id, changes, now)
+        referral_uses.change_usage_counts(db, organization_id, count_changes, now)
         self._state.added_logs, self._state.removed_logs, self._reversal_event_ids = [], [], {}

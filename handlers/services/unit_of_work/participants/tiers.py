@@ -103,8 +103,8 @@ class TierWork:
 
     def flush(self) -> None:
         """Store the trackings, with two statements at most; the unit stores the tiers themselves."""
-        new, changed_trackings = self._log.drain()
-        member_tiers.store_trackings(self._unit.db, self._organization_id, new, changed_trackings)
+        new_trackings, changed_trackings = self._log.drain()
+        member_tiers.store_trackings(self._unit.db, self._organization_id, new_trackings, changed_trackings)
 
     def set_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
         """Execute the effect `set-tier`."""
