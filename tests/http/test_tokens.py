@@ -336,7 +336,7 @@ def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, m
 
 
 def test_the_cache_of_tokens_has_a_limited_size(authenticator, issue, monkeypatch):
-    monkeypatch.setattr(tokens, "_CACHED_TOKENS", 3)
+    monkeypatch.setattr(tokens, "_MAX_CACHED_TOKENS", 3)
     all_tokens = [issue() for _ in range(5)]
     for token in all_tokens:
         authenticator(token)

@@ -377,7 +377,7 @@ class TestLimits:
         monkeypatch.setattr(outbox, limit, maximum)
         results = queue.send(shop, *(event(shop.member()) for _ in range(3)))
         queue.drain(shop)
-        assert "a batch of 3 events failed with more than 10,000 messages for triggers" in caplog.text
+        assert "a batch of 3 events failed: more than 10,000 messages for triggers" in caplog.text
         assert [queue.outcome(shop, result)["event"]["status"] for result in results] == ["success"] * 3
         # The messages about an event, for both triggers.
         assert [len(deliveries(administration, trigger)) for trigger in triggers] == [3, 3]

@@ -101,9 +101,7 @@ class Drain:
             if not batch or transactions.is_unavailable(error):
                 raise
             if len(batch) > 1:
-                _log.warning(
-                    "a batch of %d events failed with %s; evaluating them one by one", len(batch), _fault(error)
-                )
+                _log.warning("a batch of %d events failed: %s; evaluating them one by one", len(batch), _fault(error))
                 self._evaluate_individually(organization_id, batch)
             else:
                 self._record_failure(organization_id, batch[0], error)
@@ -140,9 +138,7 @@ class Drain:
         if wait is None:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
         else:
-            _log.warning(
-                "attempt %d to evaluate the event %s failed with %s", failures, key, _fault(error), exc_info=error
-            )
+            _log.warning("attempt %d on the event %s failed: %s", failures, key, _fault(error), exc_info=error)
 
         def store_failure(db: Connection) -> None:
             organization = self._find_organization(db, organization_id)
