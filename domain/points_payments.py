@@ -130,7 +130,7 @@ def new_payment(
 def refuse_empty_payment(points: Decimal | None, value: Decimal | None) -> None:
     """Raise InvalidRequest unless one of points and value is sent, and more than 0."""
     if (points is None) == (value is None):
-        detail = "Either points or value is needed" if points is None else "Only one of points and value can be sent"
+        detail = "Send either points or value" if points is None else "points and value exclude each other: send one"
         raise InvalidRequest([FieldFault(detail, pointer="/points")])
     name, amount = ("value", value) if points is None else ("points", points)
     if not amount:

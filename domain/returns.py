@@ -30,8 +30,10 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
         # Each item was checked against its line; their sum may differ from the order's total, as by a discount.
         returned_total = min(order.total, returned_total)
     elif returned_total > order.total:
-        rest = order.total - order.returned_total
-        raise ReturnExceedsOrder(f"The return is worth {worth}; only {rest} of the order {order.external_id} is left.")
+        remaining_total = order.total - order.returned_total
+        raise ReturnExceedsOrder(
+            f"The return is worth {worth}; only {remaining_total} of the order {order.external_id} is left."
+        )
     is_all = returned_total >= order.total > 0 or (bool(items_left) and all(item.is_returned for item in items_left))
     status = RETURNED if is_all else PARTIALLY_RETURNED
     return replace(order, status=status, returned_total=order.total if is_all else returned_total), tuple(items_left)

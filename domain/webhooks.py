@@ -201,6 +201,7 @@ def faults_of_trigger(
 
 
 def _faults_of_secret(secret: str | None) -> Iterator[FieldFault]:
+    """The fault of a secret that `key_of` refuses; none for None."""
     if secret is not None:
         try:
             key_of(secret)

@@ -148,6 +148,7 @@ def _effect_without_nulls(effect: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _param_without_nulls(param: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameter without a null `expression`, and without a null `value` next to an expression."""
     has_expression = param.get("expression") is not None
     return {
         name: value

@@ -282,9 +282,9 @@ class Evaluator:
 
     def _refresh_balances(self) -> None:
         """Set the variable `balancesAfter` to the balances after the action."""
-        after = self._event.context.get("balancesAfter")
-        if after is not None:
-            after.update(balances_by_name(self._session, self._event.wallet_id, self._accounts.values()))
+        balances_after = self._event.context.get("balancesAfter")
+        if balances_after is not None:
+            balances_after.update(balances_by_name(self._session, self._event.wallet_id, self._accounts.values()))
 
     def _skip(
         self,

@@ -57,6 +57,7 @@ def parse(text: str) -> Node:
 
 
 def _syntax_fault(error: UnexpectedInput, text: str) -> Fault:
+    """The fault of a text that the grammar refuses, at the first unexpected token or character, or at the end."""
     size = len(text)
     if isinstance(error, UnexpectedEOF) or (isinstance(error, UnexpectedToken) and error.token.type == "$END"):
         return Fault("unexpected end of expression", size, size)

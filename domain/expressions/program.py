@@ -109,6 +109,7 @@ def to_text(node: Node) -> str:
 
 
 def _text_without_parens(node: Node) -> str:
+    """The text of a tree without the parentheses around it."""
     match node:
         case Constant(text=text):
             return text
@@ -129,10 +130,12 @@ def _text_without_parens(node: Node) -> str:
 
 
 def _comma(nodes: tuple[Node, ...]) -> str:
+    """The texts of the nodes, joined by commas."""
     return ", ".join(map(to_text, nodes))
 
 
 def _call_text(node: FunctionCall) -> str:
+    """The text of an operator with its operands, or of a call of a function or method."""
     name, args = node.function, node.args
     if node.target is not None:
         return f"{to_text(node.target)}.{name}({_comma(args)})"

@@ -28,7 +28,7 @@ class Extension:
     def faults(self) -> Iterator[tuple[str, str]]:
         """The faults of the fields: the name of a field and a sentence."""
         if (self.until is None) == (self.months is None):
-            yield "until" if self.months is None else "months", "Either until or months is needed"
+            yield "until" if self.months is None else "months", "Send either until or months"
         if self.months is not None and (self.months != int(self.months) or not 1 <= self.months <= MAX_MONTHS):
             yield "months", f"months is not a whole number from 1 to {MAX_MONTHS}"
 

@@ -212,8 +212,8 @@ def test_a_captured_payment_without_a_value_is_worth_nothing():
 @pytest.mark.parametrize(
     ("amounts", "detail"),
     [
-        ({}, "Either points or value is needed."),
-        ({"points": 1, "value": 1}, "Only one of points and value can be sent."),
+        ({}, "Send either points or value."),
+        ({"points": 1, "value": 1}, "points and value exclude each other: send one."),
         ({"points": 0}, "points is not more than 0."),
         ({"value": 0}, "value is not more than 0."),
     ],

@@ -238,6 +238,7 @@ class Balances(UndoableState, ABC):
         self._shortfall(account, wallet_id, amount, allow_overdraft=False)
 
     def _refuse_over_supply(self, account: LedgerAccount, amount: Decimal) -> None:
+        """Raise SupplyExceeded if the account cannot issue `amount` more."""
         issued = self._issued.get(account.ledger_account_id, ZERO)
         if account.max_supply is not None and issued + amount > account.max_supply:
             raise SupplyExceeded(

@@ -299,11 +299,11 @@ class LedgerSession(ConfirmationSession):
 def _refuse_not_revertible(transaction: Stored) -> None:
     """Raise NotRevertible for a revert, an expiry, and the record of a change of the account, which has no wallets."""
     if transaction.transaction_type == REVERT:
-        what = "is a revert"
+        reason = "is a revert"
     elif transaction.is_expiry:
-        what = "is an expiry"
+        reason = "is an expiry"
     elif (transaction.from_wallet_id or transaction.to_wallet_id) is None:
-        what = "records a change of the account"
+        reason = "records a change of the account"
     else:
         return
-    raise NotRevertible(f"Transaction {transaction.ledger_transaction_id} cannot be reverted: it {what}.")
+    raise NotRevertible(f"Transaction {transaction.ledger_transaction_id} cannot be reverted: it {reason}.")
