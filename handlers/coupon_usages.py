@@ -169,4 +169,4 @@ def get_member_coupon_totals(
     call: Call, program: LoyaltyProgram, member: Member, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
     """The amount that the member used of a program's books, and the amount assigned to the member."""
-    return member_coupons.totals(call.db, member, program.loyalty_program_id, query)
+    return member_coupons.find_totals(call.db, member, program.loyalty_program_id, query)

@@ -53,7 +53,7 @@ WHERE NOT EXISTS (SELECT FROM audit_log a
 
 # Every entry is in exactly one place: in a seal, or among the entries that wait for a seal.
 _ENTRY_NOT_IN_ONE_PLACE = f"""
-SELECT a.organization_id, format('audit log entry %s: is in %s seals or waiting for one, not in one',
+SELECT a.organization_id, format('audit log entry %s: is %s times in a seal or waiting for a seal, not once',
     a.audit_log_id, coalesce(places.number, 0))
 FROM audit_log a LEFT JOIN (
     SELECT organization_id, audit_log_id, count(*) AS number FROM (

@@ -161,7 +161,10 @@ class Sorting:
         return [[self._beyond(keys, values)], *([[self.by.is_(None)]] if self._has_nulls else [])]
 
     def _beyond(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
-        """The condition on rows after the row with these values; only the value of `within` may be None."""
+        """The condition on rows after the row with these values; only the value of `within` may be None.
+
+        `keys` are the columns of the values, without `within`, whose value is the last one.
+        """
         row = tuple_(*keys)
         last = tuple_(*(literal(value, key.type) for key, value in zip(keys, values, strict=False)))
         further = row < last if self.is_descending else row > last

@@ -81,6 +81,6 @@ def store(db: Connection, name: str, **values: Any) -> None:
     db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
 
 
-def last_result(db: Connection, name: str) -> Mapping[str, Any] | None:
+def find_last_result(db: Connection, name: str) -> Mapping[str, Any] | None:
     """The result of the last complete run of a job; None if it has never run."""
     return db.execute(select(periodic_jobs.c.last_result).where(periodic_jobs.c.name == name)).scalar_one_or_none()

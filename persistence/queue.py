@@ -26,7 +26,7 @@ from persistence.rows import as_json, columns_of, reserve_ids
 from persistence.tables.events import events, queued_events
 from persistence.tables.members import members
 
-DEAD_ORDER_COLUMNS = {
+DEAD_LETTER_ORDER = {
     "loyaltyEventId": events.c.loyalty_event_id,
     "eventType": events.c.event_type,
     "createdAt": events.c.created_at,
@@ -230,7 +230,7 @@ def find_page_of_dead_letters(db: Connection, organization_id: int, query: Mappi
     ]
     queue_columns = (queued_events.c.attempts, queued_events.c.queued_at, queued_events.c.dead_at)
     page = Page.of(query)
-    sorting = sorting_of(page.order, DEAD_ORDER_COLUMNS, events.c.loyalty_event_id)
+    sorting = sorting_of(page.order, DEAD_LETTER_ORDER, events.c.loyalty_event_id)
     return paged_columns(
         db, _dead_letter, (*EVENTS.columns, *queue_columns), queued_with_events, conditions, page, sorting
     )

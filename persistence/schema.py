@@ -69,7 +69,7 @@ def _keep_organizations_out_of_statistics(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE {table} ALTER COLUMN organization_id SET STATISTICS 0"))
 
 
-def pending(engine: Engine) -> list[str]:
+def find_pending_migrations(engine: Engine) -> list[str]:
     """The names of the migrations that the database lacks, oldest first."""
     with engine.connect() as connection:
         return _pending(connection)

@@ -191,7 +191,7 @@ def lock_users(db: Connection, user_ids: Collection[int]) -> None:
     db.execute(statement.with_for_update(key_share=True)).all()
 
 
-def administrators(db: Connection, organization_ids: Collection[int]) -> set[tuple[int, int]]:
+def find_administrators(db: Connection, organization_ids: Collection[int]) -> set[tuple[int, int]]:
     """The users who can act as administrators of these organizations now, as pairs of organization id and user id.
 
     They are administrators inline or by a group.

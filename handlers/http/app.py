@@ -209,7 +209,7 @@ def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
             # A standby is read-only, too.
             is_read_only = transactions.read(autocommit(engine), lambda db: query(db, "SHOW transaction_read_only", ()))
             accepts_writes = is_read_only == [("off",)]
-            migrated = migrated or not schema.pending(engine)
+            migrated = migrated or not schema.find_pending_migrations(engine)
         except (SQLAlchemyError, TransactionDeadlineExceeded):
             return {"database": False, "storage": True, "migrations": migrated}
         except schema.SchemaError:

@@ -257,7 +257,7 @@ def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
     """Run a job now, even if another process is running it, and store its summary; return the summary."""
     job = next(job for job in JOBS if job.name == name)
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
-    last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
+    last_result = transactions.run(engine, lambda db: periodic_jobs.find_last_result(db, name))
     result = advance(job.run(JobRun(engine, settings, last_result or {})), lambda: False) or {}
     transactions.run(engine, lambda db: store_end(db, name, result))
     return result

@@ -366,9 +366,9 @@ def add_coupons(db: Connection, new_coupons: Sequence[Coupon], counts_by_book: M
 def add_to_coupons(
     db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]], *, are_personal: bool
 ) -> None:
-    """Add the totals of rows to those of coupons; of personal coupons, also store expiry, attributes and lock end.
+    """Add the totals of rows to the totals of coupons, with a deferred statement.
 
-    A deferred statement.
+    Of personal coupons, it also stores the expiry, the attributes and the end of the lock.
     """
     defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
 

@@ -167,7 +167,7 @@ _TOTALS_FILTERS = {
 }
 
 
-def totals(
+def find_totals(
     db: Connection, member: Member, loyalty_program_id: int, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
     """The member's used total and assigned total, over the books that match the query.

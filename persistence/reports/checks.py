@@ -46,19 +46,19 @@ def _differences(
     of_changes: str,
     of_records: str,
     recorded: str,
-    only: str,
+    condition: str,
 ) -> str:
     """A query that finds the totals of a table that differ from a count of the records.
 
-    It compares the totals of the shortest buckets, plus the changes that are not added to the totals yet. `only` is the
-    condition for the totals that are compared. `recorded` is the SQL of all records in the form of changes.
-    `of_records` is the SQL of the totals of a table `recorded`, `of_changes` that of a table `changes`, which has the
-    changes that are not added yet. `words` is the beginning of the text about a difference, with a `%s` for each key.
+    It compares the totals of the shortest buckets, plus the changes that are not added to the totals yet. `condition`
+    selects the totals that are compared. `recorded` is the SQL of all records in the form of changes. `of_records` is
+    the SQL of the totals of a table `recorded`, `of_changes` that of a table `changes`, which has the changes that are
+    not added yet. `words` is the beginning of the text about a difference, with a `%s` for each key.
     """
     negated = ", ".join(f"-{figure}" for figure in figures)
     columns = ", ".join(figures)
     summands = f"""
-        SELECT organization_id, {keys}, {columns} FROM {table} k WHERE {OF.format("k")} AND {only}
+        SELECT organization_id, {keys}, {columns} FROM {table} k WHERE {OF.format("k")} AND {condition}
         UNION ALL SELECT organization_id, {keys}, {columns} FROM ({of_changes}) c
         UNION ALL SELECT organization_id, {keys}, {negated} FROM ({of_records}) r
     """
@@ -67,7 +67,7 @@ def _differences(
 
 
 def _differing_from_parts(
-    table: str, keys: tuple[str, ...], figures: tuple[str, ...], words: str, levels: tuple[int, ...], only: str
+    table: str, keys: tuple[str, ...], figures: tuple[str, ...], words: str, levels: tuple[int, ...], condition: str
 ) -> str:
     """A query that finds the totals of longer buckets that differ from the sum of the shortest buckets in them.
 
@@ -78,9 +78,9 @@ def _differing_from_parts(
     of_parts = ", ".join(f"k.{key}" for key in keys)
     summands = f"""
         SELECT organization_id, level, bucket, {key_columns}, {columns} FROM {table} k
-        WHERE {OF.format("k")} AND level <> {QUARTER_HOUR} AND {only}
+        WHERE {OF.format("k")} AND level <> {QUARTER_HOUR} AND {condition}
         UNION ALL SELECT k.organization_id, l.level, l.bucket, {of_parts}, {parts} FROM {table} k
-        CROSS JOIN {buckets_of(levels, "k.bucket")} WHERE {OF.format("k")} AND k.level = {QUARTER_HOUR} AND {only}
+        CROSS JOIN {buckets_of(levels, "k.bucket")} WHERE {OF.format("k")} AND k.level = {QUARTER_HOUR} AND {condition}
         GROUP BY 1, 2, 3, {of_parts}
     """
     return _nonzero_sums_query(f"level, bucket, {key_columns}", figures, f"{words}: differs from its parts", summands)

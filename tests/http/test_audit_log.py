@@ -302,8 +302,8 @@ LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organizati
         ),
         (["UPDATE audit_log_seals SET hash = sha256('') WHERE seal_number = 1 AND organization_id = :o"], "hash"),
         (["DELETE FROM audit_log_seals WHERE seal_number = 1 AND organization_id = :o"], "does not follow"),
-        (["DELETE FROM audit_log_seals WHERE seal_number = 2 AND organization_id = :o"], "is in 0 seals"),
-        ([f"DELETE FROM unsealed_audit_log WHERE {LAST}"], "is in 0 seals"),
+        (["DELETE FROM audit_log_seals WHERE seal_number = 2 AND organization_id = :o"], "is 0 times in a seal"),
+        ([f"DELETE FROM unsealed_audit_log WHERE {LAST}"], "is 0 times in a seal"),
     ],
 )
 def test_tampering_is_found(sealed_log, statements, expected_text):

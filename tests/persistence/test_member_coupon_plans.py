@@ -68,7 +68,7 @@ def test_the_totals_of_a_member_are_joined_only_with_the_books_of_its_coupons(db
     analyze_coupons(db)
     sums = []
     program_id = shop.created.loyalty_program_id
-    rows = rows_of_plans(db, lambda: sums.append(member_coupons.totals(db, member, program_id, {})))
+    rows = rows_of_plans(db, lambda: sums.append(member_coupons.find_totals(db, member, program_id, {})))
     assert sums == [(0, COUPONS_OF_MEMBER)]
     assert rows <= MAX_ROWS
 

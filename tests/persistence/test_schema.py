@@ -97,11 +97,11 @@ def test_a_difference_between_the_database_and_the_code_is_reported(db):
 
 @pytest.mark.slow
 def test_migrating_runs_all_pending_migrations_and_can_be_repeated(empty_database):
-    pending = schema.pending(empty_database)
+    pending = schema.find_pending_migrations(empty_database)
     assert pending
     assert pending == sorted(pending)
     assert schema.migrate(empty_database) == pending
-    assert schema.pending(empty_database) == []
+    assert schema.find_pending_migrations(empty_database) == []
     assert schema.migrate(empty_database) == []
 
 
@@ -130,12 +130,12 @@ def test_a_newer_database_is_used_if_it_was_only_expanded_since_the_last_known_r
     last = schema.migrate(empty_database)[-1]
     set_revision(empty_database, "9999", f"9999 is usable since {last}")
     assert schema.find_state(empty_database) == schema.SchemaState((), "9999", True)
-    assert schema.pending(empty_database) == []
+    assert schema.find_pending_migrations(empty_database) == []
     assert schema.migrate(empty_database) == []
     set_revision(empty_database, "9999", "9999 is usable since 9000")
     assert schema.find_state(empty_database) == schema.SchemaState((), "9999", False)
     with pytest.raises(schema.SchemaError, match="9999"):
-        schema.pending(empty_database)
+        schema.find_pending_migrations(empty_database)
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_migrations_that_only_expand_leave_the_database_usable_for_older_version
 ):
     directory = temporary_directory / "expanding"
     shutil.copytree(Path(schema.__file__).parent / "migrations", directory)
-    last = schema.pending(empty_database)[-1]
+    last = schema.find_pending_migrations(empty_database)[-1]
     for number, lines in (("9001", "EXPANDS = True"), ("9002", "EXPANDS = True")):
         before = last if number == "9001" else "9001"
         (directory / "versions" / f"{number}_expand.py").write_text(
@@ -217,7 +217,7 @@ def test_a_database_from_before_the_first_release_is_refused(empty_database):
     schema.migrate(empty_database)
     for revision in ("0001", "0043"):
         set_revision(empty_database, revision)
-        for function in (schema.migrate, schema.pending, schema.find_state):
+        for function in (schema.migrate, schema.find_pending_migrations, schema.find_state):
             message = f"at revision {revision}, of a version before 1.0.0, .* empty database"
             with pytest.raises(schema.SchemaError, match=message):
                 function(empty_database)

@@ -86,7 +86,7 @@ def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = No
     from persistence import schema
 
     with with_database(settings) as settings, command_engine(settings, statement_timeout_ms) as engine:
-        pending_migrations = schema.pending(engine)
+        pending_migrations = schema.find_pending_migrations(engine)
         if pending_migrations:
             raise click.ClickException(
                 f"the database lacks {len(pending_migrations)} migration(s): run `loyalty migrate` first"

@@ -149,7 +149,7 @@ def _schema_fault(engine: Engine, *, remedy: str = "") -> str | None:
     from persistence import schema
 
     try:
-        pending_migrations = schema.pending(engine)
+        pending_migrations = schema.find_pending_migrations(engine)
     except schema.SchemaError as error:
         return str(error)
     return f"lacks {', '.join(pending_migrations)}{remedy}" if pending_migrations else None

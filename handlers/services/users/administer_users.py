@@ -37,9 +37,9 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
     for unknown_id in sorted(locked_ids - users.lock_organizations(call.db, locked_ids)):
         raise NotFound(f"There is no organization {unknown_id}.")
     caller_grant = _current_grant(call)
-    before = {organization_id for organization_id, _ in users.administrators(call.db, locked_ids)}
+    before = {organization_id for organization_id, _ in users.find_administrators(call.db, locked_ids)}
     yield caller_grant
-    after = {organization_id for organization_id, _ in users.administrators(call.db, locked_ids)}
+    after = {organization_id for organization_id, _ in users.find_administrators(call.db, locked_ids)}
     for organization_id in sorted(before - after):
         raise LastAdministrator(f"The organization {organization_id} would be left without an active administrator.")
 

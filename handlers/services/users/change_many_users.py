@@ -197,7 +197,7 @@ class _AdministratorGuard:
 
     def __init__(self, call: Call) -> None:
         organization_id = call.organization.organization_id
-        self._administrators = {user_id for _, user_id in users.administrators(call.db, [organization_id])}
+        self._administrators = {user_id for _, user_id in users.find_administrators(call.db, [organization_id])}
 
     def change(self, user: User, *, administers: bool) -> None:
         """Record whether the user is an administrator from now on; raises LastAdministrator if no one else is."""
