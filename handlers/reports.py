@@ -181,6 +181,6 @@ def _series(
     days = days_of(_range(call, query))
     daily_figures = figures.find_series(call.db, _organization_id(call), kind, days, label=label, subject=subject)
     rows: Sequence[tuple[Decimal, ...]] = [
-        tuple(getattr(row, column) for column in names.values()) for row in daily_figures
+        tuple(getattr(day_figures, column) for column in names.values()) for day_figures in daily_figures
     ]
     return DailySeries(title, tuple(names), [day.date for day in days], rows)

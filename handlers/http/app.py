@@ -64,7 +64,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     authenticator = Authenticator(settings, engine)
     replica = _replica(settings)
     dispatcher = Dispatcher(settings, engine, replica)
-    with _trusted_documents():
+    with _skip_document_validation():
         return build_app(
             {surface: openapi.bundle(surface) for surface in openapi.SURFACES},
             dispatcher,
@@ -84,8 +84,8 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
 
 
 @contextmanager
-def _trusted_documents() -> Iterator[None]:
-    """Have connexion skip its validation of documents, which takes half of the start: tests have validated them."""
+def _skip_document_validation() -> Iterator[None]:
+    """Have connexion skip its validation of documents, which takes half of the start; tests have validated them."""
     validate = Specification.__dict__["_validate_spec"]
     Specification._validate_spec = classmethod(lambda cls, spec: None)
     try:
@@ -148,7 +148,7 @@ def build_app(
             max_batch=settings.calls_together,
         ),
         import_name=__name__,
-        lifespan=_closing(workers, token_threads, dry_run_threads, page_threads),
+        lifespan=_lifespan_of(workers, token_threads, dry_run_threads, page_threads),
         middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
         security_map=dict(security_map(authenticate, authenticate_key, lambda: workers.of(None), request_seconds)),
     )
@@ -172,7 +172,7 @@ def build_app(
     return Traced(envelope) if tracing.is_on() else envelope
 
 
-def _closing(*pools: FairThreads | Threads | TokenThreads) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+def _lifespan_of(*pools: FairThreads | Threads | TokenThreads) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     """A lifespan for the application: at its end, the threads of the pools finish their work."""
 
     @asynccontextmanager

@@ -50,7 +50,7 @@ class AssistantTool:
         path = self.path.replace("{organizationId}", str(organization_id))
         for name, value in arguments.items():
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
-        query = {name: _in_query(value) for name, value in arguments.items() if name in self.query}
+        query = {name: _query_text(value) for name, value in arguments.items() if name in self.query}
         if self.name == SIMULATE:
             events = [_with_key(event) for event in arguments["events"]]
             return path, query, {**arguments, "events": events, "executionMode": "dryRun"}
@@ -157,7 +157,7 @@ def _body_description(operation: Mapping[str, Any]) -> str:
     return f"The body, such as {content['example']}"
 
 
-def _in_query(value: Any) -> str:
+def _query_text(value: Any) -> str:
     """The text of a value in a query."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -225,7 +225,7 @@ def _prefer_for_oom_kill() -> None:
 
 
 def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None], with_worker: bool) -> None:
-    """Serve until a signal ends the server, by SystemExit; `when_ready` is called when the socket accepts connections.
+    """Serve until a signal ends the server, which raises SystemExit; call `when_ready` when the socket is open.
 
     `with_worker` also runs a `loyalty worker` in another process. `home` is the folder of the embedded database, which
     is restarted if it dies; None if the settings name another database.

@@ -62,7 +62,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
     earlier_files = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
     if earlier_files and not replace:
         raise click.ClickException(f"{folder} already contains files of an export: use --replace to replace them")
-    with _printed_faults(as_json), migrated_engine(load_settings()) as engine, elapsed_time("Exporting"):
+    with _print_faults(as_json), migrated_engine(load_settings()) as engine, elapsed_time("Exporting"):
         api = _api(engine)
         records_by_ref = transactions.run(
             engine, lambda db: export_records(api, api.calls_within(db, named_organization_id(db, organization)))
@@ -90,7 +90,7 @@ def validate(folder: Path, as_json: bool) -> None:
     from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 
     # The engine never connects, so there need not be a database.
-    with _printed_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
+    with _print_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
         files = read_folder(folder)
         with elapsed_time("Checking"):
             faults, warnings = check_files(_api(engine), files)
@@ -154,7 +154,7 @@ def _apply(folder: Path, organization: str, as_json: bool, *, is_committed: bool
         if not is_committed:
             raise _RolledBack
 
-    with _printed_faults(as_json):
+    with _print_faults(as_json):
         files = read_folder(folder)
         with migrated_engine(load_settings()) as engine:
             api = _api(engine)
@@ -171,7 +171,7 @@ def _api(engine: Any) -> LocalApi:
 
 
 @contextmanager
-def _printed_faults(as_json: bool) -> Iterator[None]:
+def _print_faults(as_json: bool) -> Iterator[None]:
     """Print the faults of files that the block raises, one per line or as JSON, without a traceback."""
     from handlers.server.configuration_files.yaml_files import FaultyFiles
 

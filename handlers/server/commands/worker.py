@@ -23,7 +23,7 @@ def worker(once: bool) -> None:
     refuse_without_database(settings)
     with with_database(settings) as settings:
         with migrated_engine(settings):
-            # Only checked: a missing migration has ended the command.
+            # A missing migration has ended the command here. The worker makes its own engine.
             pass
         process_worker = Worker(settings)
         process_worker.stop_at_signals()
