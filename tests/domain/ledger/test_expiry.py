@@ -84,57 +84,64 @@ def test_adding_months_changes_the_month_and_keeps_the_time_of_day(moment, month
     assert later.day == moment.day or (later.day < moment.day and (later + timedelta(days=1)).day == 1)
 
 
-def end_of_idle_balance(period, last, zone):
-    """When a balance expires by a policy about its last transaction."""
-    policies = () if period is None else ({"expirationType": "lastTransaction", "period": period},)
-    return account(expiration_policies=policies).end_of_idle_balance(Holding(last_transaction_date=last), zone)
+def end_of_idle_balance(months, last_transaction, zone):
+    """When a balance expires by a policy about its last transaction; `months` are None without a policy."""
+    policies = () if months is None else ({"expirationType": "lastTransaction", "period": months},)
+    holding = Holding(last_transaction_date=last_transaction)
+    return account(expiration_policies=policies).end_of_idle_balance(holding, zone)
 
 
-def balance_at(now, *, period, zone=UTC, expired_lots="0"):
+def balance_at(now, *, months, zone=UTC, expired_lots="0"):
     """What is unexpired at `now` of a balance of 10 with a hold of 2, whose last transaction was at LAST_OF_JANUARY."""
-    end = end_of_idle_balance(period, LAST_OF_JANUARY, zone)
-    return unexpired_balance(Decimal(10), Decimal(2), Decimal(expired_lots), end=end, now=now)
+    return unexpired_balance(
+        current_balance=Decimal(10),
+        pending_debit=Decimal(2),
+        expired_lots=Decimal(expired_lots),
+        end=end_of_idle_balance(months, LAST_OF_JANUARY, zone),
+        now=now,
+    )
 
 
 @pytest.mark.parametrize(
     ("now", "balance"),
     [
         (LAST_OF_JANUARY.replace(month=2, day=29) - timedelta(microseconds=1), 10),
+        # From then on, only the 2 held points of the 10 are left.
         (LAST_OF_JANUARY.replace(month=2, day=29), 2),
         (LAST_OF_JANUARY.replace(month=3), 2),
     ],
 )
 def test_a_balance_except_its_holds_expires_exactly_one_period_after_the_last_transaction(now, balance):
-    assert balance_at(now, period=1) == balance
+    assert balance_at(now, months=1) == balance
 
 
 def test_an_idle_balance_ends_by_the_calendar_of_the_zone():
     # In Kiritimati LAST_OF_JANUARY is 1 February, 02:30.
-    assert end_of_idle_balance(1, LAST_OF_JANUARY, ZoneInfo("Pacific/Kiritimati")) == LAST_OF_JANUARY.replace(
-        month=2, day=29
-    )
-    assert end_of_idle_balance(2, LAST_OF_JANUARY, ZoneInfo("Pacific/Kiritimati")) == LAST_OF_JANUARY.replace(
-        month=3, day=31
-    )
-    assert end_of_idle_balance(3, LAST_OF_JANUARY, ZoneInfo("Pacific/Kiritimati")) == LAST_OF_JANUARY.replace(
-        month=4, day=30
-    )
+    assert end_of_idle_balance(
+        months=1, last_transaction=LAST_OF_JANUARY, zone=ZoneInfo("Pacific/Kiritimati")
+    ) == LAST_OF_JANUARY.replace(month=2, day=29)
+    assert end_of_idle_balance(
+        months=2, last_transaction=LAST_OF_JANUARY, zone=ZoneInfo("Pacific/Kiritimati")
+    ) == LAST_OF_JANUARY.replace(month=3, day=31)
+    assert end_of_idle_balance(
+        months=3, last_transaction=LAST_OF_JANUARY, zone=ZoneInfo("Pacific/Kiritimati")
+    ) == LAST_OF_JANUARY.replace(month=4, day=30)
     first_of_march = LAST_OF_JANUARY + timedelta(days=29, hours=12)
-    assert end_of_idle_balance(1, first_of_march, UTC) == first_of_march.replace(month=4)
+    assert end_of_idle_balance(months=1, last_transaction=first_of_march, zone=UTC) == first_of_march.replace(month=4)
     # In Los Angeles it is 29 February, 16:30; by 29 March clocks have gone forward.
-    assert end_of_idle_balance(1, first_of_march, ZoneInfo("America/Los_Angeles")) == datetime(
-        2024, 3, 29, 23, 30, 15, 250, tzinfo=UTC
-    )
+    assert end_of_idle_balance(
+        months=1, last_transaction=first_of_march, zone=ZoneInfo("America/Los_Angeles")
+    ) == datetime(2024, 3, 29, 23, 30, 15, 250, tzinfo=UTC)
 
 
 def test_a_balance_without_a_policy_or_a_transaction_does_not_expire():
-    assert end_of_idle_balance(None, LAST_OF_JANUARY, UTC) is None
-    assert end_of_idle_balance(1, None, UTC) is None
-    assert balance_at(datetime(2100, 1, 1, tzinfo=UTC), period=None) == 10
+    assert end_of_idle_balance(months=None, last_transaction=LAST_OF_JANUARY, zone=UTC) is None
+    assert end_of_idle_balance(months=1, last_transaction=None, zone=UTC) is None
+    assert balance_at(datetime(2100, 1, 1, tzinfo=UTC), months=None) == 10
 
 
 def test_expired_lots_are_no_part_of_a_balance():
-    assert balance_at(LAST_OF_JANUARY, period=None, expired_lots="3.25") == Decimal("6.75")
+    assert balance_at(LAST_OF_JANUARY, months=None, expired_lots="3.25") == Decimal("6.75")
 
 
 def idle_balance(*, end, now):

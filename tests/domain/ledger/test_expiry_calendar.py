@@ -42,7 +42,7 @@ def test_points_expire_at_the_end_of_the_unit(moment, months, rounding, expiry):
 
 def test_a_unit_ends_at_midnight_in_the_zone():
     """Example 1 in UTC: clocks were put forward three days before."""
-    end = ExpiryCalendar(MADRID).expiry(datetime(2025, 2, 10, 9, tzinfo=UTC), 12, "quarter")
+    end = ExpiryCalendar(MADRID).expiry(datetime(2025, 2, 10, 9, tzinfo=UTC), months=12, rounding="quarter")
     assert (end, end.tzinfo) == (datetime(2026, 3, 31, 22, tzinfo=UTC), UTC)
 
 
@@ -59,7 +59,7 @@ def test_a_unit_ends_at_midnight_in_the_zone():
     ],
 )
 def test_units_are_counted_from_the_first_month_of_a_year(rounding, start_month, unit_end):
-    end = ExpiryCalendar(MADRID, start_month).expiry(local("2025-02-10T10:00"), 12, rounding)
+    end = ExpiryCalendar(MADRID, start_month).expiry(local("2025-02-10T10:00"), months=12, rounding=rounding)
     assert end == local(f"{unit_end}T00:00")
 
 
@@ -76,7 +76,9 @@ def test_every_day_of_five_years_is_rounded_to_the_end_of_its_quarter(start_mont
     day = date(2024, 1, 1)
     while day < date(2029, 1, 1):
         for at in (time(0), time(23, 59, 59)):
-            end = ExpiryCalendar(MADRID, start_month).expiry(datetime.combine(day, at, MADRID), 0, "quarter")
+            end = ExpiryCalendar(MADRID, start_month).expiry(
+                datetime.combine(day, at, MADRID), months=0, rounding="quarter"
+            )
             next_quarter = first_day_of_next_unit(day, 3, start_month)
             assert end.astimezone(MADRID) == datetime.combine(next_quarter, time(0), MADRID)
         day += timedelta(days=1)
@@ -118,18 +120,18 @@ def test_points_have_expired_only_if_their_unrounded_end_precedes_the_current_un
     assert start == local(unit_start)
     if rounding != "none":
         last_expired = start - timedelta(microseconds=1)
-        assert calendar.expiry(last_expired, 0, rounding) <= local(moment)
-        assert calendar.expiry(start, 0, rounding) > local(moment)
+        assert calendar.expiry(last_expired, months=0, rounding=rounding) <= local(moment)
+        assert calendar.expiry(start, months=0, rounding=rounding) > local(moment)
 
 
 def test_a_moment_beyond_the_calendar_is_its_last_moment():
-    assert ExpiryCalendar().expiry(datetime(9999, 12, 1, tzinfo=UTC), 0, "year") == LAST_MOMENT
+    assert ExpiryCalendar().expiry(datetime(9999, 12, 1, tzinfo=UTC), months=0, rounding="year") == LAST_MOMENT
 
 
 def test_an_account_has_its_own_calendar():
     account_in_madrid = account(timezone="Europe/Madrid", expiry_year_start_month=4)
-    assert account_in_madrid.expiry_calendar(UTC) == ExpiryCalendar(MADRID, 4)
-    assert account().expiry_calendar(MADRID) == ExpiryCalendar(MADRID, 1)
+    assert account_in_madrid.expiry_calendar(UTC) == ExpiryCalendar(MADRID, year_start_month=4)
+    assert account().expiry_calendar(MADRID) == ExpiryCalendar(MADRID, year_start_month=1)
 
 
 def test_points_of_a_member_with_several_tiers_live_for_the_longest_time_of_these_tiers():
@@ -158,7 +160,7 @@ def test_the_last_begins_of_a_policy_separate_idle_periods_that_have_ended_from_
     first, second = policy.last_begins(moment)
     for bound in (first, second):
         begin = bound + timedelta(seconds=seconds)
-        has_ended = policy.end(begin, None) <= moment
+        has_ended = policy.end(begin, last_activity_date=None) <= moment
         if begin <= first:
             assert has_ended
         if begin > second:
@@ -167,9 +169,9 @@ def test_the_last_begins_of_a_policy_separate_idle_periods_that_have_ended_from_
 
 def test_a_balance_expires_when_its_policy_is_set_if_its_months_have_passed():
     noon = datetime(2026, 5, 20, 12, tzinfo=UTC)
-    policy = IdlePolicy(ExpiryCalendar(), 1, since=noon)
-    assert policy.end(noon - timedelta(days=40), None) == noon
-    assert policy.end(noon - timedelta(days=10), None) == datetime(2026, 6, 10, 12, tzinfo=UTC)
+    policy = IdlePolicy(ExpiryCalendar(), months=1, since=noon)
+    assert policy.end(noon - timedelta(days=40), last_activity_date=None) == noon
+    assert policy.end(noon - timedelta(days=10), last_activity_date=None) == datetime(2026, 6, 10, 12, tzinfo=UTC)
     # No balance has expired by the policy before it was set.
     first, second = policy.last_begins(noon - timedelta(seconds=1))
     assert first == second == datetime.min.replace(tzinfo=UTC)
@@ -178,11 +180,11 @@ def test_a_balance_expires_when_its_policy_is_set_if_its_months_have_passed():
 
 
 def test_the_last_begins_of_a_policy_are_one_moment_on_most_days():
-    policy = IdlePolicy(ExpiryCalendar(MADRID), 12)
+    policy = IdlePolicy(ExpiryCalendar(MADRID), months=12)
     first, second = policy.last_begins(local("2026-05-20T10:00"))
     assert (first, second) == (local("2025-05-20T10:00"), local("2025-05-20T10:00"))
     # A quarter has ended: periods that began before its first day a year earlier have ended, too.
-    policy = IdlePolicy(ExpiryCalendar(MADRID), 12, "quarter")
+    policy = IdlePolicy(ExpiryCalendar(MADRID), months=12, rounding="quarter")
     last = local("2025-07-01T00:00") - timedelta(microseconds=1)
     assert policy.last_begins(local("2026-07-01T00:00")) == (last, last)
     # Clocks change on 29 March 2026.
