@@ -19,16 +19,34 @@ CALENDAR = ExpiryCalendar(UTC, 1)
 
 def lot(expires_at=JUNE, remaining=10, **more):
     """Lot 1, of 20 points."""
-    return Lot(1, 1, 1, 1, expires_at, amount=Decimal(20), remaining=Decimal(remaining), **more)
+    return Lot(
+        ledger_lot_id=1,
+        wallet_id=1,
+        ledger_account_id=1,
+        ledger_transaction_id=1,
+        expires_at=expires_at,
+        amount=Decimal(20),
+        remaining=Decimal(remaining),
+        **more,
+    )
 
 
 def extended(old, end_of_balance=None, only=None, **change):
     """When a lot expires after an extension, and until when an idle balance keeps it; None if it does not change."""
-    new = ExtendLots(1, 1, Extension(**change), CALENDAR, end=end_of_balance, at=NOW, only=only).of_lot(old)
+    move = ExtendLots(
+        wallet_id=1,
+        ledger_account_id=1,
+        extension=Extension(**change),
+        calendar=CALENDAR,
+        end=end_of_balance,
+        at=NOW,
+        only=only,
+    )
+    new = move.of_lot(old)
     return new and (new.expires_at, new.kept_until)
 
 
-def test_a_lot_lives_until_a_moment_or_for_months_longer():
+def test_an_extension_lets_a_lot_live_until_a_moment_or_some_months_longer():
     assert extended(lot(), until=JULY) == (JULY, JULY)
     assert extended(lot(), months=3) == (SEPTEMBER, SEPTEMBER)
     assert extended(lot(), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
@@ -46,7 +64,7 @@ def test_an_extension_does_not_change_lots_that_it_cannot_lengthen():
     assert extended(lot(), only=frozenset({1}), until=JULY) == (JULY, JULY)
 
 
-def test_a_lot_of_an_idle_balance_is_kept_beyond_the_end_of_the_balance():
+def test_an_extension_keeps_a_lot_beyond_the_end_of_its_idle_balance():
     assert extended(lot(SEPTEMBER), end_of_balance=JUNE, until=JULY) == (SEPTEMBER, JULY)
     assert extended(lot(None), end_of_balance=JUNE, until=JULY) == (None, JULY)
     assert extended(lot(None), end_of_balance=JUNE, months=3) == (None, SEPTEMBER)
@@ -73,10 +91,10 @@ def test_no_lot_lives_beyond_the_last_moment():
         ({"until": datetime(2026, 2, 1, tzinfo=UTC)}, ["until"]),
     ],
 )
-def test_contradictory_changes_are_refused(change, names):
+def test_an_extension_is_refused_unless_it_has_either_valid_months_or_a_future_moment(change, names):
     assert [fault.pointer for fault in Extension(**change).field_faults(NOW)] == [f"/{name}" for name in names]
 
 
-def test_the_total_is_the_number_of_the_lots_and_their_remaining_points():
+def test_the_total_of_lots_is_their_number_and_their_remaining_points():
     assert total_of([lot(), lot(remaining=3)]) == (2, 13)
     assert total_of([]) == (0, 0)
