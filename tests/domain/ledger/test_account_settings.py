@@ -91,12 +91,12 @@ def test_an_unknown_time_zone_is_refused():
     # The account 1 is the default account of its ledger, and the account 2 is not.
     [(None, None, False), (True, None, True), (None, account(1), True), (None, account(2), False)],
 )
-def test_the_default_account_stays_the_default(choice, current, is_default):
+def test_an_account_is_the_default_if_requested_or_if_it_was_before(choice, current, is_default):
     settings = complete_settings(PLAIN | {"is_default_account": choice}, current)
     assert bool(settings["is_default_account"]) is is_default
 
 
-def test_settings_that_are_sent_are_kept():
+def test_a_setting_of_the_request_is_kept():
     assert complete_settings(PLAIN | {"max_supply": Decimal("5.25")})["max_supply"] == Decimal("5.25")
 
 
@@ -110,9 +110,9 @@ def test_an_account_that_is_not_revolving_has_no_overdraft():
 def test_limits_have_no_more_fraction_digits_than_amounts():
     assert pointers(max_supply=Decimal("5.125"), overdraft_limit=Decimal("0.001")) == ["/maxSupply", "/overdraftLimit"]
     assert pointers(max_balance=Decimal("0.001")) == ["/maxBalance"]
-    assert fraction_fault("amount", None, 0) is None
-    assert fraction_fault("amount", Decimal("5.00"), 0) is None
-    fault = fraction_fault("amount", Decimal("5.5"), 0)
+    assert fraction_fault("amount", None, decimals=0) is None
+    assert fraction_fault("amount", Decimal("5.00"), decimals=0) is None
+    fault = fraction_fault("amount", Decimal("5.5"), decimals=0)
     assert (fault.pointer, fault.detail) == (
         "/amount",
         "amount has more than the 0 fraction digits of this account.",
@@ -155,7 +155,9 @@ def test_an_account_in_use_may_start_to_track_points():
 def test_an_account_has_an_idle_policy_only_if_a_policy_is_about_its_last_transaction():
     assert account().idle_policy(UTC) is None
     fixed = {"expirationType": "fixed", "period": 3}
-    assert account(expiration_policies=(fixed, IDLE)).idle_policy(UTC) == IdlePolicy(ExpiryCalendar(UTC, 1), 6)
+    assert account(expiration_policies=(fixed, IDLE)).idle_policy(UTC) == IdlePolicy(
+        ExpiryCalendar(UTC, year_start_month=1), months=6
+    )
     assert account(expiration_policies=(fixed,)).idle_policy(UTC) is None
 
 
@@ -178,13 +180,16 @@ def test_settings_that_decide_when_a_whole_balance_expires_change_the_idle_polic
     assert changes_idle_policy(current, settings) is is_changed
 
 
-def test_a_policy_about_inactivity_has_defaults():
+def test_a_policy_about_inactivity_has_default_activities_and_no_rounding():
     policy = {"expirationType": "inactivity", "period": 12}
     [stored_policy] = complete_settings(PLAIN | {"expiration_policies": (policy,)})["expiration_policies"]
     assert stored_policy == policy | {"activities": ["earn", "spend"], "rounding": "none"}
     idle_policy = account(expiration_policies=(stored_policy,), timezone="Europe/Madrid").idle_policy(UTC)
     assert idle_policy == IdlePolicy(
-        ExpiryCalendar(ZoneInfo("Europe/Madrid"), 1), 12, "none", frozenset({"earn", "spend"})
+        ExpiryCalendar(ZoneInfo("Europe/Madrid"), year_start_month=1),
+        months=12,
+        rounding="none",
+        activities=frozenset({"earn", "spend"}),
     )
     [unchanged] = complete_settings(PLAIN | {"expiration_policies": (IDLE,)})["expiration_policies"]
     assert unchanged == IDLE
@@ -209,12 +214,12 @@ def test_an_idle_balance_ends_after_the_last_activity_or_transaction(activities,
     assert ledger_account.end_of_idle_balance(balance, UTC) == MARCH.replace(month=end_month)
 
 
-def test_a_policy_about_inactivity_names_activities_and_rounding():
+def test_a_policy_about_inactivity_keeps_its_activities_and_its_rounding():
     policy = {"expirationType": "inactivity", "period": 6, "activities": ["earn"], "rounding": "month"}
     assert complete_settings(PLAIN | {"expiration_policies": (policy,)})["expiration_policies"] == (policy,)
 
 
-def test_a_policy_about_the_last_transaction_has_neither_activities_nor_rounding():
+def test_a_policy_about_the_last_transaction_is_refused_with_activities_or_rounding():
     policy = IDLE | {"activities": ["earn"], "rounding": "month"}
     assert pointers(expiration_policies=(policy,)) == [
         "/expirationPolicies/0/activities",
