@@ -88,7 +88,7 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
         (Availability(after="P2Y", rounding="day"), []),
         (Availability(rounding="day", on=AWAITED), []),
         (
-            Availability(BOUGHT, "P1D", "day", AWAITED),
+            Availability(at=BOUGHT, after="P1D", rounding="day", on=AWAITED),
             ["availableAfter", "availableRounding", "availableOn"],
         ),
         (Availability(rounding="day"), ["availableRounding"]),
@@ -111,13 +111,14 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
         (Availability(on={"eventTypes": ["a"], "cancelAfter": "P3Y"}), ["availableOn"]),
     ],
 )
-def test_contradictory_terms_are_refused(terms, names):
+def test_contradictory_or_invalid_terms_have_faults(terms, names):
+    """`names` are the fields with a fault; there are none in valid terms."""
     assert [name for name, _ in terms.faults()] == names
     assert [fault.pointer for fault in terms.field_faults("/terms")] == [f"/terms/{name}" for name in names]
 
 
 def test_terms_are_read_back_unchanged_from_their_document():
-    terms = Availability(BOUGHT, "P1D", "day", AWAITED)
+    terms = Availability(at=BOUGHT, after="P1D", rounding="day", on=AWAITED)
     assert Availability.of(terms.as_document()) == terms
     assert AT_ONCE.as_document() == {"availableAt": None, "availableAfter": None, "availableRounding": "none"}
     assert Availability(on=AWAITED).event_types == AWAITED["eventTypes"]
@@ -125,5 +126,5 @@ def test_terms_are_read_back_unchanged_from_their_document():
 
 
 def test_the_moment_of_a_wait_is_unknown_until_its_event_is_reported():
-    assert Wait(BOUGHT).available_at_text == "2026-03-01T09:00:00Z"
-    assert Wait(None, AWAITED).available_at_text is None
+    assert Wait(available_at=BOUGHT).available_at_text == "2026-03-01T09:00:00Z"
+    assert Wait(available_at=None, awaited=AWAITED).available_at_text is None
