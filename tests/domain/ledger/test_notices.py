@@ -18,6 +18,7 @@ def at(text):
 
 
 def schedule(**settings):
+    """The schedule of an account in Madrid: 30 and 7 days before the expiry, at 10:00, unless `settings` differ."""
     return NoticeSchedule.of(account(points_expiring={**SETTINGS, **settings}), None, MADRID)
 
 
@@ -46,9 +47,9 @@ def test_an_account_has_its_own_schedule_or_that_of_the_organization():
 
 def test_notices_are_due_after_the_first_and_up_to_the_second_of_two_moments():
     """10:00 in Madrid is 09:00 in UTC, and 08:00 in summer."""
-    first = (at("2026-03-01T09:00Z"), "2026-03-08", 7)
-    second = (at("2026-03-01T09:00Z"), "2026-03-31", 30)
-    assert due("2026-03-01T08:59:59Z", "2026-03-01T09:00Z") == [first, second]
+    notice_of_7_days = (at("2026-03-01T09:00Z"), "2026-03-08", 7)
+    notice_of_30_days = (at("2026-03-01T09:00Z"), "2026-03-31", 30)
+    assert due("2026-03-01T08:59:59Z", "2026-03-01T09:00Z") == [notice_of_7_days, notice_of_30_days]
     assert due("2026-03-01T09:00Z", "2026-03-02T08:59:59Z") == []
     assert due("2026-03-01T12:00Z", "2026-03-02T08:59:59Z") == []
     assert due("2026-03-31T00:00Z", "2026-03-31T08:00Z", daysBefore=[7]) == [(at("2026-03-31T08:00Z"), "2026-04-07", 7)]
@@ -65,27 +66,28 @@ def test_only_the_latest_of_several_missed_notices_about_one_day_is_due():
 
 def test_the_next_notice_is_that_of_the_next_smaller_number_of_days_before_the_expiry():
     expiry = at("2026-03-31T12:00Z")
-    assert schedule().next_of(expiry, at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
-    assert schedule().next_of(expiry, at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
-    assert schedule().next_of(expiry, at("2026-03-24T09:00Z")) is None
+    assert schedule().next_of(expiry, after=at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
+    assert schedule().next_of(expiry, after=at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
+    assert schedule().next_of(expiry, after=at("2026-03-24T09:00Z")) is None
     # A notice on the day itself is due at 08:00 in UTC, which has to be before the expiry.
-    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T08:00Z"), at("2026-03-01T00:00Z")) is None
-    assert schedule(daysBefore=[0]).next_of(expiry, at("2026-03-01T00:00Z")) == at("2026-03-31T08:00Z")
-    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T07:00Z"), at("2026-03-01T00:00Z")) is None
+    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T08:00Z"), after=at("2026-03-01T00:00Z")) is None
+    assert schedule(daysBefore=[0]).next_of(expiry, after=at("2026-03-01T00:00Z")) == at("2026-03-31T08:00Z")
+    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T07:00Z"), after=at("2026-03-01T00:00Z")) is None
 
 
-def test_a_notice_is_due_for_the_expiries_of_whole_local_days():
-    begin, end = schedule().window(7, at("2026-03-01T08:00Z"), at("2026-03-02T12:00Z"))
+def test_the_window_of_notices_has_the_expiries_of_whole_local_days():
+    begin, end = schedule().window(days_before=7, after=at("2026-03-01T08:00Z"), until=at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-07T23:00Z"), at("2026-03-09T23:00Z"))
-    begin, end = schedule().window(7, at("2026-03-01T09:00Z"), at("2026-03-02T12:00Z"))
+    begin, end = schedule().window(days_before=7, after=at("2026-03-01T09:00Z"), until=at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-08T23:00Z"), at("2026-03-09T23:00Z"))
-    begin, end = schedule().window(7, at("2026-03-01T12:00Z"), at("2026-03-02T12:00Z"))
+    begin, end = schedule().window(days_before=7, after=at("2026-03-01T12:00Z"), until=at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-08T23:00Z"), at("2026-03-09T23:00Z"))
     assert schedule().bounds(date(2026, 3, 29)) == (at("2026-03-28T23:00Z"), at("2026-03-29T22:00Z"))
 
 
 def test_the_amounts_of_a_day_are_added_up_by_wallet():
     begin, noon, end = (at(f"2026-03-0{day}") for day in ("8T00:00Z", "8T12:00Z", "9T00:00Z"))
+    # (wallet, moment of expiry, amount) of each lot
     lots = [
         (1, noon, Decimal(5)),
         (1, begin, Decimal(2)),
