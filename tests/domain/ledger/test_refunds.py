@@ -17,6 +17,7 @@ from tests.builders.campaigns import NOON, account
 ANA = 1
 DAY = timedelta(days=1)
 POINTS, TRACKED = account(), account(point_tracking_enabled=True)
+# The burn took 30 points from lot 1, 50 from lot 2 and 20 from lot 3, which never expires.
 SOON, LATE, NEVER = (LotUse(1, Decimal(30), NOON + DAY), LotUse(2, Decimal(50), NOON + 2 * DAY), LotUse(3, Decimal(20)))
 
 
@@ -46,12 +47,13 @@ def burn(amount=100, **values):
     return Stored(**plain | values)
 
 
-def refund(ledger, payment, amount, fiat, key="k"):
-    return ledger.refund(payment, ledger.accounts[1], Decimal(amount), Decimal(str(fiat)), Details(key))
+def refund(ledger, payment, points, money, key="k"):
+    """Return points and their value in money of a burn; return the step."""
+    return ledger.refund(payment, ledger.accounts[1], Decimal(points), Decimal(str(money)), Details(key))
 
 
 def restored_amounts(step):
-    """The amounts that return to each lot, and the id of the partly reverted burn, None for its last refund."""
+    """(amounts that return, by id of the lot; id of the partly reverted burn, or None for its last refund)."""
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
     return {use.ledger_lot_id: use.amount for use in move.returned}, move.partly_reverted_id
@@ -59,7 +61,7 @@ def restored_amounts(step):
 
 def test_a_refund_returns_the_points_worth_its_money():
     ledger = session(current=7, fiat=10)
-    step = refund(ledger, burn(), 40, 4)
+    step = refund(ledger, burn(), points=40, money=4)
     assert (step.transaction_type, step.status, step.is_partial, step.burned) == (REVERT, SETTLED, True, -40)
     assert [(entry.wallet_id, entry.amount) for entry in step.entries] == [(ANA, 40), (None, -40)]
     assert (step.fiat_value, step.details.fiat.currency) == (4, "EUR")
@@ -68,19 +70,19 @@ def test_a_refund_returns_the_points_worth_its_money():
 
 def test_the_last_refund_reverts_the_burn_with_its_remaining_money():
     ledger, payment = session(fiat=10), burn()
-    refund(ledger, payment, 40, "3.33")
-    step = refund(ledger, payment, 60, "6.67")
+    refund(ledger, payment, points=40, money="3.33")
+    step = refund(ledger, payment, points=60, money="6.67")
     assert (step.is_partial, step.amount, step.fiat_value) == (False, 60, Decimal("6.67"))
     assert (ledger.holding(ANA, 1).current, ledger.holding(ANA, 1).fiat) == (100, 0)
     with pytest.raises(AlreadyReverted):
-        refund(ledger, payment, 1, "0.01")
+        refund(ledger, payment, points=1, money="0.01")
 
 
 def test_the_money_of_refunds_adds_up_to_the_last_digit():
     ledger, payment = session(fiat=10), burn(fiat_value=Decimal("18446744073709.0000000000000000000003"))
-    refund(ledger, payment, 40, "9446744073709.0000000000000000000001")
-    refund(ledger, payment, 20, "0.0000000000000000000001")
-    step = refund(ledger, payment, 40, 0)
+    refund(ledger, payment, points=40, money="9446744073709.0000000000000000000001")
+    refund(ledger, payment, points=20, money="0.0000000000000000000001")
+    step = refund(ledger, payment, points=40, money=0)
     assert (step.is_partial, step.fiat_value) == (False, Decimal("9000000000000.0000000000000000000001"))
 
 
@@ -92,9 +94,9 @@ def test_a_revert_returns_the_points_that_earlier_refunds_have_left():
 
 def test_refunds_fill_the_lots_that_expire_last_first():
     ledger, payment = session(TRACKED), burn(uses=(SOON, LATE, NEVER))
-    assert restored_amounts(refund(ledger, payment, 30, 3)) == ({3: 20, 2: 10}, 8)
-    assert restored_amounts(refund(ledger, payment, 45, 4, "k2")) == ({2: 40, 1: 5}, 8)
-    assert restored_amounts(refund(ledger, payment, 25, 3, "k3")) == ({1: 25}, None)
+    assert restored_amounts(refund(ledger, payment, points=30, money=3)) == ({3: 20, 2: 10}, 8)
+    assert restored_amounts(refund(ledger, payment, points=45, money=4, key="k2")) == ({2: 40, 1: 5}, 8)
+    assert restored_amounts(refund(ledger, payment, points=25, money=3, key="k3")) == ({1: 25}, None)
 
 
 def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
@@ -103,14 +105,14 @@ def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
         session(TRACKED),
         burn(reverted_amount=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY))),
     )
-    assert restored_amounts(refund(ledger, payment, 35, 3)) == ({2: 30, 1: 5}, 8)
-    assert restored_amounts(refund(ledger, payment, 25, 3, "k2")) == ({1: 25}, None)
+    assert restored_amounts(refund(ledger, payment, points=35, money=3)) == ({2: 30, 1: 5}, 8)
+    assert restored_amounts(refund(ledger, payment, points=25, money=3, key="k2")) == ({1: 25}, None)
 
 
 def test_a_refund_lowers_the_stored_uses_of_the_burn():
     lots = [Lot(use.ledger_lot_id, ANA, 1, 5, use.expires_at, use.amount, Decimal(0)) for use in (SOON, LATE, NEVER)]
     ledger, allocator = session(TRACKED), Allocator(lots)
-    for move in refund(ledger, burn(uses=(SOON, LATE, NEVER)), 30, 3).lot_moves:
+    for move in refund(ledger, burn(uses=(SOON, LATE, NEVER)), points=30, money=3).lot_moves:
         allocator.apply(9, move)
     assert {lot.ledger_lot_id: lot.remaining for lot in allocator.allocation.changed.values()} == {2: 10, 3: 20}
     assert allocator.allocation.changed_uses == {(8, 3): 0, (8, 2): 40}
@@ -119,8 +121,8 @@ def test_a_refund_lowers_the_stored_uses_of_the_burn():
 
 def test_a_refund_to_an_expired_lot_is_burned_at_once():
     ledger, payment = session(TRACKED), burn(uses=(LotUse(1, Decimal(100), NOON - DAY),))
-    refund(ledger, payment, 30, 3)
-    refund(ledger, payment, 20, 2, "k2")
+    refund(ledger, payment, points=30, money=3)
+    refund(ledger, payment, points=20, money=2, key="k2")
     expiries = [step for step in ledger.steps if step.is_expiry]
     assert [(step.amount, step.details.external_event_date) for step in expiries] == [(30, NOON), (20, NOON)]
     assert len({step.details.system_unique_key for step in ledger.steps}) == 4
@@ -130,7 +132,7 @@ def test_a_refund_to_an_expired_lot_is_burned_at_once():
 def test_a_refund_to_an_expired_lot_gets_a_new_lot_if_the_account_has_restored_expiry_days():
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger, payment = session(reviving_account), burn(uses=(LotUse(1, Decimal(60), NOON - DAY), NEVER))
-    step = refund(ledger, payment, 50, 5)
+    step = refund(ledger, payment, points=50, money=5)
     old, new = step.lot_moves
     assert {use.ledger_lot_id: use.amount for use in old.returned} == {3: 20}
     assert {use.ledger_lot_id: use.amount for use in old.spent} == {1: 30}
@@ -140,6 +142,6 @@ def test_a_refund_to_an_expired_lot_gets_a_new_lot_if_the_account_has_restored_e
 
 def test_a_refund_stays_below_the_maximum_supply_of_a_revolving_account():
     revolving = account(max_supply=Decimal(100), is_revolving=True)
-    assert refund(session(revolving, supply=60), burn(), 40, 4).amount == 40
+    assert refund(session(revolving, supply=60), burn(), points=40, money=4).amount == 40
     with pytest.raises(SupplyExceeded):
-        refund(session(revolving, supply=61), burn(), 40, 4)
+        refund(session(revolving, supply=61), burn(), points=40, money=4)
