@@ -98,6 +98,7 @@ class RandomSteps:
         return ledger
 
     def expired(self):
+        """The lots that have expired and still have points, by wallet and account."""
         lots_by_holding: dict = {}
         for lot in self.lots:
             if lot.remaining and lot.expires_at is not None and lot.expires_at <= self.now:
@@ -179,6 +180,7 @@ class RandomSteps:
             self.effects[kind if step.status == SETTLED else f"pending {kind}"] += 1
 
     def remember(self, number: int, step: Posting) -> None:
+        """Store the transaction that a step posts."""
         self.stored[number] = Stored(
             ledger_transaction_id=number,
             ledger_account_id=step.account.ledger_account_id,
@@ -200,6 +202,7 @@ class RandomSteps:
             self.earned[number] = step.qualifying
 
     def store_lots(self, allocator: Allocator) -> None:
+        """Store the new and changed lots, and what the transactions took from them."""
         allocation = allocator.allocation
         number = max((lot.ledger_lot_id for lot in self.lots), default=0)
         new_ids = {old: number + index for index, old in enumerate(sorted(allocation.new), 1)}
@@ -246,18 +249,32 @@ class RandomSteps:
         mint_details = details(external_event_date=self.now - timedelta(days=age))
         qualifying = Decimal(chance.randint(0, 200)) if self.flip() else None
         manual = age < 20 and self.flip()
-        self.work(lambda b: b.mint(ledger_account, wallet, total, mint_details, expires_at, manual, qualifying))
+        self.work(
+            lambda b: b.mint(
+                ledger_account, wallet, total, mint_details, expires_at=expires_at, manual=manual, qualifying=qualifying
+            )
+        )
 
     def burn(self):
         wallet, ledger_account = self.place()
-        amount, overdraft, manual = Decimal(self.chance.randint(0, 40)), self.flip(), self.flip()
+        amount, allow_overdraft, manual = Decimal(self.chance.randint(0, 40)), self.flip(), self.flip()
         until = self.now + timedelta(days=self.chance.randint(1, 60)) if self.flip() else None
-        self.work(lambda b: b.burn(ledger_account, wallet, amount, details(), overdraft, manual, until))
+        self.work(
+            lambda b: b.burn(
+                ledger_account,
+                wallet,
+                amount,
+                details(),
+                allow_overdraft=allow_overdraft,
+                manual=manual,
+                held_until=until,
+            )
+        )
 
     def transfer(self):
         source, target = self.chance.sample(WALLETS, 2)
         (_, ledger_account), amount, manual = self.place(), Decimal(self.chance.randint(0, 30)), self.flip()
-        self.work(lambda b: b.transfer(ledger_account, source, target, amount, details(), manual))
+        self.work(lambda b: b.transfer(ledger_account, source, target, amount, details(), manual=manual))
 
     def pick(self, condition):
         """A stored transaction for which the condition holds, if there is one."""
@@ -284,13 +301,14 @@ class RandomSteps:
                 )
 
     def revert(self):
-        transaction, overdraft, available = self.pick(lambda transaction: True), self.flip(), self.flip()
+        transaction = self.pick(lambda transaction: True)
+        choices = {"allow_overdraft": self.flip(), "burn_available": self.flip()}
         if transaction is not None:
             ledger_account = ACCOUNTS[transaction.ledger_account_id]
             if transaction.status == REVERTED:
                 with pytest.raises(AlreadyReverted):
-                    self.open().revert(transaction, ledger_account, details(), overdraft, available)
-            self.work(lambda b: b.revert(transaction, ledger_account, details(), overdraft, available))
+                    self.open().revert(transaction, ledger_account, details(), **choices)
+            self.work(lambda b: b.revert(transaction, ledger_account, details(), **choices))
 
     def reverse_part(self):
         """Revert one to four quarters of what a mint gave at first; as much is no longer earned."""
@@ -307,7 +325,9 @@ class RandomSteps:
                 else round_down(ledger_account, transaction.qualifying * (4 - part) / 4)
             )
             unearned = part_amount if transaction.qualifying is None else transaction.qualifying - kept_qualifying
-            is_kept = self.work(lambda b: b.reverse_part(transaction, ledger_account, part_amount, details(), unearned))
+            is_kept = self.work(
+                lambda b: b.reverse_part(transaction, ledger_account, part_amount, details(), unearned=unearned)
+            )
             if is_kept and transaction.ledger_transaction_id in self.earned and transaction.status == SETTLED:
                 self.earned[transaction.ledger_transaction_id] = min(
                     self.earned[transaction.ledger_transaction_id], kept_qualifying
@@ -485,17 +505,15 @@ def test_points_that_have_expired_by_the_time_of_their_mint_are_burned_at_once()
     ledger = session(ledger_account, at=at)
     ledger.mint(ledger_account, 1, Decimal(5), details("old", external_event_date=NOON))
     mint_step, expiry_step = ledger.steps
-    assert (mint_step.amount, expiry_step.amount, expiry_step.transaction_type, expiry_step.is_expiry) == (
-        5,
-        5,
-        BURN,
-        True,
-    )
+    assert mint_step.amount == 5
+    assert (expiry_step.amount, expiry_step.transaction_type, expiry_step.is_expiry) == (5, BURN, True)
     assert ledger.holding(1, 1).current == 0
     assert expiry_step.details.request_digest is None
     ledger.mint(ledger_account, 1, Decimal(5), details("new", external_event_date=at))
     assert ledger.holding(1, 1).current == 5
-    ledger.mint(ledger_account, 1, Decimal(7), details("kept", external_event_date=NOON), at + timedelta(days=1))
+    # The mint of an old event keeps its points if it has a later expiry of its own.
+    details_of_old_event = details("kept", external_event_date=NOON)
+    ledger.mint(ledger_account, 1, Decimal(7), details_of_old_event, expires_at=at + timedelta(days=1))
     assert ledger.holding(1, 1).current == 12
 
 
@@ -513,7 +531,7 @@ def test_an_expiry_is_no_transaction_that_postpones_the_end_of_an_idle_balance()
     last_transaction_date = NOON - timedelta(days=9)
     holding = Holding(current=Decimal(5), last_transaction_date=last_transaction_date)
     ledger = session(ledger_account, holdings={(1, 1): holding})
-    ledger.expire(ledger_account, 1, (LotUse(1, Decimal(5)),), NOON, "key")
+    ledger.expire(ledger_account, 1, (LotUse(1, Decimal(5)),), moment=NOON, key="key")
     assert ledger.holding(1, 1) == replace(holding, current=Decimal(0))
     assert ledger.changed_holdings() == [((1, 1), replace(holding, current=Decimal(0)))]
 
