@@ -37,6 +37,7 @@ ACTIVE = account(
 
 
 def session(of=POINTS, **wallets):
+    """A session at NOON with one account; the wallets `ana` and `ben` have these amounts."""
     holdings = {
         (wallet, 1): Holding(**{name: Decimal(value) for name, value in wallets[name_of].items()})
         for wallet, name_of in ((ANA, "ana"), (BEN, "ben"))
@@ -141,7 +142,7 @@ def test_a_transfer_from_a_wallet_to_itself_is_refused():
     assert [fault.pointer for fault in refusal.value.faults] == ["/toWalletId"]
 
 
-def test_a_wallet_holds_at_most_the_maximum_balance():
+def test_the_current_and_pending_points_of_a_wallet_are_at_most_the_maximum_balance():
     limited_account = account(max_balance=Decimal(20))
     ledger = session(limited_account, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
     with pytest.raises(BalanceLimitReached) as refusal:
@@ -155,6 +156,7 @@ def test_a_wallet_holds_at_most_the_maximum_balance():
     assert balance(ledger) == 15
     with pytest.raises(BalanceLimitReached):
         ledger.mint(limited_account, ANA, Decimal(1), KEY)
+    # This mint is exempt from the maximum.
     ledger.mint(limited_account, ANA, Decimal(1), KEY, is_limited=False)
     assert balance(ledger) == 16
 
@@ -175,7 +177,7 @@ def test_repaid_debt_does_not_count_against_the_maximum_balance():
 @pytest.mark.parametrize(
     ("amount", "manual", "is_allowed"), [(10, True, True), (0, False, True), (10, False, True), (0, True, False)]
 )
-def test_any_mint_may_have_qualifying_points_except_a_pending_one_of_nothing(amount, manual, is_allowed):
+def test_any_mint_may_have_qualifying_points_except_a_pending_mint_of_0_points(amount, manual, is_allowed):
     ledger = session()
     if is_allowed:
         step = ledger.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
@@ -189,7 +191,7 @@ def test_any_mint_may_have_qualifying_points_except_a_pending_one_of_nothing(amo
     ]
 
 
-def test_a_mint_of_nothing_without_qualifying_points_can_be_pending():
+def test_a_mint_of_0_points_without_qualifying_points_can_be_pending():
     posting = session().mint(POINTS, ANA, Decimal(0), KEY, manual=True)
     assert (posting.status, posting.details.external_event_date) == (PENDING, NOON)
 
@@ -224,7 +226,7 @@ def test_an_account_with_an_overdraft_allows_no_hold():
 )
 def test_points_that_expire_by_the_moment_of_their_mint_are_burned_at_once(expires_at, balance_after):
     ledger = session(TRACKED)
-    step = ledger.mint(TRACKED, ANA, Decimal(10), KEY, expires_at)
+    step = ledger.mint(TRACKED, ANA, Decimal(10), KEY, expires_at=expires_at)
     assert balance(ledger) == balance_after
     expiries = ledger.steps[1:]
     assert [(expiry.part_of, expiry.burned, entries(expiry)) for expiry in expiries] == (
@@ -237,7 +239,7 @@ def test_points_that_expire_by_the_moment_of_their_mint_are_burned_at_once(expir
 
 def test_an_account_that_does_not_track_points_has_no_expiry():
     with pytest.raises(PointsNotTracked):
-        session().mint(POINTS, ANA, Decimal(10), KEY, NOON + DAY)
+        session().mint(POINTS, ANA, Decimal(10), KEY, expires_at=NOON + DAY)
     with pytest.raises(PointsNotTracked):
         session().extend(POINTS, ANA, Extension(months=1), KEY)
 
@@ -245,14 +247,14 @@ def test_an_account_that_does_not_track_points_has_no_expiry():
 def test_expired_lots_are_burned():
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON))
     ledger = session(TRACKED, ana={"current": 15})
-    ledger.expire(TRACKED, ANA, uses, NOON, "expiry")
+    ledger.expire(TRACKED, ANA, uses, moment=NOON, key="expiry")
     [step] = ledger.steps
     assert (entries(step), step.burned, step.is_expiry) == ([(ANA, -10, 5), (None, 10, None)], 10, True)
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10), exact_uses=uses, expires=True),)
     assert (step.details.description, step.details.external_event_date) == ("Expired", NOON)
 
 
-def test_an_extension_moves_nothing():
+def test_an_extension_is_a_mint_of_0_points():
     ledger = session(TRACKED, ana={"current": 15})
     step = ledger.extend(TRACKED, ANA, Extension(months=1), KEY)
     assert (step.transaction_type, step.amount, step.is_extension, balance(ledger)) == (MINT, 0, True, 15)
@@ -318,11 +320,11 @@ def test_a_transfer_starts_the_idle_period_of_its_receiver_only_if_none_has_star
     assert ledger.holding(BEN, 1).last_activity_date == idle_since
 
 
-@pytest.mark.parametrize(("happened_at", "last"), [(NOON - 2 * DAY, None), (NOON - DAY, None), (NOON, NOON)])
-def test_the_first_activity_counts_if_it_is_later_than_the_last_transaction(happened_at, last):
+@pytest.mark.parametrize(("happened_at", "last_activity"), [(NOON - 2 * DAY, None), (NOON - DAY, None), (NOON, NOON)])
+def test_the_first_activity_counts_if_it_is_later_than_the_last_transaction(happened_at, last_activity):
     ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(last_transaction_date=NOON - DAY)}, {}, NOON)
     ledger.record_activity(ACTIVE, ANA, "earn", happened_at)
-    assert ledger.holding(ANA, 1).last_activity_date == last
+    assert ledger.holding(ANA, 1).last_activity_date == last_activity
 
 
 def test_an_idle_period_begins_when_points_arrive_by_a_transfer():
@@ -340,10 +342,10 @@ def pending(transaction_type, **values):
 
 
 @pytest.mark.parametrize(
-    ("transaction_type", "happened_at", "last"),
+    ("transaction_type", "happened_at", "last_activity"),
     [(BURN, NOON - DAY, NOON - DAY), (BURN, None, NOON - 9 * DAY), (TRANSFER, NOON - DAY, NOON - 9 * DAY)],
 )
-def test_a_captured_burn_with_a_date_is_an_activity_of_that_date(transaction_type, happened_at, last):
+def test_only_a_captured_burn_with_a_date_is_an_activity_of_that_date(transaction_type, happened_at, last_activity):
     holding = Holding(
         current=Decimal(15),
         pending_debit=Decimal(10),
@@ -353,15 +355,16 @@ def test_a_captured_burn_with_a_date_is_an_activity_of_that_date(transaction_typ
     holding_of_ben = Holding(pending_credit=Decimal(10))
     ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding, (BEN, 1): holding_of_ben}, {}, NOON)
     ledger.capture(pending(transaction_type), ACTIVE, external_event_date=happened_at)
-    assert ledger.holding(ANA, 1).last_activity_date == last
+    assert ledger.holding(ANA, 1).last_activity_date == last_activity
 
 
-@pytest.mark.parametrize(("happened_at", "day"), [(NOON - 3 * DAY, 1), (None, 4)])
-def test_the_months_of_a_captured_mint_count_from_the_date_of_its_event(happened_at, day):
+@pytest.mark.parametrize(("happened_at", "day_of_april"), [(NOON - 3 * DAY, 1), (None, 4)])
+def test_the_months_of_a_captured_mint_count_from_the_date_of_its_event(happened_at, day_of_april):
+    """NOON is on 4 March, and points live for a month."""
     monthly = account(point_tracking_enabled=True, expires_in_months=1)
     ledger = session(monthly, ana={"pending_credit": 10})
     step = ledger.capture(pending(MINT, external_event_date=happened_at), monthly)
-    assert step.lot_moves == (NewLot(ANA, 1, Decimal(10), NOON.replace(month=4, day=day)),)
+    assert step.lot_moves == (NewLot(ANA, 1, Decimal(10), NOON.replace(month=4, day=day_of_april)),)
 
 
 def test_no_lot_is_created_of_points_that_repay_debt():
