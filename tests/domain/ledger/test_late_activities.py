@@ -39,6 +39,7 @@ def expiry(*uses, number=8, amount=10, moment=EXPIRED_AT, **values):
 
 
 def session(*expiries, of=POINTS, at=NOON, supply=None, **amounts):
+    """A session in which Ana has `amounts`, and late activities may revert the stored expiries."""
     holding = Holding(last_activity_date=LAST_VISIT, **{name: Decimal(value) for name, value in amounts.items()})
     ledger = LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(supply)} if supply else {}, at)
     ledger.expect_late_activity(expiries)
@@ -46,7 +47,7 @@ def session(*expiries, of=POINTS, at=NOON, supply=None, **amounts):
 
 
 def visit(ledger, at=EXPIRED_AT - DAY, wallet=ANA, of=None):
-    """Report a visit of a member, and return the amounts of the expiries that it reverts."""
+    """Report a visit of a member, by default a day before the expiry; return the amounts of the reverted expiries."""
     before = len(ledger.steps)
     ledger.record_activity(of or ledger.accounts[1], wallet, "visit", at)
     return [step.amount for step in ledger.steps[before:] if step.transaction_type == REVERT]
@@ -113,7 +114,7 @@ def test_an_activity_that_the_policy_does_not_count_restores_nothing():
 
 
 @pytest.mark.parametrize(
-    ("expires_at", "is_reverted", "balance_after"),
+    ("lot_expires_at", "is_reverted", "balance_after"),
     [
         (None, True, 10),
         (NOON + INSTANT, True, 10),
@@ -125,8 +126,8 @@ def test_an_activity_that_the_policy_does_not_count_restores_nothing():
         (EXPIRED_AT - DAY, False, 0),
     ],
 )
-def test_points_that_would_have_expired_since_are_not_restored(expires_at, is_reverted, balance_after):
-    ledger = session(expiry(LotUse(1, TEN, expires_at)))
+def test_a_late_visit_restores_no_points_whose_lot_has_expired(lot_expires_at, is_reverted, balance_after):
+    ledger = session(expiry(LotUse(1, TEN, expires_at=lot_expires_at)))
     assert visit(ledger) == ([10] if is_reverted else [])
     assert balance(ledger) == balance_after
 
@@ -174,7 +175,7 @@ def test_the_shortfall_of_a_reverted_mint_is_taken_from_restored_points():
 
 def test_a_visit_restores_points_that_expired_in_the_same_unit_of_work():
     ledger = session(current=10)
-    ledger.expire(POINTS, ANA, (LotUse(1, TEN),), EXPIRED_AT, "expiry")
+    ledger.expire(POINTS, ANA, (LotUse(1, TEN),), moment=EXPIRED_AT, key="expiry")
     assert balance(ledger) == 0
     ledger.expect_late_activity()
     assert visit(ledger) == [10]
@@ -187,7 +188,7 @@ def test_a_visit_does_not_revert_other_steps_of_the_unit_of_work():
     hold = expiry(number=9, is_expiry=False, external_event_date=None, status=PENDING)
     ledger.capture(hold, POINTS, external_event_date=NOON)
     ledger.burn(POINTS, ANA, Decimal(5), Details("burn", external_event_date=EXPIRED_AT))
-    ledger.expire(POINTS, ANA, (LotUse(2, TEN),), EXPIRED_AT, "expiry")
+    ledger.expire(POINTS, ANA, (LotUse(2, TEN),), moment=EXPIRED_AT, key="expiry")
     ledger.expect_late_activity()
     assert visit(ledger) == [10]
     # 30, less 10 of the captured hold and 5 of the burn; only the 10 of the expiry are restored.
@@ -213,7 +214,7 @@ def test_a_rollback_removes_the_restored_points():
 
 
 @pytest.mark.parametrize(
-    ("account_id", "activity", "happened_at", "last"),
+    ("account_id", "activity", "happened_at", "last_activity"),
     [
         (1, "visit", NOON - 9 * DAY, NOON - 9 * DAY),
         (1, "purchase", NOON - 9 * DAY, LAST_VISIT),
@@ -224,9 +225,10 @@ def test_a_rollback_removes_the_restored_points():
         (3, "visit", NOON - 9 * DAY, None),
     ],
 )
-def test_an_event_is_an_activity_on_the_accounts_that_count_it(account_id, activity, happened_at, last):
+def test_an_event_is_an_activity_on_the_accounts_that_count_it(account_id, activity, happened_at, last_activity):
+    """Ana has points of the accounts 1 and 2; 1 and 3 have a policy about visits."""
     accounts = {1: POINTS, 2: account(2), 3: points(3)}
     holdings = {(ANA, number): Holding(current=TEN, last_activity_date=LAST_VISIT) for number in (1, 2)}
     ledger = LedgerSession(accounts, holdings, {}, NOON)
     ledger.record_event(ANA, activity, happened_at)
-    assert ledger.holding(ANA, account_id).last_activity_date == last
+    assert ledger.holding(ANA, account_id).last_activity_date == last_activity
