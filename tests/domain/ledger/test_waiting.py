@@ -30,6 +30,7 @@ STORED_ID = 8
 
 
 def session(*accounts, at=NOON, **holding):
+    """A session with accounts, by default POINTS; Ana has the holding `holding` of each."""
     accounts = accounts or (POINTS,)
     holdings = {(ANA, ledger_account.ledger_account_id): Holding(**holding) for ledger_account in accounts}
     return LedgerSession(
@@ -42,6 +43,7 @@ def details(key="k", **more):
 
 
 def mint(ledger, points=POINTS, amount=100, expires_at=None, order=None, **terms):
+    """Mint points for Ana on these terms of availability; return the posting."""
     availability = Availability(**terms) if terms else None
     return ledger.mint(
         points, ANA, Decimal(amount), details(order_external_id=order), expires_at, availability=availability
@@ -77,7 +79,7 @@ def test_waiting_points_are_in_no_balance_and_have_no_lot():
     assert posting.details.external_event_date == NOON
 
 
-def test_points_of_a_past_moment_do_not_wait():
+def test_points_that_are_available_from_now_on_do_not_wait():
     ledger = session()
     posting = mint(ledger, at=NOON)
     assert (posting.status, posting.wait) == (SETTLED, None)
@@ -122,7 +124,7 @@ def test_points_that_are_made_available_late_are_dated_at_their_moment():
 
 def test_points_released_early_expire_a_month_after_their_release():
     ledger = session(at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
-    capture = ledger.make_available(waiting(), POINTS, ledger.at)
+    capture = ledger.make_available(waiting(), POINTS, early_at=ledger.at)
     assert (capture.available_at, capture.expires_at) == (ledger.at, ledger.at.replace(month=ledger.at.month + 1))
 
 
@@ -131,7 +133,7 @@ def test_points_released_early_expire_by_the_tier_that_the_member_had_when_they_
     by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
     ledger = session(by_tier, at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
     ledger.tier_keys_of_mint = lambda *mint: ["gold"] if mint == (ANA, NOON, MINTED) else []
-    capture = ledger.make_available(waiting(created_at=MINTED), by_tier, ledger.at)
+    capture = ledger.make_available(waiting(created_at=MINTED), by_tier, early_at=ledger.at)
     assert capture.expires_at == ledger.at.replace(month=ledger.at.month + 2)
 
 
@@ -156,7 +158,10 @@ def test_a_pending_mint_that_does_not_wait_cannot_be_made_available():
 
 class TestEvents:
     def confirm(self, ledger, mint=None, wallet=ANA, order=None, event_type=CONFIRMED, at=NOON):
-        """Report an event; return when the mint becomes available and expires, or None if it is not confirmed."""
+        """Report an event, which may confirm `mint`.
+
+        Returns (when the mint becomes available, when it expires by its account), or None if it is not confirmed.
+        """
         if mint is not None:
             ledger.expect_events([mint])
         ledger.confirm(wallet, event_type, order, at)
@@ -188,10 +193,10 @@ class TestEvents:
             (awaiting(after="P1D"), {"order": ORDER}, True),
             (awaiting(after="P1D"), {"wallet": BEN}, False),
             (awaiting(after="P1D"), {"event_type": "member-generic-event"}, False),
-            (awaiting(ORDER, "P1D"), {"order": ORDER}, True),
-            (awaiting(ORDER, "P1D"), {"order": ORDER, "wallet": BEN}, True),
-            (awaiting(ORDER, "P1D"), {"order": "order-2"}, False),
-            (awaiting(ORDER, "P1D"), {}, False),
+            (awaiting(order=ORDER, after="P1D"), {"order": ORDER}, True),
+            (awaiting(order=ORDER, after="P1D"), {"order": ORDER, "wallet": BEN}, True),
+            (awaiting(order=ORDER, after="P1D"), {"order": "order-2"}, False),
+            (awaiting(order=ORDER, after="P1D"), {}, False),
             (awaiting(after="P1D", status=SETTLED), {}, False),
         ],
     )
@@ -200,13 +205,13 @@ class TestEvents:
     ):
         assert (self.confirm(session(pending_credit=Decimal(100)), mint, **event) is not None) == is_confirmed
 
-    def test_the_first_event_counts(self):
+    def test_a_second_event_does_not_change_the_confirmation(self):
         ledger = session(pending_credit=Decimal(100))
         first = self.confirm(ledger, awaiting(after="P14D"))
         ledger.at = NOON + DAY
         assert self.confirm(ledger, at=NOON + DAY) == first
 
-    def test_the_expiry_of_the_mint_replaces_that_of_the_account(self):
+    def test_a_mint_with_its_own_expiry_gets_none_of_the_account_at_its_confirmation(self):
         mint = awaiting(after="P14D", pending_expires_at=NOON + 99 * DAY)
         assert self.confirm(session(pending_credit=Decimal(100)), mint) == (NOON + 14 * DAY, None)
 
@@ -214,9 +219,9 @@ class TestEvents:
         ledger = session()
         mint(ledger, on=AWAITED, order=ORDER)
         assert balance_and_pending(ledger) == (0, 100)
-        ledger.confirm(ANA, CONFIRMED, "order-2", NOON)
+        ledger.confirm(ANA, CONFIRMED, order_external_id="order-2", happened_at=NOON)
         assert balance_and_pending(ledger) == (0, 100)
-        ledger.confirm(ANA, CONFIRMED, ORDER, NOON)
+        ledger.confirm(ANA, CONFIRMED, order_external_id=ORDER, happened_at=NOON)
         assert balance_and_pending(ledger) == (100, 0)
 
     def test_the_expiry_is_that_of_the_tier_that_the_member_had_when_the_points_were_given(self):
@@ -231,21 +236,23 @@ class TestEvents:
         )
 
     @pytest.mark.parametrize(
-        ("expires_at", "balance_and_confirmation"),
+        ("expires_at", "balance", "pending", "steps"),
         [
             # These points would expire at once: they are confirmed, and the worker settles them.
-            (NOON, (0, (NOON, None))),
-            (NOON - DAY, (0, (NOON, None))),
-            (NOON + DAY, (100, (NOON, None))),
+            (NOON, 0, 100, 1),
+            (NOON - DAY, 0, 100, 1),
+            # The second step makes these points available.
+            (NOON + DAY, 100, 0, 2),
         ],
     )
-    def test_new_points_that_expired_while_waiting_are_left_to_the_worker(self, expires_at, balance_and_confirmation):
+    def test_new_points_that_expired_while_waiting_are_left_to_the_worker(self, expires_at, balance, pending, steps):
         ledger = session()
         mint(ledger, expires_at=expires_at, on=AWAITED)
-        ledger.confirm(ANA, CONFIRMED, None, NOON)
-        assert (balance_and_pending(ledger)[0], ledger.confirmations[-1]) == balance_and_confirmation
-        is_left = not balance_and_confirmation[0]
-        assert (balance_and_pending(ledger)[1], len(ledger.steps)) == ((100, 1) if is_left else (0, 2))
+        ledger.confirm(ANA, CONFIRMED, order_external_id=None, happened_at=NOON)
+        # The mint is not stored yet: the first step of the session has the id -1.
+        assert ledger.confirmations[-1] == (NOON, None)
+        assert balance_and_pending(ledger) == (balance, pending)
+        assert len(ledger.steps) == steps
 
     @pytest.mark.parametrize(("expires_at", "balance"), [(NOON, 0), (NOON + DAY, 100)])
     def test_stored_points_are_burned_at_their_confirmation_if_they_expired_while_waiting(self, expires_at, balance):
@@ -286,7 +293,7 @@ class TestConfirmations:
         assert ledger.confirmations == {}
 
 
-def test_points_that_expire_on_arrival_do_not_count_as_the_rest_of_a_mint():
+def test_points_that_expire_on_arrival_are_no_part_of_what_is_left_of_their_mint():
     ledger = session(at=NOON + 2 * DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(), POINTS)
     assert ledger.left_of(capture) == 100
