@@ -35,6 +35,7 @@ EVENT = EventFact(
 
 
 def effect(effect_id="mint-points", amount=Decimal("12.00"), status="executed", campaign="WELCOME10", **more):
+    """A stored outcome of an effect; `more` replaces other fields."""
     return {
         "campaignId": 3,
         "campaignCode": campaign,
@@ -48,11 +49,11 @@ def effect(effect_id="mint-points", amount=Decimal("12.00"), status="executed", 
 
 
 def text(fact, **changes):
-    """The sentences of the row of a fact with these changes."""
+    """The text of the row of a fact with these changes."""
     return replace(fact, **changes).row().text
 
 
-def test_an_event_has_its_ids_its_effects_and_its_caller():
+def test_the_row_of_an_event_has_its_ids_its_effects_and_its_caller():
     row = replace(EVENT, effects=[effect()], description="At the till").row()
     assert (row.kind, row.by, row.loyalty_event_id, row.is_reversed) == ("event", "shop", 7, False)
     assert row.details == {
@@ -79,7 +80,7 @@ def test_an_event_has_its_ids_its_effects_and_its_caller():
 
 
 @pytest.mark.parametrize(("external_date", "happened_at"), [(None, RECORDED_AT), (HAPPENED_AT, HAPPENED_AT)])
-def test_an_event_happened_at_the_date_of_its_sender_or_when_it_was_recorded(external_date, happened_at):
+def test_an_event_happened_at_its_external_date_or_else_when_it_was_recorded(external_date, happened_at):
     row = replace(EVENT, external_event_date=external_date).row()
     assert (row.recorded_at, row.happened_at) == (RECORDED_AT, happened_at)
 
@@ -94,9 +95,11 @@ def test_an_event_happened_at_the_date_of_its_sender_or_when_it_was_recorded(ext
         ),
         ({"order_total": "7"}, "The order order-17 over 7 was created."),
         ({"order_total": None}, "The order order-17 was created."),
+        # A total that is no number of at most 20 digits before the point is left out.
         ({"order_total": "NaN"}, "The order order-17 was created."),
         ({"order_total": "1" * 21}, "The order order-17 was created."),
         ({"order_external_id": None}, "The order (unknown) over 1,200.5 was created."),
+        # The text has at most 255 characters of the id.
         ({"order_external_id": "x" * 300, "order_total": None}, f"The order {'x' * 255} was created."),
         ({"event_type": "member-created"}, "The member was enrolled."),
         ({"event_type": "member-updated"}, "The profile was changed."),
@@ -105,7 +108,7 @@ def test_an_event_happened_at_the_date_of_its_sender_or_when_it_was_recorded(ext
         ({"event_type": "till-opened", "description": " Early. "}, "The event till-opened happened: Early."),
     ],
 )
-def test_an_event_has_a_sentence(changes, sentence):
+def test_the_text_about_an_event_says_what_happened(changes, sentence):
     assert text(EVENT, **changes) == sentence
 
 
@@ -140,14 +143,15 @@ def test_the_sentence_about_a_cancellation_reports_the_reversal(status, sentence
     assert sentences == f"{sentence} It reversed an earlier event."
 
 
-def test_an_event_that_was_reversed_is_marked():
+def test_the_row_of_a_reversed_event_is_marked_as_reversed():
     assert replace(EVENT, reversal_loyalty_event_id=8).row().is_reversed
 
 
-def test_executed_effects_are_reported_by_campaign():
+def test_the_text_about_an_event_lists_executed_effects_by_campaign():
+    """Effects that were skipped or failed are left out."""
     effects = [
         effect(),
-        effect("assign-badge", None),
+        effect("assign-badge", amount=None),
         effect(amount=Decimal(3), campaign="SPRING"),
         effect(amount=Decimal(4), status="skipped"),
         effect(amount=Decimal(5), status="failed"),
@@ -159,19 +163,17 @@ def test_executed_effects_are_reported_by_campaign():
     )
 
 
-def test_an_event_whose_stored_response_was_removed_has_no_effects():
+def test_the_row_of_an_event_whose_stored_response_was_removed_has_no_effects():
     row = replace(EVENT, effects=None).row()
     assert row.details["effects"] == []
     assert row.text == "The order order-17 over 1,200.5 was created."
 
 
 def test_the_amount_of_an_effect_is_a_number_or_none():
+    # A text is no number, and the second effect has no parameters at all.
     effects = [effect(amount="12"), effect(params=[]), effect(amount=5)]
-    assert [effect_row["amount"] for effect_row in replace(EVENT, effects=effects).row().details["effects"]] == [
-        None,
-        None,
-        5,
-    ]
+    rows = replace(EVENT, effects=effects).row().details["effects"]
+    assert [effect_row["amount"] for effect_row in rows] == [None, None, 5]
 
 
 TIER = TierFact(
@@ -210,17 +212,18 @@ TIER = TierFact(
             "The tier in Default changed from Member to Silver by the points of member-created.",
         ),
         (
+            # The reason is left out if an event caused the change.
             {"cause_type": "member-created", "is_manual": True, "reason": "No matter"},
             "The tier in Default changed from Member to Silver by the effects of member-created.",
         ),
         ({"reason": "Goodwill."}, "The tier in Default changed from Member to Silver: Goodwill."),
     ],
 )
-def test_a_change_of_the_tier_names_both_tiers_and_the_reason(changes, sentence):
+def test_the_text_about_a_change_of_the_tier_names_both_tiers_and_the_reason(changes, sentence):
     assert text(TIER, **changes) == sentence
 
 
-def test_a_change_of_the_tier_has_its_ids():
+def test_the_row_of_a_change_of_the_tier_has_its_ids():
     row = replace(TIER, cause_loyalty_event_id=7, external_event_date=HAPPENED_AT, is_manual=True).row()
     assert (row.kind, row.by, row.loyalty_event_id, row.is_reversed) == ("tier", "ana@shop", 9, False)
     assert (row.recorded_at, row.happened_at) == (RECORDED_AT, HAPPENED_AT)
@@ -256,6 +259,7 @@ MISSION = MissionFact(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        # Imported progress has no counts in its text.
         ({"is_imported": True, "achieved": 3}, "The progress in the mission Ten coffees was imported."),
         ({}, "2 counted for the mission Ten coffees, whose goal is 10."),
         ({"achieved": 1}, "2 counted for the mission Ten coffees, whose goal is 10; it was achieved."),
@@ -271,7 +275,7 @@ def test_the_sentence_about_a_mission_reports_whether_the_goal_was_achieved(chan
 
 
 @pytest.mark.parametrize("reversal", [None, 8])
-def test_a_count_for_a_mission_has_its_ids_amounts_and_reversal(reversal):
+def test_the_row_of_a_count_for_a_mission_has_its_ids_amounts_and_reversal(reversal):
     row = replace(MISSION, reversal_loyalty_event_id=reversal, achieved=1, actor="shop").row()
     assert (row.kind, row.recorded_at, row.happened_at) == ("mission", RECORDED_AT, HAPPENED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("shop", 7, reversal is not None)
@@ -300,14 +304,14 @@ REFERRAL = ReferralFact(
 )
 
 
-def test_a_referral_is_reported_from_both_sides():
+def test_the_text_about_a_referral_differs_for_the_owner_and_the_user_of_the_code():
     assert text(REFERRAL) == "The member bob used the code ANA-1 of Friends, which is this member's."
     assert text(REFERRAL, is_referrer=False) == "The member used the code ANA-1 of Friends, which is the member bob's."
     assert text(REFERRAL, is_referrer=False, reversal_loyalty_event_id=8).endswith("bob's; this was reversed later.")
 
 
 @pytest.mark.parametrize("reversal", [None, 8])
-def test_a_referral_has_its_ids(reversal):
+def test_the_row_of_a_referral_has_its_ids_and_its_reversal(reversal):
     row = replace(REFERRAL, reversal_loyalty_event_id=reversal).row()
     assert (row.kind, row.recorded_at, row.happened_at) == ("referral", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == (None, 7, reversal is not None)

@@ -174,7 +174,7 @@ def test_a_row_of_points_has_the_ids_of_its_event_and_its_transaction():
     }
 
 
-def test_pending_points_have_the_amount_0():
+def test_the_row_of_pending_points_has_the_amount_0():
     row = replace(RECEIVED_POINTS, **NOTHING_MOVED, status=PENDING).row(REQUEST)
     assert (row.details["isPending"], row.details["amount"], row.is_reversed) == (True, 0, False)
 

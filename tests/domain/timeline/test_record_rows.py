@@ -63,7 +63,7 @@ def test_the_sentence_about_a_coupon_reports_its_assignment_use_or_reversal(chan
 
 
 @pytest.mark.parametrize("reversal", [None, 4])
-def test_a_coupon_has_its_ids(reversal):
+def test_the_row_of_a_coupon_has_its_ids_amounts_and_reversal(reversal):
     row = replace(COUPON, **USED, amount_discounted=Decimal(5), reversal_usage_id=reversal).row("shop")
     assert (row.kind, row.recorded_at, row.happened_at) == ("coupon", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("shop", 7, reversal is not None)
@@ -143,7 +143,7 @@ def test_the_sentence_about_a_badge_reports_that_it_was_received_or_taken_away(c
 
 
 @pytest.mark.parametrize("reversal", [None, 4])
-def test_a_badge_has_its_ids(reversal):
+def test_the_row_of_a_badge_has_its_ids_amounts_and_reversal(reversal):
     row = replace(BADGE, reversal_badge_tracking_id=reversal).row("shop")
     assert (row.kind, row.recorded_at, row.happened_at) == ("badge", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("shop", 7, reversal is not None)
@@ -176,6 +176,7 @@ PROFILE = ProfileFact(
     [
         ({}, "The member was changed: email, phone, by ana@shop."),
         ({"fields": ()}, "The member was changed, by ana@shop."),
+        # Each letter is the name of a field.
         ({"fields": "abcde"}, "The member was changed: a, b, c, d, e, by ana@shop."),
         ({"fields": "gfedcba"}, "The member was changed: a, b, c, d, e and 2 more, by ana@shop."),
         ({"operation_id": "createMember"}, "The member was enrolled, by ana@shop."),
@@ -185,11 +186,11 @@ PROFILE = ProfileFact(
         ),
     ],
 )
-def test_a_change_of_the_record_names_fields_and_the_caller(changes, sentence):
+def test_the_text_about_a_change_of_the_member_names_the_changed_fields_and_the_caller(changes, sentence):
     assert replace(PROFILE, **changes).row().text == sentence
 
 
-def test_a_change_of_the_record_has_its_audit_entry():
+def test_the_row_of_a_change_of_the_member_has_the_id_of_its_audit_entry():
     row = replace(PROFILE, reason="Moved").row()
     assert (row.kind, row.recorded_at, row.happened_at) == ("profile", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("ana@shop", None, False)
@@ -229,7 +230,7 @@ def test_the_sentence_about_a_message_reports_its_delivery(status, attempts, sen
     assert replace(MESSAGE, status=status, attempts=attempts).row().text == sentence
 
 
-def test_a_message_has_its_delivery_but_not_its_content():
+def test_the_row_of_a_message_has_its_delivery_but_not_its_content():
     row = MESSAGE.row()
     assert (row.kind, row.recorded_at, row.happened_at) == ("message", RECORDED_AT, RECORDED_AT)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == (None, None, False)
