@@ -111,26 +111,32 @@ print(json.dumps(sorted({{d.metadata["Name"] for d in m.distributions() for f in
     assert json.loads(run(programs / "python", "-P", "-c", code, cwd=programs)) == ["loyalty-server"]
 
 
+@pytest.fixture(scope="module")
+def folder_with_handlers(temporary_directory: Path) -> Path:
+    """A folder with a package `handlers`, which ends a command that imports it instead of the installed one."""
+    folder = temporary_directory / "folder-with-handlers"
+    (folder / "handlers").mkdir(parents=True)
+    (folder / "handlers" / "__init__.py").write_text("raise SystemExit('not this one')\n")
+    return folder
+
+
 def test_the_command_ignores_a_handlers_package_in_the_current_folder(
-    programs: Path, temporary_directory: Path
+    programs: Path, folder_with_handlers: Path
 ) -> None:
-    folder_with_handlers = temporary_directory / "folder-with-handlers"
-    # The command must import the installed `handlers`. The import of this one ends the command.
-    (folder_with_handlers / "handlers").mkdir(parents=True, exist_ok=True)
-    (folder_with_handlers / "handlers" / "__init__.py").write_text("raise SystemExit('not this one')\n")
     assert "serve" in run(programs / "loyalty", "--help", cwd=folder_with_handlers)
     document = json.loads(run(programs / "loyalty", "openapi", "integration", cwd=folder_with_handlers))
     assert "/events/track" in document["paths"]
 
 
-def test_the_server_serves_its_pages(programs: Path, temporary_directory: Path) -> None:
-    empty_folder, port = temporary_directory / "empty-folder", free_port()
-    empty_folder.mkdir(exist_ok=True)
+def test_the_server_serves_its_pages_although_the_current_folder_has_a_handlers_package(
+    programs: Path, temporary_directory: Path, folder_with_handlers: Path
+) -> None:
+    port = free_port()
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     variables = {**inherited, "LOYALTY_HOME": str(temporary_directory / f"package-{port}"), "LOYALTY_PORT": str(port)}
     with (temporary_directory / f"package-{port}.log").open("w+") as log:
         server = subprocess.Popen(
-            [programs / "loyalty", "serve"], cwd=empty_folder, env=variables, stdout=log, stderr=log
+            [programs / "loyalty", "serve"], cwd=folder_with_handlers, env=variables, stdout=log, stderr=log
         )
         try:
             deadline = time.monotonic() + 240
@@ -142,7 +148,8 @@ def test_the_server_serves_its_pages(programs: Path, temporary_directory: Path) 
                 assert status(f"http://127.0.0.1:{port}{path}") == 200
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/version", timeout=30) as answer:
                 assert json.load(answer)["version"]
-            assert json.loads(run(programs / "loyalty", "doctor", "--json", cwd=empty_folder, **variables))["isWell"]
+            report = json.loads(run(programs / "loyalty", "doctor", "--json", cwd=folder_with_handlers, **variables))
+            assert report["isWell"]
         finally:
             server.send_signal(signal.SIGTERM)
             assert server.wait(120) == 0
