@@ -42,7 +42,8 @@ def test_a_code_is_reported_as_unknown_if_there_are_no_programs(enrol):
 
 
 def test_an_applied_code_is_reported_with_its_rewards(shop, enrol):
-    friends, ben = Friends(shop, eventType="member-created"), shop.member()
+    friends = Friends(shop, eventType="member-created", referrerPointsAccrual=100, referredPointsAccrual=50)
+    ben = shop.member()
     code = friends.code(ben)
     [outcome] = enrol("ana", referralCode=code)
     assert (outcome["code"], outcome["status"], len(outcome["rewards"])) == (code, "applied", 2)
@@ -54,13 +55,13 @@ def test_the_response_to_an_enrolment_has_no_referral_if_the_program_is_for_anot
     assert enrol("ana", referralCode=code) == []
 
 
-def test_an_enrolment_without_a_code_reports_no_referral(shop, enrol):
+def test_the_response_to_an_enrolment_without_a_code_has_no_referral(shop, enrol):
     Friends(shop, eventType="member-created").code(shop.member())
     assert enrol("ana") == []
     assert enrol("ben", referralCode=None) == []
 
 
-def test_a_skipped_code_is_reported_with_the_reason(shop, enrol):
+def test_a_code_that_an_inactive_member_uses_is_reported_as_skipped_with_the_reason(shop, enrol):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
     [outcome] = enrol("ana", referralCode=code, active=False)
