@@ -30,11 +30,13 @@ def books(organization):
 
 @pytest.fixture
 def a_point_a_euro(shop):
+    """A campaign that gives a point for each whole unit of the order's total."""
     return shop.campaign(running(WHOLE_DOLLARS), name="A point a euro", eventType=ORDER_CREATED)
 
 
 @pytest.fixture
 def a_hundred_from_fifty(shop):
+    """A campaign that gives 100 points for an order of at least 50."""
     return shop.campaign(running(mint(100)), name="A hundred", eventType=ORDER_CREATED, minSpendValue=50)
 
 
@@ -94,7 +96,7 @@ def test_a_newcomer_earns_points_and_gets_the_amount_missing_to_the_next_reward(
 @pytest.mark.parametrize(
     ("total", "available", "missing_amounts"), [("50.00", 150, []), ("49.99", 49, [Decimal("0.01")])]
 )
-def test_the_missing_amount_is_the_smallest_that_suffices(
+def test_the_amount_missing_to_the_next_reward_is_the_smallest_that_suffices(
     shop, a_point_a_euro, a_hundred_from_fifty, total, available, missing_amounts
 ):
     simulation = simulate(shop, total)
@@ -247,6 +249,7 @@ def test_an_assumed_person_is_simulated_and_not_stored(shop, a_point_a_euro):
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
     before = shop.rows("members", "count(*)")
     simulation = simulate(shop, 10, **{"as": {"tierKeys": [gold]}})
+    # 10 for the order and 7 for the tier.
     assert (available_and_discarded(simulation), simulation["earn"]["tiers"]) == ([(17, 0)], [])
     assert available_and_discarded(simulate(shop, 10)) == [(10, 0)]
     assert shop.rows("members", "count(*)") == before
@@ -321,6 +324,7 @@ def test_missions_are_counted_and_rewarded_and_their_missing_count_is_reported(s
     badge = badge_of(shop)
     create_mission(shop, name="Two", eventType=ORDER_CREATED, goalCount=2, badgeKey=badge, maxRepetitions=1)
     create_mission(shop, name="Five", eventType=ORDER_CREATED, goalCount=5, pointsAccrual=20)
+    # A mission that counts other events than orders.
     create_mission(shop, name="Elsewhere", goalCount=4, pointsAccrual=1)
     create_mission(shop, name="Over", goalCount=1, validTo="2020-01-01T00:00:00Z")
     member = shop.member()
@@ -343,7 +347,7 @@ def test_missions_are_counted_and_rewarded_and_their_missing_count_is_reported(s
     ]
 
 
-def test_discounts_coupons_and_burned_points_are_reported(shop, books):
+def test_a_simulation_reports_discounts_coupons_and_burned_points(shop, books):
     book = books.make(type="codeless")
     campaign = shop.campaign(
         running(
@@ -466,7 +470,7 @@ class TestNext:
         assert shortfalls(simulate(shop, 10, **{"as": {"tierKeys": [key]}})) == []
 
 
-def test_only_the_requested_parts_are_returned(shop, books, a_point_a_euro, a_hundred_from_fifty):
+def test_only_the_requested_parts_of_a_simulation_are_returned(shop, books, a_point_a_euro, a_hundred_from_fifty):
     books.make(type="codeless")
     parts = {"earn": "earn", "redeem": "redeem", "next": "next", "explain": "explain"}
     for part in parts:
@@ -478,7 +482,7 @@ def test_only_the_requested_parts_are_returned(shop, books, a_point_a_euro, a_hu
     assert [entry["reason"]["code"] for entry in explanation if "reason" in entry] == ["MIN_SPEND"]
 
 
-def test_only_the_named_campaigns_are_evaluated(shop, a_point_a_euro, a_hundred_from_fifty):
+def test_only_the_campaigns_that_the_request_names_are_evaluated(shop, a_point_a_euro, a_hundred_from_fifty):
     simulation = simulate(shop, 60, campaignKeys=[a_hundred_from_fifty["campaignKey"]])
     assert available_and_discarded(simulation) == [(100, 0)]
     problem = simulate(shop, 60, expect=404, campaignKeys=["0b6c7d1e-9a5f-4f0d-8a3b-2c1d0e9f8a7b"])
