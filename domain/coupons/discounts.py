@@ -1,20 +1,24 @@
 """The discount that a coupon of a book gives on an order."""
 
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
 from domain.coupons.books import CouponBook
-from domain.currencies import EXACT
+from domain.currencies import EXACT, digits_of, fraction_digits
 
 AMOUNT, PERCENTAGE = "amount", "percentage"
 
-_HUNDREDTH = Decimal("0.01")
+_ZERO = Decimal(0)
 
 
-def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | None = None) -> Decimal | None:
-    """The discount on an order of `total`, rounded half away from zero to hundredths; None if it is not known.
+def discount_of(
+    book: CouponBook, total: Decimal | None, currency: str | None, remaining: Decimal | None = None
+) -> Decimal | None:
+    """The discount on an order of `total`; None if it is not known.
 
     A book gives its `discountAmount`, an amount or a percentage by its `discountType`, but at most `maxDiscountPerUse`
-    and the total. A value coupon gives its `remaining` value; None is a new one, which gives its whole value.
+    and the total. The discount is rounded half away from zero, and a maximum down, to the digits of the `currency`, or
+    to those of the total if these are more. A value coupon gives its `remaining` value, which is not rounded; None is a
+    new one, which gives its whole value.
     """
     if book.is_value_coupon and book.face_value is not None:
         limits = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
@@ -27,5 +31,7 @@ def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | No
         discount = EXACT.divide(EXACT.multiply(total, book.discount_amount), Decimal(100))
     else:
         return None
+    unit = Decimal(1).scaleb(-max(digits_of(currency), fraction_digits(_ZERO if total is None else total)))
     limits = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
-    return min([discount, *limits]).quantize(_HUNDREDTH, ROUND_HALF_UP, EXACT)
+    rounded_limits = [limit.quantize(unit, ROUND_FLOOR, EXACT) for limit in limits]
+    return min([discount.quantize(unit, ROUND_HALF_UP, EXACT), *rounded_limits])

@@ -194,6 +194,16 @@ def test_a_simulation_evaluates_the_campaigns_of_its_moment(shop, a_point_a_euro
     assert (available_and_discarded(simulation), simulation["at"]) == ([(37, 0)], "2030-03-06T16:00:00Z")
 
 
+@pytest.mark.parametrize(("currency", "discount"), [("JPY", "101"), ("KWD", "100.555"), (None, "100.56")])
+def test_discounts_of_coupons_have_the_digits_of_the_currency(shop, books, currency, discount):
+    # 10 % of 1005.55 are 100.555; the digits of a total count, too, so that of the order in yen has none.
+    total = "1005" if currency == "JPY" else "1005.55"
+    books.make("TEN", type="single", discountType="percentage", discountAmount=10)
+    simulation = simulate(shop, total, order={"currency": currency}, couponCodes=["TEN"])
+    assert [coupon["discount"] for coupon in simulation["coupons"]] == [Decimal(discount)]
+    assert [redemption["discount"] for redemption in simulation["redeem"]] == [Decimal(discount)]
+
+
 def test_presented_codes_are_reported_with_discount_and_reasons(shop, books):
     ten = books.make("TEN", type="single", discountType="percentage", discountAmount=10)
     five = books.make("FIVE", type="single", discountType="amount", discountAmount=5, minOrderTotal=30)

@@ -48,6 +48,7 @@ class Offer:
     book: CouponBook
     facts: MemberFacts
     order_total: Decimal | None
+    currency: str | None
 
     def exclusions(self, deadline: Deadline) -> Sequence[Refusal]:
         """The refusals that keep the member from redeeming the book now; raises TimeExceeded."""
@@ -108,6 +109,7 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
                 stock_left=stock_left(book, int(book.coupon_book_id in books_with_free_codes)),
             ),
             run.scenario.total,
+            run.currency,
         )
         for book, facts in zip(books, coupons.facts(member, books), strict=True)
     ]
@@ -217,7 +219,7 @@ def _presented_coupon(run: DryRun, code: str, coupon: Coupon, deadline: Deadline
     book = work.loader.state.books[coupon.coupon_book_id]
     unexpired_lots = LotRange(book.coupon_book_id, coupon.coupon_id, with_expired=False)
     lot = work.loader.state.next_lot(member.member_id, unexpired_lots, 1)
-    discount = discount_of(book, total, None if lot is None else lot.remaining_value)
+    discount = discount_of(book, total, run.currency, None if lot is None else lot.remaining_value)
     purpose = ASSIGN_AND_USE if lot is None else USE
     attempt = Attempt(purpose, amount_discounted=discount, order_total=total, deadline=deadline)
     [facts] = work.facts(member, [book])
@@ -245,7 +247,7 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
         cost=cost,
         missing_points=None if cost is None else max(_ZERO, cost - offer.facts.points),
         affordable_after_order=cost is None or cost <= points_after,
-        discount=None if remaining_value_unknown else discount_of(book, offer.order_total),
+        discount=None if remaining_value_unknown else discount_of(book, offer.order_total, offer.currency),
         exclusion_reasons=_exclusions(reasons),
     )
 

@@ -50,6 +50,12 @@ class Scenario:
         name = self.part_with_total
         return None if name is None else Decimal(self._part(name)["total"])
 
+    @property
+    def currency(self) -> str | None:
+        """The currency that the order or payment names, None if it names none."""
+        name = self.part_with_total
+        return None if name is None else self._part(name).get("currency")
+
     def raised_by(self, amount: Decimal) -> Scenario:
         """The scenario with a total greater by `amount`, and without payments, which would not add up to it."""
         name, total = self.part_with_total, self.total
@@ -101,6 +107,11 @@ class DryRun:
     def member(self) -> Member:
         """The member of the event."""
         return self._tracked.member
+
+    @property
+    def currency(self) -> str | None:
+        """The currency of the event's total: that of the organization if the event names none."""
+        return self.scenario.currency or self.unit.organization.currency
 
     def evaluate(self) -> list[EventOutcome]:
         """Evaluate the event and the events that it causes; return the outcomes of the member's events, its own first.

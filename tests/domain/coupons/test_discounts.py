@@ -33,7 +33,29 @@ def decimal(text):
 )
 def test_a_discount_follows_the_settings_of_its_book(kind, amount, total, maximum, discount):
     book = coupon_book(discount_type=kind, discount_amount=decimal(amount), max_discount_per_use=decimal(maximum))
-    assert discount_of(book, decimal(total)) == decimal(discount)
+    assert discount_of(book, decimal(total), None) == decimal(discount)
+
+
+@pytest.mark.parametrize(
+    ("currency", "total", "discount"),
+    [
+        # 12.5 % of 1005 are 125.625.
+        ("JPY", "1005", "126"),
+        # 12.5 % of 1 are 0.125.
+        ("USD", "1", "0.13"),
+        ("KWD", "1", "0.125"),
+        # A total of four digits has a discount of four digits.
+        ("USD", "1.0008", "0.1251"),
+    ],
+)
+def test_a_discount_has_the_digits_of_the_currency_or_of_the_total(currency, total, discount):
+    book = coupon_book(discount_type="percentage", discount_amount=Decimal("12.5"))
+    assert str(discount_of(book, Decimal(total), currency).normalize()) == discount
+
+
+def test_a_maximum_is_rounded_down_so_that_no_discount_exceeds_it():
+    book = coupon_book(discount_type="amount", discount_amount=Decimal(5), max_discount_per_use=Decimal("2.5"))
+    assert discount_of(book, Decimal(100), "JPY") == 2
 
 
 @pytest.mark.parametrize(
@@ -50,9 +72,9 @@ def test_a_value_coupon_gives_its_remaining_value(remaining, total, maximum, dis
     """The face value is 50; an unknown remaining value (None) is the face value."""
     settings = {"face_value": Decimal(50), "max_discount_per_use": decimal(maximum)}
     book = coupon_book(is_value_coupon=True, **settings)
-    assert discount_of(book, decimal(total), decimal(remaining)) == decimal(discount)
+    assert discount_of(book, decimal(total), None, decimal(remaining)) == decimal(discount)
     # Books without value coupons, or without a face value, give the discount of the book.
     no_value_coupon = coupon_book(discount_type="amount", discount_amount=Decimal(5), **settings)
-    assert discount_of(no_value_coupon, decimal(total), decimal(remaining)) == 5
+    assert discount_of(no_value_coupon, decimal(total), None, decimal(remaining)) == 5
     no_face_value = coupon_book(is_value_coupon=True, discount_type="amount", discount_amount=Decimal(5))
-    assert discount_of(no_face_value, Decimal(100)) == 5
+    assert discount_of(no_face_value, Decimal(100), None) == 5
