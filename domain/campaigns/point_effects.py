@@ -207,7 +207,7 @@ class PointEffects:
     def _account(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> LedgerAccount:
         """The account that the effect names, or else the campaign's main account; raises BadParameter."""
         key = params["ledgerAccountKey"]
-        account = campaign.main_account if key is None else self._accounts.get(key)
+        account = campaign.main_account if key is None else self._accounts.get(key.lower())
         account = None if account is None else self._session.accounts.get(account.ledger_account_id)
         if account is None:
             raise BadParameter(

@@ -91,6 +91,7 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     Event types that the stored campaign (`before`) already has are not checked again: they may be inactive by now.
     """
     body = with_offsets(body, ("valid_from", "valid_to"), call.organization.timezone)
+    body = replace(body, limit_rules=tuple(map(_with_lower_account_key, body.limit_rules)))
     if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
         raise InvalidRequest([FieldFault("validTo is before validFrom", pointer="/validTo")])
     currency = body.currency or call.organization.currency
@@ -112,6 +113,12 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
         if event_type not in stored_event_types:
             references.refuse_unknown_event_type(configuration, event_type)
     return body
+
+
+def _with_lower_account_key(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A limit rule whose account key, if it has one, is in lower case."""
+    key = rule.get("ledgerAccountKey")
+    return rule if key is None else {**rule, "ledgerAccountKey": key.lower()}
 
 
 def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | None) -> list[FieldFault]:
@@ -198,7 +205,7 @@ def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, e
         return
     key = constants["ledgerAccountKey"]
     main = configuration.main_accounts.get(campaign.loyalty_program_id)
-    account = main if key is None else configuration.accounts_by_key.get(key)
+    account = main if key is None else configuration.accounts_by_key.get(key.lower())
     if account is not None:
         refuse_untracked_expiry(account, constants["expirationDate"])
 

@@ -205,7 +205,7 @@ def refuse_unknown_tier(configuration: Configuration, program_key: str | None, t
 
 def refuse_unknown_account(configuration: Configuration, key: str | None) -> None:
     """Refuse the key of an account that the default ledger does not have; raises UnknownLedgerAccount."""
-    if key is not None and key not in configuration.accounts_by_key:
+    if key is not None and key.lower() not in configuration.accounts_by_key:
         raise UnknownLedgerAccount(unknown_key("account of the default ledger", key, configuration.accounts_by_key))
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from tests.builders.campaigns import effect, mint
-from tests.builders.tracking import Shop, running
+from tests.builders.tracking import GENERIC, Shop, event, running
 
 DEFAULTS = {
     "active": True,
@@ -573,3 +573,24 @@ def test_actions_are_listed_filtered_and_ordered(administration, campaign_path):
             check_order(rows, column, "actionId", direction == ",desc")
     for query in ({"status": "paused"}, {"order": "rules"}, {"limit": 101}, {"colour": "red"}):
         administration.get(path, expect=400, **query)
+
+
+def test_keys_of_accounts_may_be_in_upper_case(organization):
+    shop = Shop(organization)
+    account = shop.account()
+    stars = account["ledgerAccountKey"]
+    rule = {"type": "points", "limit": 7, "scope": "member", "period": "total", "ledgerAccountKey": stars.upper()}
+    campaign = shop.campaign(
+        running(mint(5, ledgerAccountKey=stars.upper())),
+        eventType=GENERIC,
+        limitRules=[rule],
+        allowPartialApplicationOnLimit=True,
+    )
+    assert campaign["limitRules"][0]["ledgerAccountKey"] == stars
+    member = shop.member()
+    shop.track(event(member), event(member))
+    # The limit cuts the second mint to 2.
+    assert shop.balance(member, account["ledgerAccountId"]) == 7
+    simulation = {"as": {"balances": {stars.upper(): 3}}, "event": {"eventType": GENERIC}}
+    accounts = shop.integration.post("/simulations", simulation, expect=200)["simulation"]["earn"]["accounts"]
+    assert [(account["ledgerAccountKey"], account["available"]) for account in accounts] == [(stars, 5)]

@@ -181,7 +181,7 @@ def _balances(configuration: Configuration, balances: Mapping[str, Decimal]) -> 
     for key in balances:
         if key not in ids:
             references.refuse_unknown_account(configuration, key)
-    return {ids[key]: Decimal(balance) for key, balance in balances.items()}
+    return {ids.get(key) or ids[key.lower()]: Decimal(balance) for key, balance in balances.items()}
 
 
 def _badge_id(configuration: Configuration, key: str) -> int:
