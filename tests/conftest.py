@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -28,9 +29,11 @@ from persistence import distribution, embedded, schema
 from persistence.engine import create_engine
 from persistence.tables import metadata
 from tests.builders import one_organization
-from tests.builders.api import Api, running_api
 from tests.builders.pooler import pooled
 from tests.processes.fleet import disposed, kill_database, wait_until
+
+if TYPE_CHECKING:
+    from tests.builders.api import Api
 
 # No example fails because a machine is slow. A change is tried with the same examples again and again; the long runs
 # look for new ones, and for more of them.
@@ -200,6 +203,9 @@ def engine(settings: Settings) -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def api(settings: Settings) -> Iterator[Api]:
     """The application on the test database."""
+    # Imported only here: tests of rules need no application, whose import takes a second in each process.
+    from tests.builders.api import running_api
+
     with running_api(settings) as api:
         yield api
 
