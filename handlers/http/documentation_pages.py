@@ -38,7 +38,7 @@ def add_documentation(
     app.add_url_rule("/docs/", "documentation_index", lambda: flask.redirect(f"{root}/docs", 301))
     app.add_url_rule("/problems", "problems", lambda: flask.redirect(f"{root}/docs/problems", 301))
     app.add_url_rule("/docs/search", "search", lambda: _search(root))
-    app.add_url_rule("/docs/search.json", "search_index", lambda: cached_page(index(), "application/json", 0))
+    app.add_url_rule("/docs/search.json", "search_index", lambda: cached_page(index(), "application/json"))
     app.add_url_rule("/docs/images/<name>", "image", _image)
     app.add_url_rule("/docs/<path:name>.md", "markdown", lambda name: _markdown(name, base_url))
     app.add_url_rule("/docs/<path:name>", "documentation_page", lambda name: _page(name, root))
@@ -82,7 +82,7 @@ def _frame(title: str, root: str) -> dict[str, Any]:
 def _image(name: str) -> flask.Response:
     if name not in documentation.image_names():
         flask.abort(404)
-    return cached_page((documentation.FOLDER / "images" / name).read_bytes(), "image/svg+xml", 0)
+    return cached_page((documentation.FOLDER / "images" / name).read_bytes(), "image/svg+xml")
 
 
 def _markdown(name: str, base_url: str) -> flask.Response:

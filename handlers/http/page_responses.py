@@ -14,7 +14,6 @@ import flask
 from handlers.http.documentation import WRITTEN_ADDRESS
 from handlers.messages.json_text import encode
 
-DAY = 86_400
 SITE = "site"
 _FOLDER = Path(__file__).with_name(SITE)
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
@@ -66,7 +65,7 @@ def html_page(template: str, values: Mapping[str, Any], status: int = 200) -> fl
     """
     body, media_type = flask.render_template(template, **values).encode(), "text/html; charset=utf-8"
     if status == 200:
-        response = cached_page(body, media_type, 0)
+        response = cached_page(body, media_type)
     else:
         response = flask.Response(body, status, content_type=media_type)
         response.headers["Cache-Control"] = "no-store"
@@ -76,23 +75,23 @@ def html_page(template: str, values: Mapping[str, Any], status: int = 200) -> fl
 
 def text_page(text: str, media_type: str) -> flask.Response:
     """A page of plain text, which only the client may cache: its examples have the address that the client uses."""
-    response = cached_page(text.encode(), f"{media_type}; charset=utf-8", 0)
+    response = cached_page(text.encode(), f"{media_type}; charset=utf-8")
     response.headers["Cache-Control"] = "private, no-cache"
     return response
 
 
 def site_file(name: str) -> flask.Response:
     """A style sheet or a script of the folder `site`, which changes with the server."""
-    return cached_page(_read(name), _MEDIA_TYPES[Path(name).suffix], 0)
+    return cached_page(_read(name), _MEDIA_TYPES[Path(name).suffix])
 
 
-def cached_page(body: bytes, media_type: str, max_age: int = DAY) -> flask.Response:
-    """A response with an entity tag; a 304 without the body if the client already has it."""
+def cached_page(body: bytes, media_type: str) -> flask.Response:
+    """A response that clients check by its entity tag at each use; a 304 without the body if it is unchanged."""
     is_compressed = len(body) >= _MIN_COMPRESSED_BYTES and flask.request.accept_encodings["gzip"] > 0
     response = flask.Response(_compress(body) if is_compressed else body, content_type=media_type)
     response.set_etag(_digest(body) + ("-gzip" if is_compressed else ""))
     response.headers["Vary"] = "Accept-Encoding"
-    response.headers["Cache-Control"] = f"public, max-age={max_age}" if max_age else "public, no-cache"
+    response.headers["Cache-Control"] = "public, no-cache"
     if is_compressed:
         response.headers["Content-Encoding"] = "gzip"
     response.make_conditional(flask.request)

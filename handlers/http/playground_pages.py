@@ -35,7 +35,7 @@ def add_playground(app: flask.Flask, base_url: str) -> None:
 
 
 def _event_schema() -> flask.Response:
-    return cached_page(_schema_text(), "application/json", 0)
+    return cached_page(_schema_text(), "application/json")
 
 
 @functools.cache

@@ -22,7 +22,7 @@ def add_reference(
     text = encode(_with_address(document, base_url) if base_url else document)
     root = root_of(base_url)
     page = {"root": root, "surface": surface, "surfaces": surfaces, **_contents(document, root)}
-    app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: cached_page(text, "application/json", 0))
+    app.add_url_rule(f"{prefix}/openapi.json", f"{surface}_document", lambda: cached_page(text, "application/json"))
     app.add_url_rule(f"{prefix}/docs", f"{surface}_docs", lambda: html_page("reference.html", page))
     app.add_url_rule(f"{prefix}/docs/", f"{surface}_docs_folder", lambda: flask.redirect(f"{root}{prefix}/docs", 301))
 
@@ -44,7 +44,7 @@ def add_message_reference(app: flask.Flask, base_url: str) -> None:
     """Add the document of the messages that receivers of webhooks get."""
     document = asyncapi.document()
     text = encode(_with_absolute_links(document, address_of(base_url)) if base_url else document)
-    app.add_url_rule("/asyncapi.json", "asyncapi", lambda: cached_page(text, "application/json", 0))
+    app.add_url_rule("/asyncapi.json", "asyncapi", lambda: cached_page(text, "application/json"))
 
 
 def _with_address(document: Mapping[str, Any], base_url: str) -> dict[str, Any]:

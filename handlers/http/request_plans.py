@@ -113,7 +113,6 @@ class Parameter:
     is_array: bool
     is_comma_separated: bool
     has_escapes: bool
-    is_required: bool
 
     def value(self, texts: list[str]) -> Any:
         """The typed value of the texts that were sent under the name; raises UnreadableText."""
@@ -396,5 +395,4 @@ def _parameter(
         is_array=is_array,
         is_comma_separated=is_array and declared.get("explode") is False,
         has_escapes=FAMILY in declared,
-        is_required=bool(declared.get("required")),
     )

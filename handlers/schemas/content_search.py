@@ -32,7 +32,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
     """
     reader = SearchReader(collection)
     facets: dict[str, list[tuple[str, str]]] = {}
-    for field, parameter, value in _facet_values(reader, query):
+    for field, parameter, value in _facet_values(query):
         facets.setdefault(field, []).append((parameter, value))
     ranges: dict[str, dict[str, tuple[str, str]]] = {}
     for field, end, parameter, value in _range_ends(reader, query):
@@ -69,7 +69,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
     }
 
 
-def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _facet_values(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """The field, parameter and value of each value in `facet.colour=red,blue` and `facet=colour=red`."""
     for parameter, text in query.get("facet.", ()):
         for value in split_list(text):
