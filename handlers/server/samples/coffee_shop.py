@@ -187,15 +187,12 @@ class CoffeeShop:
             "systemUniqueKey": "sample-confirmed",
         }
         self._track(confirmed_event)
-        returned_order = {
-            "order": {**bought_event["payload"]["order"], "items": bought_event["payload"]["order"]["items"]}
-        }
         return_event = {
             **bought_event,
             "eventType": "member-purchase-order-returned",
             "systemUniqueKey": "sample-return",
         }
-        self._track({**return_event, "payload": returned_order})
+        self._track(return_event)
         self._track_order("ben", 1, 2, referralCode="ANA-COFFEE")
         mistaken_event = self._track_order("ben", 1, 1)
         # Tracked again, the event gets its first response, which has the key.
