@@ -527,7 +527,7 @@ class TestAdvancing:
 
 
 class TestStandingStill:
-    """Changes that a clock dates alike, since it stands still between two advances."""
+    """Changes that have the same date, since the clock does not move between two advances."""
 
     def test_content_follows_a_change_of_the_member_although_the_clock_stands_still(self, clock, shop):
         member = shop.member()
