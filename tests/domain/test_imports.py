@@ -238,10 +238,12 @@ def test_an_import_that_does_not_run_has_no_estimated_end(changes):
 
 
 @pytest.mark.parametrize("file_format", [CSV, NDJSON])
-@pytest.mark.parametrize("end", [b"", b"\n", b"\nb\n"])
-def test_a_single_line_that_is_too_long_is_reported(file_format, end):
-    first = next(raw_rows([b"x" * (1024 * 1024 + 1) + end], file_format, 0, 1))
+@pytest.mark.parametrize(("end", "next_rows"), [(b"", []), (b"\n", []), (b"\nb\n", [b"b"])])
+def test_a_single_line_that_is_too_long_is_reported_and_skipped(file_format, end, next_rows):
+    first, *others = raw_rows([b"x" * (1024 * 1024 + 1) + end], file_format, 0, 1)
     assert (first.fault, first.content) == ("The row is longer than 1048576 bytes.", b"x" * 1_000)
+    assert first.next_byte == 1024 * 1024 + 1 + len(end[:1])
+    assert [row.content for row in others] == next_rows
 
 
 def test_a_line_of_the_maximum_length_is_a_row():

@@ -6,7 +6,7 @@ import pytest
 
 from domain.expressions import BOOL, DECIMAL, DYN, INT, STRING, ListOf, MapOf
 from domain.expressions.functions import Overload
-from domain.expressions.types import fits
+from domain.expressions.types import fits, join
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,21 @@ from domain.expressions.types import fits
 )
 def test_an_argument_fits_a_parameter_of_its_type_or_a_wider_one(argument, parameter, is_fitting):
     assert fits(argument, parameter) is is_fitting
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "common_type"),
+    [
+        (MapOf(INT, STRING), MapOf(DECIMAL, STRING), MapOf(DECIMAL, STRING)),
+        (MapOf(INT, STRING), MapOf(BOOL, STRING), None),
+        (MapOf(INT, STRING), MapOf(INT, BOOL), None),
+        (ListOf(INT), ListOf(DECIMAL), ListOf(DECIMAL)),
+        (ListOf(INT), ListOf(STRING), None),
+        (ListOf(INT), MapOf(INT, STRING), None),
+    ],
+)
+def test_lists_and_maps_have_a_common_type_if_their_parts_have_one(left, right, common_type):
+    assert join(left, right) == common_type
 
 
 @pytest.mark.parametrize(
