@@ -184,7 +184,10 @@ def store_progress(db: Connection, member: Member, progress: ErasingProgress | N
 
 
 def claim_unfinished(db: Connection, organization_id: int) -> tuple[Member, ErasingProgress] | None:
-    """Claim and lock an erased member of the organization that has rows left; None if no other worker leaves one."""
+    """Claim and lock an erased member of the organization that has rows left.
+
+    Returns None if there is none, or if other workers have claimed all of them.
+    """
     row = db.execute(text(_CLAIM), {"o": organization_id}).one_or_none()
     if row is None:
         return None

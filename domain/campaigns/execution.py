@@ -151,7 +151,7 @@ class EffectRunner:
         return self._perform(effect, effect.params)
 
     def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> Done:
-        """Let the participants execute an effect; of an event that is only authorized, execute it only for a bid."""
+        """Let the participants execute an effect, unless the event is only authorized and no bid is tried."""
         if self._is_authorized_only and not self._is_trying:
             return Done(AUTHORIZED, None)
         try:

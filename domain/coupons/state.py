@@ -259,7 +259,7 @@ class CouponState(UndoableState):
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
-        """Add to the amounts of a member's coupon and of coupon and book; store `lot`, if any; return the member's."""
+        """Add to the amounts of a coupon, its book and its member; store `lot`, if any; return the member coupon."""
         if lot is not None:
             self.store_lot(lot)
         before = self.member_coupons.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(

@@ -127,7 +127,7 @@ def problem_pages(root: str = "") -> dict[str, str]:
 
 
 def guide(address: str) -> str:
-    """The index in the form of llms.txt: what the server is, and the Markdown of each page under its address."""
+    """The text of llms.txt: what the server is, with links to its documents and to the Markdown of each page."""
     lines = ["# Loyalty server", "", "> An HTTP JSON API that runs loyalty programs: events in, points out.", ""]
     lines += ["## API", ""]
     for surface, about in (("integration", "for shops and apps"), ("administration", "for administrators")):

@@ -250,9 +250,9 @@ def _expire_points(db: Connection, organization: Organization, place: _Place) ->
 
 
 def _extend_expiry(db: Connection, organization: Organization, place: _Place) -> int | None:
-    """Do the next part of a running extension of expiry; return the last wallet of the place, None if none is running.
+    """Do the next part of a running extension of expiry; return None if no extension is running.
 
-    An extension stores its own position, so the wallet stays the same.
+    An extension stores its own position, so this kind of work does not advance the place: it returns its wallet.
     """
     extension = claim_running(db, organization.organization_id)
     if extension is None:

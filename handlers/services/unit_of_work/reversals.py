@@ -119,9 +119,9 @@ class Reversals:
         """Reverse events, each with the events that it caused. Returns the reversed parts of each event.
 
         `event_ids` are in the order of the reversal, newest first. Events of which nothing was reversed are left out,
-        except the last of `event_ids` and the events that it caused.
-        A partial reversal covers only points and their counts; if it has reversed nothing at all, it returns nothing.
-        If the ledger refuses, for example with AccountInactive, nothing has changed.
+        except the last of `event_ids` and the events that it caused. A partial reversal covers only points and their
+        counts; if it reverses nothing at all, these are left out, too, and the list is empty. If the ledger refuses,
+        for example with AccountInactive, nothing has changed.
         """
         session = unit.ledger
         savepoint, key_numbers = session.savepoint(), count(1)
