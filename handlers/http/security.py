@@ -17,6 +17,8 @@ from persistence.transactions import TransactionDeadline
 
 MEMBER_SCOPE = "member"
 
+_INSUFFICIENT_SCOPE = f'Bearer realm="{REALM}", error="insufficient_scope"'
+
 Authenticate = Callable[[str], Caller]
 
 
@@ -148,12 +150,11 @@ class KeyHandler:
 
 def _require(caller: Caller, required: tuple[str, ...]) -> None:
     """Raise CredentialsProblem if the caller lacks a required scope, or if a member calls an operation for users."""
-    challenge = f'Bearer realm="{REALM}", error="insufficient_scope"'
     missing_scopes = [scope for scope in required if not caller.holds(scope)]
     if missing_scopes:
         refusal = Forbidden(f"The access token lacks: {', '.join(missing_scopes)}.")
-        raise CredentialsProblem(refusal, f'{challenge}, scope="{" ".join(required)}"')
+        raise CredentialsProblem(refusal, f'{_INSUFFICIENT_SCOPE}, scope="{" ".join(required)}"')
     # A member's token is only for operations for members; it does not suffice for other operations without a role.
     if caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
         refusal = Forbidden("The access token is a member's. The operation needs the token of a user.")
-        raise CredentialsProblem(refusal, challenge)
+        raise CredentialsProblem(refusal, _INSUFFICIENT_SCOPE)
