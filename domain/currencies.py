@@ -61,6 +61,11 @@ def fraction_digits(*amounts: Decimal) -> int:
     return max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
 
 
+def finest_digits(currency: str | None, amount: Decimal) -> int:
+    """The fraction digits of a currency, or those of the amount if these are more."""
+    return max(digits_of(currency), fraction_digits(amount))
+
+
 def allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decimal], unit: Decimal) -> list[Decimal]:
     """Split an amount by weight, each share at most its own limit; the shares add up exactly.
 

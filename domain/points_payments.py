@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from domain.content.values import number_text
-from domain.currencies import EXACT, digits_of, fraction_digits
+from domain.currencies import EXACT, digits_of, finest_digits, fraction_digits
 from domain.fields import Internal, Key, Personal
 from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
 from domain.problems import Conflict, FieldFault, InvalidRequest
@@ -142,7 +142,7 @@ def refuse_too_many_digits(value: Decimal, currency: str, whole: Decimal) -> Non
 
     The value is a part of the amount `whole` of an order or a payment.
     """
-    digits = max(digits_of(currency), fraction_digits(whole))
+    digits = finest_digits(currency, whole)
     if fraction_digits(value) > digits:
         raise InvalidRequest([FieldFault(f"value has more than {digits} fraction digits", pointer="/value")])
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
-from domain.currencies import EXACT, allocate, digits_of, fraction_digits
+from domain.currencies import EXACT, allocate, finest_digits
 from domain.problems import Conflict
 
 AMOUNT, PERCENTAGE = "amount", "percentage"
@@ -109,7 +109,7 @@ class Basket:
         self._remaining_totals = list(self._totals)
         # Any part of a discount on the whole order could be due to an item without a total.
         self._is_itemized = any(self._totals) and all(item["total"] is not None for item in items)
-        self._unit = Decimal(1).scaleb(-max(digits_of(currency), fraction_digits(total)))
+        self._unit = Decimal(1).scaleb(-finest_digits(currency, total))
         # The value of `remainder`, computed at its first call.
         self._remainder: dict[str, Any] | None = None
 

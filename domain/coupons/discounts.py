@@ -3,7 +3,7 @@
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
 from domain.coupons.books import CouponBook
-from domain.currencies import EXACT, digits_of, fraction_digits
+from domain.currencies import EXACT, finest_digits
 
 AMOUNT, PERCENTAGE = "amount", "percentage"
 
@@ -31,7 +31,7 @@ def discount_of(
         discount = EXACT.divide(EXACT.multiply(total, book.discount_amount), Decimal(100))
     else:
         return None
-    unit = Decimal(1).scaleb(-max(digits_of(currency), fraction_digits(_ZERO if total is None else total)))
+    unit = Decimal(1).scaleb(-finest_digits(currency, total or _ZERO))
     limits = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
     rounded_limits = [limit.quantize(unit, ROUND_FLOOR, EXACT) for limit in limits]
     return min([discount.quantize(unit, ROUND_HALF_UP, EXACT), *rounded_limits])
