@@ -236,7 +236,8 @@ def erase_page(
                 emptied_ids += result.scalars()
     if len(page) == limit:
         return replace(progress, up_to=page[-1]["id"]), emptied_ids
-    has_more_kinds = progress.kind + 1 < len(ROWS)
+    # Without referral codes, no record contains one.
+    has_more_kinds = progress.kind + 1 < len(ROWS if codes else OWN_ROWS)
     return replace(progress, kind=progress.kind + 1, up_to=0) if has_more_kinds else None, emptied_ids
 
 
