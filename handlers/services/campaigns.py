@@ -205,7 +205,7 @@ def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, e
         return
     key = constants["ledgerAccountKey"]
     main = configuration.main_accounts.get(campaign.loyalty_program_id)
-    account = main if key is None else configuration.accounts_by_key.get(key.lower())
+    account = configuration.account_with_key(key, default=main)
     if account is not None:
         refuse_untracked_expiry(account, constants["expirationDate"])
 

@@ -102,6 +102,10 @@ class Configuration:
     reads_order_after: bool
     location_timezones: Mapping[str, str]
 
+    def account_with_key(self, key: str | None, default: LedgerAccount | None = None) -> LedgerAccount | None:
+        """The account of the default ledger with this key, in any case; None if there is none, `default` for None."""
+        return default if key is None else self.accounts_by_key.get(key.lower())
+
     def zone_of_location(self, code: str | None) -> tzinfo | None:
         """The time zone of the location with this code; None if the location has no time zone of its own."""
         name = None if code is None else self.location_timezones.get(code)

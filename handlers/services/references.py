@@ -205,7 +205,7 @@ def refuse_unknown_tier(configuration: Configuration, program_key: str | None, t
 
 def refuse_unknown_account(configuration: Configuration, key: str | None) -> None:
     """Refuse the key of an account that the default ledger does not have; raises UnknownLedgerAccount."""
-    if key is not None and key.lower() not in configuration.accounts_by_key:
+    if key is not None and configuration.account_with_key(key) is None:
         raise UnknownLedgerAccount(unknown_key("account of the default ledger", key, configuration.accounts_by_key))
 
 
@@ -252,7 +252,7 @@ def account_of_members_with_key(call: Execution, key: str | None) -> LedgerAccou
     """
     if key is None:
         return account_of_members(call, None, None)
-    account = configuration_of(call.db, call.organization).accounts_by_key.get(key.lower())
+    account = configuration_of(call.db, call.organization).account_with_key(key)
     return _require_record(account, UnknownLedgerAccount(f"The default ledger has no account with the key {key}."))
 
 

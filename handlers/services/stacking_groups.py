@@ -94,7 +94,7 @@ def _may_have_worth(call: Call, configuration: Configuration, campaign: Campaign
     if effect_id == MINT_POINTS and "ledgerAccountKey" in constants:
         key = constants["ledgerAccountKey"]
         main = configuration.main_accounts.get(campaign.loyalty_program_id)
-        account = main if key is None else configuration.accounts_by_key.get(key.lower())
+        account = configuration.account_with_key(key, default=main)
         return account is not None and account.fiat_per_point is not None
     if effect_id == ASSIGN_COUPON and "couponBookKey" in constants:
         return references.coupon_book(call, constants["couponBookKey"]).face_value is not None

@@ -152,7 +152,7 @@ def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -
         if effect["effectId"] != MINT_POINTS or not is_cut or params["recipient"] == SPONSOR:
             continue
         key, campaign = params["ledgerAccountKey"], campaigns[effect["campaignId"]]
-        account = campaign.main_account if key is None else configuration.accounts_by_key.get(key.lower())
+        account = configuration.account_with_key(key, default=campaign.main_account)
         if account is not None:
             discarded_amount = round_down(account, Decimal(params["requestedAmount"])) - Decimal(params["amount"])
             discarded[account.ledger_account_id] = discarded.get(account.ledger_account_id, _ZERO) + discarded_amount
