@@ -29,13 +29,19 @@ def event(member: str, event_type: str = GENERIC, **more: Any) -> dict[str, Any]
     return {"loyaltyMemberId": member, "systemUniqueKey": key(), "eventType": event_type, **more}
 
 
-def order(member: str, total: Any = 10, status: str = "created", external_id: str | None = None, **more: Any) -> Any:
+def order(member: str, total: Any = 10, *, status: str = "created", external_id: str | None = None, **more: Any) -> Any:
     """An event about a purchase order; keywords are fields of the order, except those that are fields of events."""
+    if external_id is None:
+        external_id = f"order-{uuid.uuid4()}"
+    total_field = {} if total is None else {"total": Decimal(total)}
+    return order_update(member, external_id, status, **total_field, **more)
+
+
+def order_update(member: str, external_id: str, status: str, **more: Any) -> Any:
+    """An event that changes the status of an order; the keywords are those of `order`."""
     event_fields = {name: more.pop(name) for name in ("systemUniqueKey", "externalEventDate", "tags") if name in more}
-    details = {"externalId": external_id or f"order-{uuid.uuid4()}", **more}
-    if total is not None:
-        details["total"] = Decimal(total)
-    return event(member, f"member-purchase-order-{status}", payload={"order": details}, **event_fields)
+    payload = {"order": {"externalId": external_id, **more}}
+    return event(member, f"member-purchase-order-{status}", payload=payload, **event_fields)
 
 
 def running(*effects: Mapping[str, Any], rule: str | None = None, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from domain.campaigns import counters
 from tests.builders.campaigns import effect
-from tests.builders.tracking import ORDER_CREATED, order, running
+from tests.builders.tracking import ORDER_CREATED, order, order_update, running
 from tests.concurrency.simultaneous import run_simultaneously
 
 TILLS, SALES = 16, 10
@@ -77,13 +77,13 @@ def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, 
 
     def give_back(name, share):
         member = owners[name]
-        shop.track_one(order(member, None, "confirmed", name))
-        shop.track_one(order(member, None, "partially-returned", name, items=[{"total": 60 * share}]))
+        shop.track_one(order_update(member, name, "confirmed"))
+        shop.track_one(order_update(member, name, "partially-returned", items=[{"total": 60 * share}]))
 
     halves = [partial(give_back, name, Decimal("0.5")) for name in discounted_orders[:8]]
     wholes = [partial(give_back, name, Decimal(1)) for name in discounted_orders[8:16]]
     cancels = [
-        partial(shop.track_one, order(owners[name], None, "cancelled", name)) for name in discounted_orders[16:24]
+        partial(shop.track_one, order_update(owners[name], name, "cancelled")) for name in discounted_orders[16:24]
     ]
     run_simultaneously(halves + wholes + cancels)
     # 8 halves, and 8 whole returns and 8 cancellations.

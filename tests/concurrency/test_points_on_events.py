@@ -12,7 +12,7 @@ from handlers.services.ledger.expire import expire_next
 from persistence import organizations, transactions
 from tests.builders.campaigns import mint
 from tests.builders.statements import count
-from tests.builders.tracking import ORDER_CREATED, order, running
+from tests.builders.tracking import ORDER_CREATED, order, order_update, running
 from tests.concurrency.simultaneous import run_simultaneously
 
 CONFIRMED = "member-purchase-order-confirmed"
@@ -54,7 +54,7 @@ def payloads(shop, field):
 def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop, member):
     buy(shop, member, range(10))
     calls = [
-        partial(shop.track, order(member, None, status, f"order-{number}"))
+        partial(shop.track, order_update(member, f"order-{number}", status))
         for number in range(10)
         for status in ("confirmed", "cancelled")
     ]
@@ -68,7 +68,7 @@ def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop
 def test_either_a_confirmation_or_the_worker_settles_each_mint(busy_api, shop, member):
     buy(shop, member, range(10))
     later = datetime.now(UTC) + timedelta(days=2)
-    confirmations = [partial(shop.track, order(member, None, "confirmed", f"order-{number}")) for number in range(10)]
+    confirmations = [partial(shop.track, order_update(member, f"order-{number}", "confirmed")) for number in range(10)]
     run_simultaneously([*confirmations, partial(work, busy_api.engine, shop, later)])
     work(busy_api.engine, shop, later)
     available_lots = [lot for payload in payloads(shop, "availableAt") for lot in payload["lots"]]

@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, event, order, order_update, running
 from tests.concurrency.simultaneous import outcomes, run_simultaneously
 
 
@@ -75,9 +75,9 @@ def test_an_order_is_returned_once(shop):
     for number in range(4):
         name = f"o-{number}"
         order_event = shop.track_one(order(member, 20, external_id=name))
-        shop.track_one(order(member, None, "confirmed", name))
-        parts = [order(member, None, "partially-returned", name, items=[{"total": 1}]) for _ in range(8)]
-        wholes = [order(member, None, "returned", name) for _ in range(4)]
+        shop.track_one(order_update(member, name, "confirmed"))
+        parts = [order_update(member, name, "partially-returned", items=[{"total": 1}]) for _ in range(8)]
+        wholes = [order_update(member, name, "returned") for _ in range(4)]
         calls = [partial(shop.track, part) for part in (*parts, *wholes)]
         *answers, cancellation = run_simultaneously([*calls, partial(cancel, shop, order_event)])
         order_status = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
@@ -109,9 +109,9 @@ def test_returns_of_orders_of_two_members_who_sponsor_each_other_take_all_points
             buyer, sponsor = (ana, ben) if number % 2 else (ben, ana)
             order_event = {**order(buyer, 5, external_id=name), "sponsorLoyaltyMemberId": sponsor}
             shop.track_one(order_event)
-            shop.track_one(order(buyer, None, "confirmed", name))
+            shop.track_one(order_update(buyer, name, "confirmed"))
         calls = [
-            partial(shop.track_one, order(ana if number % 2 else ben, None, "returned", name))
+            partial(shop.track_one, order_update(ana if number % 2 else ben, name, "returned"))
             for number, name in enumerate(names)
         ]
         # Raises if a call fails.

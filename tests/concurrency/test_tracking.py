@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tests.builders.campaigns import effect, mint
-from tests.builders.tracking import WHOLE_DOLLARS, event, order, running
+from tests.builders.tracking import WHOLE_DOLLARS, event, order, order_update, running
 from tests.concurrency.simultaneous import run_simultaneously
 
 
@@ -146,7 +146,7 @@ def test_an_order_is_either_confirmed_or_rejected_once(shop):
     for number in range(4):
         shop.track_one(order(member, 10, external_id=f"o-{number}"))
         moves = ("confirmed", "rejected") * 4
-        answers = run_simultaneously([partial(shop.track, order(member, None, move, f"o-{number}")) for move in moves])
+        answers = run_simultaneously([partial(shop.track, order_update(member, f"o-{number}", move)) for move in moves])
         counts = Counter(result.get("error", {}).get("type") for [result] in answers)
         assert counts == {None: 1, "/problems/order-status": 7}
     assert shop.balance(member) == 20

@@ -9,7 +9,7 @@ from tests.builders.campaigns import effect, mint
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running, spend
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, order_update, running, spend
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_undoing_an_authorized_order_gives_limits_everything_back(
     if captured_amount is not None:
         capture(shop, pending_transactions(shop, member)[0][2], captured_amount)
     for status in statuses:
-        shop.track_one(order(member, None, status, external_id="o-1"))
+        shop.track_one(order_update(member, "o-1", status))
     assert (pending_transactions(shop, member), shop.balance(member)) == ([], 0)
     assert limit_usage(shop) == {"points": 0, "transactions": 0}
 
@@ -170,8 +170,8 @@ def test_cancelling_an_authorized_event_gives_limits_everything_back(shop, membe
 def test_a_partial_return_of_an_authorized_order_gives_its_share_back_to_limits_on_points(
     shop, member, authorized_order
 ):
-    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
-    shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=[{"total": 40}]))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
+    shop.track_one(order_update(member, "o-1", "partially-returned", items=[{"total": 40}]))
     assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", 60)]
     assert limit_usage(shop) == {"points": 60, "transactions": 1}
 
@@ -255,7 +255,7 @@ def test_an_authorized_order_is_stored_and_its_cancellation_releases_pending_poi
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     results = shop.track(
         order(member, total=10, external_id="o-1"),
-        order(member, total=None, status="cancelled", external_id="o-1"),
+        order_update(member, "o-1", "cancelled"),
         executionMode="authorize",
     )
     assert [result["status"] for result in results] == ["success", "success"]
@@ -285,11 +285,11 @@ def test_a_return_lowers_the_amount_that_can_be_captured(shop, member):
     shop.campaign(running(mint(("=", "order.total"))), eventType=ORDER_CREATED)
     items = [{"productCode": "a", "total": 60, "quantity": 1}, {"productCode": "b", "total": 40, "quantity": 4}]
     authorize(shop, order(member, 100, external_id="o-1", items=items))
-    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
     # Half of product b, twice: 20 of 40.
     returned_items = [{"productCode": "b", "quantity": 2}]
     for remaining in (80, 60):
-        shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=returned_items))
+        shop.track_one(order_update(member, "o-1", "partially-returned", items=returned_items))
         assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", remaining)]
     shop.check_ledger()
     [(_, _, transaction_id)] = pending_transactions(shop, member)
@@ -299,7 +299,7 @@ def test_a_return_lowers_the_amount_that_can_be_captured(shop, member):
     capture_all(shop, member)
     assert shop.balance(member) == 60
     shop.check_ledger()
-    shop.track_one(order(member, None, "returned", external_id="o-1"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert shop.balance(member) == 0
     shop.check_ledger()
 
@@ -307,8 +307,8 @@ def test_a_return_lowers_the_amount_that_can_be_captured(shop, member):
 def test_a_full_return_releases_the_authorized_points(shop, member):
     shop.campaign(running(mint(("=", "order.total"))), eventType=ORDER_CREATED)
     authorize(shop, order(member, 100, external_id="o-1"))
-    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
-    shop.track_one(order(member, None, "returned", external_id="o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert pending_transactions(shop, member) == []
     assert shop.balance(member) == 0
     shop.check_ledger()

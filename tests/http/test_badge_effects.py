@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import mint
-from tests.builders.tracking import GENERIC, Shop, event, order, running
+from tests.builders.tracking import GENERIC, Shop, event, order, order_update, running
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -247,9 +247,9 @@ def test_a_full_return_claws_badges_back_and_a_partial_one_does_not(shop, badges
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     items = [{"productCode": code, "total": 5, "quantity": 1} for code in ("a", "b")]
     creation = order(member, 10, external_id="order-1", items=items)
-    full_return = order(member, None, "returned", external_id="order-1")
-    partial_return = order(member, None, "partially-returned", external_id="order-1", items=items[:1])
-    confirmation = order(member, None, "confirmed", external_id="order-1")
+    full_return = order_update(member, "order-1", "returned")
+    partial_return = order_update(member, "order-1", "partially-returned", items=items[:1])
+    confirmation = order_update(member, "order-1", "confirmed")
     assert {result["status"] for result in shop.track(creation, confirmation, partial_return)} == {"success"}
     assert badges.balance(member, badge) == 1
     result = shop.track_one(full_return)
@@ -260,7 +260,9 @@ def test_a_full_return_claws_badges_back_and_a_partial_one_does_not(shop, badges
 def test_orders_created_and_cancelled_in_one_batch_leave_no_badges(shop, badges, badge, member):
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     batch = [
-        order(member, 10, status, external_id=f"order-{n}") for n in range(3) for status in ("created", "cancelled")
+        order(member, 10, status=status, external_id=f"order-{n}")
+        for n in range(3)
+        for status in ("created", "cancelled")
     ]
     assert {result["status"] for result in shop.track(*batch)} == {"success"}
     assert badges.balance(member, badge) == 0
@@ -271,8 +273,8 @@ def test_an_unassignment_reverted_after_the_return_of_the_order_gives_nothing_ba
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     shop.track_one(order(member, 10, external_id="o-1"))
     unassignment = badges.unassign(member, badge)
-    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
-    [*_, reversed_event] = shop.track_one(order(member, None, "returned", external_id="o-1"))["reverted"]
+    shop.track_one(order_update(member, "o-1", "confirmed"))
+    [*_, reversed_event] = shop.track_one(order_update(member, "o-1", "returned"))["reverted"]
     assert [(reversal["revertedAmount"], reversal["outcome"]) for reversal in reversed_event["badges"]] == [
         (0, "clamped")
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 
 SEVEN_FIFTY = effect("discount", type="amount", value=7.5)
 LIMIT_REACHED = "/problems/limit-reached"
@@ -95,8 +95,8 @@ def test_a_return_gives_its_share_back_to_the_budget(shop, ana, partial, share, 
     shop.track_one(order(ana, 60, external_id="first"))
     # With partial application 100 of the budget are used then, else 97.50.
     sell(shop, ana, 14)
-    shop.track_one(order(ana, None, "confirmed", "first"))
-    shop.track_one(order(ana, None, "partially-returned", "first", items=[{"total": Decimal(share)}]))
+    shop.track_one(order_update(ana, "first", "confirmed"))
+    shop.track_one(order_update(ana, "first", "partially-returned", items=[{"total": Decimal(share)}]))
     assert limits(shop, campaign) == [(100 - Decimal(remaining), Decimal(remaining), None)]
     assert sell(shop, ana, 1) == [next_amount]
 
@@ -104,10 +104,10 @@ def test_a_return_gives_its_share_back_to_the_budget(shop, ana, partial, share, 
 def test_a_return_in_three_parts_gives_exactly_the_whole_amount_back_to_the_budget(shop, ana):
     campaign = create_campaign(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
     shop.track_one(order(ana, Decimal("9.99"), external_id="o-1"))
-    shop.track_one(order(ana, None, "confirmed", "o-1"))
+    shop.track_one(order_update(ana, "o-1", "confirmed"))
     # The rest of the order, times the discount of 1.00: 0.666..., 0.333..., 0.
     for used_amount in ("0.67", "0.33", "0"):
-        shop.track_one(order(ana, None, "partially-returned", "o-1", items=[{"total": Decimal("3.33")}]))
+        shop.track_one(order_update(ana, "o-1", "partially-returned", items=[{"total": Decimal("3.33")}]))
         assert limits(shop, campaign) == [(Decimal(used_amount), 100 - Decimal(used_amount), None)]
 
 
@@ -143,7 +143,7 @@ def test_an_alert_share_is_reported_only_when_it_is_reached_for_the_first_time(s
         (80, Decimal("82.5"))
     ]
     # A cancellation and two more orders cross the share of 80 again, which is not reported again.
-    shop.track_one(order(ana, None, "cancelled", "eleventh"))
+    shop.track_one(order_update(ana, "eleventh", "cancelled"))
     sell(shop, ana, 2)
     assert len(alerts(shop, hook)) == 2
     sell(shop, ana, 5)
@@ -187,9 +187,9 @@ def test_each_location_has_its_own_limit(shop, ana):
     confirming = create_campaign(shop, money(8, "location"), eventType="member-purchase-order-confirmed")
     shop.track(
         *(order(ana, 60, external_id=f"o-{code}", locationCode=code) for code in ("MAD", "LPA")),
-        order(ana, None, "confirmed", "o-MAD"),
+        order_update(ana, "o-MAD", "confirmed"),
     )
-    shop.track_one(order(ana, None, "confirmed", "o-LPA"))
+    shop.track_one(order_update(ana, "o-LPA", "confirmed"))
     assert limits(shop, confirming) == [(Decimal("7.5"), Decimal("0.5"), code) for code in ("LPA", "MAD")]
 
 
@@ -312,7 +312,7 @@ def test_a_budget_counts_only_orders_in_its_currency(shop, ana):
     )
     for number, currency in enumerate(("USD", "USD", "EUR")):
         shop.track_one(order(ana, 60, external_id=f"o-{number}", currency=currency))
-        shop.track_one(order(ana, None, "confirmed", f"o-{number}"))
+        shop.track_one(order_update(ana, f"o-{number}", "confirmed"))
     assert limits(shop, dollars) == [(10, 0, None)]
 
 

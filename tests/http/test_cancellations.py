@@ -9,7 +9,18 @@ import pytest
 
 from handlers.messages.reversals import UNDONE_KINDS
 from tests.builders.campaigns import mint
-from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
+from tests.builders.tracking import (
+    GENERIC,
+    ORDER_CREATED,
+    WHOLE_DOLLARS,
+    Shop,
+    event,
+    key,
+    order,
+    order_update,
+    running,
+    spend,
+)
 
 TEN_MINTED = "event.payload.ledgerTransaction.amount == 10 && event.payload.ledgerTransaction.transactionType == 'mint'"
 
@@ -235,7 +246,7 @@ def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(sho
     tracked_event = shop.track_one(order(member, 10, external_id="o-1"))
     for status in statuses:
         items = {"items": [{"total": 3}]} if status == "partially-returned" else {}
-        shop.track_one(order(member, None, status, "o-1", **items))
+        shop.track_one(order_update(member, "o-1", status, **items))
     cancel(shop, tracked_event["loyaltyEventKey"])
     assert [row.status for row in shop.rows("purchase_orders")] == [final_status]
     assert shop.balance(member) == 0
@@ -245,9 +256,7 @@ def test_cancelling_the_creation_of_an_order_also_reverts_its_confirmation(shop,
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     limit = {"scope": "member", "type": "points", "period": "total", "limit": 12}
     shop.campaign(running(mint(10)), eventType="member-purchase-order-confirmed", limitRules=[limit])
-    creation, confirmation = shop.track(
-        order(member, 20, external_id="o-1"), order(member, None, "confirmed", external_id="o-1")
-    )
+    creation, confirmation = shop.track(order(member, 20, external_id="o-1"), order_update(member, "o-1", "confirmed"))
     assert shop.balance(member) == 15
     results = cancel(shop, creation["loyaltyEventKey"])["results"]
     assert [result["loyaltyEventKey"] for result in results] == [
@@ -258,7 +267,7 @@ def test_cancelling_the_creation_of_an_order_also_reverts_its_confirmation(shop,
     assert shop.balance(member) == 0
     assert cancel(shop, confirmation["loyaltyEventKey"], expect=409)["type"] == "/problems/event-cancelled"
     # The limit of 12 has all its points again.
-    shop.track(order(member, 20, external_id="o-2"), order(member, None, "confirmed", external_id="o-2"))
+    shop.track(order(member, 20, external_id="o-2"), order_update(member, "o-2", "confirmed"))
     assert shop.balance(member) == 15
     shop.check_ledger()
 
@@ -266,7 +275,7 @@ def test_cancelling_the_creation_of_an_order_also_reverts_its_confirmation(shop,
 def test_cancelling_another_event_of_an_order_does_not_cancel_the_order(shop, member):
     shop.campaign(running(mint(5)), eventType="member-purchase-order-confirmed")
     shop.track_one(order(member, 10, external_id="o-1"))
-    confirmation = shop.track_one(order(member, None, "confirmed", "o-1"))
+    confirmation = shop.track_one(order_update(member, "o-1", "confirmed"))
     cancel(shop, confirmation["loyaltyEventKey"])
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     assert shop.balance(member) == 0

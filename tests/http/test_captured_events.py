@@ -9,7 +9,7 @@ import pytest
 from tests.builders.campaigns import mint
 from tests.builders.imports import Imports, counts
 from tests.builders.queue import send
-from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, order_update, running
 from tests.concurrency.simultaneous import run_simultaneously
 
 JANUARY, FEBRUARY = "2026-01-15T12:00:00Z", "2026-02-15T12:00:00Z"
@@ -92,15 +92,15 @@ def test_a_late_evaluation_uses_the_current_campaigns_and_counts_in_the_month_of
 def test_a_captured_order_earns_points_and_can_be_returned(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = capture(shop, order(member, 40, external_id="order-1"))
-    shop.track_one(order(member, None, "confirmed", "order-1"))
+    shop.track_one(order_update(member, "order-1", "confirmed"))
     before = shop.rows("purchase_orders", "order_id, status, event_ids, updated_at")
     evaluate(shop, key)
     assert shop.rows("purchase_orders", "order_id, status, event_ids, updated_at") == before
     assert shop.balance(member) == 40
     # 10 of 40 are returned.
-    shop.track_one(order(member, 10, "partially-returned", "order-1"))
+    shop.track_one(order(member, 10, status="partially-returned", external_id="order-1"))
     assert shop.balance(member) == 30
-    shop.track_one(order(member, None, "returned", "order-1"))
+    shop.track_one(order_update(member, "order-1", "returned"))
     assert shop.balance(member) == 0
     shop.check_ledger()
 
@@ -108,8 +108,8 @@ def test_a_captured_order_earns_points_and_can_be_returned(shop, member):
 def test_an_imported_return_claws_points_back_when_it_is_evaluated(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(member, 40, external_id="order-1"))
-    shop.track_one(order(member, None, "confirmed", "order-1"))
-    row = {**order(member, 10, "partially-returned", "order-1"), "externalEventDate": JANUARY}
+    shop.track_one(order_update(member, "order-1", "confirmed"))
+    row = {**order(member, 10, status="partially-returned", external_id="order-1"), "externalEventDate": JANUARY}
     job = Imports(shop.organization).run(json.dumps(row, default=float), kind="events", file_format="ndjson")
     assert counts(job) == ("done", 1, 1, 0)
     assert shop.balance(member) == 40
@@ -128,8 +128,8 @@ def test_the_creation_of_a_cancelled_or_returned_order_cannot_be_evaluated(shop,
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = capture(shop, order(member, 40, external_id="order-1"))
     if status != "cancelled":
-        shop.track_one(order(member, None, "confirmed", "order-1"))
-    shop.track_one(order(member, 10 if status == "partially-returned" else None, status, "order-1"))
+        shop.track_one(order_update(member, "order-1", "confirmed"))
+    shop.track_one(order(member, 10 if status == "partially-returned" else None, status=status, external_id="order-1"))
     # A cancellation or full return of the order also cancels its creation; a partial return does not.
     slug, detail = {
         "partially-returned": (
@@ -145,7 +145,7 @@ def test_the_creation_of_a_cancelled_or_returned_order_cannot_be_evaluated(shop,
 def test_the_creation_of_an_order_that_an_import_cancelled_cannot_be_evaluated(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = capture(shop, order(member, 40, external_id="order-1"))
-    row = {**order(member, None, "cancelled", "order-1"), "externalEventDate": JANUARY}
+    row = {**order_update(member, "order-1", "cancelled"), "externalEventDate": JANUARY}
     job = Imports(shop.organization).run(json.dumps(row), kind="events", file_format="ndjson")
     assert counts(job) == ("done", 1, 1, 0)
     problem = evaluate(shop, key, 409)
@@ -169,7 +169,7 @@ def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
     tracked_key = shop.track_one(event(member))["loyaltyEventKey"]
     [queued_event] = send(shop, event(member))
     [enrolment] = shop.integration.get(f"/members/{member}/events", eventType="member-created")["results"]
-    [failed_event] = shop.track(order(member, None, "confirmed", "order-9"))
+    [failed_event] = shop.track(order_update(member, "order-9", "confirmed"))
     for key in (
         tracked_key,
         queued_event["loyaltyEventKey"],

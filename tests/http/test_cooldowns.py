@@ -11,7 +11,7 @@ from domain.calendar import instant_text
 from tests.builders.campaigns import effect, mint
 from tests.builders.queue import drain, send
 from tests.builders.statements import count
-from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, order_update, running
 
 # In the past, as dates of events must be; campaigns do not compare it with the enrolment.
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -107,9 +107,9 @@ def test_an_undone_order_ends_its_cooldown_unless_a_part_was_returned(shop, memb
         shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
     else:
         if "returned" in way:
-            shop.track_one(order(member, None, "confirmed", "one"))
+            shop.track_one(order_update(member, "one", "confirmed"))
         items = {"items": [{"total": Decimal(4)}]} if way == "partially-returned" else {}
-        shop.track_one(order(member, None, way, "one", **items))
+        shop.track_one(order_update(member, "one", way, **items))
     second = order(member, 3, external_id="two", **at(TEN + timedelta(hours=1)))
     assert status_and_problem(shop.track_one(second)) == (SKIPPED if way == "partially-returned" else EXECUTED)
     # 10 - 4 points of the first order, or 3 of the second.
@@ -119,7 +119,7 @@ def test_an_undone_order_ends_its_cooldown_unless_a_part_was_returned(shop, memb
 def test_an_order_cancelled_in_the_same_call_ends_its_cooldown(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, cooldown="P1D")
     one, two, three = (order(member, 3, external_id=name, **at(TEN)) for name in ("one", "two", "three"))
-    results = shop.track(one, two, order(member, None, "cancelled", "one"), three)
+    results = shop.track(one, two, order_update(member, "one", "cancelled"), three)
     assert [status_and_problem(result) for result in results if result["effects"]] == [EXECUTED, SKIPPED, EXECUTED]
     assert shop.balance(member) == 3
 

@@ -11,7 +11,7 @@ from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.partners import PAYMENT, Partner
 from tests.builders.statements import count
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 
 
 @pytest.fixture
@@ -168,8 +168,8 @@ def test_the_return_of_an_order_claws_its_coupons_back(shop, books):
     shop.campaign(running(assign(book)), eventType="member-purchase-order-created")
     shop.track_one(order(member, external_id="one"))
     assert assigned_and_used(books, book) == (1, 0)
-    shop.track_one(order(member, None, "confirmed", "one"))
-    result = shop.track_one(order(member, None, "returned", "one"))
+    shop.track_one(order_update(member, "one", "confirmed"))
+    result = shop.track_one(order_update(member, "one", "returned"))
     assert [coupon["code"] for reversed_event in result["reverted"] for coupon in reversed_event["coupons"]] == ["O"]
     assert assigned_and_used(books, book) == (0, 0)
     assert coupons(shop, member) == []
@@ -193,8 +193,8 @@ def test_a_use_stays_active_when_its_order_is_undone_unless_the_book_restores_it
         results = shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]
     else:
         if way == "returned":
-            shop.track_one(order(member, None, "confirmed", "one"))
-        results = shop.track_one(order(member, None, way, "one"))["reverted"]
+            shop.track_one(order_update(member, "one", "confirmed"))
+        results = shop.track_one(order_update(member, "one", way))["reverted"]
     reversed_amounts = [
         (coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"])
         for result in results

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.missions import create, member_id_of
-from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
+from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, order_update, running
 
 PAYMENT_CONFIRMED = "member-payment-confirmed"
 
@@ -85,14 +85,14 @@ def test_a_mission_counts_only_orders_in_its_currency(shop, ana):
 def test_a_later_event_of_an_order_cannot_name_another_currency(shop, ana):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(ana, 10, external_id="o-1", currency="EUR"))
-    shop.track_one(order(ana, None, "confirmed", "o-1"))
-    [result] = shop.track(order(ana, None, "partially-returned", "o-1", currency="USD", items=[{"total": 4}]))
+    shop.track_one(order_update(ana, "o-1", "confirmed"))
+    [result] = shop.track(order_update(ana, "o-1", "partially-returned", currency="USD", items=[{"total": 4}]))
     assert result["error"]["type"] == "/problems/currency-mismatch"
     assert result["error"]["detail"] == "The order o-1 is in EUR, the event names USD."
     assert shop.balance(ana) == 10
-    shop.track_one(order(ana, None, "partially-returned", "o-1", currency="EUR", items=[{"total": 4}]))
+    shop.track_one(order_update(ana, "o-1", "partially-returned", currency="EUR", items=[{"total": 4}]))
     assert shop.balance(ana) == 6
-    shop.track_one(order(ana, None, "returned", "o-1"))
+    shop.track_one(order_update(ana, "o-1", "returned"))
     assert shop.balance(ana) == 0
 
 
@@ -114,10 +114,10 @@ def test_stored_orders_keep_their_currency_when_the_organization_gets_another_on
     assert set_currency(shop, "JPY")["currency"] == "JPY"
     shop.track_one(order(ana, 1, external_id="yen"))
     assert currencies_of_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
-    shop.track_one(order(ana, None, "confirmed", "euro", currency="EUR"))
+    shop.track_one(order_update(ana, "euro", "confirmed", currency="EUR"))
     # An order stored without a currency accepts later events in any currency.
-    shop.track_one(order(ana, None, "confirmed", "none", currency="JPY"))
-    assert shop.expect_refusal(order(ana, None, "confirmed", "yen", currency="EUR")) == "/problems/currency-mismatch"
+    shop.track_one(order_update(ana, "none", "confirmed", currency="JPY"))
+    assert shop.expect_refusal(order_update(ana, "yen", "confirmed", currency="EUR")) == "/problems/currency-mismatch"
     assert currencies_of_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
 
 

@@ -18,7 +18,7 @@ from tests.builders.missions import create
 from tests.builders.queue import drain, send
 from tests.builders.referrals import Friends
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import ORDER_CREATED, Shop, order, running, spend
+from tests.builders.tracking import ORDER_CREATED, Shop, order, order_update, running, spend
 
 # The event happened so many days before the present.
 DAYS_AGO = 500
@@ -38,7 +38,9 @@ class Store:
 
     def order(self, **more: Any) -> Any:
         """An order of the first member with the referral code of the second."""
-        return order(self.members[0], 40, "created", f"order-{uuid.uuid4()}", referralCode=self.code, **more)
+        return order(
+            self.members[0], 40, status="created", external_id=f"order-{uuid.uuid4()}", referralCode=self.code, **more
+        )
 
 
 @pytest.fixture
@@ -179,8 +181,8 @@ def test_points_that_a_return_reverts_have_the_date_of_the_return(store, way):
     late_event = store.order()
     shop.track_one(late_event)
     name = late_event["payload"]["order"]["externalId"]
-    shop.track_one(order(store.members[0], None, "confirmed", name))
-    way(store, order(store.members[0], None, "returned", name))
+    shop.track_one(order_update(store.members[0], name, "confirmed"))
+    way(store, order_update(store.members[0], name, "returned"))
     assert shop.balance(store.members[0]) == 0
     reverts = shop.rows("ledger_transactions", "transaction_type, coalesce(external_event_date, created_at)")
     assert {near(at, date) for kind, at in reverts if kind == REVERT} == {True}

@@ -33,7 +33,7 @@ def event_lists(shop, member, **query):
 
 def test_lists_include_payloads_and_results_only_on_request(shop, member):
     generic_result = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
-    order_result = shop.track_one(order(member, 9, "created", "order-7"))
+    order_result = shop.track_one(order(member, 9, status="created", external_id="order-7"))
     for events in event_lists(shop, member):
         assert all("payload" not in loyalty_event and "result" not in loyalty_event for loyalty_event in events)
     for events in event_lists(shop, member, include="payload,result"):

@@ -16,7 +16,18 @@ from handlers.services import configuration
 from tests.builders.api import running_api
 from tests.builders.campaigns import effect, mint
 from tests.builders.queue import drain
-from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, key, order, running, spend
+from tests.builders.tracking import (
+    GENERIC,
+    ORDER_CREATED,
+    WHOLE_DOLLARS,
+    Shop,
+    event,
+    key,
+    order,
+    order_update,
+    running,
+    spend,
+)
 
 RESULT = {
     "status": "success",
@@ -499,7 +510,7 @@ def test_a_dry_run_changes_nothing_and_reports_the_effects_of_a_real_run(api, sh
     shop.track_one(earlier_order)
     events = [order(member, 40, items=[{"productCode": "x"}]), order(member, 7), order("nobody"), event(member, "no")]
     before = snapshot_database(api)
-    body = {"events": [*events, order(member, None, "confirmed", "kept")], "executionMode": "dryRun"}
+    body = {"events": [*events, order_update(member, "kept", "confirmed")], "executionMode": "dryRun"}
     answer = shop.integration.post("/events/track", body, expect=200)
     assert snapshot_database(api) == before
     assert (answer["executionMode"], answer["dryRun"]) == ("dryRun", True)
@@ -745,9 +756,9 @@ def test_the_status_of_an_order_follows_its_events(shop, member):
         events.append(order(member, external_id=external_id))
         expected_problems.append(None)
         for status in LATER_STATUSES[before]:
-            events.append(order(member, None, status, external_id))
+            events.append(order_update(member, external_id, status))
             expected_problems.append(None)
-        events.append(order(member, 5 if after == "created" else None, after, external_id))
+        events.append(order(member, 5 if after == "created" else None, status=after, external_id=external_id))
         if after == "created":
             expected_problems.append("/problems/order-exists")
         else:
@@ -767,10 +778,10 @@ def test_the_status_of_an_order_follows_its_events(shop, member):
 def test_an_order_belongs_to_its_member(shop, member):
     shop.track_one(order(member, external_id="mine"))
     stranger = shop.member()
-    assert shop.expect_refusal(order(stranger, None, "confirmed", "mine")) == "/problems/unknown-order"
+    assert shop.expect_refusal(order_update(stranger, "mine", "confirmed")) == "/problems/unknown-order"
     assert shop.expect_refusal(order(stranger, 5, external_id="mine")) == "/problems/order-exists"
-    assert shop.expect_refusal(order(member, None, "confirmed", "other")) == "/problems/unknown-order"
-    shop.track_one(order(member, None, "confirmed", "mine"))
+    assert shop.expect_refusal(order_update(member, "other", "confirmed")) == "/problems/unknown-order"
+    shop.track_one(order_update(member, "mine", "confirmed"))
 
 
 def test_an_order_whose_status_contradicts_the_event_type_is_refused(shop, member):
@@ -794,7 +805,7 @@ def test_later_events_of_an_order_have_the_total_and_location_of_its_creation(sh
     shop.track(
         order(member, 12, external_id="a", locationCode="c"), order(member, 9, external_id="b", locationCode="c")
     )
-    shop.track(*(order(member, None, "confirmed", external_id) for external_id in "ab"))
+    shop.track(*(order_update(member, external_id, "confirmed") for external_id in "ab"))
     assert shop.balance(member) == 12
 
 

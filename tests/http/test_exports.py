@@ -35,7 +35,7 @@ from tests.builders.missions import create
 from tests.builders.points import Points
 from tests.builders.statements import count
 from tests.builders.test_clocks import Clock
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 
 PROFILE = {
     "name": "=Ana",
@@ -486,8 +486,8 @@ def test_rows_of_ledger_transactions_add_up_to_the_balance(organization, shop):
     )
     for external_id in ("waiting", "available"):
         shop.track_one(order(member, 100, external_id=external_id))
-        shop.track_one(order(member, None, "confirmed", external_id))
-        shop.track_one(order(member, 40, "partially-returned", external_id))
+        shop.track_one(order_update(member, external_id, "confirmed"))
+        shop.track_one(order(member, 40, status="partially-returned", external_id=external_id))
     points.revert(points.mint(wallet, 7, availableAfter="P14D"))
     points.revert(points.mint(wallet, 8, captureMethod="manual"))
     points.capture(
@@ -497,7 +497,7 @@ def test_rows_of_ledger_transactions_add_up_to_the_balance(organization, shop):
     # Of these 50 points 30 are spent, so that the revert takes only 20.
     shop.track_one(order(member, 50, external_id="cancelled"))
     points.burn(wallet, 95)
-    shop.track_one(order(member, None, "cancelled", "cancelled"))
+    shop.track_one(order_update(member, "cancelled", "cancelled"))
     rows = [json.loads(line) for line in exported(organization, "ledger-transactions")]
     assert [(row["amount"], row["status"]) for row in rows][:4] == [(60, 0), (40, 2), (100, 1), (40, 1)]
     settled_rows = {row["ledgerTransactionId"]: row for row in rows if row["status"] == 1}

@@ -22,7 +22,7 @@ from tests.builders.queue import drain
 from tests.builders.referrals import Friends
 from tests.builders.statements import count
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running, spend
 from tests.builders.triggers import add_trigger
 from tests.builders.users import Users
 
@@ -249,7 +249,7 @@ def test_the_revert_of_a_mint_that_waits_reports_cancelled_points(shop):
 
 def test_the_text_about_a_failed_event_has_the_reason(shop):
     ana = shop.member()
-    shop.expect_refusal(order(ana, None, "confirmed", external_id="order-1"))
+    shop.expect_refusal(order_update(ana, "order-1", "confirmed"))
     text = rows_of_kind(shop, ana, "event")[0]["text"]
     assert text.startswith("The order order-1 was confirmed. It failed: ")
 

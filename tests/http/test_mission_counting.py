@@ -23,7 +23,7 @@ from tests.builders.missions import (
     reported,
     times_and_count,
 )
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 
 PAYMENT = "member-payment-confirmed"
 LATTE = {"operator": "AND", "conditions": [{"field": "productCode", "operator": "equals", "value": "latte"}]}
@@ -388,7 +388,7 @@ class TestUndoing:
     def test_a_cancelled_or_rejected_order_is_no_longer_counted(self, shop, ana, status):
         mission = create(shop, eventType=ORDER_CREATED)
         shop.track_one(order(ana, 10, external_id="o1"))
-        result = shop.track_one(order(ana, None, status, external_id="o1"))
+        result = shop.track_one(order_update(ana, "o1", status))
         assert result["reverted"][0]["missions"][0]["newCounter"] == 0
         assert times_and_count(shop, ana, mission) == (0, 0)
 
@@ -396,8 +396,8 @@ class TestUndoing:
         mission = create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=10)
         results = shop.track(
             order(ana, 10, external_id="o1"),
-            order(ana, None, "confirmed", external_id="o1"),
-            order(ana, None, "returned", external_id="o1"),
+            order_update(ana, "o1", "confirmed"),
+            order_update(ana, "o1", "returned"),
             order(ana, 10, external_id="o2"),
         )
         assert [counters(result) for result in results] == [
@@ -413,10 +413,10 @@ class TestUndoing:
     def test_a_partial_return_does_not_change_the_count_and_a_full_return_does(self, shop, ana):
         mission = create(shop, eventType=ORDER_CREATED)
         shop.track_one(order(ana, 10, external_id="o1"))
-        shop.track_one(order(ana, None, "confirmed", external_id="o1"))
-        shop.track_one(order(ana, None, "partially-returned", external_id="o1", items=[{"total": 5}]))
+        shop.track_one(order_update(ana, "o1", "confirmed"))
+        shop.track_one(order_update(ana, "o1", "partially-returned", items=[{"total": 5}]))
         assert times_and_count(shop, ana, mission) == (0, 1)
-        shop.track_one(order(ana, None, "returned", external_id="o1"))
+        shop.track_one(order_update(ana, "o1", "returned"))
         assert times_and_count(shop, ana, mission) == (0, 0)
 
     def test_a_cancellation_reverts_the_counts_of_derived_events(self, shop, ana):

@@ -6,7 +6,7 @@ import pytest
 
 from handlers import metrics
 from tests.builders.missions import MissionCount, body, counters, create, member_id_of, times_and_count
-from tests.builders.tracking import ORDER_CREATED, Shop, event, order
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, order_update
 
 COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
 
@@ -87,7 +87,7 @@ def test_the_coffees_of_a_returned_order_and_their_achievements_no_longer_count(
     # 3 + 12 coffees.
     assert times_and_count(shop, ana, mission) == (1, 5)
     name = large_order["payload"]["order"]["externalId"]
-    shop.track(order(ana, None, "confirmed", name), order(ana, None, "returned", name))
+    shop.track(order_update(ana, name, "confirmed"), order_update(ana, name, "returned"))
     assert times_and_count(shop, ana, mission) == (0, 3)
     assert shop.balance(ana) == 0
 

@@ -7,7 +7,7 @@ import pytest
 import openapi
 from tests.builders.campaigns import effect
 from tests.builders.queue import drain, send
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 from tests.builders.triggers import add_trigger, deliveries, trigger_body
 from tests.contract.documents import callback_contents
 from tests.contract.schemas import faults
@@ -78,7 +78,7 @@ def test_a_new_delivery_is_listed_as_pending(shop, administration):
 def test_a_failed_event_is_reported_and_an_event_that_was_not_stored_is_not(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-purchase-order-confirmed", GENERIC])
     member = shop.member()
-    assert shop.expect_refusal(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
+    assert shop.expect_refusal(order_update(member, "nowhere", "confirmed")) == "/problems/unknown-order"
     shop.expect_refusal(event("nobody"))
     [message] = deliveries(administration, trigger)
     assert message["payload"]["data"]["result"]["status"] == "failed"
@@ -183,7 +183,7 @@ def test_created_and_updated_records_are_reported(shop, administration):
     body = {"code": campaign["code"], "name": "Renamed"}
     renamed_campaign = shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)["campaign"]
     shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
-    shop.track(order(member["loyaltyMemberId"], None, "confirmed", "o-1"))
+    shop.track(order_update(member["loyaltyMemberId"], "o-1", "confirmed"))
     messages = deliveries(administration, unfiltered_trigger)
     orders = shop.administration.get(f"/members/{member['memberId']}/purchase-orders")["results"]
     assert [delivery["type"] for delivery in messages] == [
@@ -286,7 +286,7 @@ def test_every_message_satisfies_its_documented_schema(shop, administration):
     shop.campaign(running(effect("notify", name="cake", data={"a": 1}), effect("mint-points", amount=3)))
     member = shop.organization.member()
     shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
-    shop.track(order(member["loyaltyMemberId"], None, "cancelled", "o-1"))
+    shop.track(order_update(member["loyaltyMemberId"], "o-1", "cancelled"))
     key = shop.track_one(event(member["loyaltyMemberId"]))["loyaltyEventKey"]
     shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
     messages = deliveries(administration, event_trigger) + deliveries(administration, entity_trigger)

@@ -9,7 +9,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.missions import balance, create
 from tests.builders.queue import drain, send
 from tests.builders.statements import count
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 
 MINT_ORDER_COUNT = mint(("=", "member.orderCount"))
 
@@ -49,9 +49,9 @@ def history_on(shop, member, *days, type_=GENERIC):
 def test_returned_orders_do_not_count_and_an_event_sees_only_orders_before_its_date(shop, member):
     for number, day in enumerate(("01-01", "02-01", "03-01")):
         shop.track_one(order(member, 10, external_id=f"o-{number}", **on(day)))
-    shop.track_one(order(member, None, "confirmed", "o-0"))
+    shop.track_one(order_update(member, "o-0", "confirmed"))
     # Without the first order, those of 1 February and 1 March count.
-    shop.track_one(order(member, None, "returned", "o-0"))
+    shop.track_one(order_update(member, "o-0", "returned"))
     assert history_on(shop, member, "03-10", "02-15", "02-01", "01-15") == [
         (2, "03-01"),
         (1, "02-01"),
@@ -67,7 +67,7 @@ def test_cancelled_and_rejected_orders_do_not_count(shop, member, way):
     if way == "cancelEvent":
         shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     else:
-        shop.track_one(order(member, None, way, "o-1"))
+        shop.track_one(order_update(member, "o-1", way))
     assert history_on(shop, member, "03-11") == [(0, "none")]
 
 
@@ -89,8 +89,8 @@ def test_an_event_sees_earlier_orders_of_its_call_but_not_its_own_order(shop, me
     results = shop.track(
         order(member, 1, external_id="a", **on("01-01")),
         order(member, 1, external_id="b", **on("02-01")),
-        order(member, None, "confirmed", "a", **on("02-02")),
-        order(member, None, "cancelled", "b"),
+        order_update(member, "a", "confirmed", **on("02-02")),
+        order_update(member, "b", "cancelled"),
         order(member, 1, external_id="c", **on("03-01")),
     )
     amounts = [effect["params"][0]["value"] for result in results for effect in result["effects"]]

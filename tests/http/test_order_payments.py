@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event
 
 from tests.builders.campaigns import mint
-from tests.builders.tracking import GENERIC, ORDER_CREATED, key, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, key, order, order_update, running
 from tests.builders.tracking import event as visit_event
 from tests.http.test_points_payments import POLICY, Till, till, type_of
 
@@ -42,13 +42,13 @@ def buy(till: Till, payments: Any, total: Any = 50, external_id: str = "1718", *
 
 def return_partially(till: Till, total: Any, external_id: str = "1718") -> Any:
     """Confirm the order and return a part of it; return the result."""
-    till.shop.track(order(till.member, None, "confirmed", external_id))
-    return till.shop.track_one(order(till.member, str(total), "partially-returned", external_id))
+    till.shop.track(order_update(till.member, external_id, "confirmed"))
+    return till.shop.track_one(order(till.member, str(total), status="partially-returned", external_id=external_id))
 
 
-def refusal(till: Till, *args: Any, **more: Any) -> str:
+def refusal(till: Till, refused_order: Any) -> str:
     """Track an order that must be refused; return the type of the problem."""
-    return till.shop.expect_refusal(order(*args, **more)).removeprefix("/problems/")
+    return till.shop.expect_refusal(refused_order).removeprefix("/problems/")
 
 
 class Refund(NamedTuple):
@@ -116,7 +116,7 @@ def test_the_order_captures_its_payment(funded_till):
 
 
 def test_an_order_without_payments_has_no_refunds(funded_till):
-    assert "refunds" not in buy(funded_till, None)
+    assert "refunds" not in buy(funded_till, payments=None)
     assert stored_payments(funded_till) is None
     assert "refunds" not in return_partially(funded_till, 10)
 
@@ -145,7 +145,7 @@ def test_a_partial_return_refunds_each_tender_in_proportion(funded_till):
 
 def test_rounded_refunds_of_partial_returns_add_up_to_the_payments(funded_till):
     payment = funded_till.pay(points=1000, orderTotal=33.33)
-    buy(funded_till, tenders(payment, money=23.33, points_value=10), 33.33)
+    buy(funded_till, tenders(payment, money=23.33, points_value=10), total=33.33)
     results = [refunds(return_partially(funded_till, 11.11)) for _ in range(3)]
     assert [points_refund.points for points_refund, _ in results] == [333, 333, 334]
     assert [card_refund.amount for _, card_refund in results] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
@@ -172,13 +172,13 @@ def test_campaigns_see_how_an_order_is_paid(funded_till):
     buy(funded_till, tenders(funded_till.pay(points=2500)))
     assert funded_till.balance == 500 + 25
     # The rule is false for an order without payments.
-    buy(funded_till, None, external_id="1719")
+    buy(funded_till, payments=None, external_id="1719")
     assert funded_till.balance == 500 + 25
 
 
 def test_an_order_without_payments_counts_as_paid_with_money(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
-    buy(funded_till, None)
+    buy(funded_till, payments=None)
     assert funded_till.balance == 3000 + 50
 
 
@@ -192,12 +192,12 @@ def test_a_tender_below_the_value_of_the_payment_captures_a_part_of_it(funded_ti
 @pytest.mark.parametrize("total", [50, 60])
 def test_payments_that_do_not_fit_the_order_are_refused(funded_till, total):
     payment = funded_till.pay(points=2500)
-    assert refusal(funded_till, funded_till.member, 49, payments=tenders(payment)) == "invalid-request"
+    assert refusal(funded_till, order(funded_till.member, 49, payments=tenders(payment))) == "invalid-request"
     # The payment on hold is worth only 25.
     payments_above_the_hold = tenders(payment, money=total - 26, points_value=26)
-    assert refusal(funded_till, funded_till.member, total, payments=payments_above_the_hold) == "invalid-request"
+    assert refusal(funded_till, order(funded_till.member, total, payments=payments_above_the_hold)) == "invalid-request"
     without_key = [{"tender": "points", "amount": total}]
-    assert refusal(funded_till, funded_till.member, total, payments=without_key) == "invalid-request"
+    assert refusal(funded_till, order(funded_till.member, total, payments=without_key)) == "invalid-request"
     assert funded_till.read(payment)["status"] == "held"
     assert funded_till.shop.rows("purchase_orders") == []
 
@@ -205,24 +205,21 @@ def test_payments_that_do_not_fit_the_order_are_refused(funded_till, total):
 def test_an_order_whose_payment_is_not_held_is_not_stored(funded_till):
     payment = funded_till.pay(points=2500)
     funded_till.act(payment, "capture")
-    assert refusal(funded_till, funded_till.member, 50, payments=tenders(payment)) == "payment-not-held"
+    assert refusal(funded_till, order(funded_till.member, 50, payments=tenders(payment))) == "payment-not-held"
     ended_payment = funded_till.pay(points=500)
     # The hold has ended.
     funded_till.clock.wait(hours=2)
-    assert (
-        refusal(funded_till, funded_till.member, 5, payments=tenders(ended_payment, money=0, points_value=5))
-        == "payment-not-held"
-    )
+    ended_payments = tenders(ended_payment, money=0, points_value=5)
+    assert refusal(funded_till, order(funded_till.member, 5, payments=ended_payments)) == "payment-not-held"
     assert funded_till.shop.rows("purchase_orders") == []
-    other = funded_till.shop.member()
-    assert refusal(funded_till, other, 5, payments=tenders(ended_payment, money=0, points_value=5)) == "not-found"
+    assert refusal(funded_till, order(funded_till.shop.member(), 5, payments=ended_payments)) == "not-found"
 
 
 def test_either_all_payments_of_an_order_are_captured_or_none(funded_till):
     first, second = funded_till.pay(points=1000), funded_till.pay(points=1000)
     funded_till.act(second, "release")
     two_payments = [*tenders(first, money=30, points_value=10)[:1], *tenders(second, money=30, points_value=10)]
-    assert refusal(funded_till, funded_till.member, 50, payments=two_payments) == "payment-not-held"
+    assert refusal(funded_till, order(funded_till.member, 50, payments=two_payments)) == "payment-not-held"
     assert funded_till.read(first)["status"] == "held"
     assert funded_till.balance == 2000
     third = funded_till.pay(points=1000)
@@ -244,7 +241,8 @@ def test_a_payment_can_pay_only_one_order(funded_till):
 def test_points_do_not_pay_an_order_in_another_currency(funded_till):
     payment = funded_till.pay(points=2500)
     assert (
-        refusal(funded_till, funded_till.member, 50, payments=tenders(payment), currency="USD") == "currency-mismatch"
+        refusal(funded_till, order(funded_till.member, 50, payments=tenders(payment), currency="USD"))
+        == "currency-mismatch"
     )
     assert funded_till.shop.track_one(order(funded_till.member, 50, payments=tenders(payment), currency="EUR"))
 
@@ -253,7 +251,7 @@ def test_points_do_not_pay_an_order_in_another_currency(funded_till):
 def test_a_cancelled_or_rejected_order_refunds_all_tenders(funded_till, status):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
-    result = funded_till.shop.track_one(order(funded_till.member, None, status, "1718"))
+    result = funded_till.shop.track_one(order_update(funded_till.member, "1718", status))
     assert refunds(result) == [Refund("points", amount=25, points=2500), Refund("card", amount=25)]
     assert funded_till.read(payment)["status"] == "refunded"
     assert funded_till.balance == 3000
@@ -263,9 +261,9 @@ def test_a_cancelled_or_rejected_order_refunds_all_tenders(funded_till, status):
 def test_a_full_return_refunds_the_amounts_that_were_not_refunded(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
-    funded_till.shop.track_one(order(funded_till.member, None, "confirmed", "1718"))
+    funded_till.shop.track_one(order_update(funded_till.member, "1718", "confirmed"))
     funded_till.refund(payment, points=500)
-    result = funded_till.shop.track_one(order(funded_till.member, None, "returned", "1718"))
+    result = funded_till.shop.track_one(order_update(funded_till.member, "1718", "returned"))
     assert refunds(result) == [Refund("points", amount=20, points=2000), Refund("card", amount=25)]
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
@@ -318,7 +316,7 @@ def test_a_cancellation_reports_the_mints_that_are_clawed_back_from_refunded_poi
 
 
 def test_cancelling_an_order_without_payments_refunds_nothing(funded_till):
-    assert cancel(funded_till, buy(funded_till, None))["refunds"] == []
+    assert cancel(funded_till, buy(funded_till, payments=None))["refunds"] == []
 
 
 def test_cancelling_a_partly_returned_order_refunds_the_rest(funded_till):
@@ -336,7 +334,7 @@ def test_cancelling_a_partly_returned_order_refunds_the_rest(funded_till):
     assert funded_till.balance == 3000
     # The order keeps its status, but nothing is left for the return of the rest.
     assert [row.status for row in funded_till.shop.rows("purchase_orders")] == ["partially-returned"]
-    return_result = funded_till.shop.track_one(order(funded_till.member, None, "returned", "1718"))
+    return_result = funded_till.shop.track_one(order_update(funded_till.member, "1718", "returned"))
     assert refunds(return_result) == [Refund("points", amount=0, points=0), Refund("card", amount=0)]
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
@@ -356,7 +354,7 @@ def test_an_authorized_order_captures_nothing_until_its_confirmation(funded_till
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment), executionMode="authorize")
     assert funded_till.read(payment)["status"] == "held"
-    confirmation = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    confirmation = order_update(funded_till.member, "1718", "confirmed", payments=tenders(payment))
     assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert funded_till.read(payment)["status"] == "captured"
     assert refunds(return_partially(funded_till, 25)) == [
@@ -369,7 +367,7 @@ def test_an_authorized_order_captures_nothing_until_its_confirmation(funded_till
 def test_an_authorized_order_that_is_cancelled_releases_its_payment(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment), executionMode="authorize")
-    result = funded_till.shop.track_one(order(funded_till.member, None, "cancelled", "1718"))
+    result = funded_till.shop.track_one(order_update(funded_till.member, "1718", "cancelled"))
     assert refunds(result) == [Refund("points", amount=0, points=0), Refund("card", amount=25)]
     assert funded_till.read(payment)["status"] == "released"
     assert funded_till.balance == 3000
@@ -377,8 +375,8 @@ def test_an_authorized_order_that_is_cancelled_releases_its_payment(funded_till)
 
 def test_a_confirmation_can_contain_the_payments_of_the_order(funded_till):
     payment = funded_till.pay(points=2500)
-    buy(funded_till, None)
-    confirmation = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    buy(funded_till, payments=None)
+    confirmation = order_update(funded_till.member, "1718", "confirmed", payments=tenders(payment))
     assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert stored_payments(funded_till) == with_all_fields(tenders(payment))
     assert funded_till.read(payment)["status"] == "captured"
@@ -388,8 +386,10 @@ def test_a_confirmation_may_repeat_the_payments_and_not_change_them(funded_till)
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     other = [{"tender": "card", "amount": 50}]
-    assert refusal(funded_till, funded_till.member, None, "confirmed", "1718", payments=other) == "invalid-request"
-    confirmation = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    assert (
+        refusal(funded_till, order_update(funded_till.member, "1718", "confirmed", payments=other)) == "invalid-request"
+    )
+    confirmation = order_update(funded_till.member, "1718", "confirmed", payments=tenders(payment))
     assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert funded_till.balance == 500
 

@@ -8,7 +8,7 @@ from tests.builders.campaigns import mint as mint_effect
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+from tests.builders.tracking import ORDER_CREATED, Shop, order, order_update, running
 
 # The clock starts at START, 10:00 in Madrid. AVAILABLE_AT is 14 days later, BEFORE the second before.
 START = "2026-03-01T09:00:00Z"
@@ -46,7 +46,7 @@ def track(shop, *events):
 
 
 def partial_return(member, total):
-    return order(member, None, "partially-returned", "order-1", items=[{"total": total}])
+    return order_update(member, "order-1", "partially-returned", items=[{"total": total}])
 
 
 def events_of(shop, member, event_type):
@@ -309,7 +309,7 @@ class TestOrders:
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-03-10T09:00:00Z")
-        track(shop, order(member, None, "confirmed", "order-1"), partial_return(member, 40))
+        track(shop, order_update(member, "order-1", "confirmed"), partial_return(member, 40))
         assert balance_pending_and_next(shop, member) == (0, 60, (60, AVAILABLE_AT))
         clock.advance(AVAILABLE_AT)
         assert balance_pending_and_next(shop, member) == (60, 0, None)
@@ -324,11 +324,11 @@ class TestOrders:
         event = self.buy(shop, member)
         clock.advance("2026-03-10T09:00:00Z")
         if by == "returned":
-            track(shop, order(member, None, "confirmed", "order-1"))
+            track(shop, order_update(member, "order-1", "confirmed"))
         if by == "cancelEvent":
             shop.integration.post(f"/events/{event['loyaltyEventKey']}/cancel", {}, expect=200)
         else:
-            track(shop, order(member, None, by, "order-1"))
+            track(shop, order_update(member, "order-1", by))
         assert balance_pending_and_next(shop, member) == (0, 0, None)
         clock.advance("2026-03-16T09:00:00Z")
         assert balance_pending_and_next(shop, member) == (0, 0, None)
@@ -341,7 +341,7 @@ class TestOrders:
         burn(shop, member, 80, expect=200)
         clock.advance("2026-03-20T09:00:00Z")
         [_, result] = track(
-            shop, order(member, None, "confirmed", "order-1"), order(member, None, "returned", "order-1")
+            shop, order_update(member, "order-1", "confirmed"), order_update(member, "order-1", "returned")
         )
         [clawback] = result["reverted"][0]["ledgerTransactions"]
         assert (clawback["outcome"], clawback["amount"]) == ("clamped", 100), clawback

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.campaigns import mint as mint_effect
 from tests.builders.points import Points
-from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, order_update, running
 
 CONFIRMED = "member-purchase-order-confirmed"
 # AVAILABLE_AT is 14 days after the confirmation. CANCELLED_AT is 60 days after the start of the clock, in Madrid.
@@ -47,7 +47,7 @@ def payloads(shop, event_type):
 
 def confirm(shop, member, external_id, **more):
     """Confirm an order of the member."""
-    [result] = shop.track(order(member, total=None, status="confirmed", external_id=external_id, **more))
+    [result] = shop.track(order_update(member, external_id, "confirmed", **more))
     assert result["status"] == "success", result
     return result
 
@@ -113,7 +113,7 @@ class TestOrders:
         member = shop.member()
         results = shop.track(
             order(member, total=100, external_id="order-1"),
-            order(member, total=None, status="confirmed", external_id="order-1"),
+            order_update(member, "order-1", "confirmed"),
         )
         assert [result["status"] for result in results] == ["success", "success"]
         assert balance_and_pending(shop, member) == (0, 100)
@@ -160,7 +160,7 @@ class TestOrders:
     def test_one_call_can_create_and_confirm_an_order(self, clock, shop, points, action):
         member = shop.member()
         creation = order(member, total=100, external_id="order-1")
-        results = shop.track(creation, order(member, total=None, status="confirmed", external_id="order-1"))
+        results = shop.track(creation, order_update(member, "order-1", "confirmed"))
         assert [result["status"] for result in results] == ["success"] * 2
         assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T09:00:00Z")
@@ -193,8 +193,8 @@ class TestOrders:
         member = shop.member()
         self.buy(shop, member, "order-1")
         shop.track(
-            order(member, total=None, status="confirmed", external_id="order-1"),
-            order(member, total=None, status="returned", external_id="order-1"),
+            order_update(member, "order-1", "confirmed"),
+            order_update(member, "order-1", "returned"),
         )
         assert balance_and_pending(shop, member) == (0, 0)
         clock.advance(CANCELLED_AT)
@@ -204,7 +204,7 @@ class TestOrders:
     def test_waiting_points_of_a_cancelled_order_are_reverted(self, clock, shop, points, action):
         member = shop.member()
         self.buy(shop, member, "order-1")
-        shop.track(order(member, total=None, status="cancelled", external_id="order-1"))
+        shop.track(order_update(member, "order-1", "cancelled"))
         assert balance_and_pending(shop, member) == (0, 0)
         clock.advance(CANCELLED_AT)
         assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
@@ -220,7 +220,7 @@ class TestOrders:
         else:
             if way == "returned":
                 confirm(shop, member, "order-1")
-            [undo_result] = shop.track(order(member, total=None, status=way, external_id="order-1"))
+            [undo_result] = shop.track(order_update(member, "order-1", way))
             assert undo_result["status"] == "success"
         assert balance_and_pending(shop, member) == (0, 0)
         [payload] = payloads(shop, "points-cancelled")
@@ -235,9 +235,7 @@ class TestOrders:
         shop.campaign(running(mint_effect(("=", "balances['points'] + 1.0"))), eventType=CONFIRMED)
         member = shop.member()
         self.buy(shop, member, "order-1")
-        [result] = shop.track(
-            order(member, total=None, status="confirmed", external_id="order-1"), executionMode="dryRun"
-        )
+        [result] = shop.track(order_update(member, "order-1", "confirmed"), executionMode="dryRun")
         # The 100 points become available before the effects of the event, so the rule adds 1 to a balance of 100.
         assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [101]
         assert balance_and_pending(shop, member) == (0, 100)

@@ -12,7 +12,7 @@ from tests.builders.campaigns import mint
 from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import GENERIC, Shop, event, order, running
+from tests.builders.tracking import GENERIC, Shop, event, order, order_update, running
 
 ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
 # In the quarter of an hour that begins at 12:00: exports sum up what was earned in a quarter.
@@ -181,11 +181,11 @@ def test_a_return_takes_the_same_share_of_points_and_qualifying_points(shop, mem
     more = {} if qualifying is None else {"qualifyingAmount": qualifying}
     shop.campaign(running(mint(100, **more)), eventType="member-purchase-order-created")
     shop.track_one(order(member, 50, external_id="o-1"))
-    shop.track_one(order(member, None, "confirmed", "o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
     assert standing(shop)[:2] == points
-    shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"total": 25}]))
+    shop.track_one(order_update(member, "o-1", "partially-returned", items=[{"total": 25}]))
     assert standing(shop)[:2] == (50, points[1] // 2)
-    shop.track_one(order(member, None, "returned", "o-1"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert standing(shop) == (0, 0, "Member")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.queue import drain, send
-from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+from tests.builders.tracking import ORDER_CREATED, Shop, order, order_update, running
 
 AT_LEAST_100 = "order.total >= 100"
 SHIRT, MUG = {"productCode": "shirt", "quantity": 2, "total": 80}, {"productCode": "mug", "quantity": 1, "total": 40}
@@ -31,13 +31,13 @@ def campaign(shop, *actions, **more):
 def buy(shop, member, total=120, **more):
     """Create and confirm the order o-1; return the result of its creation."""
     result = shop.track_one(order(member, total, external_id="o-1", **more))
-    shop.track_one(order(member, None, "confirmed", "o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
     return result
 
 
 def give_back(shop, member, *items, **more):
     """Return items of the order o-1, or an item of any product by its total."""
-    return shop.track_one(order(member, None, "partially-returned", "o-1", items=list(items), **more))
+    return shop.track_one(order_update(member, "o-1", "partially-returned", items=list(items), **more))
 
 
 def usage(shop, record):
@@ -78,7 +78,7 @@ def test_captured_and_queued_orders_are_reevaluated_on_a_return(shop, ana, way):
     else:
         send(shop, creation)
         drain(shop)
-    shop.track_one(order(ana, None, "confirmed", "o-1"))
+    shop.track_one(order_update(ana, "o-1", "confirmed"))
     assert shop.balance(ana) == 500
     give_back(shop, ana, {"total": 80})
     assert shop.balance(ana) == 0
@@ -142,7 +142,7 @@ def test_a_return_of_the_rest_after_a_reevaluation_equals_a_full_return(shop, an
     buy(shop, ana)
     give_back(shop, ana, {"total": 30})
     assert (shop.balance(ana), usage(shop, saved_campaign)) == (10, [10])
-    shop.track_one(order(ana, None, "returned", "o-1"))
+    shop.track_one(order_update(ana, "o-1", "returned"))
     assert (shop.balance(ana), usage(shop, saved_campaign)) == (0, [0])
     shop.check_ledger()
 
@@ -261,7 +261,7 @@ def test_qualifying_points_are_reduced_to_their_own_reevaluated_amount(shop, ana
 def test_a_dry_run_of_a_return_reports_the_same_amount(shop, ana):
     campaign(shop, running(mint(500), rule=AT_LEAST_100))
     buy(shop, ana)
-    partial_return = order(ana, None, "partially-returned", "o-1", items=[{"total": 80}])
+    partial_return = order_update(ana, "o-1", "partially-returned", items=[{"total": 80}])
     [result] = shop.track(partial_return, executionMode="dryRun")
     assert [transaction["revertedAmount"] for transaction in result["reverted"][0]["ledgerTransactions"]] == [500]
     assert shop.balance(ana) == 500

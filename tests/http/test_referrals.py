@@ -11,7 +11,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.queue import drain, send
 from tests.builders.queue import outcome as queued_outcome
 from tests.builders.referrals import Friends
-from tests.builders.tracking import Shop, event, key, order, running
+from tests.builders.tracking import Shop, event, key, order, order_update, running
 
 CREATED, CONFIRMED = "member-purchase-order-created", "member-purchase-order-confirmed"
 
@@ -102,7 +102,7 @@ def test_the_code_of_an_order_is_reported_as_unknown_at_its_confirmation(shop, c
     Friends(shop, eventType=CONFIRMED)
     ana = shop.member()
     purchase = order(ana, external_id="o-1", referralCode="NOBODY")
-    confirmation = order(ana, None, "confirmed", "o-1")
+    confirmation = order_update(ana, "o-1", "confirmed")
     if calls == "one call":
         results = shop.track(purchase, confirmation)
     else:
@@ -128,7 +128,7 @@ def test_the_code_of_an_order_is_used_by_its_later_events(shop, in_one_request):
     friends = Friends(shop, eventType=CONFIRMED)
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
-    events = [order(ben, 10, external_id="o", referralCode=code), order(ben, None, "confirmed", "o")]
+    events = [order(ben, 10, external_id="o", referralCode=code), order_update(ben, "o", "confirmed")]
     results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
     assert [result["status"] for result in results] == ["success"] * 2
     assert results[0]["referrals"] == []
@@ -399,8 +399,8 @@ def test_undoing_an_order_undoes_its_referral(shop, status, in_one_request):
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
     creation = order(ben, 10, external_id="o", referralCode=code)
-    events = [creation, *([order(ben, None, "confirmed", "o")] if status == "returned" else [])]
-    events += [order(ben, None, status, "o"), order(cleo, referralCode=code)]
+    events = [creation, *([order_update(ben, "o", "confirmed")] if status == "returned" else [])]
+    events += [order_update(ben, "o", status), order(cleo, referralCode=code)]
     results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
     assert len(results[-2]["reverted"][0]["referrals"]) == 1
     assert outcome(results[-1]) == ("applied", "")
@@ -415,11 +415,11 @@ def test_a_partial_return_reverts_the_points_of_a_referral_in_proportion(shop):
     code = friends.code(ana)
     items = [{"productCode": name, "total": 5} for name in "ab"]
     shop.track_one(order(ben, 10, external_id="o", referralCode=code, items=items))
-    shop.track_one(order(ben, None, "confirmed", "o"))
-    shop.track_one(order(ben, None, "partially-returned", "o", items=items[:1]))
+    shop.track_one(order_update(ben, "o", "confirmed"))
+    shop.track_one(order_update(ben, "o", "partially-returned", items=items[:1]))
     assert (shop.balance(ana), shop.balance(ben)) == (50, 25)
     assert friends.usages() == {code: 1}
-    shop.track_one(order(ben, None, "returned", "o"))
+    shop.track_one(order_update(ben, "o", "returned"))
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
     assert friends.usages() == {code: 0}
 

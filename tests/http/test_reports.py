@@ -13,7 +13,7 @@ import pytest
 from handlers.services.verify import verify_reports
 from persistence import transactions
 from persistence.reports.totals import move_changes
-from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, running
+from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, order_update, running
 
 # Reports, with the required query, and the role that each needs.
 ROLE_OF_REPORT = {
@@ -275,8 +275,8 @@ def test_cancelled_events_count_negatively_and_failed_events_do_not_count(shop, 
     assert report(shop, "event-count", **creation_events)["result"]["totalCount"] == -1
     assert report(shop, "tag-total", **MARCH)["result"]["amount"] == 20
     assert report(shop, "tag-total")["result"]["amount"] == -10
-    shop.track_one(order(member, None, "confirmed", external_id="o-0", externalEventDate="2024-03-24T12:00:00Z"))
-    order_return = order(member, None, "returned", external_id="o-0", externalEventDate="2024-03-25T12:00:00Z")
+    shop.track_one(order_update(member, "o-0", "confirmed", externalEventDate="2024-03-24T12:00:00Z"))
+    order_return = order_update(member, "o-0", "returned", externalEventDate="2024-03-25T12:00:00Z")
     shop.track_one(order_return)
     settle()
     # The return cancels the creation of the other order on the date of the return.

@@ -12,7 +12,7 @@ from persistence import organizations, transactions
 from persistence.reports.totals import move_changes
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
-from tests.builders.tracking import ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import ORDER_CREATED, Shop, event, order, order_update, running
 
 MARCH = {"sinceFrom": "2026-02-28T23:00:00Z", "sinceTo": "2026-03-31T22:00:00Z", "tz": "Europe/Madrid"}
 
@@ -153,8 +153,8 @@ def test_points_that_remain_after_a_return_count_when_they_are_available(clock, 
     member = shop.member()
     shop.track_one(order(member, 100, external_id="order-1"))
     clock.advance("2026-03-10T09:00:00Z")
-    shop.track_one(order(member, None, "confirmed", "order-1"))
-    shop.track_one(order(member, None, "partially-returned", "order-1", items=[{"total": 40}]))
+    shop.track_one(order_update(member, "order-1", "confirmed"))
+    shop.track_one(order_update(member, "order-1", "partially-returned", items=[{"total": 40}]))
     settle(shop)
     assert series(shop, **MARCH) == {}
     clock.advance("2026-03-20T09:00:00Z")

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.builders.campaigns import mint
-from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
+from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, order_update, running, spend
 
 
 @pytest.fixture
@@ -37,14 +37,14 @@ def buy(shop, member, total=10, *statuses, external_id="o-1", **more):
     """Create an order and give it these statuses; return the result of the creation."""
     creation = shop.track_one(order(member, total, external_id=external_id, **more))
     for status in statuses:
-        shop.track_one(order(member, None, status, external_id))
+        shop.track_one(order_update(member, external_id, status))
     return creation
 
 
 def return_part(shop, member, *totals, external_id="o-1"):
     """Return a part of an order: an item of each of these totals."""
     items = [{"total": Decimal(total)} for total in totals]
-    return shop.track_one(order(member, None, "partially-returned", external_id, items=items))
+    return shop.track_one(order_update(member, external_id, "partially-returned", items=items))
 
 
 def limit_usage(shop):
@@ -64,7 +64,7 @@ def limit_usage(shop):
 def test_undoing_an_order_reverts_its_points_and_its_use_of_limits(shop, member, points, earlier_statuses, status):
     creation = buy(shop, member, "10.75", *earlier_statuses)
     assert shop.balance(member) == 10
-    result = shop.track_one(order(member, None, status, "o-1"))
+    result = shop.track_one(order_update(member, "o-1", status))
     assert shop.balance(member) == 0
     assert set(limit_usage(shop).values()) == {0}
     [reversal] = result["reverted"]
@@ -82,7 +82,7 @@ def test_undoing_an_order_reverts_its_points_and_its_use_of_limits(shop, member,
 
 def test_a_confirmation_reverts_nothing(shop, member, points):
     buy(shop, member, 10)
-    assert "reverted" not in shop.track_one(order(member, None, "confirmed", "o-1"))
+    assert "reverted" not in shop.track_one(order_update(member, "o-1", "confirmed"))
     assert shop.balance(member) == 10
 
 
@@ -116,7 +116,7 @@ def test_partial_returns_add_up_to_the_full_return(shop, member, points):
     for total, expected_balance in (("1.50", 8), ("1.50", 7), ("3", 4)):
         return_part(shop, member, total)
         assert (shop.balance(member), limit_usage(shop)["points"]) == (expected_balance, expected_balance)
-    last = shop.track_one(order(member, None, "returned", "o-1"))
+    last = shop.track_one(order_update(member, "o-1", "returned"))
     assert [t["revertedAmount"] for reversal in last["reverted"] for t in reversal["ledgerTransactions"]] == [4]
     assert shop.balance(member) == 0
     assert limit_usage(shop) == {"points": 0, "transactions": 0}
@@ -129,7 +129,7 @@ def test_a_partial_return_of_all_items_is_the_full_return(shop, member, points):
     return_part(shop, member, 6, 4)
     assert (shop.balance(member), limit_usage(shop)) == (0, {"points": 0, "transactions": 0})
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
-    assert shop.expect_refusal(order(member, None, "returned", "o-1")) == "/problems/order-status"
+    assert shop.expect_refusal(order_update(member, "o-1", "returned")) == "/problems/order-status"
 
 
 def test_a_return_also_claws_back_points_that_an_earlier_return_could_not(shop, member, points):
@@ -142,7 +142,7 @@ def test_a_return_also_claws_back_points_that_an_earlier_return_could_not(shop, 
     # The missing 4, and 1 for this part.
     return_part(shop, member, 1)
     assert shop.balance(member) == 95
-    shop.track_one(order(member, None, "returned", "o-1"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert shop.balance(member) == 91
 
 
@@ -154,7 +154,7 @@ def test_a_revert_by_request_takes_only_the_part_that_was_not_returned(shop, mem
     path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{mint_row.ledger_account_id}/transactions"
     shop.administration.post(f"{path}/{mint_row.ledger_transaction_id}/revert", {}, expect=200)
     assert shop.balance(member) == 100
-    shop.track_one(order(member, None, "returned", "o-1"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert shop.balance(member) == 100
 
 
@@ -164,11 +164,11 @@ def test_undoing_an_order_reverts_its_burns_and_the_points_of_the_sponsor(shop, 
     shop.campaign(running(spend(20), mint(8), mint(4, recipient="sponsor")), eventType=ORDER_CREATED)
     creation = order(member, 10, external_id="o-1")
     shop.track_one({**creation, "sponsorLoyaltyMemberId": sponsor})
-    shop.track_one(order(member, None, "confirmed", "o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
     return_part(shop, member, 5)
     # 50 - 20 + 8 / 2: only the full return reverts the burn.
     assert (shop.balance(member), shop.balance(sponsor)) == (34, 2)
-    shop.track_one(order(member, None, "returned", "o-1"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
 
 
@@ -179,21 +179,21 @@ def test_the_value_of_a_returned_item_may_come_from_the_order(shop, member, poin
         {"productCode": "x"},
     ]
     buy(shop, member, 10, "confirmed", items=items)
-    part = order(member, None, "partially-returned", "o-1", items=[{"productCode": "mug", "quantity": 2}])
+    part = order_update(member, "o-1", "partially-returned", items=[{"productCode": "mug", "quantity": 2}])
     shop.track_one(part)
     # Two of three mugs, which cost 6.
     assert shop.balance(member) == 6
-    shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"productCode": "tea"}]))
+    shop.track_one(order_update(member, "o-1", "partially-returned", items=[{"productCode": "tea"}]))
     assert shop.balance(member) == 2
     for unknown in ({"productCode": "x"}, {"description": "Something"}, {}):
-        invalid_return = order(member, None, "partially-returned", "o-1", items=[unknown])
+        invalid_return = order_update(member, "o-1", "partially-returned", items=[unknown])
         assert shop.expect_refusal(invalid_return) == "/problems/payload-missing"
     assert [row.returned_total for row in shop.rows("purchase_orders")] == [8]
 
 
 def test_a_partial_return_without_items_only_changes_the_status(shop, member, points):
     buy(shop, member, 10, "confirmed")
-    assert "reverted" not in shop.track_one(order(member, None, "partially-returned", "o-1"))
+    assert "reverted" not in shop.track_one(order_update(member, "o-1", "partially-returned"))
     assert shop.balance(member) == 10
     assert [row.status for row in shop.rows("purchase_orders")] == ["partially-returned"]
 
@@ -204,8 +204,10 @@ def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, 
     if has_campaign:
         shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(member, 10, external_id="o-1"))
-    shop.track_one(order(member, None, "confirmed", "o-1"))
-    undoing = shop.track_one(order(member, 4 if status == "partially-returned" else None, status, "o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
+    undoing = shop.track_one(
+        order(member, 4 if status == "partially-returned" else None, status=status, external_id="o-1")
+    )
     balance = shop.balance(member)
     problem = shop.integration.post(f"/events/{undoing['loyaltyEventKey']}/cancel", {}, expect=409)
     assert problem["type"] == "/problems/event-not-cancellable"
@@ -215,7 +217,7 @@ def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, 
 
 def test_a_dry_run_of_a_return_reports_the_reverts_and_changes_nothing(shop, member, points):
     buy(shop, member, 10, "confirmed")
-    full_return = order(member, None, "returned", "o-1")
+    full_return = order_update(member, "o-1", "returned")
     [dry_result] = shop.track(full_return, executionMode="dryRun")
     assert [t["revertedAmount"] for reversal in dry_result["reverted"] for t in reversal["ledgerTransactions"]] == [10]
     assert shop.balance(member) == 10
@@ -225,7 +227,7 @@ def test_a_dry_run_of_a_return_reports_the_reverts_and_changes_nothing(shop, mem
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
 def test_an_event_that_undoes_an_order_is_refused_in_the_mode_capture_only(shop, member, points, status):
     buy(shop, member, 10, "confirmed")
-    undoing = order(member, 4 if status == "partially-returned" else None, status, "o-1")
+    undoing = order(member, 4 if status == "partially-returned" else None, status=status, external_id="o-1")
     assert shop.expect_refusal(undoing, executionMode="captureOnly") == "/problems/event-type-not-trackable"
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     # Its key is free.
@@ -235,11 +237,11 @@ def test_an_event_that_undoes_an_order_is_refused_in_the_mode_capture_only(shop,
 
 def test_a_return_that_was_sent_before_the_confirmation_can_be_sent_again(shop, member, points):
     buy(shop, member, 10)
-    full_return = order(member, None, "returned", "o-1")
+    full_return = order_update(member, "o-1", "returned")
     [early_result], [repeated_result] = shop.track(full_return), shop.track(full_return)
     assert early_result == repeated_result
     assert early_result["error"]["type"] == "/problems/order-status"
-    shop.track_one(order(member, None, "confirmed", "o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
     assert shop.track(full_return, executionMode="dryRun")[0]["status"] == "success"
     result = shop.track_one(full_return)
     assert result["loyaltyEventKey"] == early_result["loyaltyEventKey"]
@@ -259,7 +261,7 @@ def test_a_return_that_was_sent_before_the_confirmation_can_be_sent_again(shop, 
 
 
 def test_an_event_that_was_sent_before_its_order_can_be_sent_again_unchanged(shop, member, points):
-    early = order(member, None, "confirmed", "o-1")
+    early = order_update(member, "o-1", "confirmed")
     assert shop.expect_refusal(early) == "/problems/unknown-order"
     shop.track_one(order(member, 10, external_id="o-1"))
     assert shop.expect_refusal({**early, "description": "other"}) == "/problems/key-reused"
@@ -272,9 +274,9 @@ def test_a_batch_can_undo_orders_that_it_creates(shop, points):
     batch = []
     for number, buyer in enumerate(members):
         name = f"o-{number}"
-        batch += [order(buyer, 10, external_id=name), order(buyer, None, "confirmed", name)]
-        batch.append(order(buyer, None, "partially-returned", name, items=[{"total": 2}]))
-        batch.append(order(buyer, None, "returned", name))
+        batch += [order(buyer, 10, external_id=name), order_update(buyer, name, "confirmed")]
+        batch.append(order_update(buyer, name, "partially-returned", items=[{"total": 2}]))
+        batch.append(order_update(buyer, name, "returned"))
     results = shop.track(*batch)
     assert {result["status"] for result in results} == {"success"}
     amounts = [
@@ -292,9 +294,9 @@ def test_a_dry_run_of_a_batch_reverts_the_same_amounts_as_the_real_run(shop, poi
     member, bystander = shop.member(), shop.member()
     batch = [order(member, 10, external_id="o-1"), order(bystander, 7, external_id="o-2")]
     if last == "returned":
-        batch.append(order(member, None, "confirmed", "o-1"))
-        batch.append(order(member, None, "partially-returned", "o-1", items=[{"total": 2}]))
-    batch += [order(member, None, last, "o-1"), order(member, 4, external_id="o-3"), order(member, None, last, "o-3")]
+        batch.append(order_update(member, "o-1", "confirmed"))
+        batch.append(order_update(member, "o-1", "partially-returned", items=[{"total": 2}]))
+    batch += [order_update(member, "o-1", last), order(member, 4, external_id="o-3"), order_update(member, "o-3", last)]
 
     def figures(results):
         """The reversed amounts, and the amounts of effects, of each event."""
@@ -332,17 +334,17 @@ def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
     path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
     body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False}
     shop.administration.put(path, {**body, "active": False})
-    assert shop.expect_refusal(order(member, None, "returned", "o-1")) == "/problems/account-inactive"
+    assert shop.expect_refusal(order_update(member, "o-1", "returned")) == "/problems/account-inactive"
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     shop.administration.put(path, {**body, "active": True})
-    shop.track_one(order(member, None, "returned", "o-1"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert shop.balance(member, stars["ledgerAccountId"]) == 0
 
 
 def test_campaigns_can_evaluate_the_event_of_a_return(shop, member, points):
     shop.campaign(running(mint(1)), eventType="member-purchase-order-returned")
     buy(shop, member, 10, "confirmed")
-    shop.track_one(order(member, None, "returned", "o-1"))
+    shop.track_one(order_update(member, "o-1", "returned"))
     assert shop.balance(member) == 1
 
 
@@ -353,7 +355,7 @@ def test_a_return_reduces_the_used_limit_for_a_later_event_of_the_batch(shop, me
         limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 10}],
     )
     buy(shop, member, 10, "confirmed")
-    _, second = shop.track(order(member, None, "returned", "o-1"), order(member, 10))
+    _, second = shop.track(order_update(member, "o-1", "returned"), order(member, 10))
     assert second["effects"][0]["status"] == "executed"
     assert shop.balance(member) == 10
 
@@ -390,7 +392,7 @@ CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug
 )
 def test_a_return_of_more_than_the_order_has_is_refused(shop, member, points, items):
     buy(shop, member, 100, "confirmed", items=CUPS)
-    excessive_return = order(member, None, "partially-returned", "o-1", items=items)
+    excessive_return = order_update(member, "o-1", "partially-returned", items=items)
     assert shop.expect_refusal(excessive_return) == "/problems/return-exceeds-order"
     assert shop.balance(member) == 100
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
@@ -401,7 +403,7 @@ def test_returns_of_one_item_add_up_to_its_quantity(shop, member, points):
     buy(shop, member, 100, "confirmed", items=CUPS)
 
     def item_return(**item):
-        return order(member, None, "partially-returned", "o-1", items=[item])
+        return order_update(member, "o-1", "partially-returned", items=[item])
 
     # Three of four cups, which cost 60.
     shop.track_one(item_return(productCode="cup", quantity=3))
@@ -418,10 +420,13 @@ def test_returns_of_one_item_add_up_to_its_quantity(shop, member, points):
 
 def test_a_return_can_have_a_total_instead_of_items(shop, member, points):
     buy(shop, member, 60, "confirmed")
-    shop.track_one(order(member, 15, "partially-returned", "o-1"))
+    shop.track_one(order(member, 15, status="partially-returned", external_id="o-1"))
     assert shop.balance(member) == 45
-    assert shop.expect_refusal(order(member, 500, "partially-returned", "o-1")) == "/problems/return-exceeds-order"
-    shop.track_one(order(member, 45, "partially-returned", "o-1"))
+    assert (
+        shop.expect_refusal(order(member, 500, status="partially-returned", external_id="o-1"))
+        == "/problems/return-exceeds-order"
+    )
+    shop.track_one(order(member, 45, status="partially-returned", external_id="o-1"))
     assert shop.balance(member) == 0
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
 
@@ -431,9 +436,9 @@ def test_points_of_the_confirmation_are_reverted_in_the_same_proportion(shop, me
     shop.campaign(running(mint(30)), eventType="member-purchase-order-confirmed")
     events = [
         order(member, 60, external_id="o-1"),
-        order(member, None, "confirmed", "o-1"),
-        order(member, 20, "partially-returned", "o-1"),
-        order(member, None, "returned", "o-1"),
+        order_update(member, "o-1", "confirmed"),
+        order(member, 20, status="partially-returned", external_id="o-1"),
+        order_update(member, "o-1", "returned"),
     ]
     if in_one_batch:
         *_, part, whole = shop.track(*events)
@@ -455,8 +460,8 @@ def test_reverting_a_burn_gives_back_no_points_of_a_returned_order(shop, member,
     for number in range(3):
         buy(shop, member, 50, "confirmed", external_id=f"o-{number}")
         burn = shop.take(member, 50)
-        shop.track_one(order(member, 20, "partially-returned", f"o-{number}"))
-        shop.track_one(order(member, None, "returned", f"o-{number}"))
+        shop.track_one(order(member, 20, status="partially-returned", external_id=f"o-{number}"))
+        shop.track_one(order_update(member, f"o-{number}", "returned"))
         path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{burn['ledgerAccountId']}/transactions"
         shop.administration.post(f"{path}/{burn['ledgerTransactionId']}/revert", {}, expect=200)
         assert shop.balance(member) == 0

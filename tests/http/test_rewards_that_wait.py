@@ -9,7 +9,7 @@ import pytest
 from tests.builders.configuration_files import copy_configuration
 from tests.builders.points import Points
 from tests.builders.referrals import Friends, program_body
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update
 
 CONFIRMED = "member-purchase-order-confirmed"
 AVAILABLE_AT = "2026-03-15T09:00:00Z"
@@ -77,7 +77,7 @@ class TestMissions:
         member = shop.member()
         shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
         assert balance_and_pending(shop, member) == (0, 200)
-        shop.track_one(order(member, None, "confirmed", "order-2"))
+        shop.track_one(order_update(member, "order-2", "confirmed"))
         assert balance_and_pending(shop, member) == (100, 100)
         clock.advance("2026-03-21T09:00:00Z")
         assert balance_and_pending(shop, member) == (100, 0)
@@ -164,7 +164,7 @@ class TestReferralPrograms:
             purchase["payload"]["referralCode"] = friends.code(ana)
             shop.track_one(purchase)
         assert [balance_and_pending(shop, member) for member in (ana, ben, cora)] == [(0, 200), (0, 50), (0, 50)]
-        shop.track_one(order(ben, None, "confirmed", "order-1"))
+        shop.track_one(order_update(ben, "order-1", "confirmed"))
         assert [balance_and_pending(shop, member) for member in (ana, ben, cora)] == [(100, 100), (50, 0), (0, 50)]
         clock.advance("2026-03-21T09:00:00Z")
         assert [balance_and_pending(shop, member) for member in (ana, ben, cora)] == [(100, 0), (50, 0), (0, 0)]

@@ -16,7 +16,7 @@ from tests.builders.campaigns import mint
 from tests.builders.clock import earlier
 from tests.builders.missions import member_id_of
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 
 EARNED = {"basis": "earned"}
 ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
@@ -122,10 +122,10 @@ class TestEarned:
         shop.track_one(purchase)
         move(shop, ana, "burn", 110)
         name = purchase["payload"]["order"]["externalId"]
-        shop.track_one(order(ana, None, "confirmed", name))
-        shop.track_one(order(ana, 60, "partially-returned", name))
+        shop.track_one(order_update(ana, name, "confirmed"))
+        shop.track_one(order(ana, 60, status="partially-returned", external_id=name))
         assert (status(shop, ana)["points"], schedule.of(ana), shop.balance(ana)) == (60, "Basic", 0)
-        shop.track_one(order(ana, None, "returned", name))
+        shop.track_one(order_update(ana, name, "returned"))
         assert status(shop, ana)["points"] == 0
         shop.check_ledger()
 
@@ -203,7 +203,7 @@ class TestPeriods:
         shop.track(old, new)
         assert (status(shop, ana)["points"], schedule.of(ana)) == (120, "Silver")
         for purchase, points in ((old, 120), (new, 0)):
-            shop.track_one(order(ana, None, "cancelled", purchase["payload"]["order"]["externalId"]))
+            shop.track_one(order_update(ana, purchase["payload"]["order"]["externalId"], "cancelled"))
             assert status(shop, ana)["points"] == points
         assert schedule.of(ana) == "Basic"
 
@@ -254,7 +254,7 @@ def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_period
             new_order = order(ana, amount, externalEventDate=ago(days))
             shop.track_one(new_order)
             purchase = Purchase(new_order["payload"]["order"]["externalId"], amount, days)
-            shop.track_one(order(ana, None, "confirmed", purchase.external_id))
+            shop.track_one(order_update(ana, purchase.external_id, "confirmed"))
             orders.append(purchase)
         elif kind == "expire":
             with shop.engine.begin() as db:
@@ -267,7 +267,7 @@ def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_period
         elif kind in ("return", "part") and (returnable := [purchase for purchase in orders if purchase.remaining]):
             purchase = returnable[amount % len(returnable)]
             part = purchase.remaining if kind == "return" else min(amount, purchase.remaining)
-            shop.track_one(order(ana, part, "partially-returned", purchase.external_id))
+            shop.track_one(order(ana, part, status="partially-returned", external_id=purchase.external_id))
             purchase.remaining -= part
     expected_points = sum(purchase.remaining for purchase in orders if purchase.days_ago < 365)
     tier_status = status(shop, ana)

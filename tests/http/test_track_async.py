@@ -10,7 +10,7 @@ import pytest
 from handlers.services.events import evaluate_queued
 from tests.builders.campaigns import mint
 from tests.builders.queue import drain, drain_of, outcome, send, waiting
-from tests.builders.tracking import GENERIC, WHOLE_DOLLARS, Shop, event, order, running
+from tests.builders.tracking import GENERIC, WHOLE_DOLLARS, Shop, event, order, order_update, running
 from tests.builders.triggers import add_trigger, deliveries
 
 
@@ -74,7 +74,7 @@ def test_queued_events_get_the_results_of_synchronous_tracking(shop):
     for member, track in zip(members, (send, lambda shop, *events: shop.track(*events)), strict=True):
         events = [order(member, total, items=[{"productCode": "p", "total": Decimal("1.1")}]) for total in (10, 20, 30)]
         name = events[1]["payload"]["order"]["externalId"]
-        events += [order(member, None, status, name) for status in ("confirmed", "returned", "confirmed")]
+        events += [order_update(member, name, status) for status in ("confirmed", "returned", "confirmed")]
         entries = track(shop, *events)
         drain(shop)
         results = [outcome(shop, entry)["result"] for entry in entries]
@@ -183,7 +183,7 @@ def test_a_captured_event_cannot_be_queued_under_its_key(shop):
 
 def test_an_event_that_failed_before_its_order_was_created_can_be_queued_again(shop):
     member = shop.member()
-    confirmation = order(member, None, "confirmed", "o-1")
+    confirmation = order_update(member, "o-1", "confirmed")
     [early_receipt] = send(shop, confirmation)
     drain(shop)
     assert outcome(shop, early_receipt)["result"]["error"]["type"] == "/problems/unknown-order"
@@ -206,7 +206,7 @@ def test_transactions_have_other_keys_than_requests_that_used_the_key_of_a_queue
     points = shop.use_transaction_keys(member, receipts[0]["loyaltyEventKey"])
     drain(shop)
     assert shop.balance(member) == points + 7
-    receipts += send(shop, order(member, None, "cancelled", "o-1"))
+    receipts += send(shop, order_update(member, "o-1", "cancelled"))
     points += shop.use_transaction_keys(member, receipts[1]["loyaltyEventKey"])
     drain(shop)
     assert [outcome(shop, receipt)["event"]["status"] for receipt in receipts] == ["success", "success"]
@@ -217,7 +217,7 @@ def test_transactions_have_other_keys_than_requests_that_used_the_key_of_a_queue
 def test_transactions_have_other_keys_than_requests_that_used_the_key_of_an_early_event(shop):
     shop.campaign(running(mint(7)), eventType="member-purchase-order-confirmed")
     member = shop.member()
-    confirmation = order(member, None, "confirmed", "o-1")
+    confirmation = order_update(member, "o-1", "confirmed")
     [early_result] = shop.track(confirmation)
     points = shop.use_transaction_keys(member, early_result["loyaltyEventKey"])
     shop.track_one(order(member, 10, external_id="o-1"))
@@ -227,7 +227,7 @@ def test_transactions_have_other_keys_than_requests_that_used_the_key_of_an_earl
 
 def test_an_event_that_is_refused_is_not_retried(shop):
     member = shop.member()
-    [receipt] = send(shop, order(member, None, "confirmed", "no-such-order"))
+    [receipt] = send(shop, order_update(member, "no-such-order", "confirmed"))
     drain(shop)
     after = outcome(shop, receipt)
     assert (after["event"]["status"], after["event"]["evaluationStatus"]) == ("failed", 2)
@@ -303,7 +303,7 @@ def test_triggers_report_the_result_of_each_event_once(shop):
     shop.campaign(running(WHOLE_DOLLARS))
     trigger = add_trigger(shop.administration, "AsyncTrackWebhook")
     member = shop.member()
-    receipts = send(shop, order(member, 7), order(member, None, "confirmed", "no-such-order"), event("nobody"))
+    receipts = send(shop, order(member, 7), order_update(member, "no-such-order", "confirmed"), event("nobody"))
     assert deliveries(shop.administration, trigger) == []
     drain(shop)
     messages = [delivery["payload"]["data"] for delivery in deliveries(shop.administration, trigger)]

@@ -11,7 +11,7 @@ import pytest
 from tests.builders.coupons import CouponBooks
 from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
-from tests.builders.tracking import ORDER_CREATED, Shop, key, order, running
+from tests.builders.tracking import ORDER_CREATED, Shop, key, order, order_update, running
 from tests.http.test_coupon_effects import assign, assigned_and_used, use
 
 EXCEEDED = "/problems/coupon-value-exceeded"
@@ -169,7 +169,7 @@ def test_cancelling_the_assignment_takes_the_remaining_value_and_the_value_that_
     card.shop.campaign(running(assign(card.book)), eventType=ORDER_CREATED)
     card.shop.track_one(order(card.member, external_id="one"))
     usage = card.use(amount)
-    card.shop.track_one(order(card.member, None, "cancelled", "one"))
+    card.shop.track_one(order_update(card.member, "one", "cancelled"))
     assert assigned_and_used(card.books, card.book) == ((0, 0) if amount == 5 else (1, 1))
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
     card.revert(usage)

@@ -15,7 +15,7 @@ from tests.builders.missions import create
 from tests.builders.points import Points
 from tests.builders.referrals import Friends
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
 
 pytestmark = pytest.mark.undistributed
 
@@ -74,8 +74,8 @@ def track_events(shop: Shop) -> None:
     ana, ben = shop.member(), shop.member()
     items = [{"productCode": "mug", "quantity": 2, "total": 8}, {"productCode": "tea", "quantity": 1, "total": 2}]
     shop.track_one(order(ana, 10, external_id="o-1", items=items))
-    shop.track_one(order(ana, None, "confirmed", "o-1"))
-    shop.track_one(order(ana, None, "partially-returned", "o-1", items=[{"productCode": "mug", "quantity": 1}]))
+    shop.track_one(order_update(ana, "o-1", "confirmed"))
+    shop.track_one(order_update(ana, "o-1", "partially-returned", items=[{"productCode": "mug", "quantity": 1}]))
     shop.track_one(order(ana, 30, external_id="o-2"))
     shop.track_one(event(ben, GENERIC, payload={"referralCode": friends.code(ana)}))
     spender = shop.member()
@@ -319,8 +319,8 @@ def test_rewards_of_missions_that_were_cut_or_reduced_are_no_faults(api):
     create(shop, **reward, eventType=ORDER_CREATED, availableAfter="P14D")
     shop.track_one(event(member))
     shop.track_one(order(member, 100, external_id="o-1"))
-    shop.track_one(order(member, None, "confirmed", "o-1"))
-    shop.track_one(order(member, 50, "partially-returned", "o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
+    shop.track_one(order(member, 50, status="partially-returned", external_id="o-1"))
     # One reward is cut to 20 points, the other still waits and is reduced to 12; the third transaction is the return.
     # The statuses: 0 is pending, 1 settled, 2 reverted.
     transactions = shop.rows("ledger_transactions", "amount, status", "ledger_transaction_id")

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from tests.builders.points import Points
-from tests.builders.tracking import event, order
+from tests.builders.tracking import event, order, order_update
 from tests.machines.offers import CENT, MEMBERS, MIN_TOTAL, WAITS, Order, Program
 
 
@@ -117,13 +117,15 @@ class Acts:
             return
         share = share or self.chance.choice([Decimal("0.1"), Decimal("0.34"), Decimal("0.5"), Decimal(1)])
         if not one.is_confirmed:
-            self.program.track("confirm", order(one.member, None, "confirmed", one.external_id))
+            self.program.track("confirm", order_update(one.member, one.external_id, "confirmed"))
             one.is_confirmed = True
         part = max(CENT, (one.left * share).quantize(CENT, ROUND_HALF_UP))
         if share == 1:
-            self.program.track("return", order(one.member, None, "returned", one.external_id))
+            self.program.track("return", order_update(one.member, one.external_id, "returned"))
         else:
-            self.program.track("partial return", order(one.member, part, "partially-returned", one.external_id))
+            self.program.track(
+                "partial return", order(one.member, part, status="partially-returned", external_id=one.external_id)
+            )
             falls_below = one.left >= MIN_TOTAL > one.left - part
             self.program.counts["re-evaluated return"] += falls_below and self.program.reevaluates
         one.left -= part if share < 1 else one.left
@@ -140,7 +142,7 @@ class Acts:
         if way == "cancelEvent" or one.left < self.total_of(one) or (way == "rejected" and one.is_confirmed):
             self.program.ask("cancelEvent", self.program.integration, f"/events/{one.event_key}/cancel", {})
         else:
-            self.program.track(way, order(one.member, None, way, one.external_id))
+            self.program.track(way, order_update(one.member, one.external_id, way))
         one.left = Decimal(0)
 
     def total_of(self, one: Order) -> Decimal:

@@ -21,7 +21,7 @@ class History:
         self.points = Points.default(shop.organization)
         self.member = shop.member()
         for status in ("created", "confirmed"):
-            shop.track_one(order(self.member, TOTAL, status, self.member))
+            shop.track_one(order(self.member, TOTAL, status=status, external_id=self.member))
         self.balance = TOTAL
         self.returned_total = self.taken_points = 0
         # The unreverted burns: transaction id and amount. The older ones were made before the last return that found
@@ -45,7 +45,7 @@ class History:
         worth = self.chance.randint(1, 20)
         if self.returned_total + worth >= TOTAL:
             return
-        self.shop.track_one(order(self.member, worth, "partially-returned", self.member))
+        self.shop.track_one(order(self.member, worth, status="partially-returned", external_id=self.member))
         self.returned_total += worth
         self.take(self.balance)
         if self.missing_points:

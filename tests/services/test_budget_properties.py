@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from domain.campaigns import counters
 from tests.builders.api import running_api
 from tests.builders.campaigns import effect
-from tests.builders.tracking import ORDER_CREATED, Shop, order, running
+from tests.builders.tracking import ORDER_CREATED, Shop, order, order_update, running
 
 many = settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 CENT = Decimal("0.01")
@@ -133,10 +133,10 @@ def _do_step(
             sale.remaining_total = Decimal(0)
             return
         if not sale.is_confirmed:
-            shop.track_one(order(member, None, "confirmed", external_id))
+            shop.track_one(order_update(member, external_id, "confirmed"))
             sale.is_confirmed = True
         part = max(CENT, (sale.remaining_total * step["share"]).quantize(CENT, ROUND_HALF_UP))
-        shop.track_one(order(member, None, "partially-returned", external_id, items=[{"total": part}]))
+        shop.track_one(order_update(member, external_id, "partially-returned", items=[{"total": part}]))
         sale.remaining_total -= part
 
 

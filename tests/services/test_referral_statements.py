@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.referrals import Friends
 from tests.builders.statements import count, count_statements
-from tests.builders.tracking import Shop, event, order
+from tests.builders.tracking import Shop, event, order, order_update
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_cancelling_orders_with_referrals_costs_as_many_statements_for_1_order_a
     shop.track(*(order(member, external_id=f"o-{n}", referralCode=code) for n, member in enumerate(members)))
 
     def cost(numbers):
-        events = [order(members[n], None, "cancelled", f"o-{n}") for n in numbers]
+        events = [order_update(members[n], f"o-{n}", "cancelled") for n in numbers]
         return count(shop.organization.api.engine, lambda: shop.track(*events))
 
     cost([0])

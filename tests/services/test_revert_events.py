@@ -15,7 +15,7 @@ from sqlalchemy import text
 from handlers.services.verify import verify
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
-from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running, spend
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
             shop.give(member, other_points, ledgerAccountId=cents["ledgerAccountId"])
         bought_items = [{"productCode": f"p{n}", "total": item} for n, item in enumerate(items)]
         shop.track_one(order(member, total, external_id=name, items=bought_items))
-        shop.track_one(order(member, None, "confirmed", name))
+        shop.track_one(order_update(member, name, "confirmed"))
         for account_id, amount in minted_amounts.items():
             spent_amount = (amount * spent_share).to_integral_value(ROUND_FLOOR)
             if spent_amount:
@@ -160,7 +160,7 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
     returned_total = Decimal(0)
     for n, item in data.draw(st.permutations(list(enumerate(items)))):
         returned_items = [{"productCode": f"p{n}", "total": item}]
-        part = order(members["parts"], None, "partially-returned", "parts", items=returned_items)
+        part = order_update(members["parts"], "parts", "partially-returned", items=returned_items)
         shop.track_one(part)
         returned_total += item
         # When all items are returned, the server returns the rest of the order, too (`extra`).
@@ -171,7 +171,7 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
                 minted_amounts[whole["ledgerAccountId"]] * (total - returned_total) / total
             ).to_integral_value(ROUND_FLOOR)
             assert shop.balance(members["parts"], whole["ledgerAccountId"]) == remaining_points
-    shop.track_one(order(members["full"], None, "returned", "full"))
+    shop.track_one(order_update(members["full"], "full", "returned"))
     for account_id in minted_amounts:
         assert shop.balance(members["parts"], account_id) == shop.balance(members["full"], account_id)
     assert {row.used for row in shop.rows("campaign_limit_counters")} <= {0}
@@ -183,8 +183,8 @@ def test_verifying_reports_a_clawback_of_more_than_was_minted_and_one_without_a_
     member = shop.member()
     shop.campaign(running(mint(10)), eventType=ORDER_CREATED)
     shop.track_one(order(member, 10, external_id="o-1"))
-    shop.track_one(order(member, None, "confirmed", "o-1"))
-    shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"total": 4}]))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
+    shop.track_one(order_update(member, "o-1", "partially-returned", items=[{"total": 4}]))
     shop.check_ledger()
     with api.engine.connect() as db, db.begin() as transaction:
         statement = "UPDATE ledger_transactions SET amount = 11 WHERE is_partial AND organization_id = :id"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.statements import count
-from tests.builders.tracking import Shop, event, order, running, spend
+from tests.builders.tracking import Shop, event, order, order_update, running, spend
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +96,9 @@ def test_confirming_orders_costs_as_many_statements_for_1_as_for_50(shop):
     member = shop.member()
     shop.campaign(running(mint(3)), pointsMonthlyLimitPerMember=10**9)
     shop.track(*(order(member, 5, external_id=f"move-{i}", items=[{}]) for i in range(51)))
-    one = count(shop.engine, lambda: shop.track(order(member, None, "confirmed", "move-0")))
+    one = count(shop.engine, lambda: shop.track(order_update(member, "move-0", "confirmed")))
     many = count(
-        shop.engine, lambda: shop.track(*(order(member, None, "confirmed", f"move-{i}") for i in range(1, 51)))
+        shop.engine, lambda: shop.track(*(order_update(member, f"move-{i}", "confirmed") for i in range(1, 51)))
     )
     assert one == many
 
