@@ -27,7 +27,7 @@ PATHS = {
     "/books/{code}": {"get": operation("getBook", parameters=[parameter("code", {"type": "string"}, "path")])},
 }
 # For the first view of the page, with all files compressed.
-MAX_BYTES = 300_000
+MAX_BYTES_OF_PAGE = 300_000
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -37,6 +37,7 @@ def client():
 
 
 def get(client, path):
+    """Get a file of the page, compressed; return the reply."""
     return client("GET", path, token=None, headers={"Accept-Encoding": "gzip"})
 
 
@@ -44,21 +45,22 @@ def test_the_page_and_all_that_it_loads_come_from_the_server(client):
     page = get(client, "/playground")
     assert page.status == 200
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    sizes, to_do = {}, ["playground.js", "playground.css", "event-schema.json"]
-    while to_do:
-        name = to_do.pop()
-        if name not in sizes:
+    size_of_file, files_to_load = {}, ["playground.js", "playground.css", "event-schema.json"]
+    while files_to_load:
+        name = files_to_load.pop()
+        if name not in size_of_file:
             reply = get(client, f"/playground/{name}")
             assert reply.status == 200, name
-            sizes[name] = len(reply.content)
+            size_of_file[name] = len(reply.content)
             if name.endswith(".js"):
-                to_do += re.findall(r'^import .* from "\./([^"]+)";$', (SITE / name).read_text(), re.M)
-    assert len(sizes) == 10
-    assert sum(sizes.values()) < MAX_BYTES
+                files_to_load += re.findall(r'^import .* from "\./([^"]+)";$', (SITE / name).read_text(), re.M)
+    assert len(size_of_file) == 10
+    assert sum(size_of_file.values()) < MAX_BYTES_OF_PAGE
 
 
 def test_the_schema_of_payloads_has_no_references(client):
     schema = client("GET", "/playground/event-schema.json", token=None).json
+    # `reported` has the types of events that only the server creates.
     assert "ledger-transaction-created" in schema["reported"]
     assert "member-purchase-order-created" not in schema["reported"]
     items = schema["payload"]["properties"]["order"]["properties"]["items"]
@@ -66,7 +68,7 @@ def test_the_schema_of_payloads_has_no_references(client):
     assert "$ref" not in json.dumps(schema)
 
 
-def run(source: str):
+def run_javascript(source: str):
     """Run a JavaScript module in the folder of the site; return the JSON that it prints."""
     path = node()
     if path is None:
@@ -93,7 +95,7 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("typed_text", "completions"),
     [
         ('{"', ["order", "payment"]),
         ('{"p', ["payment"]),
@@ -108,31 +110,31 @@ SCHEMA = {
         ('{"order": {"items": ["p', []),
     ],
 )
-def test_fields_are_completed_where_the_cursor_is(text, names):
-    completions = run(
+def test_fields_are_completed_where_the_cursor_is(typed_text, completions):
+    names = run_javascript(
         f"""import {{ placeAt, suggestions }} from "./playground-editor.js";
-        const text = {json.dumps(text)};
+        const text = {json.dumps(typed_text)};
         const found = suggestions({json.dumps(SCHEMA)}, placeAt(text, text.length));
         console.log(JSON.stringify(found.map(({{ name }}) => name)));"""
     )
-    assert completions == names
+    assert names == completions
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "expected_text"),
+    ("before_cursor", "after_cursor", "expected_text"),
     [
         ('{"order": {"to', "}}", '{"order": {"total": }}'),
         ('{"order": {"to', '": 5}}', '{"order": {"total": 5}}'),
         ('{"order": {"to', 'xx": 5}}', '{"order": {"total": 5}}'),
     ],
 )
-def test_a_chosen_field_replaces_the_typed_text(before, after, expected_text):
-    result = run(
+def test_a_chosen_field_replaces_the_typed_text(before_cursor, after_cursor, expected_text):
+    completion = run_javascript(
         f"""import {{ completed }} from "./playground-editor.js";
-        const [before, after] = {json.dumps([before, after])};
+        const [before, after] = {json.dumps([before_cursor, after_cursor])};
         console.log(JSON.stringify(completed(before + after, before.length, "to", "total")));"""
     )
-    assert result["text"] == expected_text
+    assert completion["text"] == expected_text
 
 
 BEANS = {"ledgerAccountKey": "beans", "ledgerAccountId": 1, "name": "Beans", "isDefaultAccount": True}
@@ -152,7 +154,7 @@ def entries_of(*effects, earn=None, accounts=(BEANS, STARS), **more):
     result = {"effects": effects, "missions": [], "referrals": [], **more}
     wallet = {"walletId": 7, "currentBalance": 10.1, "currentOverdraftBalance": 0, "pending": 0}
     outcome = {"result": result, "wallets": [wallet | BEANS], "accounts": accounts, "mainAccounts": {"5": 1}}
-    return run(
+    return run_javascript(
         f"""import {{ entriesOf }} from "./playground-ledger.js";
         const outcome = {json.dumps({**outcome, "memberId": "ana"})};
         console.log(JSON.stringify(entriesOf({{ ...outcome, earn: {json.dumps(earn)} ?? undefined }})));"""
@@ -168,6 +170,7 @@ def test_each_ledger_entry_has_the_balances_before_and_after_it():
         {"effectId": "assign-badge", "campaignId": 5, "params": [{"id": "amount", "value": 1}]},
         missions=[{"rewards": [reward, {"kind": "badge", "amount": 1}]}],
     )
+    # Rewards of missions come first. Ana had no stars and 10.1 beans.
     assert [tuple(row[name] for name in ("account", "member", "amount", "before", "after")) for row in rows] == [
         ("Stars", "ana", 5, 0, 5),
         ("Beans", "ana", 0.2, 10.1, 10.3),
@@ -179,6 +182,7 @@ def test_points_that_wait_do_not_change_the_balance():
     [until_christmas, until_an_event] = entries_of(
         effect_on_points(amount=4, availableAt="2026-12-24T00:00:00Z"), effect_on_points(amount=4, availableAt=None)
     )
+    # Ana has 10.1 beans.
     assert (until_christmas["before"], until_christmas["after"]) == (10.1, 10.1)
     assert until_christmas["availableAt"] == "2026-12-24T00:00:00Z"
     assert (until_an_event["after"], until_an_event["availableAt"]) == (10.1, None)
@@ -188,25 +192,21 @@ def test_entries_expire_at_their_own_date_or_at_that_of_the_account():
     dated_mint = effect_on_points(amount=1, expirationDate="2027-01-01T00:00:00Z")
     mint = effect_on_points(amount=1)
 
-    def expiries(expires_at, *effects):
-        earn = {"effects": effects, "missions": [], "accounts": [BEANS | {"expiresAt": expires_at}]}
+    def expiries(account_expires_at, *effects):
+        """When the points of each entry of a simulation expire, if new points of the account expire at this moment."""
+        earn = {"effects": effects, "missions": [], "accounts": [BEANS | {"expiresAt": account_expires_at}]}
         return [row.get("expires") for row in entries_of(earn=earn)]
 
-    later = "2027-06-01T00:00:00Z"
-    assert expiries(later, mint) == [{"at": later, "isFirst": False}]
-    assert expiries(later, mint, dated_mint) == [
-        {"at": later, "isFirst": True},
-        {"at": own_date(dated_mint), "isFirst": False},
+    date_of_account = "2027-06-01T00:00:00Z"
+    assert expiries(date_of_account, mint) == [{"at": date_of_account, "isFirst": False}]
+    assert expiries(date_of_account, mint, dated_mint) == [
+        {"at": date_of_account, "isFirst": True},
+        {"at": "2027-01-01T00:00:00Z", "isFirst": False},
     ]
     assert expiries(None, mint) == [{"at": None, "isFirst": False}]
-    assert expiries(later, effect_on_points("burn-points", amount=1)) == [None]
+    assert expiries(date_of_account, effect_on_points("burn-points", amount=1)) == [None]
     # Only a simulation reports when points expire.
     assert [row.get("expires") for row in entries_of(mint)] == [None]
-
-
-def own_date(effect):
-    [date] = [param["value"] for param in effect["params"] if param["id"] == "expirationDate"]
-    return date
 
 
 def test_balances_that_the_responses_do_not_show_are_unknown():
@@ -216,6 +216,7 @@ def test_balances_that_the_responses_do_not_show_are_unknown():
         effect_on_points("burn-points", amount=11),
         referrals=[referral],
     )
+    # Ana has 10.1 beans, so a burn of 11 needs debt.
     assert (sponsor_entry["member"], sponsor_entry["before"], sponsor_entry["after"]) == ("sponsor", None, None)
     assert (debt_entry["before"], debt_entry["after"]) == (10.1, None)
     assert (referral_entry["member"], referral_entry["account"], referral_entry["after"]) == ("member 3", "Beans", None)
@@ -227,16 +228,18 @@ def test_balances_that_the_responses_do_not_show_are_unknown():
 
 
 def test_a_return_lists_the_transactions_that_it_reverts():
-    def reversal(kind, amount, wallet_id, outcome="reverted"):
+    def reversal(kind, amount, *, wallet_id, outcome="reverted"):
+        """A transaction of this kind in beans, as the result of a return reports that it was reverted."""
         transaction = {"transactionType": kind, "revertedAmount": amount, "walletId": wallet_id, "outcome": outcome}
         return transaction | {"ledgerAccountKey": "beans"}
 
+    # 7 is Ana's wallet, which has 10.1 beans.
     transactions = [
-        reversal("burn", 2, 7),
-        reversal("mint", 5, 7),
-        reversal("mint", 1, 8),
+        reversal("burn", 2, wallet_id=7),
+        reversal("mint", 5, wallet_id=7),
+        reversal("mint", 1, wallet_id=8),
         # Released points were never in the balance, so there is no entry for them.
-        reversal("mint", 9, 7, "released"),
+        reversal("mint", 9, wallet_id=7, outcome="released"),
     ]
     rows = entries_of(reverted=[{"ledgerTransactions": transactions}])
     assert [(row["member"], row["amount"], row["after"]) for row in rows] == [
@@ -248,7 +251,7 @@ def test_a_return_lists_the_transactions_that_it_reverts():
 
 def codes_of(**request):
     """The code of a request, by language."""
-    return run(
+    return run_javascript(
         f"""import {{ codeOf }} from "./playground-code.js";
         console.log(JSON.stringify(codeOf({json.dumps({"base": "http://127.0.0.1:8080/v2", **request})})));"""
     )
@@ -339,10 +342,10 @@ def test_the_code_sends_a_form_as_a_form_and_an_api_key_in_its_header():
     assert arguments_of(codes["curl"])[-2:] == ["--data-urlencode", "client_secret=it's one"]
     assert 'with IntegrationClient("http://127.0.0.1:8080/v2") as client:' in codes["Python"]
     assert not any("Authorization" in code for code in codes.values())
-    key = {"header": "x-api-key", "prefix": "", "variable": "API_KEY"}
-    for language, code in codes_of(name="doIt", path="/a", body={}, auth=key).items():
-        option = {"Python": "api_key=", "TypeScript": "apiKey: "}.get(language, "x-api-key")
-        assert option in code, language
+    api_key = {"header": "x-api-key", "prefix": "", "variable": "API_KEY"}
+    for language, code in codes_of(name="doIt", path="/a", body={}, auth=api_key).items():
+        key_argument = {"Python": "api_key=", "TypeScript": "apiKey: "}.get(language, "x-api-key")
+        assert key_argument in code, language
         assert "API_KEY" in code, language
         assert "Bearer" not in code, language
 
@@ -422,8 +425,8 @@ def sample_requests(surface, base):
             body = {} if media_type is None else {"type": media_type, "body": fields}
             is_partner = any("apiKey" in name for scheme in operation_["security"] for name in scheme)
             bearer = {"header": "Authorization", "prefix": "Bearer ", "variable": "TOKEN"}
-            key = {"header": "x-api-key", "prefix": "", "variable": "API_KEY"}
-            auth = None if not operation_["security"] else key if is_partner else bearer
+            api_key = {"header": "x-api-key", "prefix": "", "variable": "API_KEY"}
+            auth = None if not operation_["security"] else api_key if is_partner else bearer
             yield {
                 "base": base,
                 "surface": surface,
@@ -464,7 +467,7 @@ def records_of(recorder):
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_the_ready_made_clients_send_the_request_of_every_operation(surface, recorder, clients_folder, monkeypatch):
     requests = list(sample_requests(surface, f"http://127.0.0.1:{recorder.server_port}/v2"))
-    codes = run(
+    codes = run_javascript(
         f"""import {{ codeOf }} from "./playground-code.js";
         console.log(JSON.stringify({json.dumps(requests)}.map(codeOf)));"""
     )

@@ -25,7 +25,8 @@ def points(clock):
     return Points.default(clock.organization)
 
 
-def mint(shop, member, amount, expect=200, **more):
+def mint(shop, member, amount, *, expect=200, **more):
+    """Mint points for a member; return the transaction, or the problem if `expect` is not 200."""
     response = shop.administration.post(
         f"/members/by-loyalty-member-id/{member}/mint", {"amount": amount, **more}, expect=expect
     )
@@ -46,7 +47,7 @@ def payloads(shop, event_type):
 
 
 def confirm(shop, member, external_id, **more):
-    """Confirm an order of the member."""
+    """Confirm an order of the member; return the result of the event."""
     [result] = shop.track(order_update(member, external_id, "confirmed", **more))
     assert result["status"] == "success", result
     return result
@@ -69,6 +70,7 @@ class TestOrders:
 
     @pytest.fixture
     def action(self, shop):
+        """The points are available 14 days after the confirmation, and cancelled after 60 days without one."""
         terms = {"availableOn": ON_CONFIRMED, "availableAfter": "P14D"}
         return shop.campaign(running(mint_effect(("=", "floor(order.total)"), **terms)), eventType=ORDER_CREATED)
 
@@ -82,18 +84,19 @@ class TestOrders:
     def test_points_become_available_14_days_after_the_confirmation(self, clock, shop, points, action):
         member = shop.member()
         assert self.buy(shop, member, "order-1")["availableAt"] is None
-        [row] = points.rows()
+        # Status 0 is pending.
+        [unconfirmed_row] = points.rows()
         fields = {"status": 0, "availability": "waiting", "availableAt": None, "availableOn": ON_CONFIRMED}
-        assert {name: row[name] for name in fields} == fields
-        wallet = row["toWalletId"]
+        assert {name: unconfirmed_row[name] for name in fields} == fields
+        wallet = unconfirmed_row["toWalletId"]
         assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [{"availableAt": None, "amount": 100}]
         clock.advance(CONFIRMED_AT)
         assert balance_and_pending(shop, member) == (0, 100)
         confirm(shop, member, "order-1")
-        [row] = points.rows()
+        [confirmed_row] = points.rows()
         fields = {"status": 0, "availability": "waiting", "availableAt": AVAILABLE_AT}
-        assert {name: row[name] for name in fields} == fields
-        assert "availableOn" not in row
+        assert {name: confirmed_row[name] for name in fields} == fields
+        assert "availableOn" not in confirmed_row
         assert points.wallet_of(wallet, include="lots")["lots"]["waiting"] == [
             {"availableAt": AVAILABLE_AT, "amount": 100}
         ]
@@ -117,6 +120,7 @@ class TestOrders:
         )
         assert [result["status"] for result in results] == ["success", "success"]
         assert balance_and_pending(shop, member) == (0, 100)
+        # The clock started on 1 March.
         clock.advance("2026-03-15T09:00:00Z")
         assert balance_and_pending(shop, member) == (100, 0)
 
@@ -129,6 +133,7 @@ class TestOrders:
         assert balance_and_pending(shop, member) == (0, 0)
         revert, mint_transaction = points.rows()
         assert (revert["description"], revert["externalEventDate"]) == ("not-confirmed", CANCELLED_AT)
+        # Status 2 is reverted.
         assert (mint_transaction["status"], mint_transaction["reversalLedgerTransactionId"]) == (
             2,
             revert["ledgerTransactionId"],
@@ -155,6 +160,7 @@ class TestOrders:
         clock.advance(CONFIRMED_AT)
         confirm(shop, member, "order-2")
         clock.advance(AVAILABLE_AT)
+        # The points of order-2 are available. The points of order-1 still wait.
         assert balance_and_pending(shop, member) == (100, 100)
 
     def test_one_call_can_create_and_confirm_an_order(self, clock, shop, points, action):
@@ -210,17 +216,17 @@ class TestOrders:
         assert (balance_and_pending(shop, member), payloads(shop, "points-cancelled")) == ((0, 0), [])
         assert points.verify() == []
 
-    @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
-    def test_a_late_order_whose_points_were_cancelled_at_once_can_be_undone(self, shop, points, action, way):
+    @pytest.mark.parametrize("undone_by", ["cancelEvent", "cancelled", "returned"])
+    def test_a_late_order_whose_points_were_cancelled_at_once_can_be_undone(self, shop, points, action, undone_by):
         member = shop.member()
         # The 60 days in which an event could confirm the points have passed.
         [result] = shop.track(order(member, total=100, external_id="order-1", externalEventDate="2025-12-01T09:00:00Z"))
-        if way == "cancelEvent":
+        if undone_by == "cancelEvent":
             shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         else:
-            if way == "returned":
+            if undone_by == "returned":
                 confirm(shop, member, "order-1")
-            [undo_result] = shop.track(order_update(member, "order-1", way))
+            [undo_result] = shop.track(order_update(member, "order-1", undone_by))
             assert undo_result["status"] == "success"
         assert balance_and_pending(shop, member) == (0, 0)
         [payload] = payloads(shop, "points-cancelled")
@@ -237,7 +243,8 @@ class TestOrders:
         self.buy(shop, member, "order-1")
         [result] = shop.track(order_update(member, "order-1", "confirmed"), executionMode="dryRun")
         # The 100 points become available before the effects of the event, so the rule adds 1 to a balance of 100.
-        assert [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"] == [101]
+        [minted_amount] = [param["value"] for param in result["effects"][0]["params"] if param["id"] == "amount"]
+        assert minted_amount == 100 + 1
         assert balance_and_pending(shop, member) == (0, 100)
         assert len(points.rows()) == 1
 
@@ -255,32 +262,33 @@ class TestOrders:
         assert points.verify() == []
 
     def test_mission_rewards_wait_for_the_order_as_the_default_of_their_account_says(self, clock, shop, points):
-        account = Points.new(clock.organization, defaultAvailability={"availableOn": ON_CONFIRMED})
+        reward_account = Points.new(clock.organization, defaultAvailability={"availableOn": ON_CONFIRMED})
         mission = {
             "name": "One order",
             "eventType": ORDER_CREATED,
             "goalCount": 1,
             "maxRepetitions": 10,
             "pointsAccrual": 25,
-            "ledgerAccountId": account.account_id,
+            "ledgerAccountId": reward_account.account_id,
         }
         shop.administration.post("/missions", mission, expect=201)
         member = shop.member()
         shop.track(order(member, total=100, external_id="order-1"), order(member, total=100, external_id="order-2"))
         confirm(shop, member, "order-2")
-        wallet = account.rows()[0]["toWalletId"]
-        record = account.wallet_of(wallet)
+        wallet = reward_account.rows()[0]["toWalletId"]
+        record = reward_account.wallet_of(wallet)
+        # 25 for order-2, which is confirmed, and 25 for order-1, which is not.
         assert (record["currentBalance"], record["pending"]) == (25, 25)
         [payload] = payloads(shop, "points-available")
         assert payload["orderExternalIds"] == ["order-2"]
-        assert account.verify() == []
+        assert reward_account.verify() == []
 
 
 class TestMembers:
     def test_points_without_an_order_wait_for_an_event_of_the_member(self, clock, shop, points):
-        member, other = shop.member(), shop.member()
+        member, another_member = shop.member(), shop.member()
         mint_transaction = mint(shop, member, 30, availableOn={"eventTypes": ["member-generic-event"]})
-        shop.track(event(other))
+        shop.track(event(another_member))
         assert balance_and_pending(shop, member) == (0, 30)
         shop.track(event(member))
         assert balance_and_pending(shop, member) == (30, 0)
@@ -301,17 +309,21 @@ class TestMembers:
         shop.track(event(member), event(member))
         # Each event confirms the 10 points of the event before it, and gives 10 that wait.
         assert balance_and_pending(shop, member) == (20, 10)
-        lots = [lot["ledgerTransactionId"] for payload in payloads(shop, "points-available") for lot in payload["lots"]]
-        assert sorted(lots) == sorted(row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1)
+        lots = [lot for payload in payloads(shop, "points-available") for lot in payload["lots"]]
+        # Status 1 is settled.
+        settled_mints = [row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1]
+        assert sorted(lot["ledgerTransactionId"] for lot in lots) == sorted(settled_mints)
         assert points.verify() == []
 
     def test_a_repeated_request_returns_the_first_mint_and_a_changed_one_is_refused(self, clock, shop, points):
-        member, terms = shop.member(), {"availableOn": ON_CONFIRMED, "systemUniqueKey": "once"}
-        mint_transaction = mint(shop, member, 30, **terms)
-        assert mint(shop, member, 30, **terms) == mint_transaction
-        other = {"eventTypes": [CONFIRMED], "cancelAfter": "P61D"}
-        problem = mint(shop, member, 30, expect=409, **{**terms, "availableOn": other})
-        assert (problem["type"], balance_and_pending(shop, member)) == ("/problems/key-reused", (0, 30))
+        member = shop.member()
+        mint_transaction = mint(shop, member, 30, availableOn=ON_CONFIRMED, systemUniqueKey="once")
+        assert mint(shop, member, 30, availableOn=ON_CONFIRMED, systemUniqueKey="once") == mint_transaction
+        # Instead of P60D.
+        changed_terms = {**ON_CONFIRMED, "cancelAfter": "P61D"}
+        problem = mint(shop, member, 30, expect=409, availableOn=changed_terms, systemUniqueKey="once")
+        assert problem["type"] == "/problems/key-reused"
+        assert balance_and_pending(shop, member) == (0, 30)
 
     def test_rounding_to_days_waits_for_the_midnight_after_the_event(self, clock, shop, points):
         member = shop.member()
@@ -319,7 +331,7 @@ class TestMembers:
         mint(shop, member, 30, **terms)
         shop.track(event(member))
         assert balance_and_pending(shop, member) == (0, 30)
-        # Midnight in Madrid.
+        # Midnight in Madrid after the event, which was on 1 March at 10:00.
         clock.advance("2026-03-01T23:00:00Z")
         assert balance_and_pending(shop, member) == (30, 0)
 
@@ -347,10 +359,16 @@ class TestMembers:
     @pytest.mark.parametrize(
         ("terms", "pointer"),
         [
-            ({"availableOn": ON_CONFIRMED, "availableAt": AVAILABLE_AT}, "/availableOn"),
-            ({"availableOn": {"eventTypes": []}}, "/availableOn/eventTypes"),
-            ({"availableOn": {"eventTypes": ["points-available"]}}, "/availableOn"),
-            ({"availableOn": {"eventTypes": [CONFIRMED], "cancelAfter": "P3Y"}}, "/availableOn"),
+            pytest.param(
+                {"availableOn": ON_CONFIRMED, "availableAt": AVAILABLE_AT}, "/availableOn", id="event and moment"
+            ),
+            pytest.param({"availableOn": {"eventTypes": []}}, "/availableOn/eventTypes", id="no event"),
+            pytest.param(
+                {"availableOn": {"eventTypes": ["points-available"]}}, "/availableOn", id="event of the server"
+            ),
+            pytest.param(
+                {"availableOn": {"eventTypes": [CONFIRMED], "cancelAfter": "P3Y"}}, "/availableOn", id="period too long"
+            ),
         ],
     )
     def test_terms_that_can_never_be_met_are_refused(self, shop, terms, pointer):

@@ -14,6 +14,7 @@ from domain.ledger.records import SETTLED
 from tests.builders import clock as clocks
 from tests.builders.tracking import Shop, key
 
+# 100 points are worth 1 euro.
 POLICY = {"pointsPerUnit": 100, "currency": "EUR"}
 
 
@@ -34,7 +35,7 @@ class Till:
         created = self.shop.organization.created
         return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
 
-    def allow(self, policy: Any, expect: int = 200, **settings: Any) -> Any:
+    def allow(self, policy: Any, *, expect: int = 200, **settings: Any) -> Any:
         """Set the redemption policy of the account; return the account, or the problem if `expect` is not 200."""
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
         response = self.shop.administration.put(self.account_path, {**body, "redemption": policy}, expect=expect)
@@ -52,10 +53,12 @@ class Till:
         response = self.shop.integration.post(path, body, expect=expect)
         return response["pointsPayment"] if expect == 200 else response
 
-    def refund(self, payment: Any, expect: int = 200, **body: Any) -> Any:
+    def refund(self, payment: Any, *, expect: int = 200, **body: Any) -> Any:
+        """Refund a part of a payment; return the payment, or the problem if `expect` is not 200."""
         return self.act(payment, "refund", {"systemUniqueKey": key(), **body}, expect)
 
     def read(self, payment: Any) -> Any:
+        """The current payment."""
         return self.shop.integration.get(f"/points-payments/{payment['pointsPaymentKey']}")["pointsPayment"]
 
     @property
@@ -63,13 +66,14 @@ class Till:
         """The points that the member can spend, by a quote."""
         return self.quote(order_total=50)["balance"]
 
-    def quote(self, order_total: Any, expect: int = 200, **body: Any) -> Any:
+    def quote(self, *, order_total: Any, expect: int = 200, **body: Any) -> Any:
         """The points that the member may pay for an order, or the problem if `expect` is not 200."""
         return self.shop.integration.post(f"{self.path}/quote", {"orderTotal": order_total, **body}, expect=expect)
 
 
 @pytest.fixture
 def till(organization, monkeypatch):
+    """A member without points; 100 points pay 1 euro of an order."""
     shop = Shop(organization)
     till = Till(shop, shop.member(), clocks.installed(monkeypatch))
     till.allow(POLICY)
@@ -77,6 +81,7 @@ def till(organization, monkeypatch):
 
 
 def type_of(problem):
+    """The type of a problem without its prefix."""
     return problem["type"].removeprefix("/problems/")
 
 
@@ -89,7 +94,8 @@ def type_of(problem):
         pytest.param(
             {"pointsPerUnit": 100, "maxShare": 0.5},
             2730,
-            {"maxPoints": 2500, "maxValue": 25, "minPoints": 0, "multipleOf": 1},
+            # Half of the order of 50 is 25.
+            {"maxPoints": 25 * 100, "maxValue": 25, "minPoints": 0, "multipleOf": 1},
             id="a share of the order",
         ),
         pytest.param(
@@ -115,11 +121,14 @@ def test_a_quote_has_the_maximum_that_the_member_may_pay(till, policy, balance, 
 
 
 def test_a_quote_of_a_large_balance_can_be_paid(till):
+    # The maximum amount of one transaction.
+    max_amount = 18446744073709
     for _ in range(2):
-        till.shop.give(till.member, 18446744073709)
-    quote = till.quote(order_total=18446744073709)
-    assert (quote["balance"], quote["maxPoints"]) == (36893488147418, 18446744073709)
-    payment = till.pay(points=quote["maxPoints"], orderTotal=18446744073709)
+        till.shop.give(till.member, max_amount)
+    quote = till.quote(order_total=max_amount)
+    assert (quote["balance"], quote["maxPoints"]) == (2 * max_amount, max_amount)
+    payment = till.pay(points=quote["maxPoints"], orderTotal=max_amount)
+    # 100 points are worth 1.
     assert payment["value"] == quote["maxValue"] == Decimal("184467440737.09")
 
 
@@ -142,19 +151,22 @@ def test_a_quote_counts_no_expired_points(till):
     till.shop.give(till.member, 100)
     till.clock.wait(days=20)
     till.shop.give(till.member, 50)
-    assert till.quote(order_total=50)["balance"] == 150
+    assert till.quote(order_total=50)["balance"] == 100 + 50
+    # After 40 days in all, the 100 have expired.
     till.clock.wait(days=20)
     assert till.quote(order_total=50)["balance"] == 50
 
 
 def test_a_member_token_gets_the_members_own_quote(till):
     member_surface = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
+    # The member has no points.
     assert member_surface.post(f"{till.path}/quote", {"orderTotal": 50}, expect=200)["maxPoints"] == 0
-    other = till.shop.member()
-    member_surface.post(f"/members/{other}/points-payments/quote", {"orderTotal": 50}, expect=403)
+    another_member = till.shop.member()
+    member_surface.post(f"/members/{another_member}/points-payments/quote", {"orderTotal": 50}, expect=403)
 
 
 def test_a_quote_is_in_the_currency_of_the_points(till):
+    # The points of the account are worth euros.
     assert type_of(till.quote(order_total=50, currency="USD", expect=409)) == "currency-mismatch"
     assert till.quote(order_total=50, currency="EUR")["maxPoints"] == 0
     # Without a currency, the total is in the currency of the organization.
@@ -170,6 +182,7 @@ def test_an_account_without_a_redemption_policy_refuses_quotes(till):
         type_of(till.quote(order_total=50, ledgerAccountKey=str(uuid.uuid4()), expect=404)) == "unknown-ledger-account"
     )
     stars = till.shop.account(name="Stars", redemption=POLICY)
+    # The policy of the other account allows the quote.
     assert till.quote(order_total=50, ledgerAccountKey=stars["ledgerAccountKey"].upper())["reason"] == "no-points"
 
 
@@ -210,7 +223,7 @@ def test_a_policy_that_no_payment_can_satisfy_is_refused(till, changes, pointer)
 
 @pytest.fixture
 def funded_till(till):
-    """The member has 2,730 points, which may pay half of an order."""
+    """The member has 2730 points. 100 points pay 1 euro, and points may pay half of an order: 25 of 50 euros."""
     till.allow({**POLICY, "maxShare": 0.5})
     till.shop.give(till.member, 2730)
     return till
@@ -234,17 +247,18 @@ def test_a_payment_holds_points_of_a_value(funded_till):
         "createdAt": payment["createdAt"],
         "updatedAt": payment["createdAt"],
     }
-    span = datetime.fromisoformat(payment["heldUntil"]) - datetime.fromisoformat(payment["createdAt"])
-    assert span == timedelta(hours=1)
+    hold_time = datetime.fromisoformat(payment["heldUntil"]) - datetime.fromisoformat(payment["createdAt"])
+    assert hold_time == timedelta(hours=1)
     assert funded_till.read(payment) == payment
-    assert funded_till.balance == 230
+    assert funded_till.balance == 2730 - 2500
 
 
 def test_points_beyond_the_multiple_stay_with_the_member(till):
     till.allow({"pointsPerUnit": 1, "currency": "EUR", "multipleOf": 3})
     till.shop.give(till.member, 10)
-    assert till.pay(points=till.quote(order_total=50)["maxPoints"])["value"] == 9
-    assert till.balance == 1
+    max_points = till.quote(order_total=50)["maxPoints"]
+    assert till.pay(points=max_points)["value"] == 9
+    assert till.balance == 10 - 9
 
 
 def test_a_payment_requested_by_value_has_exactly_this_value(till):
@@ -257,21 +271,22 @@ def test_a_payment_requested_by_value_has_exactly_this_value(till):
 
 
 @pytest.mark.parametrize(
-    ("policy", "body", "slug"),
+    ("rule", "payment", "problem"),
     [
+        # The order is of 50 euros, and 100 points are worth 1 euro.
         ({"maxShare": 0.5}, {"points": 2600}, "payment-exceeds-share"),
         ({"maxShare": 0.5}, {"value": 25.01}, "payment-exceeds-share"),
         ({"minPoints": 300}, {"points": 299}, "payment-below-minimum"),
-        ({"pointsPerUnit": 1000}, {"points": 9}, "payment-below-minimum"),
+        pytest.param({"pointsPerUnit": 1000}, {"points": 9}, "payment-below-minimum", id="less than a cent"),
         ({"multipleOf": 10}, {"points": 105}, "points-not-multiple"),
         ({}, {"points": 2731}, "insufficient-balance"),
         ({}, {"points": 100, "currency": "USD"}, "currency-mismatch"),
     ],
 )
-def test_a_payment_that_the_rules_do_not_allow_is_refused(till, policy, body, slug):
-    till.allow({**POLICY, **policy})
+def test_a_payment_that_the_rules_do_not_allow_is_refused(till, rule, payment, problem):
+    till.allow({**POLICY, **rule})
     till.shop.give(till.member, 2730)
-    assert type_of(till.pay(expect=409, **body)) == slug
+    assert type_of(till.pay(expect=409, **payment)) == problem
     assert till.shop.rows("points_payments") == []
     assert till.balance == 2730
 
@@ -279,8 +294,8 @@ def test_a_payment_that_the_rules_do_not_allow_is_refused(till, policy, body, sl
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
-        ({}, "/points"),
-        ({"points": 1, "value": 1}, "/points"),
+        pytest.param({}, "/points", id="neither points nor a value"),
+        pytest.param({"points": 1, "value": 1}, "/points", id="points and a value"),
         ({"points": 0}, "/points"),
         ({"value": 0}, "/value"),
         ({"value": 10**12, "orderTotal": 10**13}, "/value"),
@@ -305,6 +320,7 @@ def test_the_same_request_gets_the_first_response(funded_till):
     assert funded_till.pay(**fields) == payment
     funded_till.act(payment, "capture", {"points": 1000})
     funded_till.refund(payment, points=1000)
+    # The first response shows the held payment, although it is refunded now.
     assert funded_till.pay(**fields) == payment
     assert type_of(funded_till.pay(expect=409, **{**fields, "points": 2400})) == "key-reused"
     assert funded_till.balance == 2730
@@ -338,11 +354,11 @@ def test_a_captured_payment_burns_its_points(funded_till):
     payment = funded_till.pay(points=2500)
     captured_payment = funded_till.act(payment, "capture")
     assert captured_payment == {**payment, "status": "captured", "updatedAt": captured_payment["updatedAt"]}
-    assert funded_till.balance == 230
-    rows = funded_till.shop.rows(
+    assert funded_till.balance == 2730 - 2500
+    [_mint, burn] = funded_till.shop.rows(
         "ledger_transactions", "status, amount, fiat_value, fiat_currency", "ledger_transaction_id"
     )
-    assert tuple(rows[1]) == (SETTLED, 2500, 25, "EUR")
+    assert tuple(burn) == (SETTLED, 2500, 25, "EUR")
     assert funded_till.shop.rows("ledger_balances", "total_fiat_value") == [(25,)]
 
 
@@ -352,7 +368,7 @@ def test_a_partial_capture_has_its_share_of_the_value_and_releases_the_rest(fund
     captured_payment = funded_till.act(payment, "capture", {"points": 500})
     # 9.99 x 500 / 999
     assert (captured_payment["points"], captured_payment["value"]) == (500, 5)
-    assert funded_till.balance == 2230
+    assert funded_till.balance == 2730 - 500
     assert funded_till.refund(captured_payment, value=5)["status"] == "refunded"
 
 
@@ -370,7 +386,7 @@ def test_a_payment_is_captured_or_released_once(funded_till):
     for payment in (captured_payment, released_payment):
         for action in ("capture", "release"):
             assert type_of(funded_till.act(payment, action, expect=409)) == "payment-not-held"
-    assert funded_till.balance == 1730
+    assert funded_till.balance == 2730 - 1000
     funded_till.shop.check_ledger()
 
 
@@ -386,14 +402,16 @@ def test_a_capture_of_more_than_the_held_points_is_refused(funded_till):
 
 def test_the_end_of_the_hold_releases_all_points_without_a_job(funded_till):
     payment = funded_till.pay(points=2500)
+    # A hold ends after an hour.
     funded_till.clock.wait(minutes=59, seconds=50)
-    assert (funded_till.read(payment)["status"], funded_till.balance) == ("held", 230)
+    assert (funded_till.read(payment)["status"], funded_till.balance) == ("held", 2730 - 2500)
     funded_till.clock.wait(seconds=10)
     assert (funded_till.read(payment)["status"], funded_till.balance) == ("released", 2730)
     assert type_of(funded_till.act(payment, "capture", expect=409)) == "payment-not-held"
+    # Another payment of these points does not change the first.
     funded_till.act(funded_till.pay(points=2500), "capture")
     assert funded_till.read(payment)["status"] == "released"
-    assert funded_till.balance == 230
+    assert funded_till.balance == 2730 - 2500
     funded_till.shop.check_ledger()
 
 
@@ -418,8 +436,9 @@ def test_a_policy_cannot_be_removed_while_points_are_held(funded_till):
 def test_refunds_add_up_to_the_payment(funded_till):
     payment = funded_till.act(funded_till.pay(points=1000), "capture")
     assert [funded_till.refund(payment, value=3.33)["refundedPoints"] for _ in range(2)] == [333, 666]
-    last = funded_till.refund(payment, value=3.34)
-    assert (last["status"], last["refundedPoints"], last["refundedValue"]) == ("refunded", 1000, 10)
+    refunded_payment = funded_till.refund(payment, value=3.34)
+    assert refunded_payment["status"] == "refunded"
+    assert (refunded_payment["refundedPoints"], refunded_payment["refundedValue"]) == (1000, 10)
     assert funded_till.balance == 2730
     assert funded_till.shop.rows("ledger_balances", "total_fiat_value") == [(0,)]
     assert type_of(funded_till.refund(payment, points=1, expect=409)) == "refund-exceeds-payment"
@@ -430,6 +449,7 @@ def test_points_are_refunded_with_their_value(till):
     till.allow({"pointsPerUnit": 3, "currency": "EUR"})
     till.shop.give(till.member, 10)
     payment = till.act(till.pay(points=10), "capture")
+    # 4 / 3, and 10 / 3 in all; both are rounded down.
     assert till.refund(payment, points=4)["refundedValue"] == Decimal("1.33")
     assert till.refund(payment, points=6)["refundedValue"] == Decimal("3.33")
     till.shop.check_ledger()
@@ -452,7 +472,7 @@ def test_a_refund_with_more_fraction_digits_than_the_account_is_refused(funded_t
     [error] = funded_till.refund(payment, points=Decimal(points), expect=400)["errors"]
     assert error == {"detail": "points has more than the 0 fraction digits of this account.", "pointer": "/points"}
     assert funded_till.read(payment) == payment
-    assert funded_till.balance == 1730
+    assert funded_till.balance == 2730 - 1000
     funded_till.shop.check_ledger()
 
 
@@ -465,20 +485,20 @@ def test_a_value_with_more_fraction_digits_than_the_currency_is_refused(funded_t
     funded_till.refund(payment, value=Decimal("0.02"))
     problem = funded_till.refund(payment, value=1, expect=409)
     assert problem["detail"] == "8 points, worth 0.08, are left of the payment."
-    after = funded_till.read(payment)
-    assert (after["refundedPoints"], after["refundedValue"]) == (2, Decimal("0.02"))
+    current_payment = funded_till.read(payment)
+    assert (current_payment["refundedPoints"], current_payment["refundedValue"]) == (2, Decimal("0.02"))
 
 
 def test_the_same_refund_gets_the_first_response(funded_till):
     payment = funded_till.act(funded_till.pay(points=1000), "capture")
-    refund = {"value": 4, "systemUniqueKey": key()}
-    first = funded_till.refund(payment, **refund)
-    assert (first["refundedPoints"], first["status"]) == (400, "captured")
-    last = {"points": 600, "systemUniqueKey": key()}
-    assert funded_till.refund(payment, **last)["status"] == "refunded"
-    assert funded_till.refund(payment, **refund) == first
-    assert funded_till.refund(payment, **last)["status"] == "refunded"
-    assert type_of(funded_till.refund(payment, expect=409, **{**refund, "value": 3})) == "key-reused"
+    refund_of_a_part = {"value": 4, "systemUniqueKey": key()}
+    first_response = funded_till.refund(payment, **refund_of_a_part)
+    assert (first_response["refundedPoints"], first_response["status"]) == (400, "captured")
+    refund_of_the_rest = {"points": 600, "systemUniqueKey": key()}
+    assert funded_till.refund(payment, **refund_of_the_rest)["status"] == "refunded"
+    assert funded_till.refund(payment, **refund_of_a_part) == first_response
+    assert funded_till.refund(payment, **refund_of_the_rest)["status"] == "refunded"
+    assert type_of(funded_till.refund(payment, expect=409, **{**refund_of_a_part, "value": 3})) == "key-reused"
     assert funded_till.balance == 2730
 
 
@@ -487,8 +507,9 @@ def test_a_revert_in_the_ledger_refunds_the_rest_of_the_payment(funded_till):
     funded_till.refund(payment, points=300)
     path = f"{funded_till.account_path}/transactions/{payment['ledgerTransactionId']}/revert"
     funded_till.shop.administration.post(path, {}, expect=200)
-    after = funded_till.read(payment)
-    assert (after["status"], after["refundedPoints"], after["refundedValue"]) == ("refunded", 1000, 10)
+    current_payment = funded_till.read(payment)
+    assert current_payment["status"] == "refunded"
+    assert (current_payment["refundedPoints"], current_payment["refundedValue"]) == (1000, 10)
     assert funded_till.balance == 2730
     funded_till.shop.check_ledger()
 
@@ -500,17 +521,21 @@ def test_a_refund_goes_to_the_lots_that_expire_last(till):
     till.shop.give(till.member, 500)
     payment = till.act(till.pay(points=700), "capture")
     till.refund(payment, points=450)
-    # The payment took 300 and 400. Of the refund, 400 go to the lot that expires last.
+    # The payment took all 300 of the first lot and 400 of the second. The refund returns 400 to the second lot, which
+    # expires last, and 50 to the first.
     lots = till.shop.rows("ledger_lots", "amount, remaining", "ledger_lot_id")
     assert [tuple(lot) for lot in lots] == [(300, 50), (500, 500)]
     till.shop.check_ledger()
 
 
-@pytest.mark.parametrize(("days", "expected_balance"), [(0, 0), (30, 300)])
-def test_points_refunded_to_an_expired_lot_are_valid_for_the_restored_expiry_days(till, days, expected_balance):
-    till.allow(POLICY, expiresInMonths=1, restoredExpiryDays=days)
+@pytest.mark.parametrize(("restored_expiry_days", "expected_balance"), [(0, 0), (30, 100 + 200)])
+def test_points_refunded_to_an_expired_lot_are_valid_for_the_restored_expiry_days(
+    till, restored_expiry_days, expected_balance
+):
+    till.allow(POLICY, expiresInMonths=1, restoredExpiryDays=restored_expiry_days)
     till.shop.give(till.member, 500)
     payment = till.act(till.pay(points=500), "capture")
+    # The points of the payment expired after a month.
     till.clock.wait(days=40)
     till.refund(payment, points=100)
     till.refund(payment, points=200)
