@@ -15,10 +15,10 @@ AMOUNTS = st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=8)
 
 
 def shares(amount, weights, limits=None):
-    """The shares of an amount, each at most its weight or its limit."""
-    numbers = [Decimal(str(weight)) for weight in weights]
-    maxima = numbers if limits is None else [Decimal(str(limit)) for limit in limits]
-    return [str(share) for share in allocate(Decimal(str(amount)), numbers, maxima, CENT)]
+    """The shares of an amount in cents, each at most its limit; without limits, each at most its weight."""
+    decimal_weights = [Decimal(str(weight)) for weight in weights]
+    decimal_limits = decimal_weights if limits is None else [Decimal(str(limit)) for limit in limits]
+    return [str(share) for share in allocate(Decimal(str(amount)), decimal_weights, decimal_limits, CENT)]
 
 
 @pytest.mark.parametrize(
@@ -37,22 +37,23 @@ def test_shares_are_by_weight_and_the_largest_remainder_is_rounded_up(amount, we
 
 
 def test_a_share_beyond_its_limit_goes_to_the_others():
-    assert shares(10, [50, 25, 25], limits=[2, 10, 10]) == ["2.00", "4.00", "4.00"]
-    assert shares(10, [50, 25, 25], limits=[2, 3, 10]) == ["2.00", "3.00", "5.00"]
+    assert shares(10, weights=[50, 25, 25], limits=[2, 10, 10]) == ["2.00", "4.00", "4.00"]
+    assert shares(10, weights=[50, 25, 25], limits=[2, 3, 10]) == ["2.00", "3.00", "5.00"]
 
 
 def test_an_amount_finer_than_a_cent_keeps_its_digits():
-    assert shares("1.005", [1, 1]) == ["0.503", "0.502"]
+    assert shares("1.005", weights=[1, 1]) == ["0.503", "0.502"]
 
 
 @given(AMOUNTS, st.decimals(0, 1, places=4))
-def test_shares_add_up_and_none_is_more_than_its_limit(limits, share):
-    amount = (sum(limits) * share).quantize(CENT)
+def test_shares_add_up_and_none_is_more_than_its_limit(limits, fraction):
+    amount = (sum(limits) * fraction).quantize(CENT)
     parts = allocate(amount, limits, limits, CENT)
     assert sum(parts) == amount
-    assert all(0 <= part <= limit for part, limit in zip(parts, limits, strict=True))
-    exact_parts = [amount * limit / sum(limits) if amount else 0 for limit in limits]
-    assert all(abs(part - exact_part) <= CENT for part, exact_part in zip(parts, exact_parts, strict=True))
+    for part, limit in zip(parts, limits, strict=True):
+        assert 0 <= part <= limit
+        exact_part = amount * limit / sum(limits) if amount else 0
+        assert abs(part - exact_part) <= CENT
 
 
 def test_digits_are_those_of_the_finest_amount():

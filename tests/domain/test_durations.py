@@ -16,13 +16,13 @@ MADRID = ZoneInfo("Europe/Madrid")
 @pytest.mark.parametrize(
     ("text", "duration"),
     [
-        ("P14D", Duration(0, 14, 0)),
-        ("P2W", Duration(0, 14, 0)),
-        ("P1M", Duration(1, 0, 0)),
-        ("P1Y2M3W4DT5H6M7S", Duration(14, 25, 5 * 3600 + 6 * 60 + 7)),
-        ("PT48H", Duration(0, 0, 48 * 3600)),
-        ("PT1M", Duration(0, 0, 60)),
-        ("P0D", Duration(0, 0, 0)),
+        ("P14D", Duration(months=0, days=14, seconds=0)),
+        ("P2W", Duration(months=0, days=2 * 7, seconds=0)),
+        ("P1M", Duration(months=1, days=0, seconds=0)),
+        ("P1Y2M3W4DT5H6M7S", Duration(months=12 + 2, days=3 * 7 + 4, seconds=5 * 3600 + 6 * 60 + 7)),
+        ("PT48H", Duration(months=0, days=0, seconds=48 * 3600)),
+        ("PT1M", Duration(months=0, days=0, seconds=60)),
+        ("P0D", Duration(months=0, days=0, seconds=0)),
     ],
 )
 def test_a_duration_has_calendar_units_and_exact_ones(text, duration):
@@ -63,9 +63,10 @@ def test_the_maximum_length_counts_31_days_for_a_month_and_two_days_for_the_cloc
 
 
 def test_a_duration_that_leads_beyond_the_calendar_ends_at_the_last_moment():
-    last = datetime.max.replace(tzinfo=UTC)
+    last_moment = datetime.max.replace(tzinfo=UTC)
+    last_hour = datetime(9999, 12, 31, 23, tzinfo=UTC)
     for text in ("P9999Y", "P99999DT999999H", "PT999999H"):
-        assert duration_of(text).after(datetime(9999, 12, 31, 23, tzinfo=UTC), UTC) == last
+        assert duration_of(text).after(last_hour, UTC) == last_moment
 
 
 # Clocks in Madrid go forward in the night after this noon.
@@ -73,7 +74,7 @@ BEFORE_SUMMER_TIME = datetime(2026, 3, 28, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("valid_for", "end"),
+    ("valid_for", "length"),
     [
         ("PT1S", timedelta(seconds=1)),
         ("PT30M", timedelta(minutes=30)),
@@ -81,16 +82,17 @@ BEFORE_SUMMER_TIME = datetime(2026, 3, 28, 12, tzinfo=UTC)
         ("PT168H", timedelta(days=7)),
     ],
 )
-def test_a_validity_ends_after_its_duration(valid_for, end):
-    assert end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, "P7D") == BEFORE_SUMMER_TIME + end
+def test_a_validity_ends_after_its_duration(valid_for, length):
+    end = end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, maximum="P7D")
+    assert end == BEFORE_SUMMER_TIME + length
 
 
 def test_a_validity_of_hours_is_exact_while_clocks_go_back():
     begin = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
-    assert end_of_validity("PT30M", begin, MADRID, "P7D") == begin + timedelta(minutes=30)
-    assert end_of_validity("PT24H", begin, MADRID, "PT24H") == begin + timedelta(hours=24)
+    assert end_of_validity("PT30M", begin, MADRID, maximum="P7D") == begin + timedelta(minutes=30)
+    assert end_of_validity("PT24H", begin, MADRID, maximum="PT24H") == begin + timedelta(hours=24)
     with pytest.raises(InvalidRequest):
-        end_of_validity("PT24H1S", begin, MADRID, "PT24H")
+        end_of_validity("PT24H1S", begin, MADRID, maximum="PT24H")
 
 
 @pytest.mark.parametrize(
@@ -106,5 +108,5 @@ def test_a_validity_of_hours_is_exact_while_clocks_go_back():
 )
 def test_an_invalid_validity_is_refused(valid_for, detail):
     with pytest.raises(InvalidRequest) as refusal:
-        end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, "P7D")
+        end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, maximum="P7D")
     assert [(fault.pointer, fault.detail) for fault in refusal.value.faults] == [("/validFor", f"{detail}.")]

@@ -21,17 +21,19 @@ MAX_ID = 2**63 - 1
 
 
 def test_the_rows_of_a_balance_have_one_source_and_one_digest():
-    source = source_of(RECORD, 17)
-    keys = balance_keys(source, bytes(range(32)), 2)
+    source = source_of(RECORD, member_id=17)
+    keys = balance_keys(source, digest=bytes(range(32)), count=2)
     assert source == f"export-{RECORD}-17"
+    # A key has the first 8 bytes of the digest.
     assert keys == [f"export-{RECORD}-17-0001020304050607-1", f"export-{RECORD}-17-0001020304050607-2"]
-    assert {parse_export_key(key) for key in keys} == {ExportKey(source, RECORD, 17, "0001020304050607")}
+    for key in keys:
+        assert parse_export_key(key) == ExportKey(source, RECORD, member_id=17, digest="0001020304050607")
 
 
 def test_the_key_of_a_badge_names_the_member_and_the_key_of_a_coupon_does_not():
     badge_key, coupon_key = f"export-{RECORD}-17", f"export-{RECORD}"
-    assert parse_export_key(badge_key) == ExportKey(badge_key, RECORD, 17, None)
-    assert parse_export_key(coupon_key) == ExportKey(coupon_key, RECORD, None, None)
+    assert parse_export_key(badge_key) == ExportKey(badge_key, RECORD, member_id=17, digest=None)
+    assert parse_export_key(coupon_key) == ExportKey(coupon_key, RECORD, member_id=None, digest=None)
 
 
 @pytest.mark.parametrize(
@@ -53,13 +55,16 @@ def test_other_keys_do_not_have_the_form_of_an_exported_row(key):
 
 
 def test_each_pattern_finds_the_record_in_the_keys_of_one_kind():
+    [balance_key] = balance_keys(source_of(RECORD, MAX_ID), digest=bytes(32), count=1)
     keys = {
-        BALANCE_PATTERN: balance_keys(source_of(RECORD, MAX_ID), bytes(32), 1)[0],
+        BALANCE_PATTERN: balance_key,
         BADGE_PATTERN: source_of(RECORD, MAX_ID),
         COUPON_PATTERN: f"export-{RECORD}",
     }
     for pattern, own_key in keys.items():
         for key in keys.values():
             match = re.search(pattern, key)
-            assert (match and match[1]) == (RECORD if key == own_key else None)
+            record_key = match[1] if match else None
+            assert record_key == (RECORD if key == own_key else None)
+    # Columns with keys have 255 characters.
     assert max(map(len, keys.values())) < 255

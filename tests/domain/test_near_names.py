@@ -24,15 +24,17 @@ def test_a_near_name_is_suggested(name, names, suggestion):
 
 
 def test_a_different_key_is_not_suggested():
-    keys = ["0b8f5c1e-6f0e-4c3a-9d55-2f6f3c1f9b10"]
-    assert nearest("7a1c9f52-3d84-4be0-8e6b-91d0a2c4e7f3", keys) is None
-    assert nearest("0b8f5c1e-6f0e-4c3a-9d55-2f6f3c1f9b1", keys) == keys[0]
+    key = "0b8f5c1e-6f0e-4c3a-9d55-2f6f3c1f9b10"
+    key_without_its_last_digit = key[:-1]
+    assert nearest("7a1c9f52-3d84-4be0-8e6b-91d0a2c4e7f3", [key]) is None
+    assert nearest(key_without_its_last_digit, [key]) == key
 
 
 def test_a_field_is_named_by_its_path():
     assert name_of(("rules", "items", 0, "name")) == "rules.items[0].name"
     assert name_of(()) == "The body"
     assert name_of((0, "a")) == "[0].a"
+    # Long names are cut.
     assert len(name_of(("n" * 300, "m" * 300, "o"))) == 200
     assert name_at("/effects/items/0/params/1/expression") == "effects.items[0].params[1].expression"
     assert name_at("/a~1b/c~0d") == "a/b.c~d"
@@ -45,12 +47,13 @@ def test_an_unknown_key_is_reported_with_a_suggestion():
 
 
 def test_a_long_name_is_suggested_only_for_a_name_that_differs_in_few_characters():
-    names = ["a" * 31 + "b" * 10]
-    assert nearest("a" * 31 + "c" * 10, names) is None
-    assert nearest("a" * 31 + "b" * 6 + "c" * 4, names) == names[0]
+    name = "a" * 31 + "b" * 10
+    name_with_10_differences, name_with_4_differences = "a" * 31 + "c" * 10, "a" * 31 + "b" * 6 + "c" * 4
+    assert nearest(name_with_10_differences, [name]) is None
+    assert nearest(name_with_4_differences, [name]) == name
 
 
 def test_only_the_first_thousand_names_are_searched():
-    names = [f"{number:04}-{number}" for number in range(999)]
-    assert nearest("espresso", [*names, "espreso"]) == "espreso"
-    assert nearest("espresso", [*names, "gold", "espreso"]) is None
+    other_names = [f"{number:04}-{number}" for number in range(999)]
+    assert nearest("espresso", [*other_names, "espreso"]) == "espreso"
+    assert nearest("espresso", [*other_names, "gold", "espreso"]) is None

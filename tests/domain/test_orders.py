@@ -72,8 +72,9 @@ def item(total=None, quantity=None, returned_total=0, returned_quantity=0):
 
 
 @pytest.mark.parametrize(
-    ("line", "quantity", "total", "is_returned"),
+    ("line", "quantity_left", "total_left", "is_returned"),
     [
+        # An item without a quantity is one piece.
         (item(), 1, 0, False),
         (item(returned_quantity=1), 0, 0, True),
         (item(total=10), 1, 10, False),
@@ -84,5 +85,9 @@ def item(total=None, quantity=None, returned_total=0, returned_quantity=0):
         (item(total=10, quantity=3, returned_quantity=3), 0, 10, True),
     ],
 )
-def test_the_rest_of_an_item_is_its_quantity_and_total_less_what_was_returned(line, quantity, total, is_returned):
-    assert (line.quantity_left, line.total_left, line.is_returned) == (quantity, total, is_returned)
+def test_the_rest_of_an_item_is_its_quantity_and_total_less_what_was_returned(
+    line, quantity_left, total_left, is_returned
+):
+    assert line.quantity_left == quantity_left
+    assert line.total_left == total_left
+    assert line.is_returned is is_returned

@@ -30,7 +30,8 @@ def test_the_body_of_a_fault_lacks_fields_without_a_value():
 
 
 @pytest.mark.parametrize(
-    ("count", "detail"),
+    ("fault_count", "detail"),
+    # The text of each fault is its number.
     [
         (1, "0."),
         (3, "0. 1. 2."),
@@ -38,10 +39,11 @@ def test_the_body_of_a_fault_lacks_fields_without_a_value():
         (9, "0. 1. 2. And 6 more."),
     ],
 )
-def test_the_detail_of_an_invalid_request_has_its_first_three_faults(count, detail):
-    refusal = InvalidRequest([FieldFault(str(number)) for number in range(count)])
-    assert (refusal.detail, len(refusal.faults)) == (detail, count)
-    assert refusal.extension_fields["errors"] == [{"detail": f"{number}."} for number in range(count)]
+def test_the_detail_of_an_invalid_request_has_its_first_three_faults(fault_count, detail):
+    refusal = InvalidRequest([FieldFault(str(number)) for number in range(fault_count)])
+    assert refusal.detail == detail
+    assert len(refusal.faults) == fault_count
+    assert refusal.extension_fields["errors"] == [{"detail": f"{number}."} for number in range(fault_count)]
 
 
 def test_an_invalid_request_may_have_its_own_detail():
@@ -49,7 +51,7 @@ def test_an_invalid_request_may_have_its_own_detail():
 
 
 @pytest.mark.parametrize(
-    ("refusal", "status"),
+    ("class_of_refusal", "status"),
     [
         (InvalidRequest, 400),
         (Unauthorized, 401),
@@ -60,11 +62,12 @@ def test_an_invalid_request_may_have_its_own_detail():
         (TooBusy, 503),
     ],
 )
-def test_a_refusal_is_a_problem_with_a_status(refusal, status):
-    problem = refusal([] if refusal is InvalidRequest else "Why.").as_problem()
+def test_a_refusal_is_a_problem_with_a_status(class_of_refusal, status):
+    # An invalid request has a list of faults, any other refusal a text.
+    problem = class_of_refusal([] if class_of_refusal is InvalidRequest else "Why.").as_problem()
     assert problem["status"] == status
-    assert problem["type"] == f"/problems/{refusal.slug}"
-    assert problem["title"] == refusal.title
+    assert problem["type"] == f"/problems/{class_of_refusal.slug}"
+    assert problem["title"] == class_of_refusal.title
 
 
 def test_a_refusal_may_have_further_fields():
@@ -89,5 +92,6 @@ def test_the_slug_of_a_refusal_is_the_name_of_its_class():
         pass
 
     assert (MugIsBroken.slug, MugIsBroken.title) == ("mug-is-broken", "The mug is broken")
+    # A slug may be set, and the kind is that of the class above.
     assert (SpoonIsBent.slug, SpoonIsBent.kind) == ("spoon-bent", "not_found")
     assert (StillConflict.slug, StillConflict.title) == (Conflict.slug, Conflict.title)

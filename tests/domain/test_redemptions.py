@@ -20,13 +20,14 @@ from domain.redemptions import (
 from tests.builders.campaigns import account
 
 
-def redemption(per_unit=100, currency="EUR", decimals=0, **policy):
+def redemption(*, per_unit, currency="EUR", decimals=0, **policy):
+    """The policy of an account whose points have `decimals` digits: `per_unit` points are worth a unit of currency."""
     given_policy = {"pointsPerUnit": Decimal(str(per_unit)), "currency": currency, **policy}
     return RedemptionPolicy.of(account(1, decimals=decimals, redemption=complete_redemption(given_policy, decimals)))
 
 
 @pytest.mark.parametrize(
-    ("policy", "balance", "total", "points", "value"),
+    ("policy", "balance", "order_total", "max_points", "max_value"),
     [
         pytest.param({"per_unit": 100, "maxShare": Decimal("0.5")}, 2730, 50, 2500, "25.00", id="1: half of the order"),
         pytest.param({"per_unit": 1, "multipleOf": 3}, 10, 50, 9, "9.00", id="2: multiples of 3"),
@@ -57,9 +58,10 @@ def redemption(per_unit=100, currency="EUR", decimals=0, **policy):
         ),
     ],
 )
-def test_a_quote_has_the_maximum_points_for_an_order(policy, balance, total, points, value):
-    quote = quote_of(redemption(**policy), Decimal(total), Decimal(balance))
-    assert (quote.max_points, quote.max_value) == (Decimal(points), Decimal(value))
+def test_a_quote_has_the_maximum_points_for_an_order(policy, balance, order_total, max_points, max_value):
+    quote = quote_of(redemption(**policy), Decimal(order_total), Decimal(balance))
+    assert quote.max_points == Decimal(max_points)
+    assert quote.max_value == Decimal(max_value)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_a_quote_has_the_maximum_points_for_an_order(policy, balance, total, poi
     ],
 )
 def test_a_quote_of_0_has_a_reason(balance, policy, reason):
-    quote = quote_of(redemption(1, **policy), Decimal(50), Decimal(balance))
+    quote = quote_of(redemption(per_unit=1, **policy), order_total=Decimal(50), balance=Decimal(balance))
     assert quote.reason == reason
     assert (quote.max_points > 0) == (reason is None)
 
@@ -94,11 +96,13 @@ def test_points_for_a_value_are_rounded_up_to_a_multiple_that_can_be_paid(policy
 
 
 def test_points_refunded_for_a_value_are_rounded_down():
-    assert redemption(100).points_worth(Decimal("3.33")) == 333
-    assert redemption(3, multipleOf=7).points_worth(Decimal("3.34")) == 10
-    assert redemption(3, decimals=2).points_worth(Decimal("3.334")) == 10
-    assert redemption(3, decimals=2).points_worth(Decimal("3.335")) == Decimal("10.00")
-    assert redemption(3, decimals=2).points_worth(Decimal("3.337")) == Decimal("10.01")
+    assert redemption(per_unit=100).points_worth(Decimal("3.33")) == 100 * Decimal("3.33")
+    # 3 * 3.34 is 10.02, and the points are whole. A refund does not have to be a multiple.
+    assert redemption(per_unit=3, multipleOf=7).points_worth(Decimal("3.34")) == 10
+    points_with_two_digits = redemption(per_unit=3, decimals=2)
+    assert points_with_two_digits.points_worth(Decimal("3.334")) == 10
+    assert points_with_two_digits.points_worth(Decimal("3.335")) == Decimal("10.00")
+    assert points_with_two_digits.points_worth(Decimal("3.337")) == Decimal("10.01")
 
 
 @given(
@@ -109,19 +113,19 @@ def test_points_refunded_for_a_value_are_rounded_down():
     balance=st.integers(0, 100_000),
 )
 def test_the_maximum_is_the_highest_multiple_within_balance_and_share(per_unit, multiple, share, total, balance):
-    rules = redemption(per_unit, multipleOf=multiple, maxShare=share)
-    points = rules.max_points(total, Decimal(balance))
+    policy = redemption(per_unit=per_unit, multipleOf=multiple, maxShare=share)
+    points = policy.max_points(total, Decimal(balance))
     assert points % multiple == 0
     assert points <= balance
-    assert rules.value_of(points) <= total * share
+    assert policy.value_of(points) <= total * share
     next_multiple = points + multiple
-    if rules.is_enough(next_multiple):
-        assert next_multiple > balance or rules.value_of(next_multiple) > total * share
+    if policy.is_enough(next_multiple):
+        assert next_multiple > balance or policy.value_of(next_multiple) > total * share
 
 
 def test_an_account_without_redemption_pays_nothing():
     with pytest.raises(RedemptionDisabled):
-        RedemptionPolicy.of(account(1))
+        RedemptionPolicy.of(account(redemption=None))
 
 
 @pytest.mark.parametrize(("order_currency", "is_paid"), [("EUR", True), (None, True), ("USD", False)])
@@ -135,14 +139,14 @@ def test_points_pay_orders_in_their_currency(order_currency, is_paid):
 
 def test_a_policy_is_completed_by_defaults():
     policy = {"pointsPerUnit": 100, "currency": "EUR", "maxShare": None}
-    assert complete_redemption(policy, 0) == {
+    assert complete_redemption(policy, decimals=0) == {
         "pointsPerUnit": 100,
         "currency": "EUR",
         "minPoints": 0,
         "multipleOf": 1,
         "maxShare": 1,
     }
-    assert complete_redemption(None, 0) is None
+    assert complete_redemption(None, decimals=0) is None
 
 
 @pytest.mark.parametrize(
@@ -159,5 +163,5 @@ def test_a_policy_is_completed_by_defaults():
 )
 def test_a_policy_that_no_payment_can_satisfy_is_refused(policy, pointers):
     with pytest.raises(InvalidRequest) as refusal:
-        complete_redemption({"pointsPerUnit": 100, "currency": "EUR", **policy}, 0)
+        complete_redemption({"pointsPerUnit": 100, "currency": "EUR", **policy}, decimals=0)
     assert [fault.pointer for fault in refusal.value.faults] == pointers

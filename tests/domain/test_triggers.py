@@ -7,14 +7,15 @@ import pytest
 from domain.triggers import Subscription
 
 
-def subscription(kind="EntityChangeWebhook", event_types=(), entities=()):
+def subscription(kind="EntityChangeWebhook", *, event_types=(), entities=()):
+    """The subscription of a trigger; empty lists select all events and entities."""
     return Subscription(1, kind, frozenset(event_types), frozenset(entities))
 
 
 def test_a_trigger_subscribes_to_its_event_types_or_to_all():
     assert subscription("WebHook").includes_event("member-created")
-    assert subscription("WebHook", ["member-created"]).includes_event("member-created")
-    assert not subscription("WebHook", ["member-updated"]).includes_event("member-created")
+    assert subscription("WebHook", event_types=["member-created"]).includes_event("member-created")
+    assert not subscription("WebHook", event_types=["member-updated"]).includes_event("member-created")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ STEPS = st.lists(st.one_of(st.tuples(st.integers(0, 3), st.integers()), st.integ
 
 @given(STEPS, STEPS)
 def test_a_rollback_restores_the_state_at_the_savepoint(steps_before, steps_since):
-    store, log = {0: 1}, ["first"]
+    store, log = {0: 1}, ["begin"]
     state = UndoableState(log)
 
     def do(steps):
+        """Change the store and the log."""
         for step in steps:
             if isinstance(step, tuple):
                 state.put(store, *step)
@@ -28,7 +29,8 @@ def test_a_rollback_restores_the_state_at_the_savepoint(steps_before, steps_sinc
     do(steps_since)
     state.rollback_to(savepoint)
     assert (store, log) == copies
-    assert set(state.changes_of(store)) == {step[0] for step in steps_before if isinstance(step, tuple)}
+    changed_keys = {step[0] for step in steps_before if isinstance(step, tuple)}
+    assert set(state.changes_of(store)) == changed_keys
 
 
 def test_a_rollback_keeps_changes_whose_keys_were_returned_before_the_savepoint():
