@@ -35,6 +35,7 @@ from persistence.rows import compile_statement
 TABLE = "CREATE TEMPORARY TABLE IF NOT EXISTS seen (n int UNIQUE, t text)"
 ADD = "INSERT INTO seen (n, t) VALUES (%s, %s)"
 ADD_PREPARED = Prepared("INSERT INTO seen (n, t) VALUES (%s, %s)")
+# By a list of numbers, a pattern of the text, and a limit. The third column of every row is the text "100 %".
 FIND = Prepared("SELECT n, t, '100 %%' FROM seen WHERE n = ANY(%s::int[]) AND t LIKE %s ORDER BY n LIMIT %s")
 
 
@@ -64,6 +65,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def stored_rows(engine: Engine) -> list[tuple[int, str]]:
+    """The committed numbers and texts, in the order of the numbers."""
     return transactions.read(autocommit(engine), lambda db: query(db, "SELECT n, t FROM seen ORDER BY n", ()))
 
 
@@ -76,6 +78,7 @@ def test_deferred_statements_are_sent_with_the_next_read_and_the_commit(engine, 
         return rows
 
     assert transactions.run(engine, work) == [(2,)]
+    # "BEGIN; INSERT; INSERT; SELECT" with the read, and "INSERT; COMMIT" at the end.
     assert [message.count(";") for message in messages] == [3, 1]
     assert messages[0].startswith("BEGIN ISOLATION LEVEL READ COMMITTED; INSERT")
     assert messages[1].endswith("COMMIT")
@@ -88,6 +91,7 @@ def test_percent_signs_quotes_and_placeholders_in_values_are_text(engine):
     def work(db: Connection) -> None:
         for number, value in enumerate(values):
             defer(db, ADD, (number, value))
+            # Some statements are sent with a read by `query`, some with a read by `execute`, the others later.
             if number % 3 == 0:
                 assert query(db, "SELECT %s", ("100 %",)) == [("100 %",)]
             elif number % 3 == 1:
@@ -207,16 +211,17 @@ def test_a_statement_pipelined_after_a_lock_reads_what_the_lock_holder_committed
 def test_work_is_retried_after_its_connection_is_lost_before_the_commit(engine):
     attempts = []
 
-    def work(db: Connection) -> int:
+    def work(db: Connection) -> list[tuple[int, ...]]:
         attempts.append(1)
         if len(attempts) == 1:
             query(db, "SELECT pg_terminate_backend(pg_backend_pid())", ())
-        return len(query(db, "SELECT 1", ()))
+        return query(db, "SELECT 17", ())
 
-    assert transactions.run(engine, work) == 1
+    assert transactions.run(engine, work) == [(17,)]
 
 
 def read_autocommit(engine: Engine, work: Callable[[Connection], Any]) -> Any:
+    """The result of work that only reads, without a transaction."""
     return transactions.read(autocommit(engine), work)
 
 
@@ -229,11 +234,12 @@ def count_prepared(messages: list[str]) -> int:
 @pytest.mark.skipif("LOYALTY_TEST_POOLED" in os.environ, reason="statements are not prepared behind a pooler")
 class TestPrepared:
     def test_a_statement_is_prepared_once_whatever_its_values(self, engine, messages):
-        for number, value in enumerate(["100 %", "%s", "it's", None]):
-            transactions.run(engine, lambda db, row=(number, value): defer(db, ADD_PREPARED, row))
-        assert stored_rows(engine) == [(0, "100 %"), (1, "%s"), (2, "it's"), (3, None)]
+        rows = [(0, "100 %"), (1, "%s"), (2, "it's"), (3, None)]
+        for row in rows:
+            transactions.run(engine, lambda db, row=row: defer(db, ADD_PREPARED, row))
+        assert stored_rows(engine) == rows
         assert count_prepared(messages) == 1
-        assert sum("EXECUTE" in message for message in messages) == 4
+        assert sum("EXECUTE" in message for message in messages) == len(rows)
 
     def test_the_name_of_a_prepared_statement_describes_it(self, engine, messages):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
@@ -243,14 +249,20 @@ class TestPrepared:
 
     def test_a_statement_prepared_for_lists_of_one_length_returns_the_right_rows(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, f"t{number}")) for number in range(5)])
-        for numbers, pattern, limit in [([1], "t%", 1), ([], "t%", 1), ([2], "t%", 1), ([1], "x", 1)]:
-            rows = transactions.read(autocommit(engine), lambda db, v=(numbers, pattern, limit): query(db, FIND, v))
-            assert rows == ([] if not numbers or pattern == "x" else [(numbers[0], f"t{numbers[0]}", "100 %")])
+        for numbers, pattern, expected_rows in [
+            ([1], "t%", [(1, "t1", "100 %")]),
+            ([], "t%", []),
+            ([2], "t%", [(2, "t2", "100 %")]),
+            ([1], "x", []),
+        ]:
+            rows = read_autocommit(engine, lambda db, values=(numbers, pattern, 1): query(db, FIND, values))
+            assert rows == expected_rows
         # One for a list of one value, and one for an empty list.
         assert count_prepared(messages) == 2
 
     def test_lists_share_a_prepared_statement_for_up_to_4_and_one_for_up_to_16_values(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(20)])
+        # Sizes of lists, each with the number of statements that are prepared by then.
         for size, expected_count in [(2, 1), (4, 1), (3, 1), (5, 2), (16, 2)]:
             rows = read_autocommit(engine, lambda db, size=size: query(db, FIND, (list(range(size)), "t", 16)))
             assert [row[0] for row in rows] == list(range(size))
@@ -267,10 +279,13 @@ class TestPrepared:
         assert count_prepared(messages) == 1
 
     # Lists and limits above 16 are many.
-    @pytest.mark.parametrize(("numbers", "limit"), [(list(range(17)), 1), ([1], 17)])
+    @pytest.mark.parametrize(
+        ("numbers", "limit"),
+        [pytest.param(list(range(17)), 1, id="list of 17 numbers"), pytest.param([1], 17, id="limit of 17")],
+    )
     def test_statements_about_many_records_are_not_prepared(self, engine, messages, numbers, limit):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
-        rows = transactions.read(autocommit(engine), lambda db: query(db, FIND, (numbers, "t", limit)))
+        rows = read_autocommit(engine, lambda db: query(db, FIND, (numbers, "t", limit)))
         assert rows == [(numbers[0], "t", "100 %")]
         assert count_prepared(messages) == 0
 
@@ -279,6 +294,7 @@ class TestPrepared:
         for returned_list, any_list in [([7], [1, 3]), ([7], [1, 2]), ([7, 7], [3])]:
             values = (returned_list, any_list)
             rows = read_autocommit(engine, lambda db, values=values: query(db, statement, values))
+            # A padded list would be returned with more numbers.
             assert rows == [(returned_list, 3 in any_list)]
             assert count_prepared(messages) == 1
 
@@ -319,9 +335,7 @@ class TestPrepared:
                 transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "again")))
             assert transactions.violated_constraint(raised.value, ["seen_n_key"]) == "seen_n_key"
 
-    @pytest.mark.parametrize(
-        "run", [transactions.run, lambda engine, work: transactions.read(autocommit(engine), work)]
-    )
+    @pytest.mark.parametrize("run", [transactions.run, read_autocommit], ids=["transaction", "autocommit"])
     def test_a_prepared_statement_survives_a_change_of_the_type_of_a_column(self, engine, run):
         def find(db: Connection) -> list[tuple[Any, ...]]:
             return query(db, FIND, ([1], "%", 1))
@@ -333,20 +347,20 @@ class TestPrepared:
         assert run(engine, find) == [(1, "7", "100 %")]
 
     def test_plans_are_discarded_after_an_interval(self, engine, messages, monkeypatch):
-        def read(_: Engine) -> None:
-            read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+        def find(db: Connection) -> list[tuple[Any, ...]]:
+            return query(db, FIND, ([1], "t", 1))
 
         monkeypatch.setattr("persistence.prepared_statements.PLANS_KEPT_SECONDS", 1e9)
         # The first read may still discard plans by the usual interval.
-        read(engine)
+        read_autocommit(engine, find)
         messages.clear()
-        for run in (read, lambda engine: transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1)))):
-            run(engine)
-            assert not any("DISCARD" in message for message in messages)
+        read_autocommit(engine, find)
+        transactions.run(engine, find)
+        assert not any("DISCARD" in message for message in messages)
         # The interval is over.
         with engine.connect() as db:
             monkeypatch.setattr(db.connection.dbapi_connection.prepared, "_plans_until", 0.0)
-        read(engine)
+        read_autocommit(engine, find)
         assert messages[-1].startswith("DISCARD PLANS; EXECUTE")
 
     def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, monkeypatch):

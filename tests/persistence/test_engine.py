@@ -56,6 +56,7 @@ def test_a_silent_connection_is_closed_within_30_seconds(engine):
 def test_an_engine_has_as_many_connections_as_threads(database_url):
     engine = create_engine(database_url, threads=1)
     engine.pool._timeout = 0.1
+    # The second connection waits for the first one, in vain.
     with engine.connect(), pytest.raises(PoolTimeout), engine.connect():
         pass
     engine.dispose()

@@ -23,69 +23,74 @@ def ledger(db):
     return RawLedger.new(db)
 
 
-def balances(views):
+def find_balances(ledger, wallet_ids, at=START):
+    """The views of the wallets' balances at a moment, as a list for each wallet id; one view for each account."""
+    return ledger_wallets.find_balances_of_wallets(ledger.db, ledger.organization_id, wallet_ids, at, "UTC")
+
+
+def amounts_of(views):
     """The current balances by wallet id and name of the account."""
     return {
         (view.wallet_id, view.ledger_account_name): view.current_balance for wallet in views.values() for view in wallet
     }
 
 
-def test_balances_include_active_accounts_and_inactive_accounts_with_a_balance(ledger, db):
+def test_balances_include_active_accounts_and_inactive_accounts_with_a_balance(ledger):
     ana, ben = ledger.wallet(), ledger.wallet()
     closed_account = ledger.account(name="closed", active=False)
     ledger.account(name="never used", active=False)
     ledger.account(name="stars")
     ledger.mint(ana, 5)
-    ledger.mint(ben, 7, closed_account)
-    views = ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [ana, ben], START, "UTC")
-    assert balances(views) == {
+    ledger.mint(ben, 7, account_id=closed_account)
+    views = find_balances(ledger, [ana, ben])
+    # "Points" is the default account, which every ledger has.
+    assert amounts_of(views) == {
         (ana, "Points"): 5,
         (ana, "stars"): 0,
         (ben, "Points"): 0,
         (ben, "closed"): 7,
         (ben, "stars"): 0,
     }
-    assert [view.ledger_id for view in views[ana]] == [ledger.organization.ledger_id] * 2
-    assert views[ana][0].is_default_account
+    points_view, stars_view = views[ana]
+    assert points_view.ledger_id == stars_view.ledger_id == ledger.organization.ledger_id
+    assert points_view.is_default_account
 
 
 def test_wallets_of_other_organizations_are_returned_without_balances(ledger, db):
     foreign_wallet = RawLedger.new(db).wallet()
-    views = ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [foreign_wallet], START, "UTC")
-    assert views == {foreign_wallet: []}
-    assert ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [], START, "UTC") == {}
+    assert find_balances(ledger, [foreign_wallet]) == {foreign_wallet: []}
+    assert find_balances(ledger, []) == {}
 
 
-def test_balances_exclude_lots_that_have_expired_at_the_requested_moment(ledger, db):
+def test_balances_exclude_lots_that_have_expired_at_the_requested_moment(ledger):
     tracking_account = ledger.account(name="tracked", point_tracking_enabled=True)
     ana, ben = ledger.wallet(), ledger.wallet()
     for wallet, days, amount in ((ana, 1, 5), (ana, 2, 7), (ben, 1, 11), (ben, 3, 13)):
-        ledger.lot(
-            wallet,
-            ledger.mint(wallet, amount, tracking_account),
-            amount,
-            START + timedelta(days=days),
-            tracking_account,
-        )
-    # Days after the start, and the balances of ana (5 + 7) and ben (11 + 13) then.
-    for days, expected_balances in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
-        now = START + timedelta(days=days)
-        amounts = balances(ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [ana, ben], now, "UTC"))
-        assert (amounts[ana, "tracked"], amounts[ben, "tracked"]) == expected_balances, days
-        just_before = now - timedelta(microseconds=1)
+        mint = ledger.mint(wallet, amount, account_id=tracking_account)
+        expires_at = START + timedelta(days=days)
+        ledger.lot(wallet, mint, remaining=amount, expires_at=expires_at, account_id=tracking_account)
+
+    def balances_at(moment):
+        """The balances of ana and ben."""
+        amounts = amounts_of(find_balances(ledger, [ana, ben], at=moment))
+        return amounts[ana, "tracked"], amounts[ben, "tracked"]
+
+    # The first lots of both expire after a day, the lot of 7 after two days, and the lot of 13 after three days.
+    balances_by_day = [(5 + 7, 11 + 13), (7, 13), (0, 13), (0, 0)]
+    for days, expected_balances in enumerate(balances_by_day):
+        moment = START + timedelta(days=days)
+        assert balances_at(moment) == expected_balances, days
         if days:
-            amounts = balances(
-                ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, [ana, ben], just_before, "UTC")
-            )
-            assert (amounts[ana, "tracked"], amounts[ben, "tracked"]) != expected_balances, days
+            just_before = moment - timedelta(microseconds=1)
+            assert balances_at(just_before) == balances_by_day[days - 1], days
 
 
-@pytest.mark.parametrize("number", [1, 40])
-def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
-    wallets = [ledger.wallet() for _ in range(number)]
+@pytest.mark.parametrize("wallet_count", [1, 40])
+def test_one_statement_reads_any_number_of_wallets(ledger, db, wallet_count):
+    wallets = [ledger.wallet() for _ in range(wallet_count)]
     with count_statements(db) as statements:
-        views = ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
-    assert len(views) == number
+        views = find_balances(ledger, wallets)
+    assert len(views) == wallet_count
     assert len(statements) == 1
 
 
@@ -94,13 +99,11 @@ def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
 def test_each_balance_is_looked_up_once_whatever_the_planner_expects(ledger, db):
     wallets, accounts = [ledger.wallet() for _ in range(10)], [ledger.account(name=f"a-{n}") for n in range(10)]
     for wallet, account in product(wallets, accounts):
-        ledger.mint(wallet, 1, account)
+        ledger.mint(wallet, 1, account_id=account)
     for column in ("organization_id", "wallet_id", "ledger_account_id"):
         db.execute(text(f"ALTER TABLE ledger_balances ALTER {column} SET (n_distinct = -1)"))
     db.execute(text("ANALYZE wallets, ledgers, ledger_accounts, ledger_balances"))
-    rows = rows_of_plans(
-        db, lambda: ledger_wallets.find_balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
-    )
+    rows = rows_of_plans(db, lambda: find_balances(ledger, wallets))
     # Ten wallets have a default account and ten others. Without lookups, the plan would compare 6060 rows; plans with
     # lookups read 110 to 310, depending on the other rows of the tables.
     assert rows < 606
@@ -110,7 +113,8 @@ def test_each_balance_is_looked_up_once_whatever_the_planner_expects(ledger, db)
 def test_expired_lots_are_found_without_reading_the_other_lots(ledger, db):
     tracking_account = ledger.account(name="tracked", point_tracking_enabled=True)
     wallet = ledger.wallet()
-    mint = ledger.mint(wallet, 3000, tracking_account)
+    mint = ledger.mint(wallet, 3000, account_id=tracking_account)
+    # 3000 lots of 1, one of which expires each day.
     db.execute(
         text(
             "INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount,"
@@ -121,18 +125,20 @@ def test_expired_lots_are_found_without_reading_the_other_lots(ledger, db):
     )
     db.execute(text("ANALYZE ledger_lots"))
     statements = []
-    listener = lambda c, cursor, statement, parameters, *rest: statements.append((statement, parameters))  # noqa: E731
-    event.listen(db, "before_cursor_execute", listener)
-    views = ledger_wallets.find_balances_of_wallets(
-        db, ledger.organization_id, [wallet], START + timedelta(days=4), "UTC"
-    )
-    event.remove(db, "before_cursor_execute", listener)
-    # 3000 lots of 1, of which the 4 of the first days have expired.
-    assert balances(views)[wallet, "tracked"] == 2996
-    plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN ANALYZE " + statements[0][0], statements[0][1]))
-    lines = [line for line in plan.splitlines() if "ix_ledger_lots_spendable" in line]
-    assert len(lines) == 1, plan
-    assert "rows=4.00" in lines[0] or "rows=4 " in lines[0], plan
+
+    def record(connection, cursor, statement, parameters, context, many):
+        statements.append((statement, parameters))
+
+    event.listen(db, "before_cursor_execute", record)
+    views = find_balances(ledger, [wallet], at=START + timedelta(days=4))
+    event.remove(db, "before_cursor_execute", record)
+    assert amounts_of(views)[wallet, "tracked"] == 3000 - 4
+    query, parameters = statements[0]
+    plan = "\n".join(db.exec_driver_sql(f"EXPLAIN ANALYZE {query}", parameters).scalars())
+    index_scans = [line for line in plan.splitlines() if "ix_ledger_lots_spendable" in line]
+    assert len(index_scans) == 1, plan
+    # The plan reads only the 4 expired lots; their number is written as 4.00 since PostgreSQL 18.
+    assert "rows=4.00" in index_scans[0] or "rows=4 " in index_scans[0], plan
 
 
 @pytest.mark.slow
@@ -140,9 +146,10 @@ def test_the_lock_of_an_account_waits_for_open_posts_and_blocks_new_posts(engine
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet = ledger.wallet()
-        default = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
+        ledger_record = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
         account = ACCOUNTS.find(db, ledger.organization_id, ledger.account_id)
     is_posted, may_commit = Event(), Event()
+    # What the configurator sees under its lock: whether the account has movements.
     movements_seen: list[bool] = []
 
     def post():
@@ -154,7 +161,7 @@ def test_the_lock_of_an_account_waits_for_open_posts_and_blocks_new_posts(engine
 
     def configure():
         with engine.begin() as db:
-            locked_account = ledgers.lock_account(db, default, account)
+            locked_account = ledgers.lock_account(db, ledger_record, account)
             movements_seen.append(ledgers.has_movements(db, locked_account))
 
     poster, configurator = Thread(target=post), Thread(target=configure)
@@ -162,43 +169,49 @@ def test_the_lock_of_an_account_waits_for_open_posts_and_blocks_new_posts(engine
     assert is_posted.wait(5)
     configurator.start()
     configurator.join(0.3)
+    # The lock still waits, because the post is not committed.
     assert movements_seen == []
     may_commit.set()
     poster.join()
     configurator.join()
     assert movements_seen == [True]
-    with engine.begin() as db, engine.begin() as other:
-        ledgers.lock_account(db, default, account)
+    # Now the account is locked first, and a post waits for it.
+    with engine.begin() as db, engine.begin() as posting_db:
+        ledgers.lock_account(db, ledger_record, account)
         # Citus does not pass on the time for locks to the nodes, so the time for the statement ends.
-        other.execute(text("SET LOCAL lock_timeout = '100ms'; SET LOCAL statement_timeout = '1s'"))
-        ledger.db = other
+        posting_db.execute(text("SET LOCAL lock_timeout = '100ms'; SET LOCAL statement_timeout = '1s'"))
+        ledger.db = posting_db
         with pytest.raises(OperationalError, match=r"lock timeout|statement timeout"):
             ledger.mint(wallet, 5)
-        other.rollback()
+        posting_db.rollback()
 
 
 def test_a_session_uses_the_rules_of_the_account_at_the_moment_of_the_lock(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet, account_id = ledger.wallet(), ledger.account_id
-        before = organizations.find(db, ledger.organization_id)
-        account = ACCOUNTS.find(db, ledger.organization_id, account_id)
-        default = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
+        outdated_organization = organizations.find(db, ledger.organization_id)
+        outdated_account = ACCOUNTS.find(db, ledger.organization_id, account_id)
+        ledger_record = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
     with engine.begin() as db:
-        locked_account = ledgers.lock_account(db, default, account)
-        ledgers.store_account(db, default, locked_account, {"max_balance": Decimal(10)}, START)
+        locked_account = ledgers.lock_account(db, ledger_record, outdated_account)
+        ledgers.store_account(db, ledger_record, locked_account, {"max_balance": Decimal(10)}, START)
 
     def open_session(organization, configured):
-        """The maximum balance that the session uses, and the number of its statements."""
+        """The maximum balance that the session uses, and the number of its statements.
+
+        `configured` are the accounts by id as the caller knows them.
+        """
         with engine.begin() as db, count_statements(db) as statements:
             session = posting.open_session(db, organization, [wallet], [account_id], START, configured)
         return session.accounts[account_id].max_balance, len(statements)
 
-    # The given account is outdated.
-    assert open_session(before, {account_id: account}) == (10, 3)
+    # The caller's account is outdated, so that one of the three statements reads it again.
+    assert open_session(outdated_organization, {account_id: outdated_account}) == (10, 3)
     with engine.begin() as db:
-        after = organizations.find(db, ledger.organization_id)
+        organization = organizations.find(db, ledger.organization_id)
         current_account = ACCOUNTS.find(db, ledger.organization_id, account_id)
-    # The given account is current, so that it is not read again.
-    assert open_session(after, {account_id: current_account}) == (10, 2)
-    assert open_session(after, {}) == (10, 3)
+    # The caller's account is current, so that it is not read again.
+    assert open_session(organization, {account_id: current_account}) == (10, 2)
+    # The caller knows no account.
+    assert open_session(organization, {}) == (10, 3)

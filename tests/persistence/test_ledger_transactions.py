@@ -17,7 +17,7 @@ def ledger_ids(engine):
     """Organization, account, account key and wallet of a ledger with so many rows that the planner uses indexes."""
     with engine.begin() as db:
         ledger = RawLedger.new(db)
-        ids = ledger.organization_id, ledger.account_id, ledger.organization.ledger_account_key, ledger.wallet()
+        wallet_id = ledger.wallet()
         db.execute(
             text(
                 "WITH t AS (INSERT INTO ledger_transactions (organization_id, ledger_account_id, transaction_type,"
@@ -31,11 +31,11 @@ def ledger_ids(engine):
                 "  CASE side WHEN 0 THEN :wallet ELSE NULL END, 1 - 2 * side, 0"
                 " FROM t CROSS JOIN generate_series(0, 1) side"
             ),
-            {"organization": ids[0], "account": ids[1], "wallet": ids[3]},
+            {"organization": ledger.organization_id, "account": ledger.account_id, "wallet": wallet_id},
         )
     with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as db:
         db.execute(text("ANALYZE ledger_transactions, ledger_entries"))
-    return ids
+    return ledger.organization_id, ledger.account_id, ledger.organization.ledger_account_key, wallet_id
 
 
 FILTERS = {
@@ -46,14 +46,15 @@ FILTERS = {
     "system_unique_key": "bulk-7",
     "tags": ["tag-7"],
 }
+# All combinations of at most three filters.
 SUBSETS = [dict(filters) for size in range(4) for filters in combinations(FILTERS.items(), size)]
 
 
-def plans_of(db, query, *avoided):
+def plans_of(db, query, *, avoided_methods=()):
     """The plans of the statements that a query executes, with scans of whole tables only if no index can be used.
 
-    `avoided` names further methods that the planner may use only if it has no other one. Without them the plan would
-    depend on the statistics, and so on the rows of other tests.
+    `avoided_methods` are further methods that the planner may use only if it has no other one. Without them the plan
+    would depend on the statistics, and so on the rows of other tests.
     """
     statements = []
 
@@ -63,15 +64,18 @@ def plans_of(db, query, *avoided):
     event.listen(db, "before_cursor_execute", record)
     query()
     event.remove(db, "before_cursor_execute", record)
-    for method in ("seqscan", *avoided):
+    for method in ("seqscan", *avoided_methods):
         db.execute(text(f"SET LOCAL enable_{method} = off"))
-    return ["\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN " + s, p)) for s, p in statements]
+    return [
+        "\n".join(db.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars())
+        for statement, parameters in statements
+    ]
 
 
 @pytest.mark.parametrize("filters", SUBSETS, ids=lambda filters: "-".join(filters) or "none")
 def test_every_combination_of_filters_has_an_index(db, ledger_ids, filters):
     organization_id, account_id, account_key, wallet_id = ledger_ids
-    page = Page(0, 25)
+    page = Page(page=0, limit=25)
     queries = [
         lambda: find_rows_of_account(db, organization_id, account_id, filters, page),
         lambda: find_rows_of_account(db, organization_id, account_id, {**filters, "wallet_id": wallet_id}, page),
@@ -86,18 +90,19 @@ def test_every_combination_of_filters_has_an_index(db, ledger_ids, filters):
             assert "Seq Scan on ledger_entries" not in plan, plan
 
 
-@pytest.mark.parametrize("of_wallet", [False, True])
+@pytest.mark.parametrize("of_wallet", [False, True], ids=["list of an account", "list of a wallet"])
 def test_the_newest_rows_are_found_without_sorting_all_rows(db, ledger_ids, of_wallet):
     organization_id, account_id, _, wallet_id = ledger_ids
-    page = Page(0, 25)
-    if of_wallet:
-        plans = plans_of(
-            db, lambda: find_rows_of_wallet(db, organization_id, wallet_id, {}, page), "sort", "bitmapscan"
-        )
-    else:
-        plans = plans_of(
-            db, lambda: find_rows_of_account(db, organization_id, account_id, {}, page), "sort", "bitmapscan"
-        )
-    assert "Incremental Sort" in plans[0]
-    assert "Presorted Key: " in plans[0]
-    assert "Scan Backward using" in plans[0]
+    page = Page(page=0, limit=25)
+
+    def find_rows():
+        if of_wallet:
+            find_rows_of_wallet(db, organization_id, wallet_id, {}, page)
+        else:
+            find_rows_of_account(db, organization_id, account_id, {}, page)
+
+    # The first statement reads the rows of the page.
+    plan = plans_of(db, find_rows, avoided_methods=("sort", "bitmapscan"))[0]
+    assert "Incremental Sort" in plan
+    assert "Presorted Key: " in plan
+    assert "Scan Backward using" in plan

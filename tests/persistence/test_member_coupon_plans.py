@@ -47,8 +47,10 @@ def test_the_codes_of_a_member_are_looked_up_once(db, shop_and_member, order, ex
     filters = CouponFilter(member=member, expired=expired)
     pages = []
     rows = rows_of_plans(
-        db, lambda: pages.append(code_lists.find_page(db, shop.id, Page(0, 25, order), filters, shop.now))
+        db,
+        lambda: pages.append(code_lists.find_page(db, shop.id, Page(page=0, limit=25, order=order), filters, shop.now)),
     )
+    # No coupon has expired.
     assert pages[0].total_count == (0 if expired else COUPONS_OF_MEMBER)
     assert rows <= MAX_ROWS
 
@@ -59,6 +61,7 @@ def test_the_coupons_of_a_member_are_joined_only_with_their_books(db, shop_and_m
     analyze_coupons(db)
     pages = []
     rows = rows_of_plans(db, lambda: pages.append(member_coupons.find_page(db, member, query, None, shop.now)))
+    # No book has a tag.
     assert pages[0].total_count == (0 if "couponBookTags" in query else COUPONS_OF_MEMBER)
     assert rows <= MAX_ROWS
 
@@ -69,6 +72,7 @@ def test_the_totals_of_a_member_are_joined_only_with_the_books_of_its_coupons(db
     sums = []
     program_id = shop.created.loyalty_program_id
     rows = rows_of_plans(db, lambda: sums.append(member_coupons.find_totals(db, member, program_id, {})))
+    # The amounts that are used and assigned.
     assert sums == [(0, COUPONS_OF_MEMBER)]
     assert rows <= MAX_ROWS
 

@@ -76,5 +76,6 @@ def test_statements_of_the_product_across_organizations_are_reported(monkeypatch
     message = "BEGIN; SELECT 1 FROM badges WHERE organization_id = 5; SELECT count(*) FROM badges WHERE name = 'a;b'"
     with one_organization.watched() as statements:
         connections._transmit(None, message)
+    # Texts are reported without their content.
     assert statements == {"SELECT count(*) FROM badges WHERE name = ''"}
     assert messages == [message]

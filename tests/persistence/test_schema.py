@@ -24,12 +24,13 @@ FIRST_RELEASE = "6180ea55debbab9af85c809d0bf021f78c7edfd499153ce09252f85055043ff
 
 @pytest.fixture
 def empty_database(engine: Engine, database_url: str):
+    """The engine of a new database without any table."""
     with autocommit(engine).connect() as db:
         db.execute(text("CREATE DATABASE schema_test"))
     url = make_url(database_url).set(database="schema_test").render_as_string(hide_password=False)
-    other = create_engine(url, threads=4)
-    yield other
-    other.dispose()
+    engine_of_new_database = create_engine(url, threads=4)
+    yield engine_of_new_database
+    engine_of_new_database.dispose()
     with autocommit(engine).connect() as db:
         db.execute(text("DROP DATABASE schema_test"))
 
@@ -119,21 +120,22 @@ def set_revision(engine: Engine, revision: str, note: str = "") -> None:
 
 @pytest.mark.slow
 def test_the_state_lists_the_pending_migrations(empty_database):
-    before = schema.find_state(empty_database)
-    assert not before.is_usable
-    assert before.pending == tuple(schema.migrate(empty_database))
-    assert schema.find_state(empty_database) == schema.SchemaState((), None, True)
+    state_of_empty_database = schema.find_state(empty_database)
+    assert not state_of_empty_database.is_usable
+    assert state_of_empty_database.pending == tuple(schema.migrate(empty_database))
+    assert schema.find_state(empty_database) == schema.SchemaState(pending=(), newer=None, is_usable=True)
 
 
 @pytest.mark.slow
 def test_a_newer_database_is_used_if_it_was_only_expanded_since_the_last_known_revision(empty_database):
-    last = schema.migrate(empty_database)[-1]
-    set_revision(empty_database, "9999", f"9999 is usable since {last}")
-    assert schema.find_state(empty_database) == schema.SchemaState((), "9999", True)
+    last_known_revision = schema.migrate(empty_database)[-1]
+    set_revision(empty_database, "9999", note=f"9999 is usable since {last_known_revision}")
+    assert schema.find_state(empty_database) == schema.SchemaState(pending=(), newer="9999", is_usable=True)
     assert schema.find_pending_migrations(empty_database) == []
     assert schema.migrate(empty_database) == []
-    set_revision(empty_database, "9999", "9999 is usable since 9000")
-    assert schema.find_state(empty_database) == schema.SchemaState((), "9999", False)
+    # This version of the product does not know revision 9000.
+    set_revision(empty_database, "9999", note="9999 is usable since 9000")
+    assert schema.find_state(empty_database) == schema.SchemaState(pending=(), newer="9999", is_usable=False)
     with pytest.raises(schema.SchemaError, match="9999"):
         schema.find_pending_migrations(empty_database)
 
@@ -144,17 +146,17 @@ def test_migrations_that_only_expand_leave_the_database_usable_for_older_version
 ):
     directory = temporary_directory / "expanding"
     shutil.copytree(Path(schema.__file__).parent / "migrations", directory)
-    last = schema.find_pending_migrations(empty_database)[-1]
-    for number, lines in (("9001", "EXPANDS = True"), ("9002", "EXPANDS = True")):
-        before = last if number == "9001" else "9001"
-        (directory / "versions" / f"{number}_expand.py").write_text(
-            f"revision = '{number}'\ndown_revision = '{before}'\n{lines}\n\n\ndef upgrade():\n    pass\n"
+    last_known_revision = schema.find_pending_migrations(empty_database)[-1]
+    for revision, previous_revision in (("9001", last_known_revision), ("9002", "9001")):
+        (directory / "versions" / f"{revision}_expand.py").write_text(
+            f"revision = '{revision}'\ndown_revision = '{previous_revision}'\nEXPANDS = True\n\n\n"
+            "def upgrade():\n    pass\n"
         )
-    # A newer version migrates.
-    with monkeypatch.context() as newer:
-        newer.setattr(schema, "_DIRECTORY", directory)
+    # A newer version of the product, which knows both revisions, migrates.
+    with monkeypatch.context() as newer_version:
+        newer_version.setattr(schema, "_DIRECTORY", directory)
         assert schema.migrate(empty_database)[-1] == "9002"
-    assert schema.find_state(empty_database) == schema.SchemaState((), "9002", True)
+    assert schema.find_state(empty_database) == schema.SchemaState(pending=(), newer="9002", is_usable=True)
 
 
 # 100 points of 1 March that were released on 15 March, reported as revision 1031 did; no trigger reports them again.
@@ -180,6 +182,7 @@ def test_a_migration_moves_released_points_to_the_day_of_their_release_in_report
         for statement in _RELEASED_BEFORE:
             db.exec_driver_sql(statement)
     schema.migrate(empty_database)
+    # `a` is the sum of the points, `b` the number of mints.
     statement = "SELECT at, sum(a), sum(b) FROM report_changes GROUP BY 1 HAVING sum(a) <> 0 OR sum(b) <> 0"
     with empty_database.connect() as db:
         assert db.exec_driver_sql(statement).all() == [(datetime(2026, 3, 15, 9, tzinfo=UTC), 100, 1)]
@@ -200,6 +203,7 @@ def test_the_database_collects_no_statistics_of_organization_id_columns(db):
 def test_several_processes_may_migrate_at_once(empty_database):
     with ThreadPoolExecutor(4) as pool:
         migrations = list(pool.map(lambda _: schema.migrate(empty_database), range(4)))
+    # One process runs all migrations; the others find none that is pending.
     assert sorted(map(bool, migrations)) == [False, False, False, True]
     assert schema.differences(empty_database) == []
 
@@ -230,16 +234,13 @@ def test_a_new_revision_contains_the_differences_between_the_code_and_the_databa
     monkeypatch.setattr(schema, "_DIRECTORY", directory)
     # The schema of the revision files is complete, so that the new one is empty.
     new.write("Change nothing", temporary_directory / "home")
-    number = int(schema._revisions()[-1])
-    assert (
-        (directory / "versions" / f"{number}_change_nothing.py")
-        .read_text()
-        .endswith("    pass\n    # ### end Alembic commands ###\n")
-    )
+    new_revision = int(schema._revisions()[-1])
+    content = (directory / "versions" / f"{new_revision}_change_nothing.py").read_text()
+    assert content.endswith("    pass\n    # ### end Alembic commands ###\n")
     # Without revision files the new one contains all tables.
     for script in (directory / "versions").glob("[0-9]*"):
         script.unlink()
     new.write("Create the schema", temporary_directory / "revision-home")
-    revision = (directory / "versions" / "1000_create_the_schema.py").read_text()
-    assert 'op.create_table("organizations"' in revision.replace("'", '"')
-    assert "alembic_version" not in revision
+    content = (directory / "versions" / "1000_create_the_schema.py").read_text()
+    assert 'op.create_table("organizations"' in content.replace("'", '"')
+    assert "alembic_version" not in content

@@ -34,11 +34,10 @@ def test_every_unique_request_key_is_among_the_claimed_keys() -> None:
 
 
 def _terminate(db: Connection) -> None:
-    """Terminate the connection in the database, as a restart would; the next statement then fails."""
+    """Terminate the connection in the database, as a restart would; its next statement, or its commit, then fails."""
     process_id = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
-    with db.engine.connect() as other:
-        other.execute(text("SELECT pg_terminate_backend(:id)"), {"id": process_id})
-    db.execute(text("SELECT 1"))
+    with db.engine.connect() as other_db:
+        other_db.execute(text("SELECT pg_terminate_backend(:id)"), {"id": process_id})
 
 
 def test_work_that_loses_its_connection_is_retried(engine: Engine) -> None:
@@ -48,6 +47,7 @@ def test_work_that_loses_its_connection_is_retried(engine: Engine) -> None:
         attempts.append(1)
         if len(attempts) == 1:
             _terminate(db)
+            db.execute(text("SELECT 1"))
         return "done"
 
     assert transactions.run(engine, work) == "done"
@@ -59,9 +59,7 @@ def test_work_is_not_retried_after_its_connection_is_lost_in_the_commit(engine: 
 
     def work(db: Connection) -> None:
         attempts.append(1)
-        process_id = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
-        with db.engine.connect() as other:
-            other.execute(text("SELECT pg_terminate_backend(:id)"), {"id": process_id})
+        _terminate(db)
 
     with pytest.raises(DBAPIError):
         transactions.run(engine, work)
@@ -69,18 +67,19 @@ def test_work_is_not_retried_after_its_connection_is_lost_in_the_commit(engine: 
 
 
 def test_work_that_needs_more_locks_is_repeated_and_can_detect_the_repetition(engine: Engine) -> None:
-    attempts = []
+    is_repeated_by_attempt = []
 
-    def work(db: Connection) -> str:
+    def work(db: Connection) -> bool:
         db.execute(text("SELECT 1"))
-        attempts.append(transactions.is_repeated())
+        is_repeated_by_attempt.append(transactions.is_repeated())
         if not transactions.is_repeated():
             raise StartOver
-        # Another transaction within the repetition is not repeated itself.
-        return transactions.run(engine, lambda other: str(transactions.is_repeated()))
+        return transactions.run(engine, lambda _: transactions.is_repeated())
 
-    assert transactions.run(engine, work) == "False"
-    assert attempts == [False, True]
+    is_inner_transaction_repeated = transactions.run(engine, work)
+    assert is_repeated_by_attempt == [False, True]
+    # Another transaction within the repetition is not repeated itself.
+    assert is_inner_transaction_repeated is False
     assert not transactions.is_repeated()
 
 
@@ -129,6 +128,7 @@ def test_a_read_is_retried_once_after_its_connection_is_lost(engine: Engine) -> 
         attempts.append(1)
         if len(attempts) == 1:
             _terminate(db)
+            db.execute(text("SELECT 1"))
         return "read"
 
     assert transactions.read(autocommit(engine), work) == "read"
@@ -163,6 +163,7 @@ def select_17(db: Connection) -> int:
 class TestDeadlines:
     @pytest.fixture
     def deadline(self) -> Iterator[TransactionDeadline]:
+        """The deadline of all transactions of this thread; it expires only when a test calls `expire`."""
         new_deadline = TransactionDeadline()
         token = deadline_of_thread.set(new_deadline)
         yield new_deadline
@@ -177,13 +178,17 @@ class TestDeadlines:
             statement_begins.set()
             db.execute(text("SELECT pg_sleep(300)"))
 
-        ending_thread = threading.Thread(
-            target=lambda: (statement_begins.wait(), wait_for_sleep(engine), deadline.expire())
-        )
+        def expire_during_sleep() -> None:
+            statement_begins.wait()
+            wait_for_sleep(engine)
+            deadline.expire()
+
+        ending_thread = threading.Thread(target=expire_during_sleep)
         ending_thread.start()
         with pytest.raises(TransactionDeadlineExceeded):
             transactions.run(engine, work)
         ending_thread.join()
+        # The next statement of this thread has no deadline.
         deadline_of_thread.set(None)
         with engine.begin() as db:
             # The database notices after a second that the connection was closed. If not, it would hold the lock longer.
@@ -209,14 +214,17 @@ class TestDeadlines:
         def work(db: Connection) -> None:
             db.execute(text("SELECT 1"))
             deadline.expire()
-            steps.append("first")
+            steps.append("deadline")
             db.execute(text("SELECT 1"))
-            steps.append("second")
+            steps.append("statement after the deadline")
 
-        for _ in range(2):
-            with pytest.raises(TransactionDeadlineExceeded):
-                transactions.run(engine, work)
-        assert steps == ["first"]
+        with pytest.raises(TransactionDeadlineExceeded):
+            transactions.run(engine, work)
+        assert steps == ["deadline"]
+        # The work does not begin again.
+        with pytest.raises(TransactionDeadlineExceeded):
+            transactions.run(engine, work)
+        assert steps == ["deadline"]
 
     def test_work_that_ends_after_the_deadline_is_not_committed(self, engine, deadline) -> None:
         with engine.begin() as db:
@@ -236,12 +244,18 @@ class TestDeadlines:
 
     def test_a_deadline_that_expires_after_the_work_does_not_end_the_connection(self, settings, deadline) -> None:
         engine = create_engine(settings.database_url, threads=1)
-        query = "SELECT pg_backend_pid()"
-        assert transactions.run(engine, lambda db: db.execute(text("SELECT 17")).scalar_one()) == 17
-        before = transactions.read(autocommit(engine), lambda db: db.execute(text(query)).scalar_one())
+
+        def process_id() -> int:
+            """The id of the connection's process in the database."""
+            return transactions.read(
+                autocommit(engine), lambda db: db.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            )
+
+        assert transactions.run(engine, select_17) == 17
+        process_id_before = process_id()
         deadline_of_thread.set(None)
         deadline.expire()
-        assert transactions.read(autocommit(engine), lambda db: db.execute(text(query)).scalar_one()) == before
+        assert process_id() == process_id_before
         engine.dispose()
 
 

@@ -34,14 +34,21 @@ from persistence.triggers import DELIVERIES, TRIGGERS
 from tests.builders.ledger import START, RawLedger
 from tests.builders.statements import count_statements, rows_read
 
+# The number of rows that `filled_organization` has in most lists; about a third of its coupons never expires.
 COUNT = 400
 # A page with all rows of a list.
-ALL = Page(0, 10**6)
+ALL = Page(page=0, limit=10**6)
 
 # Few different values, so that many rows differ only by their ids, and nulls in all columns that allow them. Moments
 # have microseconds, and decimals have more digits than a float.
 _MOMENT = "timestamptz '2026-01-15 12:00+00' + n % 7 * interval '1.000001 seconds'"
 _DECIMAL = "n % 5 * 10000000000000.000001"
+_ADD_DELIVERIES = f"""
+INSERT INTO trigger_deliveries (organization_id, trigger_id, type, payload, status, attempts, next_attempt_at,
+    last_attempt_at, created_at, updated_at)
+SELECT :organization, :trigger, 'type-' || n % 3, '{{}}', 'pending', n % 4, CASE WHEN n % 3 > 0 THEN {_MOMENT} END,
+    CASE WHEN n % 2 > 0 THEN {_MOMENT} END, {_MOMENT}, {_MOMENT} FROM generate_series(1, :count) n
+"""
 _FILL = [
     f"""
 WITH held AS (
@@ -82,12 +89,7 @@ SELECT :organization, gen_random_uuid(), coupon_id, :book, :member, 'usage-' || 
     CASE WHEN n % 3 > 0 THEN {_DECIMAL} END, CASE WHEN n % 2 > 0 THEN 'order-' || n % 5 END, {_MOMENT}, {_MOMENT}
 FROM (SELECT coupon_id, position AS n FROM coupons WHERE organization_id = :organization) each
 """,
-    f"""
-INSERT INTO trigger_deliveries (organization_id, trigger_id, type, payload, status, attempts, next_attempt_at,
-    last_attempt_at, created_at, updated_at)
-SELECT :organization, :trigger, 'type-' || n % 3, '{{}}', 'pending', n % 4, CASE WHEN n % 3 > 0 THEN {_MOMENT} END,
-    CASE WHEN n % 2 > 0 THEN {_MOMENT} END, {_MOMENT}, {_MOMENT} FROM generate_series(1, :count) n
-""",
+    _ADD_DELIVERIES,
     f"""
 INSERT INTO audit_log (organization_id, created_at, actor, operation_id, entity_type, entity_id, member_ids,
     personal_digest, digest)
@@ -170,8 +172,8 @@ def _filled(db: Connection, count: int) -> Filled:
     for statement in _FILL:
         db.execute(text(statement), ids)
     book = BOOKS.store(db, books[0], {"coupon_count": count}, START)
-    for other in books[1:]:
-        codes.add_codes(db, other, [None], START)
+    for codeless_book in books[1:]:
+        codes.add_codes(db, codeless_book, [None], START)
     return Filled(
         db,
         ids,
@@ -244,14 +246,15 @@ def after(page: Paged[Any], limit: int, order: str | None = None) -> Page:
 
 
 def read_all_pages(read: Callable[[Page], Paged[Any]], order: str | None, limits: Iterator[int]) -> list[Paged[Any]]:
-    """All pages: the first by its number, the others by cursor."""
-    pages = [read(Page(0, next(limits), order))]
+    """All pages, each with the next of the limits: the first page by its number, the others by cursor."""
+    pages = [read(Page(page=0, limit=next(limits), order=order))]
     while pages[-1].next is not None:
         pages.append(read(after(pages[-1], next(limits), order)))
     return pages
 
 
 def random_limits(seed: object) -> Iterator[int]:
+    """Endless numbers from 1 to 90, always the same for a seed."""
     chance = random.Random(repr(seed))
     while True:
         yield chance.randint(1, 90)
@@ -270,12 +273,13 @@ def undone(db: Connection) -> Iterator[None]:
 @pytest.mark.parametrize(("name", "order"), ORDERS)
 def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled_organization, name, order):
     read = filled_organization.lists[name]
-    whole_page = read(Page(0, ALL.limit, order))
+    whole_page = read(replace(ALL, order=order))
     assert whole_page.total_count >= COUNT * 2 / 3
     with count_statements(filled_organization.db) as statements:
         pages = read_all_pages(read, order, random_limits((name, order)))
     assert [row for page in pages for row in page.results] == whole_page.results
-    assert [(page.page, page.total_count) for page in pages] == [(n, whole_page.total_count) for n in range(len(pages))]
+    assert [page.page for page in pages] == list(range(len(pages)))
+    assert {page.total_count for page in pages} == {whole_page.total_count}
     # OFFSET after LIMIT ALL only keeps the planner from joining rows (see `lateral_row`).
     assert sum(re.search(r"LIMIT (?!ALL)\S+ OFFSET", statement) is not None for statement in statements) <= 1
     assert sum(statement.startswith(("SELECT count(", "SELECT coalesce(sum(")) for statement in statements) <= 1
@@ -285,19 +289,22 @@ def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled_organization
 def test_the_last_page_has_no_cursor_even_if_it_is_full(filled_organization, name):
     read = filled_organization.lists[name]
     total = read(ALL).total_count
-    assert read(Page(0, total)).next is None
-    first = read(Page(0, total // 2))
-    assert read(after(first, total - total // 2)).next is None
-    second = read(after(first, total - total // 2 - 1))
-    assert len(read(after(second, 5)).results) == 1
+    assert read(Page(page=0, limit=total)).next is None
+    half = total // 2
+    first_half = read(Page(page=0, limit=half))
+    assert read(after(first_half, limit=total - half)).next is None
+    # A second page that ends one row before the end has a cursor, to a page of one row.
+    second_page = read(after(first_half, limit=total - half - 1))
+    assert len(read(after(second_page, limit=5)).results) == 1
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_paging_may_begin_at_any_page(filled_organization, name):
     read = filled_organization.lists[name]
-    fourth = read(Page(3, 20))
-    assert read(after(fourth, 20)) == read(Page(4, 20))
-    assert read(Page(10**4, 20)).next is None
+    page_3 = read(Page(page=3, limit=20))
+    assert read(after(page_3, limit=20)) == read(Page(page=4, limit=20))
+    # A page after the end of the list.
+    assert read(Page(page=10**4, limit=20)).next is None
 
 
 @pytest.mark.slow
@@ -308,15 +315,16 @@ def test_rows_that_are_added_or_removed_during_paging_do_not_move_the_others(fil
     db, ids, read = filled_organization.db, filled_organization.ids, filled_organization.lists["deliveries"]
     limits = iter(lambda: data.draw(st.integers(30, 200)), None)
     with undone(db):
-        before = [row.trigger_delivery_id for row in read(Page(0, ALL.limit, order)).results]
+        ids_before = [row.trigger_delivery_id for row in read(replace(ALL, order=order)).results]
+        # Rows that are removed before a page contains them.
         unread_ids: set[int] = set()
-        pages = [read(Page(0, next(limits), order))]
+        pages = [read(Page(page=0, limit=next(limits), order=order))]
         while pages[-1].next is not None:
             if data.draw(st.booleans()):
-                # The statement that adds deliveries.
-                db.execute(text(_FILL[5]), {**ids, "count": data.draw(st.integers(1, 40))})
+                db.execute(text(_ADD_DELIVERIES), {**ids, "count": data.draw(st.integers(1, 40))})
             # Also remove the row that the cursor is made of.
-            removed_ids = {pages[-1].results[-1].trigger_delivery_id, *data.draw(st.sets(st.sampled_from(before)))}
+            row_of_cursor = pages[-1].results[-1]
+            removed_ids = {row_of_cursor.trigger_delivery_id, *data.draw(st.sets(st.sampled_from(ids_before)))}
             db.execute(
                 trigger_deliveries.delete().where(
                     trigger_deliveries.c.organization_id == ids["organization"],
@@ -327,7 +335,9 @@ def test_rows_that_are_added_or_removed_during_paging_do_not_move_the_others(fil
             pages.append(read(after(pages[-1], next(limits), order)))
         delivery_ids = [row.trigger_delivery_id for page in pages for row in page.results]
         assert len(delivery_ids) == len(set(delivery_ids))
-        assert [id_ for id_ in delivery_ids if id_ in set(before)] == [id_ for id_ in before if id_ not in unread_ids]
+        # The rows that existed before are in their order, whatever was added between them.
+        former_ids = [delivery_id for delivery_id in delivery_ids if delivery_id in set(ids_before)]
+        assert former_ids == [delivery_id for delivery_id in ids_before if delivery_id not in unread_ids]
 
 
 # Lists, each with an order (None: the default) that an index supports, and the tables that the list reads.
@@ -352,29 +362,32 @@ INDEXED = [
 @pytest.mark.parametrize(("name", "order", "tables"), INDEXED)
 def test_a_page_in_the_middle_of_a_list_reads_as_few_rows_as_the_second_page(vast_organization, name, order, tables):
     db, read = vast_organization.db, vast_organization.lists[name]
-    first = read(Page(0, 5, order))
+    first_page = read(Page(page=0, limit=5, order=order))
     if name.startswith("transactions"):
         # Reading half of the transactions would take long; their ids have no gaps, so the cursor can be computed.
-        assert first.next is not None
-        distance = 5 * COUNT if order else -5 * COUNT
-        first_half = replace(
-            first, next=replace(first.next, last=[first.next.last[0] + distance, *first.next.last[1:]])
-        )
+        assert first_page.next is not None
+        # The id comes first in the position; without an order, the newest transaction is first.
+        first_id, *other_values = first_page.next.last
+        id_in_the_middle = first_id + 5 * COUNT if order else first_id - 5 * COUNT
+        first_half = replace(first_page, next=replace(first_page.next, last=[id_in_the_middle, *other_values]))
     else:
-        first_half = read(Page(0, 5 * COUNT, order))
-    middle = after(first_half, 5, order)
+        # The organization has 10 * COUNT rows in each list.
+        first_half = read(Page(page=0, limit=5 * COUNT, order=order))
+    page_in_the_middle, second_page = after(first_half, 5, order), after(first_page, 5, order)
 
     def cost(page: Page) -> int:
+        """The rows of the tables that are read for the page, which has 5 results."""
         before = sum(rows_read(db, table) for table in tables)
         assert len(read(page).results) == 5
         return sum(rows_read(db, table) for table in tables) - before
 
     # The plan depends on the other rows of the database, but it never reads all the rows before the page.
-    assert cost(middle) <= cost(after(first, 5, order)) + COUNT
+    assert cost(page_in_the_middle) <= cost(second_page) + COUNT
 
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
-BY_KIND: dict[str, Any] = {
+# The values that columns of each type can have, by the column.
+VALUES_OF_COLUMNS: dict[str, Any] = {
     "couponId": st.integers(-(2**63), 2**63 - 1),
     "attempts": st.integers(-(2**15), 2**15 - 1),
     "active": st.booleans(),
@@ -394,25 +407,33 @@ SORTINGS = {
 
 @given(data=st.data())
 def test_a_cursor_preserves_values_exactly(data):
-    name = data.draw(st.sampled_from(sorted(BY_KIND)))
-    value, sorting = data.draw(BY_KIND[name]), SORTINGS[name]
-    cursor = sorting.position([value, 7], "code,asc", 3, 1000).cursor
+    name = data.draw(st.sampled_from(sorted(VALUES_OF_COLUMNS)))
+    value, row_id, sorting = data.draw(VALUES_OF_COLUMNS[name]), 7, SORTINGS[name]
+    cursor = sorting.position([value, row_id], "code,asc", page=3, total_count=1000).cursor
     position = Position.from_cursor(cursor)
     assert (position.order, position.page, position.total_count) == ("code,asc", 3, 1000)
-    [section, *_] = sorting.sections_after(position, 5)
-    params = [*section.conditions[-1].compile().params.values()]
-    assert params == ([7] if value is None else [value, 7])
+    # The statement for the rows after the cursor compares with the same values, except a null.
+    first_section = next(iter(sorting.sections_after(position, limit=5)))
+    params = [*first_section.conditions[-1].compile().params.values()]
+    assert params == ([row_id] if value is None else [value, row_id])
     if isinstance(value, Decimal):
         assert str(params[0]) == str(value)
 
 
 def test_the_longest_cursor_has_at_most_4000_characters():
     # An email address is the longest text that a list is ordered by; JSON escapes this character with 6.
-    last = ["\x01" * 320, 2**63 - 1]
-    longest = Position("members.member_id", "email,desc", 2**31 - 1, 2**63 - 1, last, 2**63 - 1)
-    assert len(longest.cursor) <= 4000
+    longest_position = Position(
+        "members.member_id",
+        "email,desc",
+        page=2**31 - 1,
+        total_count=2**63 - 1,
+        last=["\x01" * 320, 2**63 - 1],
+        rows_before=2**63 - 1,
+    )
+    assert len(longest_position.cursor) <= 4000
 
 
+# Values that columns of each type cannot have, by the column.
 HOSTILE: dict[str, list[Any]] = {
     "couponId": [None, True, "1", 1.0, 2**63, -(2**63) - 1, [], {}],
     "attempts": [2**15, -(2**15) - 1, 2**40],
@@ -433,25 +454,31 @@ HOSTILE: dict[str, list[Any]] = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in HOSTILE.items() for value in values])
 def test_a_value_that_a_column_cannot_have_is_refused(name, value):
     sorting = SORTINGS[name]
+    position = Position(sorting.listing, order=name, page=1, total_count=1, last=[value, 7])
     with pytest.raises(InvalidRequest):
-        list(sorting.sections_after(Position(sorting.listing, name, 1, 1, [value, 7]), 5))
+        list(sorting.sections_after(position, limit=5))
 
 
+# Right would be a moment and an id.
 @pytest.mark.parametrize("last", [[], [7], [AT.isoformat(), None], [AT.isoformat(), 7, 7], [[7], 7]])
 def test_a_cursor_whose_values_do_not_match_the_columns_is_refused(last):
     sorting = SORTINGS["createdAt"]
+    position = Position(sorting.listing, "createdAt,asc", page=1, total_count=1, last=last)
     with pytest.raises(InvalidRequest):
-        list(sorting.sections_after(Position(sorting.listing, "createdAt,asc", 1, 1, last), 5))
+        list(sorting.sections_after(position, limit=5))
 
 
 def test_the_cursor_of_one_list_is_refused_by_another(filled_organization):
-    pages = {name: read(Page(0, 5)) for name, read in filled_organization.lists.items() if name != "expired coupons"}
-    for name, page in pages.items():
-        for other in pages.keys() - {name}:
+    # "expired coupons" is no other list: it is the list "coupons" with a filter, and accepts the cursors of that list.
+    lists = {name: read for name, read in filled_organization.lists.items() if name != "expired coupons"}
+    for name, read in lists.items():
+        page = read(Page(page=0, limit=5))
+        for other_name in lists.keys() - {name}:
             with pytest.raises(InvalidRequest):
-                filled_organization.lists[other](after(page, 5))
+                lists[other_name](after(page, limit=5))
 
 
+# Values of which a client could make a cursor.
 VALUES = (
     st.none()
     | st.booleans()
@@ -472,10 +499,11 @@ VALUES = (
 def test_a_forged_cursor_is_read_or_refused(filled_organization, of_list, data):
     name, order = of_list
     read = filled_organization.lists[name]
-    place = read(Page(0, 1, order)).next
-    last = [data.draw(st.just(value) | VALUES) for value in place.last]
+    position = read(Page(page=0, limit=1, order=order)).next
+    forged_values = [data.draw(st.just(value) | VALUES) for value in position.last]
+    forged_position = Position(position.listing, position.order, page=1, total_count=1, last=forged_values)
     try:
-        page = read(Page(1, 5, order, Position(place.listing, place.order, 1, 1, last)))
+        page = read(Page(page=1, limit=5, order=order, after=forged_position))
     except InvalidRequest:
         return
     assert len(page.results) <= 5
