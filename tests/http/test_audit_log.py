@@ -58,6 +58,7 @@ def test_an_entry_says_who_changed_what_and_why(organization):
 
 
 def test_an_entry_has_the_old_and_the_new_value_and_a_creation_has_null_as_the_old_one(busy_organization):
+    # `make_all` has created the badge Early bird, and renamed it to Lark.
     [entry] = entries_of(busy_organization, operationId="createBadge")
     assert entry["changes"]["name"] == {"from": None, "to": "Early bird"}
     [entry] = entries_of(busy_organization, operationId="updateBadge")
@@ -65,6 +66,7 @@ def test_an_entry_has_the_old_and_the_new_value_and_a_creation_has_null_as_the_o
 
 
 def test_secrets_and_headers_are_never_shown(busy_organization, db):
+    # `make_all` has created a trigger with SECRET, and added the header X-Key with the value HEADER.
     [creation, update] = entries_of(busy_organization, entityType="trigger", order="auditLogId,asc")
     assert creation["changes"]["settings"]["to"]["secret"] == "(not shown)"
     assert update["changes"]["settings.headers.X-Key"] == {"from": None, "to": "(not shown)"}
@@ -94,7 +96,9 @@ def test_entries_can_be_filtered(busy_organization):
     assert sample in entries_of(busy_organization, entityType=sample["entityType"], entityId=sample["entityId"])
     entries_of_request = [entry for entry in entries if entry["requestId"] == sample["requestId"]]
     assert entries_of(busy_organization, requestId=sample["requestId"]) == entries_of_request
-    [ben_id] = [entry for entry in entries if entry["operationId"] == "createMember"][1]["memberIds"]
+    # `make_all` creates Ana, then Ben, then a member who is erased; entries are newest first.
+    _, ben_creation, _ = [entry for entry in entries if entry["operationId"] == "createMember"]
+    [ben_id] = ben_creation["memberIds"]
     about_ben = entries_of(busy_organization, memberId=ben_id)
     assert about_ben == [entry for entry in entries if ben_id in entry["memberIds"]]
     expected_operations = {"createMember", "createReferralCodes", "createLedgerTransaction", "revertLedgerTransaction"}
@@ -117,6 +121,7 @@ def test_a_repeated_request_leaves_one_entry(busy_organization):
 def test_a_refused_request_leaves_no_entry(organization):
     organization.member("ana-7")
     organization.integration.post("/members", {"loyaltyMemberId": "ana-7"}, expect=409)
+    # She has no points.
     organization.administration.post("/members/by-loyalty-member-id/ana-7/burn", {"amount": 5}, expect=409)
     assert [entry["operationId"] for entry in entries_of(organization)] == ["createMember"]
 
@@ -156,8 +161,8 @@ def test_entries_of_documents_have_the_old_and_the_new_values(organization):
     slug = organization.integration.post("/content/collections", body)["collection"]["slug"]
     path = f"/content/collections/{slug}/documents"
     key = str(uuid.uuid4())
-    first = {"attrs": {"title": "Mug", "price": 5}, "status": "draft"}
-    organization.integration.put(f"{path}/{key}/locales/en", first, expect=200)
+    draft = {"attrs": {"title": "Mug", "price": 5}, "status": "draft"}
+    organization.integration.put(f"{path}/{key}/locales/en", draft, expect=200)
     changes = {"attrs": {"title": "Mug", "price": 4}, "status": "published"}
     organization.integration.patch(f"{path}/{key}", changes, locale="en")
     organization.integration.delete(f"{path}/{key}", locale="en", expect=200)
@@ -189,11 +194,11 @@ def test_a_change_of_the_default_leaves_entries_about_the_new_and_the_former_def
     assert new_values("isDefault") == {str(gold["loyaltyTierId"]): False, str(former_tier["loyaltyTierId"]): True}
     # A new default program, and the former one again.
     club = surface.post("/loyalty-programs", {**settings, "setAsDefault": True})["loyaltyProgram"]
-    other_id = str(club["loyaltyProgramId"])
-    assert new_values("setAsDefault") == {other_id: True, program_id: False}
+    club_id = str(club["loyaltyProgramId"])
+    assert new_values("setAsDefault") == {club_id: True, program_id: False}
     defaults = {"defaultLocale": "en", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
     surface.put("", defaults, expect=200)
-    assert new_values("setAsDefault") == {other_id: False, program_id: True}
+    assert new_values("setAsDefault") == {club_id: False, program_id: True}
     # A new default account, and the former one again.
     accounts = f"/ledgers/{program['ledgerId']}/accounts"
     [points] = surface.get(accounts)["results"]
@@ -210,20 +215,22 @@ def test_a_change_of_the_default_leaves_entries_about_the_new_and_the_former_def
 def test_entries_about_new_passwords_do_not_contain_them(organization, db):
     users = Users.of(organization)
     ana = users.person()
-    till = users.create()
+    api_user = users.create()
     for permanent in (False, True):
         users.surface.put(f"/users/{ana['userId']}/password", {"password": SECRET, "permanent": permanent}, expect=204)
     hidden = {"from": "(not shown)", "to": "(not shown)"}
-    first, second = (entry["changes"] for entry in entries_of(organization, operationId="resetUserPassword")[::-1])
-    assert first == {"password": hidden, "passwordIsTemporary": {"from": False, "to": True}}
-    assert second == {"password": hidden, "passwordIsTemporary": {"from": True, "to": False}}
+    temporary_password, permanent_password = (
+        entry["changes"] for entry in entries_of(organization, operationId="resetUserPassword")[::-1]
+    )
+    assert temporary_password == {"password": hidden, "passwordIsTemporary": {"from": False, "to": True}}
+    assert permanent_password == {"password": hidden, "passwordIsTemporary": {"from": True, "to": False}}
     # An operator can reset the credentials of a user by a command, too.
     now = datetime.now(UTC)
     transactions.run(
-        organization.api.engine, lambda db: reset_credentials(db, organization.id, till["authClientId"], now)
+        organization.api.engine, lambda db: reset_credentials(db, organization.id, api_user["authClientId"], now)
     )
     [entry] = entries_of(organization, operationId="resetCredentials")
-    assert (entry["actor"], entry["entityType"], entry["entityId"]) == ("operator", "user", str(till["userId"]))
+    assert (entry["actor"], entry["entityType"], entry["entityId"]) == ("operator", "user", str(api_user["userId"]))
     assert entry["changes"] == {"password": hidden}
 
 
@@ -252,16 +259,16 @@ def test_concurrent_changes_are_reported_in_the_order_of_their_effect(organizati
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(rename, range(1, 13)))
     changes = [entry["changes"].get("name") for entry in entries_of(organization, order="auditLogId,asc")]
+    # The old name in each entry is the new name in the entry before it.
     assert [change["from"] for change in changes[1:]] == [change["to"] for change in changes[:-1]]
 
 
-def tamper(organization, *statements):
+def find_tampering(organization, statement):
     """Change the stored log past its guards; return what `verify` finds, and roll the change back."""
     with organization.api.engine.connect() as db:
         transaction = db.begin()
         db.execute(text("SET LOCAL session_replication_role = replica"))
-        for statement in statements:
-            assert db.execute(text(statement), {"o": organization.id}).rowcount
+        assert db.execute(text(statement), {"o": organization.id}).rowcount
         findings = verify(db, organization.id)
         transaction.rollback()
     return findings
@@ -282,32 +289,33 @@ def sealed_log(busy_organization):
     return busy_organization
 
 
-FIRST = "audit_log_id = (SELECT min(audit_log_id) FROM audit_log WHERE organization_id = :o)"
-LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organization_id = :o)"
+# Conditions of SQL that only one entry fulfils.
+FIRST_ENTRY = "audit_log_id = (SELECT min(audit_log_id) FROM audit_log WHERE organization_id = :o)"
+LAST_ENTRY = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organization_id = :o)"
 
 
 @pytest.mark.undistributed
 @pytest.mark.parametrize(
-    ("statements", "expected_text"),
+    ("statement", "expected_text"),
     [
-        ([f"UPDATE audit_log SET actor = 'somebody' WHERE {FIRST}"], "was changed"),
-        ([f"UPDATE audit_log SET created_at = '2020-01-01' WHERE {FIRST}"], "was changed"),
-        ([f"UPDATE audit_log SET changes = '{{}}' WHERE {FIRST}"], "was changed"),
-        ([f"UPDATE audit_log SET reason = 'another' WHERE {LAST}"], "was changed"),
-        ([f"UPDATE audit_log SET salt = NULL WHERE {FIRST}"], "was changed"),
-        ([f"DELETE FROM audit_log WHERE {FIRST}"], "is missing"),
-        (
-            [f"UPDATE audit_log SET digest = sha256('forged') WHERE {FIRST}"],
-            "its hash is not that of its entries",
-        ),
-        (["UPDATE audit_log_seals SET hash = sha256('') WHERE seal_number = 1 AND organization_id = :o"], "hash"),
-        (["DELETE FROM audit_log_seals WHERE seal_number = 1 AND organization_id = :o"], "does not follow"),
-        (["DELETE FROM audit_log_seals WHERE seal_number = 2 AND organization_id = :o"], "is 0 times in a seal"),
-        ([f"DELETE FROM unsealed_audit_log WHERE {LAST}"], "is 0 times in a seal"),
+        (f"UPDATE audit_log SET actor = 'somebody' WHERE {FIRST_ENTRY}", "was changed"),
+        (f"UPDATE audit_log SET created_at = '2020-01-01' WHERE {FIRST_ENTRY}", "was changed"),
+        (f"UPDATE audit_log SET changes = '{{}}' WHERE {FIRST_ENTRY}", "was changed"),
+        (f"UPDATE audit_log SET reason = 'another' WHERE {LAST_ENTRY}", "was changed"),
+        (f"UPDATE audit_log SET salt = NULL WHERE {FIRST_ENTRY}", "was changed"),
+        (f"DELETE FROM audit_log WHERE {FIRST_ENTRY}", "is missing"),
+        (f"UPDATE audit_log SET digest = sha256('forged') WHERE {FIRST_ENTRY}", "its hash is not that of its entries"),
+        ("UPDATE audit_log_seals SET hash = sha256('') WHERE seal_number = 1 AND organization_id = :o", "hash"),
+        # The second seal contains the hash of the first.
+        ("DELETE FROM audit_log_seals WHERE seal_number = 1 AND organization_id = :o", "does not follow"),
+        ("DELETE FROM audit_log_seals WHERE seal_number = 2 AND organization_id = :o", "is 0 times in a seal"),
+        # The last entry is not sealed yet.
+        (f"DELETE FROM unsealed_audit_log WHERE {LAST_ENTRY}", "is 0 times in a seal"),
     ],
 )
-def test_tampering_is_found(sealed_log, statements, expected_text):
-    assert any(expected_text in finding for finding in tamper(sealed_log, *statements))
+def test_tampering_is_found(sealed_log, statement, expected_text):
+    findings = find_tampering(sealed_log, statement)
+    assert any(expected_text in finding for finding in findings)
 
 
 def test_every_entry_is_in_exactly_one_seal(sealed_log, db):
@@ -320,6 +328,7 @@ def test_every_entry_is_in_exactly_one_seal(sealed_log, db):
 
 
 def test_long_values_are_left_out_of_an_entry_with_long_changes(organization):
+    # 400 texts of 200 characters.
     tags = [f"{number:04}{'a' * 196}" for number in range(400)]
     body = {"name": "Long", "active": True, "matcherType": "attribute-matcher", "matcher": {"tags": tags}}
     organization.administration.post("/audiences", body, expect=201)
@@ -333,6 +342,7 @@ def test_long_values_are_left_out_of_an_entry_with_long_changes(organization):
 
 def test_an_entry_with_very_many_changes_has_only_the_fields_of_the_record(organization):
     def attributes(value):
+        """20 groups of 150 attributes that have the value."""
         return {f"group{group}": {f"k{n}": value for n in range(150)} for group in range(20)}
 
     member = organization.member("m-1", customAttributes=attributes(0))

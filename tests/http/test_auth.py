@@ -44,11 +44,11 @@ def credentials(organization):
 
 @pytest.fixture
 def api_user(api, organization):
-    """Create an API user of the organization; returns its client id and secret."""
+    """Create an API user of the organization with these roles; returns its client id and secret."""
 
-    def make(*roles, secret="s€cret: with & signs", name="till 4:é", is_admin=False, **values):
+    def make(*roles, secret="s€cret: with & signs", id_prefix="till 4:é", is_admin=False, **values):
         now = datetime.now(UTC)
-        client_id = f"{name}-{organization.id}"
+        client_id = f"{id_prefix}-{organization.id}"
 
         def add(db):
             organizations.add_user(
@@ -127,6 +127,7 @@ def test_a_scope_narrows_the_roles(api, ask, api_user):
     client_id, secret = api_user("members:write", "orders:read")
     form = {**GRANT, "client_id": client_id, "client_secret": secret}
     assert ask(form).json["scope"] == "members:write orders:read"
+    # A role to write includes the role to read.
     reply = ask({**form, "scope": "orders:read members:read"})
     assert reply.json["scope"] == "members:read orders:read"
     narrow_surface = api.surface(token=reply.json["access_token"])
@@ -155,7 +156,12 @@ def test_an_administrator_may_request_a_narrower_scope(api, organization, ask, a
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("client_id", "client_secret"),
-    [("nobody", "right"), (None, "wrong"), (None, None), ("a\u00e9", "x" * 1024)],
+    [
+        pytest.param("nobody", "right", id="unknown client"),
+        pytest.param(None, "wrong", id="wrong secret"),
+        pytest.param(None, None, id="no secret"),
+        pytest.param("a\u00e9", "x" * 1024, id="client id that is not ASCII and long secret"),
+    ],
 )
 def test_wrong_credentials_are_refused(ask, credentials, client_id, client_secret):
     form = {**GRANT, "client_id": client_id or credentials["client_id"]}
@@ -167,10 +173,18 @@ def test_wrong_credentials_are_refused(ask, credentials, client_id, client_secre
     assert reply.headers["Cache-Control"] == "no-store"
 
 
-# Without a pair, not Base64, without a colon, not UTF-8, with an empty client id.
-@pytest.mark.parametrize("value", ["Basic", "Basic !!!", "Basic bm9jb2xvbg==", "Basic /////w==", "Basic OmE="])
-def test_unreadable_http_basic_credentials_are_refused(ask, value):
-    assert ask(GRANT, headers={"Authorization": value}, expect=401).json["error"] == "invalid_client"
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param("Basic", id="without credentials"),
+        pytest.param("Basic !!!", id="not Base64"),
+        pytest.param("Basic bm9jb2xvbg==", id="without a colon"),
+        pytest.param("Basic /////w==", id="not UTF-8"),
+        pytest.param("Basic OmE=", id="with an empty client id"),
+    ],
+)
+def test_unreadable_http_basic_credentials_are_refused(ask, header):
+    assert ask(GRANT, headers={"Authorization": header}, expect=401).json["error"] == "invalid_client"
 
 
 def test_two_ways_to_authenticate_at_once_are_refused(ask, credentials):
@@ -221,9 +235,9 @@ def test_a_token_request_with_a_json_body_is_refused(api, credentials):
     assert problem["type"] == "/problems/unsupported-media-type"
 
 
-@pytest.mark.parametrize("values", [{"active": False}, {"password_hash": None}])
-def test_inactive_users_and_users_without_a_password_get_no_token(ask, api_user, values):
-    ask(GRANT, basic=api_user("members:read", **values), expect=401)
+@pytest.mark.parametrize("columns", [{"active": False}, {"password_hash": None}])
+def test_inactive_users_and_users_without_a_password_get_no_token(ask, api_user, columns):
+    ask(GRANT, basic=api_user("members:read", **columns), expect=401)
 
 
 @pytest.mark.slow
@@ -233,13 +247,13 @@ def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
     def read_hash():
         return db.execute(select(users.c.password_hash).where(users.c.auth_client_id == client_id)).scalar_one()
 
-    before = read_hash()
+    outdated_hash = read_hash()
     ask(GRANT, basic=(client_id, secret))
-    after = read_hash()
-    assert after != before
-    assert not PasswordHasher().check_needs_rehash(after)
+    new_hash = read_hash()
+    assert new_hash != outdated_hash
+    assert not PasswordHasher().check_needs_rehash(new_hash)
     ask(GRANT, basic=(client_id, secret))
-    assert read_hash() == after
+    assert read_hash() == new_hash
 
 
 @pytest.fixture
@@ -276,6 +290,7 @@ def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(a
     for _ in range(3):
         ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
     assert len(notes) == 3
+    # The name of such a thread is password_ and a number.
     assert {(name.partition("_")[0], connections) for name, connections in notes} == {("password", 0)}
     assert PASSWORD_THREADS <= 2
 
@@ -290,7 +305,7 @@ def test_generated_secrets_are_not_verified_by_argon2(watched_hasher, ask, crede
 @pytest.mark.slow
 def test_response_times_do_not_reveal_which_clients_are_people(watched_hasher, ask, credentials, api_user):
     notes, _ = watched_hasher
-    person, _ = api_user(name="ana", is_api_user=False)
+    person, _ = api_user(id_prefix="ana", is_api_user=False)
     clients = (person, credentials["client_id"], "nobody")
     # Only the prefix of generated secrets decides whether argon2 is used.
     for client_id in clients:
@@ -307,11 +322,11 @@ def test_wrong_secrets_are_counted_and_logged_without_the_secret(ask, credential
         lines = metrics.exposition().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("loyalty_token_requests_refused_total"))
 
-    before = count_refusals()
+    previous_refusals = count_refusals()
     with caplog.at_level(logging.WARNING, "loyalty.security"):
         ask({**GRANT, **credentials, "client_secret": "correct-horse-battery"}, expect=401)
         ask(GRANT, basic=(credentials["client_id"], "correct-horse-staple"), expect=401)
-    assert count_refusals() == before + 2
+    assert count_refusals() == previous_refusals + 2
     messages = [record.getMessage() for record in caplog.records if record.name == "loyalty.security"]
     assert [credentials["client_id"] in message for message in messages] == [True, True]
     assert "correct-horse" not in caplog.text

@@ -23,6 +23,7 @@ def member(shop):
 
 
 def authorize(shop, body):
+    """Track the event in the mode `authorize`; return its result."""
     return shop.track_one(body, executionMode="authorize")
 
 
@@ -38,21 +39,30 @@ def wallet_of(shop, member):
 
 
 def pending_transactions(shop, member, account=None):
-    """(transactionType, amount, id) of the member's pending transactions, oldest first."""
+    """The records of the member's pending transactions in the account, oldest first."""
     query = {"walletId": wallet_of(shop, member), "order": "ledgerTransactionId,asc"}
     transactions = shop.administration.get(f"{account_path(shop, account)}/transactions", **query)["results"]
     # Status 0 is pending.
-    return [(t["transactionType"], t["amount"], t["ledgerTransactionId"]) for t in transactions if t["status"] == 0]
+    return [transaction for transaction in transactions if transaction["status"] == 0]
 
 
-def capture(shop, transaction_id, amount):
-    body = {"transactions": [{"ledgerTransactionId": str(transaction_id), "captureAmount": amount}]}
-    shop.administration.post(f"{account_path(shop)}/captures", body, expect=200)
+def pending_amounts(shop, member):
+    """(transactionType, amount) of the member's pending transactions in the default account, oldest first."""
+    return [(record["transactionType"], record["amount"]) for record in pending_transactions(shop, member)]
+
+
+def capture(shop, member, amount, *, expect=200):
+    """Capture an amount of the member's only pending transaction in the default account; return the response."""
+    [transaction] = pending_transactions(shop, member)
+    body = {"transactions": [{"ledgerTransactionId": str(transaction["ledgerTransactionId"]), "captureAmount": amount}]}
+    return shop.administration.post(f"{account_path(shop)}/captures", body, expect=expect)
 
 
 def capture_all(shop, member, account=None):
+    """Capture the whole amount of each pending transaction of the member in the account."""
     transactions = [
-        {"ledgerTransactionId": str(transaction[2])} for transaction in pending_transactions(shop, member, account)
+        {"ledgerTransactionId": str(transaction["ledgerTransactionId"])}
+        for transaction in pending_transactions(shop, member, account)
     ]
     body = {"transactions": transactions}
     assert shop.administration.post(f"{account_path(shop, account)}/captures", body, expect=200) == {"ok": True}
@@ -77,13 +87,12 @@ def test_points_are_pending_and_other_effects_are_only_reported(shop, member):
     assert [outcome["status"] for outcome in result["effects"]] == ["authorized"] * 3
     assert result["explain"] == []
     assert shop.balance(member) == 10
-    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", 7), ("burn", 3)]
+    assert pending_amounts(shop, member) == [("mint", 7), ("burn", 3)]
     event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")
     assert event_record["result"] == result
     assert (event_record["event"]["status"], event_record["event"]["evaluationStatus"]) == ("success", 1)
     capture_all(shop, member)
-    # 10 + 7 - 3
-    assert shop.balance(member) == 14
+    assert shop.balance(member) == 10 + 7 - 3
     shop.check_ledger()
 
 
@@ -91,16 +100,16 @@ def test_authorized_effects_count_against_limits_until_the_event_is_cancelled(sh
     shop.campaign(
         running(mint(4)), pointsMonthlyLimitPerMember=6, allowPartialApplicationOnLimit=True, maxTransactionsPerMember=2
     )
-    first, second = authorize(shop, event(member)), authorize(shop, event(member))
-    third = authorize(shop, event(member))
+    results = [authorize(shop, event(member)) for _ in range(3)]
     # The second gets the remaining 2 of 6 points, the third nothing.
-    statuses = [[outcome["status"] for outcome in result["effects"]] for result in (first, second, third)]
+    statuses = [[outcome["status"] for outcome in result["effects"]] for result in results]
     assert statuses == [["authorized"], ["partial"], ["skipped"]]
-    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", 4), ("mint", 2)]
-    for result in (second, first):
+    assert pending_amounts(shop, member) == [("mint", 4), ("mint", 6 - 4)]
+    for result in (results[1], results[0]):
         response = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         assert [t["outcome"] for t in response["results"][0]["ledgerTransactions"]] == ["released"]
     assert pending_transactions(shop, member) == []
+    # The limits allow a full application again, now in the mode `full`.
     assert [outcome["status"] for outcome in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 4
     shop.check_ledger()
@@ -112,8 +121,11 @@ def limit_usage(shop):
 
 
 @pytest.fixture
-def authorized_order(shop, member):
-    """An authorized order of 100 for 100 points, which count against a limit on points and one on events."""
+def order_for_100_points(shop, member):
+    """The result of the authorized order o-1 of 100.
+
+    Its 100 points are pending, and count against a limit on points and one on events.
+    """
     shop.campaign(
         running(mint(("=", "order.total"))),
         eventType=ORDER_CREATED,
@@ -134,55 +146,59 @@ def authorized_order(shop, member):
     ],
 )
 def test_points_that_are_released_by_request_still_count_against_limits(
-    shop, member, authorized_order, captured_amount, remaining_balance
+    shop, member, order_for_100_points, captured_amount, remaining_balance
 ):
-    [(_, _, transaction_id)] = pending_transactions(shop, member)
     if captured_amount is None:
-        shop.administration.post(f"{account_path(shop)}/transactions/{transaction_id}/revert", {}, expect=200)
+        [transaction] = pending_transactions(shop, member)
+        path = f"{account_path(shop)}/transactions/{transaction['ledgerTransactionId']}/revert"
+        shop.administration.post(path, {}, expect=200)
     else:
-        capture(shop, transaction_id, captured_amount)
+        capture(shop, member, captured_amount)
     assert (pending_transactions(shop, member), shop.balance(member)) == ([], remaining_balance)
     assert limit_usage(shop) == {"points": 100, "transactions": 1}
 
 
-@pytest.mark.parametrize("captured_amount", [None, 30])
+@pytest.mark.parametrize("captured_amount", [None, 30], ids=["nothing captured", "30 captured"])
 @pytest.mark.parametrize("statuses", [("cancelled",), ("rejected",), ("confirmed", "returned")])
 def test_undoing_an_authorized_order_gives_limits_everything_back(
-    shop, member, authorized_order, statuses, captured_amount
+    shop, member, order_for_100_points, statuses, captured_amount
 ):
     if captured_amount is not None:
-        capture(shop, pending_transactions(shop, member)[0][2], captured_amount)
+        capture(shop, member, captured_amount)
     for status in statuses:
         shop.track_one(order_update(member, "o-1", status))
     assert (pending_transactions(shop, member), shop.balance(member)) == ([], 0)
     assert limit_usage(shop) == {"points": 0, "transactions": 0}
 
 
-@pytest.mark.parametrize("captured_amount", [None, 30])
-def test_cancelling_an_authorized_event_gives_limits_everything_back(shop, member, authorized_order, captured_amount):
+@pytest.mark.parametrize("captured_amount", [None, 30], ids=["nothing captured", "30 captured"])
+def test_cancelling_an_authorized_event_gives_limits_everything_back(
+    shop, member, order_for_100_points, captured_amount
+):
     if captured_amount is not None:
-        capture(shop, pending_transactions(shop, member)[0][2], captured_amount)
-    shop.integration.post(f"/events/{authorized_order['loyaltyEventKey']}/cancel", {}, expect=200)
+        capture(shop, member, captured_amount)
+    shop.integration.post(f"/events/{order_for_100_points['loyaltyEventKey']}/cancel", {}, expect=200)
     assert (pending_transactions(shop, member), shop.balance(member)) == ([], 0)
     assert limit_usage(shop) == {"points": 0, "transactions": 0}
 
 
 def test_a_partial_return_of_an_authorized_order_gives_its_share_back_to_limits_on_points(
-    shop, member, authorized_order
+    shop, member, order_for_100_points
 ):
     shop.track_one(order_update(member, "o-1", "confirmed"))
     shop.track_one(order_update(member, "o-1", "partially-returned", items=[{"total": 40}]))
-    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", 60)]
-    assert limit_usage(shop) == {"points": 60, "transactions": 1}
+    assert pending_amounts(shop, member) == [("mint", 100 - 40)]
+    assert limit_usage(shop) == {"points": 100 - 40, "transactions": 1}
 
 
 def test_an_authorized_burn_holds_the_points(shop, member):
     shop.give(member, 10)
     shop.campaign(running(spend(6)))
     assert authorize(shop, event(member))["effects"][0]["status"] == "authorized"
+    # 6 of the 10 points are held, so a second burn of 6 fails.
     second_outcome = authorize(shop, event(member))["effects"][0]
     assert (second_outcome["status"], second_outcome["error"]["type"]) == ("failed", "/problems/insufficient-balance")
-    assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("burn", 6)]
+    assert pending_amounts(shop, member) == [("burn", 6)]
 
 
 def test_an_account_with_an_overdraft_authorizes_nothing(shop, member):
@@ -199,10 +215,11 @@ def test_points_captured_later_expire_on_the_date_of_the_effect(shop, member):
     authorize(shop, event(member))
     assert lots(shop, member) == []
     capture_all(shop, member, account)
-    (first, by_effect), (second, by_policy) = lots(shop, member)
-    assert (first, by_effect, second) == (4, "2031-05-01T00:00:00+00:00", 3)
+    lot_with_date, (amount_without_date, expiry_by_account) = lots(shop, member)
+    assert lot_with_date == (4, "2031-05-01T00:00:00+00:00")
+    assert amount_without_date == 3
     # One month from now.
-    assert by_policy < by_effect
+    assert expiry_by_account < "2031-05-01T00:00:00+00:00"
 
 
 def test_tiers_move_when_the_points_are_captured(shop, member):
@@ -215,23 +232,24 @@ def test_tiers_move_when_the_points_are_captured(shop, member):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given_date", [{}, {"externalEventDate": "2026-12-20T08:00:00Z"}], ids=["no date", "a date"])
-def test_points_captured_in_the_next_year_count_and_expire_by_the_date_of_their_event(api, given_date):
+@pytest.mark.parametrize("date_field", [{}, {"externalEventDate": "2026-12-20T08:00:00Z"}], ids=["no date", "a date"])
+def test_points_captured_in_the_next_year_count_and_expire_by_the_date_of_their_event(api, date_field):
     clock = Clock.new(api, "2026-12-20T08:00:00Z", timezone="UTC")
     shop = Shop(clock.organization)
     member = shop.member()
     tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=5)
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=2)
     shop.campaign(running(mint(5), mint(3, ledgerAccountKey=account["ledgerAccountKey"])))
-    authorize(shop, event(member, **given_date))
-    Points(shop.organization, account).mint(wallet_of(shop, member), 4, captureMethod="manual", **given_date)
+    authorize(shop, event(member, **date_field))
+    Points(shop.organization, account).mint(wallet_of(shop, member), 4, captureMethod="manual", **date_field)
     clock.advance("2027-01-10T08:00:00Z")
     capture_all(shop, member)
     capture_all(shop, member, account)
-    assert (shop.balance(member), shop.balance(member, account["ledgerAccountId"])) == (5, 7)
+    assert (shop.balance(member), shop.balance(member, account["ledgerAccountId"])) == (5, 3 + 4)
     # The 5 points were earned in the year before, as if the event had been tracked in the mode `full`.
     [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
     assert (tiers.of(member), status["points"]) == ("Basic", 0)
+    # Two months after 20 December, not two months after the capture on 10 January.
     expiries = [(row.amount, instant_text(row.expires_at)) for row in shop.rows("ledger_lots") if row.expires_at]
     assert sorted(expiries) == [(3, "2027-02-20T08:00:00Z"), (4, "2027-02-20T08:00:00Z")]
     captured_transactions = shop.administration.get(f"{account_path(shop, account)}/transactions")["results"]
@@ -246,6 +264,7 @@ def test_points_captured_after_their_expiry_expire_at_once(api):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=2)
     shop.campaign(running(mint(3, ledgerAccountKey=account["ledgerAccountKey"])))
     authorize(shop, event(member))
+    # Two months after the event.
     clock.advance("2027-02-20T08:00:00Z")
     capture_all(shop, member, account)
     assert shop.balance(member, account["ledgerAccountId"]) == 0
@@ -286,15 +305,13 @@ def test_a_return_lowers_the_amount_that_can_be_captured(shop, member):
     items = [{"productCode": "a", "total": 60, "quantity": 1}, {"productCode": "b", "total": 40, "quantity": 4}]
     authorize(shop, order(member, 100, external_id="o-1", items=items))
     shop.track_one(order_update(member, "o-1", "confirmed"))
-    # Half of product b, twice: 20 of 40.
+    # Two of the four products b, twice: 20 of 40.
     returned_items = [{"productCode": "b", "quantity": 2}]
-    for remaining in (80, 60):
+    for remaining_points in (100 - 20, 100 - 20 - 20):
         shop.track_one(order_update(member, "o-1", "partially-returned", items=returned_items))
-        assert [transaction[:2] for transaction in pending_transactions(shop, member)] == [("mint", remaining)]
+        assert pending_amounts(shop, member) == [("mint", remaining_points)]
     shop.check_ledger()
-    [(_, _, transaction_id)] = pending_transactions(shop, member)
-    body = {"transactions": [{"ledgerTransactionId": str(transaction_id), "captureAmount": 61}]}
-    problem = shop.administration.post(f"{account_path(shop)}/captures", body, expect=409)
+    problem = capture(shop, member, 60 + 1, expect=409)
     assert problem["type"] == "/problems/capture-exceeds-hold"
     capture_all(shop, member)
     assert shop.balance(member) == 60

@@ -6,13 +6,14 @@ import asyncio
 import gzip
 import json
 import logging
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from handlers.call import Response
 from handlers.messages.json_text import MAX_DEPTH
-from tests.http.support import body, operation, serve
+from tests.http.support import SETTINGS, body, operation, serve
 
 BOOK = {
     "type": "object",
@@ -81,7 +82,15 @@ UNREADABLE_NUMBER = "The body contains a number that is out of range or has more
 
 @pytest.fixture(scope="module")
 def server():
+    """A client, and the recorder of the requests that the server has accepted; bodies have at most 20,000 bytes."""
     return serve(PATHS, SCHEMAS)
+
+
+@pytest.fixture(scope="module")
+def large_body_client():
+    """A client of a server that accepts bodies of up to 300,000 bytes."""
+    client, _ = serve(PATHS, SCHEMAS, settings=replace(SETTINGS, max_body_bytes=300_000))
+    return client
 
 
 @pytest.fixture
@@ -164,70 +173,65 @@ HOSTILE = {
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_body_gets_a_400_and_logs_no_error(server, no_warnings, raw):
     client, recorder = server
-    before = len(recorder.requests)
+    request_count = len(recorder.requests)
     reply = client("POST", "/v2/books", body=raw)
     assert reply.status == 400, reply.content
     assert reply.json["type"] == "/problems/invalid-request"
     assert reply.json["errors"]
-    assert len(recorder.requests) == before
+    assert len(recorder.requests) == request_count
 
 
-def test_all_faults_of_a_small_body_are_listed_and_only_the_first_of_a_large_one(no_warnings):
-    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
-    small = client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [{}] * 30}).encode())
+def test_all_faults_of_a_small_body_are_listed_and_only_the_first_of_a_large_one(large_body_client, no_warnings):
+    small = large_body_client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [{}] * 30}).encode())
     assert [error["pointer"] for error in small.json["errors"]] == [f"/parts/{n}/title" for n in range(30)]
+    # A body is large if it contains more than 2,000 values.
     parts = [{"title": "a"}] * 5_000
-    large = client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [*parts, {}, {}]}).encode())
+    large = large_body_client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [*parts, {}, {}]}).encode())
     assert (large.status, [error["pointer"] for error in large.json["errors"]]) == (400, ["/parts/5000/title"])
 
 
-def test_a_body_has_at_most_20000_objects_and_lists(server, no_warnings):
-    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
-    assert client("POST", "/v2/any", body=b"[" + b"[]," * 19_998 + b"[]]").status == 200
-    refusal = client("POST", "/v2/any", body=b"[" + b"{}," * 19_999 + b"[]]")
+def test_a_body_has_at_most_20000_objects_and_lists(large_body_client, no_warnings):
+    # Each has two lists more: the outer one and its last item.
+    largest_body, too_large_body = b"[" + b"[]," * 19_998 + b"[]]", b"[" + b"{}," * 19_999 + b"[]]"
+    assert large_body_client("POST", "/v2/any", body=largest_body).status == 200
+    refusal = large_body_client("POST", "/v2/any", body=too_large_body)
     assert (refusal.status, refusal.json["detail"]) == (400, "The body has more than 20,000 objects and lists.")
 
 
 @pytest.mark.parametrize("name", ["customAttributes", "usageData", "wallets"])
-def test_an_object_of_free_fields_has_at_most_64_kib(server, no_warnings, name):
-    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
-    # `{"a":""}` has 8 characters.
-    largest, too_large = {"a": "x" * 65_528}, {"a": "x" * 65_529}
-    assert client("POST", "/v2/any", json_body={"members": [{name: largest}, {"title": "x" * 100_000}]}).status == 200
-    refusal = client("POST", "/v2/any", json_body={"members": [{name: largest}, {name: too_large}]})
+def test_an_object_of_free_fields_has_at_most_64_kib(large_body_client, no_warnings, name):
+    # 64 KiB are 65,536 characters, of which `{"a":""}` has 8.
+    largest, too_large = {"a": "x" * (65_536 - 8)}, {"a": "x" * (65_536 - 8 + 1)}
+    assert (
+        large_body_client("POST", "/v2/any", json_body={"members": [{name: largest}, {"title": "x" * 100_000}]}).status
+        == 200
+    )
+    refusal = large_body_client("POST", "/v2/any", json_body={"members": [{name: largest}, {name: too_large}]})
     assert refusal.faults() == {f"/members/1/{name}": f"members[1].{name} has more than 64 KiB of JSON."}
 
 
-def test_an_unreadable_number_in_a_large_body_is_reported_without_its_place(server, no_warnings):
-    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
+def test_an_unreadable_number_in_a_large_body_is_reported_without_its_place(large_body_client, no_warnings):
     for number in (b"1" * 81, b"1e999"):
         raw = b'{"title": "a", "extra": [' + b"1, " * 30_000 + number + b"]}"
-        assert client("POST", "/v2/books", body=raw).faults() == {"": UNREADABLE_NUMBER}
+        assert large_body_client("POST", "/v2/books", body=raw).faults() == {"": UNREADABLE_NUMBER}
 
 
-def test_only_the_first_fault_of_a_body_with_many_long_numbers_is_reported(server, no_warnings):
-    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
+def test_only_the_first_fault_of_a_body_with_many_long_numbers_is_reported(large_body_client, no_warnings):
+    # A number of more than 64 bits counts as 100 values, and all faults of at most 2,000 values are reported.
     numbers = [int("9" * 80)] * 21
     body = {"title": "a", "parts": [{"title": "a", "pages": 0}, {}], "extra": numbers}
-    assert list(client("POST", "/v2/books", json_body=body).faults()) == ["/parts/0/pages"]
-    assert len(client("POST", "/v2/books", json_body={**body, "extra": numbers[:15]}).faults()) == 2
+    assert list(large_body_client("POST", "/v2/books", json_body=body).faults()) == ["/parts/0/pages"]
+    assert len(large_body_client("POST", "/v2/books", json_body={**body, "extra": numbers[:15]}).faults()) == 2
 
 
-def test_arrays_nested_too_deep_get_a_400(server, no_warnings):
-    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
+def test_arrays_nested_too_deep_get_a_400(large_body_client, no_warnings):
     for depth in (100_000, 1_000, MAX_DEPTH + 1):
-        assert client("POST", "/v2/any", body=nested(depth)).status == 400
-    assert client("POST", "/v2/any", body=nested(MAX_DEPTH)).status == 200
-
-
-def settings_with(max_body_bytes: int):
-    from handlers.settings import Settings
-
-    return Settings(threads=2, max_body_bytes=max_body_bytes, validate_responses=True)
+        assert large_body_client("POST", "/v2/any", body=nested(depth)).status == 400
+    assert large_body_client("POST", "/v2/any", body=nested(MAX_DEPTH)).status == 200
 
 
 @pytest.mark.parametrize(
-    ("raw", "value"),
+    ("raw", "expected_body"),
     [
         (b"18446744073709.123456", Decimal("18446744073709.123456")),
         (b"0.10", Decimal("0.10")),
@@ -242,11 +246,11 @@ def settings_with(max_body_bytes: int):
         (b" \n[true, null]\t ", [True, None]),
     ],
 )
-def test_the_handler_gets_the_value_of_the_body_in_its_type(server, no_warnings, raw, value):
+def test_the_handler_gets_the_value_of_the_body_in_its_type(server, no_warnings, raw, expected_body):
     client, recorder = server
     assert client("POST", "/v2/any", body=raw).status == 200
-    assert recorder.last.body == value
-    assert type(recorder.last.body) is type(value)
+    assert recorder.last.body == expected_body
+    assert type(recorder.last.body) is type(expected_body)
 
 
 def test_a_whole_float_arrives_as_an_integer(server):
@@ -264,12 +268,12 @@ def test_decimals_are_sent_as_exact_json_numbers():
 
 
 @pytest.mark.parametrize(
-    "value", [{"size": None}, {"at": None}, {"owner": None}, {"size": "s"}, {"owner": {"name": "x"}}]
+    "field", [{"size": None}, {"at": None}, {"owner": None}, {"size": "s"}, {"owner": {"name": "x"}}]
 )
-def test_null_is_accepted_where_the_document_allows_it(server, value):
+def test_null_is_accepted_where_the_document_allows_it(server, field):
     client, recorder = server
-    assert client("POST", "/v2/books", json_body={"title": "a", **value}).status == 200
-    assert recorder.last.body == {"title": "a", **value}
+    assert client("POST", "/v2/books", json_body={"title": "a", **field}).status == 200
+    assert recorder.last.body == {"title": "a", **field}
 
 
 @pytest.mark.parametrize("text", ["2024-02-29T10:00:00Z", "2024-02-29T10:00:00.123+0000", "2024-02-29T10:00:00"])
@@ -484,11 +488,12 @@ def test_a_body_that_the_operation_does_not_declare_is_not_read(server):
     assert (recorder.last.body, client.body_reads) == (None, 0)
 
 
-def form(client, text, **headers):
+def send_form(client, form, **headers):
+    """Request a token with this form, without a token of the client; return the reply."""
     return client(
         "POST",
         "/v2/oauth/token",
-        body=text,
+        body=form,
         token=None,
         headers={"Content-Type": "application/x-www-form-urlencoded", **headers},
     )
@@ -496,7 +501,9 @@ def form(client, text, **headers):
 
 def test_a_form_arrives_as_an_object_with_its_credentials(server):
     client, recorder = server
-    reply = form(client, b"grant_type=client_credentials&client_id=a%2Bb+c&lifetime=60", Authorization="Basic YTpi")
+    reply = send_form(
+        client, b"grant_type=client_credentials&client_id=a%2Bb+c&lifetime=60", Authorization="Basic YTpi"
+    )
     assert reply.status == 200
     assert recorder.last.body == {"grant_type": "client_credentials", "client_id": "a+b c", "lifetime": 60}
     assert recorder.last.headers["authorization"] == "Basic YTpi"
@@ -504,7 +511,7 @@ def test_a_form_arrives_as_an_object_with_its_credentials(server):
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("form", "place"),
     [
         (b"grant_type=password", "/grant_type"),
         (b"client_id=a", "/grant_type"),
@@ -517,9 +524,9 @@ def test_a_form_arrives_as_an_object_with_its_credentials(server):
         (b"grant_type=client_credentials&lifetime=1_0", "lifetime"),
     ],
 )
-def test_a_malformed_form_is_refused_with_the_place_of_the_fault(server, no_warnings, text, place):
+def test_a_malformed_form_is_refused_with_the_place_of_the_fault(server, no_warnings, form, place):
     client, _ = server
-    assert list(form(client, text).faults()) == [place]
+    assert list(send_form(client, form).faults()) == [place]
 
 
 def test_json_for_a_form_is_a_415(server):
@@ -531,16 +538,17 @@ def test_duplicate_names_are_found_however_they_are_written(server):
     client, _ = server
     for text in ("plain", 'qu"ote', "back\\slash", "caf\u00e9", "\u2028", "colon: {}", "\x7f"):
         for ensure_ascii in (True, False):
-            name, value = json.dumps(text, ensure_ascii=ensure_ascii), json.dumps(text, ensure_ascii=ensure_ascii)
-            single = f'{{{name}: {value}, "other": {value}}}'.encode()
-            double = f"{{{name}: {value}, {name}: {value}}}".encode()
-            assert client("POST", "/v2/any", body=single).status == 200, single
-            assert client("POST", "/v2/any", body=double).status == 400, double
+            # The text is both the name and the value.
+            quoted_text = json.dumps(text, ensure_ascii=ensure_ascii)
+            body_with_name_once = f'{{{quoted_text}: {quoted_text}, "other": {quoted_text}}}'.encode()
+            body_with_name_twice = f"{{{quoted_text}: {quoted_text}, {quoted_text}: {quoted_text}}}".encode()
+            assert client("POST", "/v2/any", body=body_with_name_once).status == 200, body_with_name_once
+            assert client("POST", "/v2/any", body=body_with_name_twice).status == 400, body_with_name_twice
 
 
 def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_response_and_logs_no_error(server, no_warnings):
     client, recorder = server
-    before = len(recorder.requests)
+    request_count = len(recorder.requests)
     response_messages = []
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
 
@@ -554,4 +562,4 @@ def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_response_
     scope = {"type": "http", "http_version": "1.0", "method": "POST", "query_string": b""}
     scope |= {"path": "/v2/books", "raw_path": b"/v2/books", "headers": headers}
     asyncio.run(client.app(scope, receive, send))
-    assert (response_messages, len(recorder.requests)) == ([], before)
+    assert (response_messages, len(recorder.requests)) == ([], request_count)

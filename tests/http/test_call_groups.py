@@ -26,7 +26,7 @@ class Runner:
     """Runs calls of `CallBatches`; a call with `waits` runs until `go_on` is set, so further calls of its kind wait.
 
     `batches` are the batches of several calls that were run. `individually` are the names of the calls that had a batch
-    of their own.
+    of their own. `outcome` makes the result of a call in a batch of several.
     """
 
     def __init__(self, maximum: int = 100, threads: int = 4) -> None:
@@ -86,13 +86,13 @@ def runner() -> Iterator[Runner]:
 
 
 def results(*calls: Call) -> list[str]:
-    """Wait for the calls; return how each was run."""
+    """Wait for the calls; return how each was run, such as "individually" or "in a batch of 3"."""
     return [call.future.result(60) for call in calls]
 
 
 def test_a_call_is_run_at_once_and_individually_if_none_of_its_kind_runs(runner):
-    one, two = runner.call("one"), runner.call("two", kind="other")
-    assert results(one, two) == ["individually", "individually"]
+    call, call_of_other_kind = runner.call("call"), runner.call("other", kind="other")
+    assert results(call, call_of_other_kind) == ["individually", "individually"]
     assert runner.batches == []
 
 
@@ -107,35 +107,35 @@ def test_calls_that_have_arrived_together_are_one_batch(runner):
 
 
 def test_calls_without_a_kind_do_not_wait(runner):
-    first = runner.call("first", kind=None, waits=True)
-    others = [runner.call(f"other {number}", kind=None) for number in range(3)]
-    assert results(*others) == ["individually"] * 3
+    running_call = runner.call("running", kind=None, waits=True)
+    other_calls = [runner.call(f"other {number}", kind=None) for number in range(3)]
+    assert results(*other_calls) == ["individually"] * 3
     runner.go_on.set()
-    assert results(first) == ["individually"]
+    assert results(running_call) == ["individually"]
 
 
 def test_calls_submitted_while_a_call_of_their_kind_runs_are_the_next_batch(runner):
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(5)]
     assert not any(call.future.done() for call in waiting_calls)
     runner.go_on.set()
-    assert results(first, *waiting_calls) == ["individually", *["in a batch of 5"] * 5]
+    assert results(running_call, *waiting_calls) == ["individually", *["in a batch of 5"] * 5]
     assert runner.batches == [waiting_calls]
 
 
 def test_a_single_waiting_call_is_run_individually(runner):
-    first = runner.call("first", waits=True)
-    second = runner.call("second")
+    running_call = runner.call("running", waits=True)
+    waiting_call = runner.call("second")
     runner.go_on.set()
-    assert results(first, second) == ["individually", "individually"]
+    assert results(running_call, waiting_call) == ["individually", "individually"]
 
 
 def test_a_batch_has_a_maximum_size_and_the_other_calls_keep_their_order():
     runner = Runner(maximum=3)
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(7)]
     runner.go_on.set()
-    assert results(first, *waiting_calls) == ["individually", *["in a batch of 3"] * 6, "individually"]
+    assert results(running_call, *waiting_calls) == ["individually", *["in a batch of 3"] * 6, "individually"]
     assert runner.batches == [waiting_calls[:3], waiting_calls[3:6]]
     runner.threads.close()
 
@@ -143,10 +143,10 @@ def test_a_batch_has_a_maximum_size_and_the_other_calls_keep_their_order():
 def test_a_batch_runs_on_the_thread_of_the_call_that_it_waited_for(runner):
     threads_of_batches: list[int] = []
     runner.outcome = lambda call: threads_of_batches.append(threading.get_ident())
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(2)]
     runner.go_on.set()
-    results(first, *waiting_calls)
+    results(running_call, *waiting_calls)
     assert threads_of_batches == [runner.thread_id] * 2
 
 
@@ -154,45 +154,50 @@ def test_other_work_that_waits_for_a_thread_comes_before_the_next_batch():
     runner = Runner(threads=1)
     order: list[str] = []
     runner.outcome = lambda call: order.append(call.name)
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(2)]
-    other = runner.threads.of("another organization").submit(order.append, "other")
+    other_work = runner.threads.of("another organization").submit(order.append, "other")
     runner.go_on.set()
-    results(first, *waiting_calls)
-    other.result(60)
+    results(running_call, *waiting_calls)
+    other_work.result(60)
     assert order == ["other", "waiting 0", "waiting 1"]
     runner.threads.close()
 
 
 def test_calls_of_other_kinds_do_not_wait(runner):
-    runner.call("first", waits=True)
-    others = [runner.call(f"other {number}", kind=f"kind {number}") for number in range(3)]
-    assert results(*others) == ["individually"] * 3
+    runner.call("running", waits=True)
+    other_calls = [runner.call(f"other {number}", kind=f"kind {number}") for number in range(3)]
+    assert results(*other_calls) == ["individually"] * 3
 
 
 def test_a_flood_of_one_kind_leaves_threads_for_the_others(runner):
-    runner.call("first", waits=True)
+    runner.call("running", waits=True)
     flood = [runner.call(f"flood {number}") for number in range(500)]
     # Three of the four threads are free, however many calls wait.
     assert results(runner.call("other", kind="other kind")) == ["individually"]
     runner.go_on.set()
+    # The maximum size of a batch is 100.
     assert set(results(*flood)) == {"in a batch of 100"}
 
 
 def test_a_call_that_is_cancelled_while_it_waits_is_not_run(runner):
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(3)]
     assert waiting_calls[1].future.cancel()
     runner.go_on.set()
-    assert results(first, waiting_calls[0], waiting_calls[2]) == ["individually", "in a batch of 2", "in a batch of 2"]
+    assert results(running_call, waiting_calls[0], waiting_calls[2]) == [
+        "individually",
+        "in a batch of 2",
+        "in a batch of 2",
+    ]
     with pytest.raises(CancelledError):
         waiting_calls[1].future.result()
 
 
 def test_a_call_is_run_after_all_waiting_calls_of_its_kind_were_cancelled(runner):
-    runner.call("first", waits=True)
-    calls = [runner.call(f"gone {number}") for number in range(3)]
-    assert all(call.future.cancel() for call in calls)
+    runner.call("running", waits=True)
+    waiting_calls = [runner.call(f"gone {number}") for number in range(3)]
+    assert all(call.future.cancel() for call in waiting_calls)
     runner.go_on.set()
     assert results(runner.call("next")) == ["individually"]
 
@@ -200,14 +205,20 @@ def test_a_call_is_run_after_all_waiting_calls_of_its_kind_were_cancelled(runner
 def test_each_call_has_its_own_outcome(runner):
     outcomes: dict[Future[str], Any] = {}
     runner.outcome = lambda call: outcomes[call.future]
-    first = runner.call("first", waits=True)
-    batched, failing, not_batchable = (runner.call(name) for name in ("done", "refused", "not batchable"))
-    outcomes |= {batched.future: "done", failing.future: ValueError("refused"), not_batchable.future: NotBatchable()}
+    running_call = runner.call("running", waits=True)
+    batched_call, failing_call, not_batchable_call = (
+        runner.call(name) for name in ("done", "refused", "not batchable")
+    )
+    outcomes |= {
+        batched_call.future: "done",
+        failing_call.future: ValueError("refused"),
+        not_batchable_call.future: NotBatchable(),
+    }
     runner.go_on.set()
-    assert results(first, batched, not_batchable) == ["individually", "done", "individually"]
+    assert results(running_call, batched_call, not_batchable_call) == ["individually", "done", "individually"]
     with pytest.raises(ValueError, match="refused"):
-        failing.future.result(60)
-    assert runner.individually == ["first", "not batchable"]
+        failing_call.future.result(60)
+    assert runner.individually == ["running", "not batchable"]
 
 
 def test_an_error_of_a_batch_is_the_outcome_of_each_of_its_calls(runner):
@@ -215,36 +226,36 @@ def test_an_error_of_a_batch_is_the_outcome_of_each_of_its_calls(runner):
         raise RuntimeError("a fault")
 
     runner.outcome = fails
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(2)]
     runner.go_on.set()
     for call in waiting_calls:
         with pytest.raises(RuntimeError, match="a fault"):
             call.future.result(60)
-    assert results(first, runner.call("next")) == ["individually", "individually"]
+    assert results(running_call, runner.call("next")) == ["individually", "individually"]
 
 
 def test_calls_that_wait_while_the_threads_end_are_still_run(runner):
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(3)]
     ending = threading.Thread(target=runner.threads.close)
     ending.start()
     runner.go_on.set()
     ending.join()
-    assert results(first, *waiting_calls) == ["individually", *["in a batch of 3"] * 3]
+    assert results(running_call, *waiting_calls) == ["individually", *["in a batch of 3"] * 3]
 
 
 def test_calls_that_wait_too_long_overtake_the_running_call(runner, monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     assert results(runner.call("second"), runner.call("third")) == ["individually", "individually"]
-    assert not first.future.done()
+    assert not running_call.future.done()
     runner.go_on.set()
-    assert results(first, runner.call("fourth")) == ["individually", "individually"]
+    assert results(running_call, runner.call("fourth")) == ["individually", "individually"]
 
 
 def test_a_scheduled_check_lets_waiting_calls_overtake_a_call_that_runs_too_long(runner, monkeypatch):
-    first = runner.call("first", waits=True)
+    running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(3)]
     # One check is scheduled for all waiting calls.
     [check] = runner.scheduled_checks
@@ -253,11 +264,11 @@ def test_a_scheduled_check_lets_waiting_calls_overtake_a_call_that_runs_too_long
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
     check()
     assert results(*waiting_calls) == ["in a batch of 3"] * 3
-    assert not first.future.done()
+    assert not running_call.future.done()
     # A check without waiting calls does nothing.
     check()
     runner.go_on.set()
-    assert results(first) == ["individually"]
+    assert results(running_call) == ["individually"]
 
 
 def test_a_single_call_that_is_not_batchable_fails(runner):
