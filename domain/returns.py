@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from domain.currencies import round_money
+from domain.currencies import floor_money, round_money
 from domain.events import PayloadMissing
 from domain.orders import PARTIALLY_RETURNED, RETURNED, Order, OrderItem, OrderWithItems, ReturnExceedsOrder
 
@@ -21,7 +21,7 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
     """
     items_left, returned_items = list(items), payload.get("items") or ()
     worth = (
-        sum((_take(items_left, item) for item in returned_items), _ZERO)
+        sum((_take(items_left, item, order.currency) for item in returned_items), _ZERO)
         if returned_items
         else Decimal(payload.get("total") or 0)
     )
@@ -86,7 +86,7 @@ def _in_proportion(amount: Decimal | None, share: Fraction, currency: str | None
     return round_money(Decimal(part.numerator) / part.denominator, currency)
 
 
-def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
+def _take(lines: list[OrderItem], returned_item: Mapping[str, Any], currency: str | None) -> Decimal:
     """Take a returned item from the lines with its product code; return its value."""
     code, total, quantity = returned_item.get("productCode"), returned_item.get("total"), returned_item.get("quantity")
     if total is None and (code is None or not lines):
@@ -104,14 +104,20 @@ def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
         raise PayloadMissing(f"The order has no total of the item {name}, so its return needs a total.")
     returned_quantity = None if quantity is None else Decimal(quantity)
     if total is None:
-        return _take_quantity(lines, positions, returned_quantity, name, reduces_totals=True)
+        return _take_quantity(lines, positions, returned_quantity, name, currency, reduces_totals=True)
     if returned_quantity is not None:
-        _take_quantity(lines, positions, returned_quantity, name, reduces_totals=False)
+        _take_quantity(lines, positions, returned_quantity, name, currency, reduces_totals=False)
     return _take_total(lines, positions, Decimal(total), name)
 
 
 def _take_quantity(
-    lines: list[OrderItem], positions: Sequence[int], quantity: Decimal | None, name: str, reduces_totals: bool
+    lines: list[OrderItem],
+    positions: Sequence[int],
+    quantity: Decimal | None,
+    name: str,
+    currency: str | None,
+    *,
+    reduces_totals: bool,
 ) -> Decimal:
     """Take a returned quantity from the lines at these positions, or all that is left if None; return its value.
 
@@ -123,7 +129,7 @@ def _take_quantity(
         part = line.quantity_left if remaining_quantity is None else min(remaining_quantity, line.quantity_left)
         if remaining_quantity is not None:
             remaining_quantity -= part
-        share = _share(line, part) if reduces_totals else _ZERO
+        share = _share(line, part, currency) if reduces_totals else _ZERO
         if share > line.total_left:
             raise ReturnExceedsOrder(
                 f"The returned quantity {part} of the item {name} is worth {share}; only {line.total_left} of the"
@@ -141,11 +147,11 @@ def _take_quantity(
     return worth
 
 
-def _share(line: OrderItem, part: Decimal) -> Decimal:
-    """The value of the quantity `part` of a line; the last part is worth the total that is left."""
+def _share(line: OrderItem, part: Decimal, currency: str | None) -> Decimal:
+    """The value of the quantity `part` of a line, rounded down; the last part is worth the total that is left."""
     if part == line.quantity_left:
         return line.total_left
-    return (line.total or _ZERO) * part / (line.quantity or Decimal(1))
+    return floor_money((line.total or _ZERO) * part / (line.quantity or Decimal(1)), currency)
 
 
 def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal, name: str) -> Decimal:

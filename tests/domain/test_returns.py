@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields, replace
 from decimal import Decimal
 
@@ -178,6 +179,28 @@ def test_the_last_part_is_worth_the_rest_of_the_item():
     ]
 
 
+@pytest.mark.parametrize(
+    ("currency", "total_of_three", "worth_of_each"),
+    [
+        ("EUR", "10", ["3.33", "3.33", "3.34"]),
+        ("JPY", "1000", [333, 333, 334]),
+        ("KWD", "1", ["0.333", "0.333", "0.334"]),
+        (None, "10", ["3.33", "3.33", "3.34"]),
+    ],
+)
+def test_pieces_are_worth_a_share_that_is_rounded_down_to_the_digits_of_the_currency(
+    currency, total_of_three, worth_of_each
+):
+    purchase = replace(order(), currency=currency)
+    items = (item("mug", total_of_three, "3"), item("tea"))
+    returned_totals = [Decimal(0)]
+    for _ in worth_of_each:
+        _, items = with_returned(purchase, items, {"items": [{**MUG, "quantity": 1}]})
+        returned_totals.append(items[0].returned_total)
+    differences = [after - before for before, after in itertools.pairwise(returned_totals)]
+    assert differences == [Decimal(worth) for worth in worth_of_each]
+
+
 def test_a_quantity_is_taken_from_all_lines_of_a_product():
     order_items = [item("mug", total="10", quantity="2"), item("tea", total="5"), item("mug", total="8", quantity="4")]
     assert state_after_return(order(total="30"), order_items, returned_items=[{**MUG, "quantity": 3}]) == (
@@ -274,7 +297,7 @@ def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
     order_items = [item("mug", total="10", quantity="4", returned_total="9", returned_quantity="1")]
     assert refusal(order(total="30"), order_items, returned_items=[{**MUG, "quantity": 1}]) == (
         ReturnExceedsOrder,
-        "The returned quantity 1 of the item with the productCode mug is worth 2.5; only 1 of the item's total is"
+        "The returned quantity 1 of the item with the productCode mug is worth 2.50; only 1 of the item's total is"
         " left.",
     )
     items_with_enough_left = [item("mug", total="10", quantity="4", returned_total="7.5", returned_quantity="1")]
