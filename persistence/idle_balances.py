@@ -32,7 +32,8 @@ _HAS_UNKEPT_NOW = HAS_UNKEPT.format("%(organization_id)s", "%(now)s")
 _NEXT_UNCERTAIN = f"""
 SELECT b.wallet_id, b.ledger_account_id, {IDLE_SINCE} FROM ledger_balances b
 JOIN jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES} USING (ledger_account_id)
-WHERE b.organization_id = %(organization_id)s AND b.wallet_id > %(after)s
+WHERE b.organization_id = %(organization_id)s
+    AND (b.wallet_id, b.ledger_account_id) > (%(after_wallet_id)s, %(after_account_id)s)
     AND b.current_balance > b.pending_debit_balance
     AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until AND {_HAS_UNKEPT_NOW}
 ORDER BY b.wallet_id, b.ledger_account_id LIMIT %(limit)s
@@ -51,6 +52,7 @@ CROSS JOIN LATERAL (
 # How many begins of idle periods a statement reads for each account: the first statement few, which mostly suffice.
 _FEW_IDLE, _IDLE_AT_ONCE = 10, 1000
 _INSTANT = timedelta(microseconds=1)
+_MAX_ACCOUNT_ID = 2**63 - 1
 
 _LAST_DATES = """
 SELECT wallet_id, last_transaction_date, last_activity_date FROM ledger_balances
@@ -80,17 +82,18 @@ def find_wallets_past_idle_end(
     `rows` are those of `policy_rows`: only idle periods that began between their bounds are read.
     """
     values = {"organization_id": organization_id, "policies": as_json(rows), "now": now, "limit": _IDLE_AT_ONCE}
+    after_wallet_id, after_account_id = after, _MAX_ACCOUNT_ID
     wallets = set[int]()
     while len(wallets) < limit:
-        balances = query(db, _NEXT_UNCERTAIN, {**values, "after": after})
+        after_balance = {"after_wallet_id": after_wallet_id, "after_account_id": after_account_id}
+        balances = query(db, _NEXT_UNCERTAIN, values | after_balance)
         for wallet_id, ledger_account_id, begin in balances:
             end = policies[ledger_account_id].end(begin, None)
             if end is not None and end <= now:
                 wallets.add(wallet_id)
         if len(balances) < _IDLE_AT_ONCE:
             break
-        # Other accounts of the last wallet may be on the next page, unless the wallet fills the whole page.
-        after = balances[-1][0] - 1 if balances[0][0] < balances[-1][0] else balances[-1][0]
+        after_wallet_id, after_account_id, _ = balances[-1]
     return wallets
 
 

@@ -291,6 +291,21 @@ class TestAdvancing:
         expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle_points)[:2]]
         assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
 
+    def test_an_idle_balance_expires_if_another_account_of_the_wallet_fills_a_page(self, api, monkeypatch):
+        monkeypatch.setattr(idle_balances, "_IDLE_AT_ONCE", 1)
+        clock = Clock.new(api, "2026-01-28T12:00:00Z")
+        policies = [{"expirationType": "lastTransaction", "period": 1}]
+        later_points, earlier_points = (Points.new(clock.organization, expirationPolicies=policies) for _ in range(2))
+        wallet = later_points.wallet()
+        # In February 2026, points of the 30th of January at 9:00 expire on the 28th at 9:00, before those of the 28th.
+        later_points.mint(wallet, 1)
+        clock.advance("2026-01-30T09:00:00Z")
+        earlier_points.mint(wallet, 2)
+        clock.advance("2026-02-28T09:00:00Z")
+        assert len(transactions_of(later_points)) == 1
+        [expiry, _] = transactions_of(earlier_points)
+        assert (expiry["amount"], expiry["createdAt"]) == (2, "2026-02-28T09:00:00Z")
+
     @pytest.mark.parametrize(
         ("timezone", "minted_at", "months", "expires_at"),
         [
