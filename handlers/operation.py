@@ -233,4 +233,13 @@ def all_operations() -> Mapping[str, Operation]:
 
 
 # Modules that declare no operations.
-_WITHOUT_OPERATIONS = {"__main__", "audit_trail", "call", "metrics", "operation", "setting_values", "settings"}
+_WITHOUT_OPERATIONS = {
+    "__main__",
+    "audit_trail",
+    "call",
+    "metrics",
+    "operation",
+    "setting_values",
+    "settings",
+    "tracing",
+}

@@ -33,7 +33,7 @@ class ApiClient:
     def __init__(self, base_url: str, token: str, connections: int) -> None:
         import httpx
 
-        self.run_id = f"replay-{uuid.uuid4().hex[:12]}"
+        self.run_id = f"loyalty-{uuid.uuid4().hex[:12]}"
         self._numbers = itertools.count(1)
         self._base_url = base_url.rstrip("/")
         self._http = httpx.Client(
