@@ -21,6 +21,7 @@ from domain.imports.records import (
 
 
 def columns(kind, header, ignores_unknown=False, **column_names):
+    """The columns of a file with this header; `column_names` maps fields to columns with other names."""
     return Columns(kind, header.split(","), column_names, ignores_unknown, lambda name, cell: {name: cell})
 
 
@@ -59,6 +60,7 @@ def test_empty_cells_have_no_value():
 
 def test_objects_are_parsed_with_the_name_of_their_column():
     file_columns = columns(EVENTS, "loyaltyMemberId,eventType,data", payload="data")
+    # These columns parse an object into its text under the name of its column.
     assert file_columns.values(["ana", "till-opened", "{}"])["payload"] == {"data": "{}"}
 
 
@@ -137,14 +139,15 @@ def test_a_mapped_column_must_exist():
 
 
 def test_a_file_has_at_most_1000_columns():
-    header = ",".join(["couponBook", "code", *(f"c{number}" for number in range(998))])
-    columns(COUPON_CODES, header, ignores_unknown=True)
+    header_of_1000_columns = ",".join(["couponBook", "code", *(f"c{number}" for number in range(998))])
+    columns(COUPON_CODES, header_of_1000_columns, ignores_unknown=True)
     with pytest.raises(FileFault, match=r"The first line has 1001 columns; a file has at most 1000\."):
-        columns(COUPON_CODES, header + ",more", ignores_unknown=True)
+        columns(COUPON_CODES, header_of_1000_columns + ",more", ignores_unknown=True)
 
 
 def test_a_file_of_errors_can_be_sent_again():
     file_columns = columns(COUPON_CODES, "importLine,importColumn,importReason,couponBook,code")
+    # The columns about the error are ignored, and the apostrophe before a formula is removed.
     assert file_columns.values(["2", "code", "Taken.", "book", "'=A"]) == {"couponBook": "book", "code": "=A"}
 
 
@@ -184,16 +187,20 @@ def test_a_cell_that_is_no_array_of_storable_texts_is_read_as_separated_texts(ce
 
 
 def test_a_row_that_is_not_valid_csv_is_refused():
-    assert row_fault(cells_of, 'a,"b"c', "comma")[0].startswith("The row is not valid CSV: ")
-    assert row_fault(cells_of, "a\nb", "comma")[0] == "The row contains a line break outside of quotes."
+    text, _ = row_fault(cells_of, 'a,"b"c', "comma")
+    assert text.startswith("The row is not valid CSV: ")
+    text, _ = row_fault(cells_of, "a\nb", "comma")
+    assert text == "The row contains a line break outside of quotes."
 
 
 def json_row(kind, ignores_unknown=False, column_names=(), **row):
+    """The values of a row that is a JSON object."""
     return object_values(kind, row, dict(column_names), ignores_unknown)
 
 
 def test_values_of_json_rows_keep_their_types_and_texts_of_numbers_are_read():
     row = {"loyaltyMemberId": "ana", "couponBook": "free", "couponData": {"a": 1}, "tags": ["x"], "amount": 2}
+    # Null is no value.
     assert json_row(COUPONS, **row, code=None) == row
     assert json_row(BALANCES, loyaltyMemberId="ana", amount="12.5")["amount"] == Decimal("12.5")
     assert json_row(BALANCES, loyaltyMemberId="ana", amount=Decimal("12.5"))["amount"] == Decimal("12.5")
