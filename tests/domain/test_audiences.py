@@ -23,6 +23,7 @@ from domain.members import Member
 from domain.problems import InvalidRequest
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+# The criteria of a matcher that every member meets.
 NOTHING = {"custom_attributes": None, "tags": [], "locations": [], "email_domains": [], "member_types": []}
 
 
@@ -54,6 +55,7 @@ def attributes(not_include=False, **values):
 
 
 def matches(who, **criteria):
+    """True if the member meets all criteria."""
     return compile_attribute_matcher({**NOTHING, **criteria})(who)
 
 
@@ -71,7 +73,8 @@ ANA = member(
 
 
 @pytest.mark.parametrize(
-    ("criteria", "holds"),
+    ("criteria", "is_match"),
+    # The criteria are about ANA.
     [
         ({}, True),
         ({"tags": ["vip"]}, True),
@@ -112,16 +115,17 @@ ANA = member(
         ({**attributes(not_include=True, visits=4), "tags": ["vip"]}, True),
     ],
 )
-def test_a_member_matches_if_every_named_criterion_is_met(criteria, holds):
-    assert matches(ANA, **criteria) is holds
+def test_a_member_matches_if_every_named_criterion_is_met(criteria, is_match):
+    assert matches(ANA, **criteria) is is_match
 
 
 def test_a_member_without_data_matches_no_criterion():
+    member_without_data = member()
     for name in ("tags", "locations", "member_types", "email_domains"):
-        assert not matches(member(), **{name: ["a"]})
-    assert not matches(member(), **attributes(a=1))
-    assert matches(member(), **attributes(not_include=True, a=1))
-    assert matches(member())
+        assert not matches(member_without_data, **{name: ["a"]})
+    assert not matches(member_without_data, **attributes(a=1))
+    assert matches(member_without_data, **attributes(not_include=True, a=1))
+    assert matches(member_without_data)
 
 
 @pytest.mark.parametrize("value", [None, "", "x" * 1001, {}, [], [None], [["a"]], {"a": 1}, ["a"] * 101])
@@ -132,6 +136,7 @@ def test_an_invalid_value_of_an_attribute_is_refused_with_its_place(value):
 
 
 def test_an_attribute_is_compared_with_at_most_100_values():
+    # Ana has 3 visits: the first of these 100 values.
     assert matches(ANA, **attributes(visits=[3, *range(100, 199)]))
     assert matches(ANA, **attributes(drink="mocha", shirt="M"))
     with pytest.raises(InvalidRequest, match="a has a value that is neither a text of 1 to 1000 characters"):
@@ -139,6 +144,7 @@ def test_an_attribute_is_compared_with_at_most_100_values():
 
 
 def audience(**values):
+    """An audience with the id 5, by default of all members, in compiled form; None if it cannot have members."""
     settings = {
         "organization_id": 1,
         "audience_id": 5,
@@ -174,21 +180,23 @@ def test_inactive_and_external_audiences_are_not_compiled():
 
 
 def test_a_list_audience_has_its_listed_members():
-    list_audience = audience(matcher_type="list-matcher", matcher=None)
+    list_audience = audience(audience_id=5, matcher_type="list-matcher", matcher=None)
+    # The second argument has the ids of the audiences that list the member.
     assert list_audience.has(ANA, {4, 5})
     assert not list_audience.has(ANA, {4})
     assert not list_audience.has(ANA, ())
-    assert audience().has(ANA, ())
-    assert not audience(matcher={**NOTHING, "tags": ["other"]}).has(ANA, {5})
+    # Audiences of the type attribute-matcher do not depend on lists.
+    assert audience(audience_id=5, matcher=NOTHING).has(ANA, ())
+    assert not audience(audience_id=5, matcher={**NOTHING, "tags": ["other"]}).has(ANA, {5})
 
 
 texts = st.text("ab", min_size=1, max_size=2)
 lists = st.lists(texts, max_size=3)
 scalars = st.one_of(st.booleans(), st.integers(0, 2), st.decimals(0, 2, places=1), texts)
 people = st.builds(
-    lambda tags, locations, kind, custom_attributes, others: member(
-        {"tags": tags, "locations": locations, "customAttributes": others},
-        member_type=kind,
+    lambda tags, locations, member_type, custom_attributes, attributes_of_profile: member(
+        {"tags": tags, "locations": locations, "customAttributes": attributes_of_profile},
+        member_type=member_type,
         custom_attributes=custom_attributes,
     ),
     lists,
@@ -209,19 +217,17 @@ def test_a_matcher_matches_if_all_of_its_criteria_match(who, tags, locations, ty
 
 @given(people, wanted_attributes)
 def test_not_include_matches_exactly_the_other_members(who, values):
-    assert matches(who, **attributes(not_include=True, **values)) is not matches(who, **attributes(**values))
+    has_attributes = matches(who, **attributes(**values))
+    assert matches(who, **attributes(not_include=True, **values)) is not has_attributes
 
 
 @given(people, wanted_attributes)
 def test_attributes_match_if_each_of_them_has_one_of_its_wanted_values(who, values):
-    results = [
-        any(
-            matches(who, **attributes(**{name: single_value}))
-            for single_value in (wanted_value if isinstance(wanted_value, list) else [wanted_value])
-        )
-        for name, wanted_value in values.items()
-    ]
-    assert matches(who, **attributes(**values)) is all(results)
+    has_each_attribute = []
+    for name, wanted_value in values.items():
+        single_values = wanted_value if isinstance(wanted_value, list) else [wanted_value]
+        has_each_attribute.append(any(matches(who, **attributes(**{name: value})) for value in single_values))
+    assert matches(who, **attributes(**values)) is all(has_each_attribute)
 
 
 def test_only_an_audience_of_the_type_attribute_matcher_has_a_matcher():

@@ -28,6 +28,7 @@ ANA, BEN = 7, 8
 
 
 def badge(max_amount=3, active=True, badge_id=1):
+    """A badge that a member holds 3 times at most, by default."""
     return Badge(
         organization_id=1,
         badge_id=badge_id,
@@ -57,6 +58,7 @@ def namer():
 
 
 def balances(**balances):
+    """The balances of badge 1 of the members `ana` and `ben`, by default 0."""
     return BadgeBalances({(ANA, 1): balances.get("ana", 0), (BEN, 1): balances.get("ben", 0)}, NOW, namer())
 
 
@@ -77,7 +79,7 @@ def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None)
 def test_the_tracking_of_an_assignment_contains_what_the_request_sent():
     badges = balances(ana=1)
     tracking = badges.assign(grant(2, key="till-1", digest=b"d", event_id=5))
-    assert (tracking.amount_assigned, tracking.updated_total_assigned) == (2, 3)
+    assert (tracking.amount_assigned, tracking.updated_total_assigned) == (2, 1 + 2)
     assert (tracking.member_id, tracking.badge_id, tracking.badge_key) == (ANA, 1, "key-1")
     assert (tracking.system_unique_key, tracking.external_id, tracking.custom_attributes) == (
         "till-1",
@@ -85,9 +87,9 @@ def test_the_tracking_of_an_assignment_contains_what_the_request_sent():
         {"till": 4},
     )
     assert (tracking.loyalty_event_id, tracking.created_at) == (5, NOW)
-    assert badges.balance(ANA, 1) == 3
-    assert badges.balance(BEN, 1) == 0
-    assert badges.balance(ANA, 2) == 0
+    assert badges.balance(ANA, badge_id=1) == 1 + 2
+    assert badges.balance(BEN, badge_id=1) == 0
+    assert badges.balance(ANA, badge_id=2) == 0
 
 
 def test_a_tracking_without_a_key_gets_a_generated_one():
@@ -104,6 +106,7 @@ def test_a_change_above_the_maximum_or_below_0_is_refused_and_changes_nothing():
         badges.unassign(grant(3))
     assert badges.balance(ANA, 1) == 2
     assert not badges.drain()
+    # Exactly 0 and exactly 3 are allowed.
     assert badges.unassign(grant(2)).amount_assigned == -2
     assert badges.assign(grant(3)).updated_total_assigned == 3
 
@@ -150,15 +153,21 @@ def test_a_tracking_that_is_registered_again_keeps_its_changes():
 def test_a_shortfall_is_not_taken_from_another_badge_or_member():
     badges = balances()
     other_badge = badge(badge_id=2)
-    unassignments = []
-    for request in (grant(of=other_badge), grant(member_id=BEN)):
-        badges.assign(request)
-        unassignments.append(badges.unassign(request))
+    badges.assign(grant(of=other_badge))
+    unassignment_of_other_badge = badges.unassign(grant(of=other_badge))
+    badges.assign(grant(member_id=BEN))
+    unassignment_of_ben = badges.unassign(grant(member_id=BEN))
+    # One badge of Ana is missing.
     assignment = badges.assign(grant(event_id=5))
     badges.unassign(grant())
-    assert badges.reverse(assignment.badge_tracking_id, badge(), 6).missing == 1
-    assert badges.revert(unassignments[0].badge_tracking_id, other_badge).amount_assigned == 1
-    assert badges.revert(unassignments[1].badge_tracking_id, badge()).amount_assigned == 1
+    assert badges.reverse(assignment.badge_tracking_id, badge(), loyalty_event_id=6).missing == 1
+    assert badges.revert(unassignment_of_other_badge.badge_tracking_id, other_badge).amount_assigned == 1
+    assert badges.revert(unassignment_of_ben.badge_tracking_id, badge()).amount_assigned == 1
+
+
+def missing_badges_of_reversal(trackings):
+    """The missing badges of the reversal of an event, the first tracking that reverts another one."""
+    return next(tracking.missing for tracking in trackings if tracking.reverted_badge_tracking_id)
 
 
 def test_a_revert_repays_a_shortfall_only_by_its_own_amount():
@@ -166,15 +175,12 @@ def test_a_revert_repays_a_shortfall_only_by_its_own_amount():
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
     unassignment_of_one, unassignment_of_two = badges.unassign(grant(1)), badges.unassign(grant(2))
-    reversal = badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    reversal = badges.reverse(assignment.badge_tracking_id, badge(), loyalty_event_id=6)
     assert reversal.missing == 3
     assert badges.revert(unassignment_of_one.badge_tracking_id, badge()).amount_assigned == 0
-    # The trackings are the assignment, the two unassignments, and the reversal.
-    assert badges.drain().trackings[3].missing == 2
+    assert missing_badges_of_reversal(badges.drain().trackings) == 3 - 1
     assert badges.revert(unassignment_of_two.badge_tracking_id, badge()).amount_assigned == 0
-    assert [
-        tracking.missing for tracking in badges.drain().changed_trackings if tracking.reverted_badge_tracking_id
-    ] == [0]
+    assert missing_badges_of_reversal(badges.drain().changed_trackings) == 3 - 1 - 2
     assert badges.balance(ANA, 1) == 0
 
 
@@ -183,7 +189,7 @@ def test_a_revert_that_only_repays_a_shortfall_is_not_refused_above_a_lowered_ma
     badges = balances()
     assignment = badges.assign(grant(event_id=5))
     unassignment = badges.unassign(grant())
-    badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    badges.reverse(assignment.badge_tracking_id, badge(), loyalty_event_id=6)
     badges.assign(grant(3))
     assert badges.revert(unassignment.badge_tracking_id, badge(max_amount=1)).amount_assigned == 0
     assert badges.balance(ANA, 1) == 3
@@ -193,7 +199,7 @@ def test_a_reverted_assignment_does_not_repay_an_earlier_shortfall():
     badges = balances()
     first_assignment, assignment_of_event = badges.assign(grant()), badges.assign(grant(event_id=5))
     badges.unassign(grant(2))
-    assert badges.reverse(assignment_of_event.badge_tracking_id, badge(), 6).missing == 1
+    assert badges.reverse(assignment_of_event.badge_tracking_id, badge(), loyalty_event_id=6).missing == 1
     badges.assign(grant(2))
     assert badges.revert(first_assignment.badge_tracking_id, badge()).amount_assigned == -1
     assert badges.balance(ANA, 1) == 1
@@ -201,7 +207,9 @@ def test_a_reverted_assignment_does_not_repay_an_earlier_shortfall():
 
 def test_the_number_of_badges_that_a_member_can_still_hold_is_never_negative():
     badges = balances(ana=3)
-    assert [badges.remaining(ANA, badge(max_amount=maximum)) for maximum in (5, 3, 1)] == [2, 0, 0]
+    assert badges.remaining(ANA, badge(max_amount=5)) == 5 - 3
+    assert badges.remaining(ANA, badge(max_amount=3)) == 0
+    assert badges.remaining(ANA, badge(max_amount=1)) == 0
 
 
 def test_a_member_above_a_lowered_maximum_keeps_badges_and_gets_no_more():
@@ -221,8 +229,9 @@ def test_a_revert_and_its_tracking_name_each_other():
     revert = badges.revert(assignment.badge_tracking_id, badge())
     assert (revert.amount_assigned, revert.updated_total_assigned) == (-2, 0)
     assert (revert.reverted_badge_tracking_id, revert.system_unique_key) == (assignment.badge_tracking_id, "tracking-2")
-    first, second = badges.drain().trackings
-    assert (first.reversal_badge_tracking_id, second) == (revert.badge_tracking_id, revert)
+    reverted_assignment, new_revert = badges.drain().trackings
+    assert reverted_assignment.reversal_badge_tracking_id == revert.badge_tracking_id
+    assert new_revert == revert
 
 
 def test_a_tracking_is_reverted_once_and_a_revert_never():
@@ -239,18 +248,20 @@ def test_a_revert_that_would_lead_above_the_maximum_or_below_0_is_refused():
     badges = balances()
     assignment = badges.assign(grant(2))
     unassignment = badges.unassign(grant(1))
+    # The member holds 1, and the revert takes 2.
     with pytest.raises(InsufficientBadges):
         badges.revert(assignment.badge_tracking_id, badge())
     badges.assign(grant(2))
+    # The member holds 3, the maximum, and the revert returns 1.
     with pytest.raises(BadgeLimit):
         badges.revert(unassignment.badge_tracking_id, badge())
 
 
 def test_a_repeated_key_returns_its_tracking_and_refuses_another_request():
     badges = balances()
-    first = badges.assign(grant(key="a", digest=b"1"))
+    tracking = badges.assign(grant(key="a", digest=b"1"))
     badges.drain()
-    assert badges.assign(grant(key="a", digest=b"1")) == first
+    assert badges.assign(grant(key="a", digest=b"1")) == tracking
     with pytest.raises(KeyReused):
         badges.assign(grant(key="a", digest=b"2"))
     assert badges.balance(ANA, 1) == 1
@@ -258,11 +269,10 @@ def test_a_repeated_key_returns_its_tracking_and_refuses_another_request():
 
 
 def test_a_stored_tracking_is_returned_for_its_key():
-    badges = balances()
-    first = badges.assign(grant(key="a", digest=b"1"))
-    later_balances = BadgeBalances({(ANA, 1): 1}, NOW, namer())
-    later_balances.put_trackings([first])
-    assert later_balances.assign(grant(key="a", digest=b"1")) == first
+    stored_tracking = balances().assign(grant(key="a", digest=b"1"))
+    later_balances = balances(ana=1)
+    later_balances.put_trackings([stored_tracking])
+    assert later_balances.assign(grant(key="a", digest=b"1")) == stored_tracking
     assert later_balances.balance(ANA, 1) == 1
 
 
@@ -272,7 +282,7 @@ def test_new_trackings_and_changes_are_returned_only_once():
     unassignment = badges.unassign(grant(member_id=BEN))
     assert badges.take_new_trackings() == [assignment, unassignment]
     changes = badges.drain()
-    assert changes.balances == {(ANA, 1): 1, (BEN, 1): 1}
+    assert changes.balances == {(ANA, 1): 1, (BEN, 1): 2 - 1}
     assert changes.trackings == (assignment, unassignment)
     revert = badges.revert(assignment.badge_tracking_id, badge())
     assert badges.take_new_trackings() == [revert]
@@ -291,12 +301,14 @@ def test_a_reversal_is_cut_at_0_and_at_the_maximum():
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
     badges.unassign(grant(2))
-    reversal = badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    reversal = badges.reverse(assignment.badge_tracking_id, badge(), loyalty_event_id=6)
+    # Only one of the three badges can be taken.
     assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.loyalty_event_id) == (-1, 0, 6)
     badges.assign(grant(2))
     unassignment = badges.unassign(grant(2, event_id=7))
     badges.assign(grant(2))
-    assert badges.reverse(unassignment.badge_tracking_id, badge(), 8).amount_assigned == 1
+    # Only one of the two badges can be returned: the maximum is 3.
+    assert badges.reverse(unassignment.badge_tracking_id, badge(), loyalty_event_id=8).amount_assigned == 1
     assert badges.balance(ANA, 1) == 3
     assert badges.unreverted_trackings(5) == badges.unreverted_trackings(7) == []
 
@@ -305,7 +317,7 @@ def test_a_shortfall_is_repaid_when_an_earlier_unassignment_is_reverted():
     badges = balances()
     assignment = badges.assign(grant(1, event_id=5))
     unassignment = badges.unassign(grant(1))
-    assert badges.reverse(assignment.badge_tracking_id, badge(), 6).missing == 1
+    assert badges.reverse(assignment.badge_tracking_id, badge(), loyalty_event_id=6).missing == 1
     badges.take_new_trackings()
     assert badges.revert(unassignment.badge_tracking_id, badge()).amount_assigned == 0
     assert badges.balance(ANA, 1) == 0
@@ -316,7 +328,7 @@ def test_a_shortfall_is_not_repaid_by_later_badges():
     badges = balances()
     assignment = badges.assign(grant(1, event_id=5))
     badges.unassign(grant(1))
-    badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    badges.reverse(assignment.badge_tracking_id, badge(), loyalty_event_id=6)
     badges.assign(grant(1))
     later_unassignment = badges.unassign(grant(1))
     assert badges.revert(later_unassignment.badge_tracking_id, badge()).amount_assigned == 1
@@ -324,10 +336,11 @@ def test_a_shortfall_is_not_repaid_by_later_badges():
 
 
 def test_badges_that_a_reversal_could_not_return_are_given_when_an_assignment_is_reverted():
+    """The maximum is 3."""
     badges = balances(ana=3)
     unassignment = badges.unassign(grant(2, event_id=5))
     assignment = badges.assign(grant(2))
-    assert badges.reverse(unassignment.badge_tracking_id, badge(), 6).missing == -2
+    assert badges.reverse(unassignment.badge_tracking_id, badge(), loyalty_event_id=6).missing == -2
     assert badges.revert(assignment.badge_tracking_id, badge()).amount_assigned == 0
     assert badges.balance(ANA, 1) == 3
 
@@ -335,18 +348,18 @@ def test_badges_that_a_reversal_could_not_return_are_given_when_an_assignment_is
 def test_a_reversal_returns_no_badge_above_a_lowered_maximum():
     badges = balances(ana=3)
     unassignment = badges.unassign(grant(1, event_id=7))
-    assert badges.reverse(unassignment.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
+    assert badges.reverse(unassignment.badge_tracking_id, badge(max_amount=1), loyalty_event_id=8).amount_assigned == 0
 
 
 def test_unreverted_trackings_of_an_event_are_sorted_newest_first_and_their_reversals_are_not_reported():
     badges = balances()
-    first, second, third = (badges.assign(grant(event_id=5)) for _ in range(3))
+    oldest_tracking, reverted_tracking, newest_tracking = (badges.assign(grant(event_id=5)) for _ in range(3))
     badges.assign(grant(member_id=BEN, event_id=6))
-    badges.revert(second.badge_tracking_id, badge())
-    assert badges.unreverted_trackings(5) == [third, first]
+    badges.revert(reverted_tracking.badge_tracking_id, badge())
+    assert badges.unreverted_trackings(5) == [newest_tracking, oldest_tracking]
     badges.take_new_trackings()
     for tracking in badges.unreverted_trackings(5):
-        badges.reverse(tracking.badge_tracking_id, badge(), 9)
+        badges.reverse(tracking.badge_tracking_id, badge(), loyalty_event_id=9)
     assert badges.take_new_trackings() == []
     assert badges.balance(ANA, 1) == 0
 
@@ -372,6 +385,7 @@ class ModelledBalances:
         self.stored = {}
 
     def balance(self, member, badge_id):
+        """The sum of the accepted changes."""
         return sum(amount for m, b, amount, *_ in self.accepted if (m, b) == (member, badge_id))
 
     def step(self):
@@ -396,15 +410,16 @@ class ModelledBalances:
             self.execute(self.by_key[key][0], key)
 
     def execute(self, request, key):
+        """Send a request, and check that it is accepted, repeated or refused as the model expects."""
         member, badge_id, change = request
         takes, amount = change < 0, abs(change)
         execute = self.balances.unassign if takes else self.balances.assign
         grant = BadgeGrant(member, self.badges[badge_id], amount, key, repr(request).encode())
-        before = self.by_key.get(key)
-        if before is not None and before[0] != request:
+        request_of_key, tracking_id = self.by_key.get(key, (None, None))
+        if request_of_key is not None and request_of_key != request:
             self.expect(KeyReused, "key reused", execute, grant)
-        elif before is not None:
-            assert execute(grant).badge_tracking_id == before[1]
+        elif request_of_key is not None:
+            assert execute(grant).badge_tracking_id == tracking_id
             self.effects["repeated"] += 1
         elif not self.badges[badge_id].active:
             self.expect(BadgeInactive, "badge inactive", execute, grant)
@@ -421,6 +436,7 @@ class ModelledBalances:
                 self.by_key[key] = request, tracking.badge_tracking_id
 
     def expect(self, refusal, effect, execute, *arguments):
+        """Check that a call is refused."""
         with pytest.raises(refusal):
             execute(*arguments)
         self.effects[effect] += 1
@@ -462,6 +478,7 @@ class ModelledBalances:
         return repayments
 
     def accept_reversal(self, entry, reversal, amount, repayments, shortfall=0):
+        """Check the amounts of a reversal and add it to the model."""
         assert (reversal.amount_assigned, reversal.missing) == (amount, shortfall)
         for at, repayment in repayments.items():
             self.accepted[at][4] -= repayment
@@ -490,6 +507,7 @@ class ModelledBalances:
         self.badges[badge_id] = badge(self.chance.randint(1, 6), self.chance.random() < 0.8, badge_id)
 
     def store_and_load(self):
+        """Check the changes since the last time, store them, and load the balances again."""
         changes = self.balances.drain()
         self.stored |= {tracking.badge_tracking_id: tracking for tracking in changes.trackings}
         for tracking in changes.changed_trackings:
@@ -521,4 +539,5 @@ def test_balances_are_those_of_the_model_after_each_change():
         for _ in range(100):
             history.step()
         history.reverse_everything()
+    # Each of the EFFECTS has occurred at least 20 times.
     Effects.of_all(history.effects for history in histories).check(EFFECTS)

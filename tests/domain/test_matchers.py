@@ -31,15 +31,18 @@ LATTE = {
 
 
 def condition(field, operator, value):
+    """A condition as matchers save it."""
     return {"field": field, "operator": operator, "value": value}
 
 
 def matches(item, *conditions, operator="AND"):
+    """True if the item meets the conditions, each a tuple (field, operator, value)."""
     return compile_matcher({"operator": operator, "conditions": [condition(*parts) for parts in conditions]})(item)
 
 
 @pytest.mark.parametrize(
-    ("field", "operator", "value", "holds"),
+    ("field", "operator", "value", "is_match"),
+    # The conditions are about LATTE.
     [
         ("productCode", "equals", "latte-large", True),
         ("productCode", "equals", "Latte-Large", False),
@@ -91,8 +94,8 @@ def matches(item, *conditions, operator="AND"):
         ("customAttributes.unheard", "in", ["x", 1, False], False),
     ],
 )
-def test_a_condition_compares_a_field_of_the_item(field, operator, value, holds):
-    assert matches(LATTE, (field, operator, value)) is holds
+def test_a_condition_compares_a_field_of_the_item(field, operator, value, is_match):
+    assert matches(LATTE, (field, operator, value)) is is_match
 
 
 def test_an_item_without_the_field_meets_no_condition():
@@ -109,6 +112,7 @@ def test_an_item_without_the_field_meets_no_condition():
 
 
 def test_a_conjunctive_matcher_needs_all_conditions_and_a_disjunctive_matcher_needs_any():
+    # The latte is a hot drink for 9.50.
     hot_drinks, below_five = ("categoryCode", "equals", "hot-drinks"), ("total", "<", 5)
     assert not matches(LATTE, hot_drinks, below_five)
     assert matches(LATTE, hot_drinks, below_five, operator="OR")
@@ -117,7 +121,7 @@ def test_a_conjunctive_matcher_needs_all_conditions_and_a_disjunctive_matcher_ne
 
 
 @pytest.mark.parametrize(
-    ("faulty_condition", "member"),
+    ("faulty_condition", "faulty_part"),
     [
         (("colour", "equals", "red"), "field"),
         (("customAttributes", "equals", "red"), "field"),
@@ -149,13 +153,13 @@ def test_a_conjunctive_matcher_needs_all_conditions_and_a_disjunctive_matcher_ne
         (("customAttributes.x", "in", [[1]]), "value"),
     ],
 )
-def test_an_invalid_condition_is_refused_with_its_place(faulty_condition, member):
+def test_an_invalid_condition_is_refused_with_its_place(faulty_condition, faulty_part):
     valid_condition = condition("productCode", "equals", "a")
     with pytest.raises(InvalidRequest) as refusal:
         compile_matcher(
             {"operator": "AND", "conditions": [valid_condition, condition(*faulty_condition)]}, "/inlineMatcher"
         )
-    assert [fault.pointer for fault in refusal.value.faults] == [f"/inlineMatcher/conditions/1/{member}"]
+    assert [fault.pointer for fault in refusal.value.faults] == [f"/inlineMatcher/conditions/1/{faulty_part}"]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,7 @@ def test_exactly_one_of_three_comparisons_is_true_for_a_number_and_none_for_othe
     for field, actual in (("quantity", item["quantity"]), ("customAttributes.x", item["customAttributes"].get("x"))):
         matching_signs = [sign for sign in ("<", "equals", ">") if matches(item, (field, sign, number))]
         is_number = isinstance(actual, int | Decimal) and not isinstance(actual, bool)
-        assert len(matching_signs) == is_number
+        assert len(matching_signs) == (1 if is_number else 0)
         assert matches(item, (field, "<=", number)) is bool({"<", "equals"} & set(matching_signs))
         assert matches(item, (field, ">=", number)) is bool({">", "equals"} & set(matching_signs))
 
@@ -249,5 +253,5 @@ def test_exactly_one_of_three_comparisons_is_true_for_a_number_and_none_for_othe
 def test_a_condition_costs_a_unit_more_than_the_values_it_may_compare(field, cost):
     # A list has a unit for each of its 3 elements, and a text of 512 characters a unit for each 256.
     item = {"quantity": 2, "customAttributes": {"labels": ["fair", 7, True], "note": "n" * 512}}
-    conditions = [condition(field, "equals", 2)] * 3
-    assert compile_matcher({"operator": "OR", "conditions": conditions}).cost(item) == 3 * cost
+    three_conditions = [condition(field, "equals", 2)] * 3
+    assert compile_matcher({"operator": "OR", "conditions": three_conditions}).cost(item) == 3 * cost

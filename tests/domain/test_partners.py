@@ -27,34 +27,44 @@ def test_discounts_of_a_payment_have_the_remaining_total():
     params = [{"id": "type", "value": "percentage"}, {"id": "value", "value": 10}]
     discount = {"effectId": "discount", "discountAmount": 2, "params": params}
     effects = [discount, {"effectId": "mint-points", "params": []}, {**discount, "discountAmount": Decimal("1.80")}]
-    assert payment_effects(Decimal(20), effects) == [
-        PaymentEffect("discount", Decimal(2), Decimal(18), "percentage"),
+    total = Decimal(20)
+    assert payment_effects(total, effects) == [
+        PaymentEffect("discount", discount=Decimal(2), discounted_total=total - Decimal(2), discount_type="percentage"),
         PaymentEffect("mint-points"),
-        PaymentEffect("discount", Decimal("1.80"), Decimal("16.20"), "percentage"),
+        PaymentEffect(
+            "discount",
+            discount=Decimal("1.80"),
+            discounted_total=total - Decimal(2) - Decimal("1.80"),
+            discount_type="percentage",
+        ),
     ]
 
 
-def outcome(mission, before, after, achieved, times):
-    """What an event did for a mission, as the response reports it."""
+def outcome(mission, *, before, after, is_achieved, times):
+    """What an event did for a mission whose goal is 3, as the response reports it."""
     return {
         "missionId": mission,
         "currentCounter": before,
         "newCounter": after,
-        "achieved": achieved,
+        "achieved": is_achieved,
         "goal": 3,
         "timesAchieved": times,
     }
 
 
 def test_several_outcomes_of_one_mission_are_merged():
-    outcomes = [outcome(1, 2, 3, True, 1), outcome(2, 0, 1, False, 0), outcome(1, 0, 1, False, 1)]
-    assert merge_missions(outcomes) == [outcome(1, 2, 1, True, 1), outcome(2, 0, 1, False, 0)]
+    achievement = outcome(1, before=2, after=3, is_achieved=True, times=1)
+    count_after_achievement = outcome(1, before=0, after=1, is_achieved=False, times=1)
+    outcome_of_other_mission = outcome(2, before=0, after=1, is_achieved=False, times=0)
+    merged_outcome = outcome(1, before=2, after=1, is_achieved=True, times=1)
+    outcomes = [achievement, outcome_of_other_mission, count_after_achievement]
+    assert merge_missions(outcomes) == [merged_outcome, outcome_of_other_mission]
     assert merge_missions([]) == []
 
 
 @pytest.mark.parametrize("secret", ["A" * 43, "-_" + "9" * 41])
 def test_a_key_names_its_organization(secret):
-    assert organization_of(key_of(117, secret)) == 117
+    assert organization_of(key_of(organization_id=117, secret=secret)) == 117
 
 
 @pytest.mark.parametrize(
@@ -100,35 +110,46 @@ def intent(**values):
 
 
 def test_a_new_member_has_the_id_of_the_payment_or_of_its_data():
-    assert intent().new_member_id == "30111222"
-    assert intent(member_info=MemberInfo()).new_member_id == "30111222"
-    assert intent(member_info=MemberInfo("ana")).new_member_id == "ana"
+    payment = intent(loyalty_member_id="30111222")
+    assert payment.new_member_id == "30111222"
+    assert replace(payment, member_info=MemberInfo()).new_member_id == "30111222"
+    assert replace(payment, member_info=MemberInfo(loyalty_member_id="ana")).new_member_id == "ana"
 
 
 def test_a_new_member_with_another_id_than_the_payment_gets_its_id_as_government_id():
-    assert intent().new_gov_id is None
-    assert intent(member_info=MemberInfo(user_gov_id="77")).new_gov_id == "77"
-    assert intent(member_info=MemberInfo("ana")).new_gov_id == "30111222"
-    assert intent(member_info=MemberInfo("ana", "30111222")).new_gov_id == "30111222"
+    payment = intent(loyalty_member_id="30111222")
+    assert payment.new_gov_id is None
+    assert replace(payment, member_info=MemberInfo(user_gov_id="77")).new_gov_id == "77"
+    ana, ana_with_gov_id = MemberInfo(loyalty_member_id="ana"), MemberInfo("ana", user_gov_id="30111222")
+    assert replace(payment, member_info=ana).new_gov_id == "30111222"
+    assert replace(payment, member_info=ana_with_gov_id).new_gov_id == "30111222"
 
 
 def test_a_member_that_the_next_payment_would_not_find_is_not_created():
-    # The payment names 30111222; the data of its member names ana and the government id 77.
+    ana, ana_with_gov_id = MemberInfo(loyalty_member_id="ana"), MemberInfo("ana", user_gov_id="77")
     with pytest.raises(MemberNotCreated) as caught:
-        _ = intent(member_info=MemberInfo("ana", "77")).new_gov_id
+        _ = intent(loyalty_member_id="30111222", member_info=ana_with_gov_id).new_gov_id
     assert str(caught.value) == (
         "The loyaltyMemberId 30111222 of the payment intent is neither the loyaltyMemberId nor the userGovId of "
         "memberInfo."
     )
-    assert intent(loyalty_member_id="x" * 100, member_info=MemberInfo("ana")).new_gov_id == "x" * 100
+    assert intent(loyalty_member_id="x" * 100, member_info=ana).new_gov_id == "x" * 100
     with pytest.raises(MemberNotCreated, match="more than 100 characters, the maximum of a userGovId"):
-        _ = intent(loyalty_member_id="x" * 101, member_info=MemberInfo("ana")).new_gov_id
+        _ = intent(loyalty_member_id="x" * 101, member_info=ana).new_gov_id
 
 
 def test_the_payload_has_the_payment_without_personal_data():
     info = MemberInfo("ana", email="ana@shop.example", data={"size": "XL"})
     payment = intent(
-        reference_id="r", merchant_id="m", store_id="s", raw_qr="q", post_payment=True, products=({"id": 1},)
+        payment_id="p-1",
+        total=Decimal("12.50"),
+        type="qr",
+        reference_id="r",
+        merchant_id="m",
+        store_id="s",
+        raw_qr="q",
+        post_payment=True,
+        products=({"id": 1},),
     )
     payment_fields = {
         "paymentId": "p-1",
@@ -147,15 +168,16 @@ def test_the_payload_has_the_payment_without_personal_data():
 
 
 def test_the_profile_has_the_fields_of_the_payment():
-    info = MemberInfo("ana", "77", "ana@shop.example", "+5411", "Ana", "Costa")
-    assert info.profile("77") == {
+    info = MemberInfo("ana", "77", email="ana@shop.example", phone="+5411", first_name="Ana", last_name="Costa")
+    assert info.profile(gov_id="77") == {
         "name": "Ana",
         "lastName": "Costa",
         "email": "ana@shop.example",
         "phoneNumber": "+5411",
         "govId": {"id": "77"},
     }
-    assert MemberInfo(first_name="  ", last_name="").profile(None) == {"lastName": ""}
+    # A first name of blanks is left out, an empty last name is not.
+    assert MemberInfo(first_name="  ", last_name="").profile(gov_id=None) == {"lastName": ""}
 
 
 def test_the_id_of_a_payment_is_read_from_its_confirmation():
