@@ -34,14 +34,16 @@ def test_a_portal_is_created_and_listed(organization, administration):
         "createdAt": portal["createdAt"],
         "updatedAt": portal["createdAt"],
     }
-    plain = administration.post("/portals", {"name": "Another", "active": True})["portal"]
-    unset = ("customAttributes", "links", "theme", "forms", "metadata")
-    assert {plain[name] == {} for name in unset} == {True}
-    assert (plain["loyaltyProgramId"], plain["authRedirectUrl"], plain["authValidScopes"]) == (None, None, [])
-    assert administration.get("/portals") == {"totalCount": 2, "page": 0, "limit": 100, "results": [plain, portal]}
+    minimal_portal = administration.post("/portals", {"name": "Another", "active": True})["portal"]
+    for name in ("customAttributes", "links", "theme", "forms", "metadata"):
+        assert minimal_portal[name] == {}, name
+    assert (minimal_portal["loyaltyProgramId"], minimal_portal["authRedirectUrl"]) == (None, None)
+    assert minimal_portal["authValidScopes"] == []
+    portals_page = administration.get("/portals")
+    assert portals_page == {"totalCount": 2, "page": 0, "limit": 100, "results": [minimal_portal, portal]}
     assert administration.get("/portals", publicId=portal["publicId"])["results"] == [portal]
     assert administration.get("/portals", publicId=str(uuid.uuid4()))["totalCount"] == 0
-    assert administration.get("/portals", order="name,desc")["results"] == [portal, plain]
+    assert administration.get("/portals", order="name,desc")["results"] == [portal, minimal_portal]
     administration.get("/portals", order="theme", expect=400)
 
 

@@ -45,6 +45,7 @@ def raising(error):
         (Conflict("no"), 409, "conflict"),
         (Unavailable("later"), 503, "unavailable"),
     ],
+    ids=lambda argument: type(argument).__name__ if isinstance(argument, Refusal) else None,
 )
 def test_the_kind_of_a_refusal_decides_the_status_of_its_problem(refusal, status, slug):
     reply = raising(refusal)("GET", "/v2/x")
@@ -97,10 +98,11 @@ def test_a_failure_returns_no_details_and_logs_one_line_with_its_trace(error, ca
     assert reply.status == 500
     assert reply.json["type"] == "/problems/internal-error"
     assert b"secret" not in reply.content
-    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert record.exc_info[1] is error
-    assert record.requestId == reply.json["instance"] == reply.headers["x-request-id"]
-    assert record.operation == "integration:x"
+    [log_record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    _, logged_error, _ = log_record.exc_info
+    assert logged_error is error
+    assert log_record.requestId == reply.json["instance"] == reply.headers["x-request-id"]
+    assert log_record.operation == "integration:x"
 
 
 def test_a_result_that_is_not_json_is_a_500_and_no_broken_response(caplog):
@@ -109,7 +111,9 @@ def test_a_result_that_is_not_json_is_a_500_and_no_broken_response(caplog):
 
 
 def test_a_problem_without_a_type_of_its_own_has_the_type_about_blank():
-    assert json.loads(problem_body(426, "Upgrade Required.", "r-1")) == {
+    # 426 is a status of HTTP, and no problem of this server has it.
+    body = problem_body(426, "Upgrade Required.", "r-1")
+    assert json.loads(body) == {
         "type": "about:blank",
         "title": "Upgrade Required",
         "status": 426,

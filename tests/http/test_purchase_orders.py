@@ -30,14 +30,17 @@ def member_id(shop, member):
 
 
 def body(**more):
+    """The body of a created order of 10.00, unless `more` has other fields."""
     return {"externalId": f"order-{uuid.uuid4()}", "type": "dine-in", "total": 10, "status": "created", **more}
 
 
-def create(shop, member_id, expect=201, **more):
+def create(shop, member_id, *, expect=201, **more):
+    """Create an order of 10.00, or with the fields in `more`; return the response."""
     return shop.administration.post(f"/members/{member_id}/purchase-orders", body(**more), expect=expect)
 
 
 def batch(shop, *orders, expect=200):
+    """Create orders in one request; return the response."""
     return shop.administration.post("/purchase-orders/batch", {"orders": list(orders)}, expect=expect)
 
 
@@ -78,10 +81,11 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
     response = create(shop, member_id, **fields)
     created_order = response["order"]
     creation_event = shop.events(member)[0]
-    first, second = created_order["items"]
+    coffee_item, empty_item = created_order["items"]
     stamps = {name: created_order[name] for name in ("createdAt", "updatedAt")}
-    assert first == {**item, "orderItemId": first["orderItemId"], "orderId": created_order["orderId"], **stamps}
-    assert (second["productCode"], second["total"], second["customAttributes"]) == (None, None, {})
+    ids = {"orderItemId": coffee_item["orderItemId"], "orderId": created_order["orderId"]}
+    assert coffee_item == {**item, **ids, **stamps}
+    assert (empty_item["productCode"], empty_item["total"], empty_item["customAttributes"]) == (None, None, {})
     assert created_order == {
         **fields,
         **stamps,
@@ -90,7 +94,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "memberId": member_id,
         "organizationId": shop.organization.id,
         "loyaltyEventId": creation_event["loyaltyEventId"],
-        "items": [first, second],
+        "items": [coffee_item, empty_item],
     }
     assert (creation_event["eventType"], creation_event["externalId"], creation_event["externalEventDate"]) == (
         ORDER_CREATED,
@@ -102,6 +106,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
     assert [(effect["campaignId"], effect["status"]) for effect in result["effects"]] == [
         (campaign["campaignId"], "executed")
     ]
+    # A point for each whole unit of 9.000001.
     assert shop.balance(member) == 9
     path = f"/members/{member_id}/purchase-orders/{created_order['orderId']}"
     assert shop.administration.get(path) == {"order": created_order}
@@ -113,38 +118,35 @@ def test_an_order_reports_the_granted_and_the_requested_amount(shop, member, mem
     shop.campaign(running(mint(("=", "order.total / 2.0"))), eventType=ORDER_CREATED)
     [result] = create(shop, member_id, total=3)["evaluationResults"]
     params = [{param["id"]: param["value"] for param in effect["params"]} for effect in result["effects"]]
-    amounts = [(values["amount"], values["requestedAmount"]) for values in params]
+    granted_and_requested = [(params_by_id["amount"], params_by_id["requestedAmount"]) for params_by_id in params]
     # The limit allows 3 of 10. Half of the total is 1.5, of which 1 whole point is minted.
-    assert amounts == [(3, 10), (1, Decimal("1.5"))]
-    assert shop.balance(member) == 4
+    assert granted_and_requested == [(3, 10), (1, Decimal("1.5"))]
+    assert shop.balance(member) == 3 + 1
 
 
 def test_an_order_with_only_required_fields_has_the_others_empty(shop, member_id):
     created_order = create(shop, member_id)["order"]
     null_fields = ("externalEventDate", "description", "loyaltyProgramId", "discountedTotal", "subTotal", "merchantId")
     assert [created_order[name] for name in null_fields] == [None] * len(null_fields)
-    assert (
-        created_order["customAttributes"],
-        created_order["tags"],
-        created_order["coupons"],
-        created_order["items"],
-    ) == ({}, [], {}, [])
+    assert (created_order["customAttributes"], created_order["coupons"]) == ({}, {})
+    assert (created_order["tags"], created_order["items"]) == ([], [])
 
 
 @pytest.mark.parametrize(
     ("status", "events", "balance"),
     [
         ("created", ["created"], 10),
-        ("confirmed", ["created", "confirmed"], 13),
+        ("confirmed", ["created", "confirmed"], 10 + 3),
         ("cancelled", ["created", "cancelled"], 0),
         ("rejected", ["created", "rejected"], 0),
         ("returned", ["created", "confirmed", "returned"], 0),
     ],
 )
 def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, status, events, balance):
+    # The order of 10.00 gives 10 points, and 3 when it is confirmed.
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.campaign(running(mint(3), rule="order.total == 10"), eventType="member-purchase-order-confirmed")
-    response = create(shop, member_id, status=status)
+    response = create(shop, member_id, total=10, status=status)
     assert response["order"]["status"] == status
     assert len(response["evaluationResults"]) == len(events)
     event_types = [event["eventType"] for event in shop.events(member)][::-1]
@@ -153,20 +155,20 @@ def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, s
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "problem"),
+    ("change", "http_status", "problem"),
     [
         ({"externalId": "o-1"}, 409, "order-exists"),
         ({"status": "partially-returned"}, 409, "order-status"),
         ({"loyaltyProgramId": 999_999_999}, 404, "unknown-loyalty-program"),
     ],
 )
-def test_a_refused_order_stores_neither_events_nor_an_order(shop, member, member_id, change, status, problem):
+def test_a_refused_order_stores_neither_events_nor_an_order(shop, member, member_id, change, http_status, problem):
     create(shop, member_id, externalId="o-1")
-    before = shop.events(member)
-    assert create(shop, member_id, expect=status, **change)["type"] == f"/problems/{problem}"
+    events_before = shop.events(member)
+    assert create(shop, member_id, expect=http_status, **change)["type"] == f"/problems/{problem}"
     [result] = batch(shop, body(loyaltyMemberId=member, **change))["results"]
     assert (result["result"], result["error"]["type"]) == ([], f"/problems/{problem}")
-    assert shop.events(member) == before
+    assert shop.events(member) == events_before
     assert len(shop.rows("purchase_orders")) == 1
 
 
@@ -176,11 +178,12 @@ def test_an_order_of_an_inactive_member_is_refused(shop, member, member_id):
     assert shop.rows("purchase_orders") == []
 
 
-@pytest.mark.parametrize("name", ["externalId", "type", "total", "status"])
-def test_an_order_without_a_required_field_is_refused(shop, member, member_id, name):
-    incomplete_body = {key: value for key, value in body().items() if key != name}
+@pytest.mark.parametrize("required_field", ["externalId", "type", "total", "status"])
+def test_an_order_without_a_required_field_is_refused(shop, member, member_id, required_field):
+    incomplete_body = body()
+    del incomplete_body[required_field]
     problem = shop.administration.post(f"/members/{member_id}/purchase-orders", incomplete_body, expect=400)
-    assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
+    assert [fault["pointer"] for fault in problem["errors"]] == [f"/{required_field}"]
     batch(shop, {**incomplete_body, "loyaltyMemberId": member}, expect=400)
     # An order of a batch must name the member.
     batch(shop, body(), expect=400)
@@ -199,6 +202,7 @@ def test_an_order_without_a_required_field_is_refused(shop, member, member_id, n
 def test_malformed_orders_are_refused(shop, member, member_id, change):
     assert create(shop, member_id, expect=400, **change)["type"] == "/problems/invalid-request"
     problem = batch(shop, body(loyaltyMemberId=member), body(loyaltyMemberId=member, **change), expect=400)
+    # Pointers are such as /orders/1/total, where 1 is the second order.
     assert {fault["pointer"].split("/")[2] for fault in problem["errors"]} == {"1"}
     assert shop.rows("purchase_orders") == []
 
@@ -207,7 +211,7 @@ def test_orders_of_a_batch_succeed_or_fail_individually(shop):
     members = [shop.member() for _ in range(3)]
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     orders = [
-        body(loyaltyMemberId=members[0], externalId="o-1", status="confirmed"),
+        body(loyaltyMemberId=members[0], externalId="o-1", total=10, status="confirmed"),
         body(loyaltyMemberId="nobody", externalId="o-2"),
         body(loyaltyMemberId=members[1], externalId="o-1"),
         body(loyaltyMemberId=members[2], externalId="o-3", status="returned"),
@@ -224,13 +228,13 @@ def test_orders_of_a_batch_succeed_or_fail_individually(shop):
         "/problems/order-exists",
         "/problems/unknown-member",
     }
-    # 10 and 2 points for the orders of the first member; the order of the third was returned.
-    assert [shop.balance(buyer) for buyer in members] == [12, 0, 0]
+    # A point for each whole unit of 10.00 and of 2.50. The order of the third member was returned.
+    assert [shop.balance(buyer) for buyer in members] == [10 + 2, 0, 0]
     assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
 
 
-def statements(shop, *orders):
-    """The number of statements that create the orders."""
+def statement_count(shop, *orders):
+    """Create orders in one request, which must succeed; return the number of executed statements."""
     with count_statements(shop.engine) as log:
         results = batch(shop, *orders)["results"]
     assert all(result["result"] for result in results)
@@ -243,25 +247,26 @@ def test_a_batch_of_orders_executes_as_many_statements_as_one_order(shop):
     shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=10_000)
     batch(shop, body(loyaltyMemberId=members[0]))
     for status in ("confirmed", "returned"):
-        for_one = statements(shop, body(loyaltyMemberId=members[0], status=status))
-        for_hundred = statements(shop, *(body(loyaltyMemberId=members[n % 10], status=status) for n in range(100)))
-        assert for_hundred == for_one
+        one_order = body(loyaltyMemberId=members[0], status=status)
+        hundred_orders = [body(loyaltyMemberId=members[n % 10], status=status) for n in range(100)]
+        assert statement_count(shop, *hundred_orders) == statement_count(shop, one_order)
     # A batch has at most 100 orders.
     batch(shop, *(body(loyaltyMemberId=members[0]) for _ in range(101)), expect=400)
 
 
 def test_orders_are_listed_by_page_in_the_requested_order(shop, member, member_id):
+    # o-0 has the total 10, o-1 has 9, o-2 has 8, o-3 has 7 and o-4 has 1.
     created_orders = [
         create(shop, member_id, externalId=f"o-{n}", total=10 - n, items=[{"total": n}])["order"] for n in range(4)
     ]
-    shop.track_one(order(member, 1, external_id="o-4"))
+    shop.track_one(order(member, total=1, external_id="o-4"))
     path = f"/members/{member_id}/purchase-orders"
-    response = shop.administration.get(path, limit=3)
-    assert (response["totalCount"], response["page"], response["limit"]) == (5, 0, 3)
-    assert [result["externalId"] for result in response["results"]] == ["o-4", "o-3", "o-2"]
-    assert response["results"][1] == created_orders[3]
-    response = shop.administration.get(path, limit=3, page=1, order="total,desc")
-    assert [result["externalId"] for result in response["results"]] == ["o-3", "o-4"]
+    first_page = shop.administration.get(path, limit=3)
+    assert (first_page["totalCount"], first_page["page"], first_page["limit"]) == (5, 0, 3)
+    assert [result["externalId"] for result in first_page["results"]] == ["o-4", "o-3", "o-2"]
+    assert first_page["results"][1] == created_orders[3]
+    second_page_by_total = shop.administration.get(path, limit=3, page=1, order="total,desc")
+    assert [result["externalId"] for result in second_page_by_total["results"]] == ["o-3", "o-4"]
     assert shop.administration.get(path, page=9)["results"] == []
     for name in ("orderId", "externalId", "externalEventDate", "status", "createdAt", "updatedAt"):
         assert len(shop.administration.get(path, order=f"{name},asc")["results"]) == 5
@@ -271,9 +276,10 @@ def test_orders_are_listed_by_page_in_the_requested_order(shop, member, member_i
 
 def test_orders_are_found_only_under_their_member_and_organization(shop, member, member_id, other_organization):
     created_order = create(shop, member_id)["order"]
-    other = shop.integration.get(f"/members/{shop.member()}")["loyaltyMember"]["memberId"]
-    assert shop.administration.get(f"/members/{other}/purchase-orders")["results"] == []
-    shop.administration.get(f"/members/{other}/purchase-orders/{created_order['orderId']}", expect=404)
+    id_of_another_member = shop.integration.get(f"/members/{shop.member()}")["loyaltyMember"]["memberId"]
+    path_of_another_member = f"/members/{id_of_another_member}/purchase-orders"
+    assert shop.administration.get(path_of_another_member)["results"] == []
+    shop.administration.get(f"{path_of_another_member}/{created_order['orderId']}", expect=404)
     shop.administration.get(f"/members/{member_id}/purchase-orders/{created_order['orderId'] + 1000}", expect=404)
     foreign_administration = other_organization.administration
     foreign_member_id = other_organization.member()["memberId"]

@@ -60,7 +60,10 @@ def add_content(api: Api, title: str) -> Content:
 
 @pytest.fixture(scope="module")
 def content(settings, primary_url, replica_url) -> Iterator[Content]:
-    """A collection on a server with a replica, which has another document in a collection of the same slug."""
+    """A collection on a server with a replica.
+
+    The primary has a document "of the primary"; the replica has "of the replica" in a collection of the same slug.
+    """
     with running_api(replace(settings, database_url=replica_url)) as replica_api:
         add_content(replica_api, "of the replica")
     with_replica = replace(settings, database_url=primary_url, read_database_url=replica_url)
@@ -69,6 +72,7 @@ def content(settings, primary_url, replica_url) -> Iterator[Content]:
 
 
 def titles(content: Content) -> list[str]:
+    """The titles of the listed documents."""
     page = content.organization.integration.get("/content/collections/drinks/documents")
     return [item["attrs"]["title"] for item in page["items"]]
 
@@ -82,9 +86,9 @@ def test_lists_and_searches_are_read_from_the_replica_and_single_records_from_th
 
 
 def test_content_that_the_replica_lacks_is_read_from_the_primary(content):
-    new = Content.of(content.organization, name="New")
-    document = new.put({"title": "new"})
-    assert new.search()["items"] == [document]
+    new_collection = Content.of(content.organization, name="New")
+    document = new_collection.put({"title": "new"})
+    assert new_collection.search()["items"] == [document]
 
 
 def test_permissions_are_read_from_the_primary(content):
@@ -96,21 +100,24 @@ def test_permissions_are_read_from_the_primary(content):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("replica", "fault"), [("nowhere", "does not respond"), ("postgres", "does not have the schema of this version")]
+    ("replica_database", "fault"),
+    [("nowhere", "does not respond"), ("postgres", "does not have the schema of this version")],
 )
-def test_the_primary_serves_while_the_replica_is_unusable(settings, primary_url, monkeypatch, caplog, replica, fault):
-    unavailable_url = make_url(primary_url).set(database=replica).render_as_string(hide_password=False)
+def test_the_primary_serves_while_the_replica_is_unusable(
+    settings, primary_url, monkeypatch, caplog, replica_database, fault
+):
+    unavailable_url = make_url(primary_url).set(database=replica_database).render_as_string(hide_password=False)
     with_replica = replace(settings, database_url=primary_url, read_database_url=unavailable_url)
     with running_api(with_replica) as api:
         organization = api.organization()
         content = Content.of(organization, name="Here")
         document = content.put({"title": "here"})
-        urls = []
-        monkeypatch.setattr(dispatch.transactions, "read", recording_urls(dispatch.transactions.read, urls))
+        urls_of_reads = []
+        monkeypatch.setattr(dispatch.transactions, "read", recording_urls(dispatch.transactions.read, urls_of_reads))
         for _ in range(3):
             assert content.search()["items"] == [document]
     # After the failure the next searches do not try the replica.
-    assert [make_url(url).database for url in urls].count(replica) == 1
+    assert [make_url(url).database for url in urls_of_reads].count(replica_database) == 1
     assert f"the read replica {fault}" in caplog.text
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.builders.points import Points
 from tests.builders.tracking import Shop, event
 
-AWAITED = {"eventTypes": ["member-generic-event"], "cancelAfter": "P20D"}
+AWAITED_EVENT = {"eventTypes": ["member-generic-event"], "cancelAfter": "P20D"}
 # No two moments are a whole number of days apart, so no points become available exactly at one of them.
 MOMENTS = ("2026-03-06T10:00", "2026-03-19T10:10", "2026-04-02T10:20", "2026-05-11T10:30", "2026-06-30T10:40")
 
@@ -27,7 +27,8 @@ def balances(clock, points, member):
 
 
 def available_mints(points):
-    """The moment by transaction id, of those of the newest mints that are available and not reverted."""
+    """The moment by transaction id, of the newest mints that are available and not reverted."""
+    # Status 2 is reverted.
     mints = [row for row in points.rows() if row["transactionType"] == "mint" and row["status"] != 2]
     return {row["ledgerTransactionId"]: row["availableAt"] for row in mints if row["availability"] == "available"}
 
@@ -44,22 +45,23 @@ def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
         for _ in range(random.randint(1, 3)):
             points.mint(wallet, random.randint(1, 100), availableAfter=f"P{random.randint(0, 30)}D")
             points.mint(
-                wallet, random.randint(1, 100), availableOn=AWAITED, availableAfter=random.choice(["P3D", None])
+                wallet, random.randint(1, 100), availableOn=AWAITED_EVENT, availableAfter=random.choice(["P3D", None])
             )
         if random.random() < 0.5:
             shop.track_one(event("ana"))
         amount = random.randint(0, int(points.balance(wallet)))
         if amount:
             points.burn(wallet, amount)
-        # The clock shows a later time, and no job has run.
+        # The clock shows a later time, and the worker has not run.
         points.change(
             "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
             now=f"{moment}:00Z",
             id=clock.organization.id,
         )
-        before, mints = balances(clock, points, member), available_mints(points)
+        balances_before, mints_before = balances(clock, points, member), available_mints(points)
+        # To advance the clock runs the worker.
         clock.advance(f"{moment}:01Z")
-        assert balances(clock, points, member) == before
+        assert balances(clock, points, member) == balances_before
         # The page is shorter by the transactions that the worker posted for expiries and reverts.
-        assert available_mints(points).items() <= mints.items()
+        assert available_mints(points).items() <= mints_before.items()
     assert points.verify() == []
