@@ -255,7 +255,7 @@ class TestWaiting:
             return shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
 
         def lines(rows):
-            """(moment, text, whether somebody requested it) of each row."""
+            """(moment, text, whether it has a requester) of each row."""
             return [(row["recordedAt"], row["text"], row["by"] is not None) for row in rows]
 
         mint_of_70 = mint(shop, member, 70, availableAfter="P14D")

@@ -29,7 +29,7 @@ def administration(organization):
 def whole_body(shop):
     """A body with every field that a program can have."""
     created = shop.organization.created
-    side = {"LedgerId": created.ledger_id, "LedgerAccountId": created.ledger_account_id}
+    audience = shop.administration.post("/audiences", {"name": "a", "matcherType": "list-matcher"})["audience"]
     return program_body(
         loyaltyProgramId=created.loyalty_program_id,
         description="A hundred points for you",
@@ -42,9 +42,7 @@ def whole_body(shop):
         maxReferralsPerMember=20,
         maxRedeemsPerReferredMemberPerCode=2,
         campaignId=shop.campaign(running(mint(1)))["campaignId"],
-        audienceId=shop.administration.post("/audiences", {"name": "a", "matcherType": "list-matcher"})["audience"][
-            "audienceId"
-        ],
+        audienceId=audience["audienceId"],
         tags=["friends", "spring"],
         eventType="member-purchase-order-created",
         externalKey="friends-2026",
@@ -54,7 +52,10 @@ def whole_body(shop):
         availableAfter="P14D",
         availableRounding="day",
         availableOn={"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"},
-        **{f"{recipient}{name}": value for recipient in ("referrer", "referred") for name, value in side.items()},
+        referrerLedgerId=created.ledger_id,
+        referredLedgerId=created.ledger_id,
+        referrerLedgerAccountId=created.ledger_account_id,
+        referredLedgerAccountId=created.ledger_account_id,
     )
 
 
@@ -75,8 +76,9 @@ def test_a_program_is_stored_with_every_field(shop, administration):
 def test_missing_fields_have_their_defaults(administration):
     body = program_body()
     program = administration.post("/referral-programs", body)["referralProgram"]
-    fields = {name: program.pop(name) for name in body}
-    assert fields == body
+    assert {name: program.pop(name) for name in body} == body
+    for name in STAMPS:
+        program.pop(name)
     defaults = {
         "customAttributes": {},
         "tags": [],
@@ -86,30 +88,29 @@ def test_missing_fields_have_their_defaults(administration):
         "totalCodes": 0,
         "totalLogs": 0,
     }
-    for name in STAMPS:
-        program.pop(name)
-    assert program == {**dict.fromkeys(program), **defaults}
-    nulls = {name: None for name in program if program[name] is None}
+    nulls = {name: None for name in program if name not in defaults}
+    assert program == {**nulls, **defaults}
     # Null is the same as a missing field.
-    with_nulls = administration.post("/referral-programs", {**program_body(), **nulls})["referralProgram"]
-    assert {name: with_nulls[name] for name in nulls} == nulls
+    program_with_nulls = administration.post("/referral-programs", {**program_body(), **nulls})["referralProgram"]
+    assert {name: program_with_nulls[name] for name in nulls} == nulls
 
 
 def test_an_update_changes_the_sent_fields(shop, administration):
     body = whole_body(shop)
     program = administration.post("/referral-programs", body)["referralProgram"]
     path = f"/referral-programs/{program['referralProgramId']}"
-    new = program_body(code="another", active=False, eventType="member-created", maxPerCode=1)
-    updated_program = administration.put(path, new)["referralProgram"]
-    assert updated_program == {**program, **new, "updatedAt": updated_program["updatedAt"]}
+    # Without the optional fields, which stay unchanged.
+    changes = program_body(code="another", active=False, eventType="member-created", maxPerCode=1)
+    updated_program = administration.put(path, changes)["referralProgram"]
+    assert updated_program == {**program, **changes, "updatedAt": updated_program["updatedAt"]}
     assert updated_program["updatedAt"] > program["updatedAt"]
     assert administration.get(path)["referralProgram"] == updated_program
     # The program's own code is no duplicate.
-    administration.put(path, new)
+    administration.put(path, changes)
 
 
 @pytest.mark.parametrize(
-    ("more", "pointer"),
+    ("invalid_field", "pointer"),
     [
         *(({name: None}, f"/{name}") for name in ("name", "active", "maxPerCode", "code", "eventType")),
         ({"name": ""}, "/name"),
@@ -133,9 +134,9 @@ def test_an_update_changes_the_sent_fields(shop, administration):
         ({"totalCodes": 1}, "/totalCodes"),
     ],
 )
-def test_an_invalid_program_is_refused_with_the_field(shop, administration, more, pointer):
+def test_an_invalid_program_is_refused_with_the_field(shop, administration, invalid_field, pointer):
     friends = Friends(shop)
-    body = program_body(**more)
+    body = program_body(**invalid_field)
     for problem in (
         administration.post("/referral-programs", body, expect=400),
         administration.put(friends.path, body, expect=400),
@@ -145,78 +146,76 @@ def test_an_invalid_program_is_refused_with_the_field(shop, administration, more
 
 
 @pytest.mark.parametrize(
-    ("more", "problem"),
+    ("unknown_reference", "problem"),
     [
         ({"loyaltyProgramId": 999_999_999}, "unknown-loyalty-program"),
         ({"campaignId": 999_999_999}, "unknown-campaign"),
         ({"audienceId": 999_999_999}, "unknown-audience"),
         ({"eventType": "cup-returned"}, "unknown-event-type"),
-        *(
-            case
-            for side in ("referrer", "referred")
-            for case in (
-                ({f"{side}LedgerId": 999_999_999}, "unknown-ledger"),
-                ({f"{side}LedgerAccountId": 999_999_999}, "unknown-ledger-account"),
-                ({f"{side}CouponBookKey": str(uuid.uuid4())}, "unknown-coupon-book"),
-            )
-        ),
+        ({"referrerLedgerId": 999_999_999}, "unknown-ledger"),
+        ({"referredLedgerId": 999_999_999}, "unknown-ledger"),
+        ({"referrerLedgerAccountId": 999_999_999}, "unknown-ledger-account"),
+        ({"referredLedgerAccountId": 999_999_999}, "unknown-ledger-account"),
+        ({"referrerCouponBookKey": str(uuid.uuid4())}, "unknown-coupon-book"),
+        ({"referredCouponBookKey": str(uuid.uuid4())}, "unknown-coupon-book"),
     ],
 )
-def test_a_program_with_an_unknown_reference_is_refused(shop, administration, more, problem):
+def test_a_program_with_an_unknown_reference_is_refused(shop, administration, unknown_reference, problem):
     friends = Friends(shop)
     for response in (
-        administration.post("/referral-programs", program_body(**more), expect=404),
-        administration.put(friends.path, program_body(**more), expect=404),
+        administration.post("/referral-programs", program_body(**unknown_reference), expect=404),
+        administration.put(friends.path, program_body(**unknown_reference), expect=404),
     ):
         assert response["type"] == f"/problems/{problem}"
 
 
 def test_records_of_another_organization_are_not_found(shop, other_organization, administration):
-    other = Shop(other_organization)
-    foreign_friends = Friends(other)
-    created = other_organization.created
-    for more in (
-        {"loyaltyProgramId": created.loyalty_program_id},
-        {"campaignId": other.campaign()["campaignId"]},
-        {"referrerLedgerId": created.ledger_id},
-        {"referredLedgerAccountId": created.ledger_account_id},
+    foreign_shop = Shop(other_organization)
+    foreign_friends = Friends(foreign_shop)
+    foreign_records = other_organization.created
+    for foreign_reference in (
+        {"loyaltyProgramId": foreign_records.loyalty_program_id},
+        {"campaignId": foreign_shop.campaign()["campaignId"]},
+        {"referrerLedgerId": foreign_records.ledger_id},
+        {"referredLedgerAccountId": foreign_records.ledger_account_id},
     ):
-        administration.post("/referral-programs", program_body(**more), expect=404)
+        administration.post("/referral-programs", program_body(**foreign_reference), expect=404)
     for path in (foreign_friends.path, f"{foreign_friends.path}/codes", f"{foreign_friends.path}/leaderboard"):
         assert administration.get(path, expect=404)["type"] == "/problems/not-found"
     administration.put(foreign_friends.path, program_body(), expect=404)
-    stranger = other_organization.member()["memberId"]
+    foreign_member_id = other_organization.member()["memberId"]
     friends = Friends(shop)
-    response = administration.post(f"{friends.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
-    assert response["type"] == "/problems/unknown-member"
+    body = {"memberId": foreign_member_id, "codes": ["a"]}
+    assert administration.post(f"{friends.path}/codes", body, expect=404)["type"] == "/problems/unknown-member"
     # Codes are unique only within an organization.
-    Friends(other, code=friends.program["code"])
-    assert [
-        friends.codes(shop.member(), "ANA")[0]["code"],
-        foreign_friends.codes(other.member(), "ANA")[0]["code"],
-    ] == ["ANA"] * 2
+    Friends(foreign_shop, code=friends.program["code"])
+    [code] = friends.codes(shop.member(), "ANA")
+    [foreign_code] = foreign_friends.codes(foreign_shop.member(), "ANA")
+    assert code["code"] == foreign_code["code"] == "ANA"
 
 
 def test_a_ledger_other_than_the_default_one_is_refused(shop, administration):
-    add = text(
+    # No request creates a second ledger.
+    insert = text(
         "INSERT INTO ledgers (organization_id, ledger_key, name, created_at, updated_at)"
         " VALUES (:o, gen_random_uuid(), 'Second', now(), now()) RETURNING ledger_id"
     )
     with shop.organization.api.engine.begin() as db:
-        ledger_id = db.execute(add, {"o": shop.organization.id}).scalar_one()
-    for side in ("referrer", "referred"):
-        response = administration.post("/referral-programs", program_body(**{f"{side}LedgerId": ledger_id}), expect=409)
-        assert response["type"] == "/problems/wallet-not-in-ledger"
+        ledger_id = db.execute(insert, {"o": shop.organization.id}).scalar_one()
+    for body in (program_body(referrerLedgerId=ledger_id), program_body(referredLedgerId=ledger_id)):
+        problem = administration.post("/referral-programs", body, expect=409)
+        assert problem["type"] == "/problems/wallet-not-in-ledger"
 
 
 def test_the_code_of_a_program_is_unique(shop, administration):
-    first, second = Friends(shop), Friends(shop)
-    for response in (
-        administration.post("/referral-programs", program_body(code=first.program["code"]), expect=409),
-        administration.put(second.path, program_body(code=first.program["code"]), expect=409),
+    friends, other_friends = Friends(shop), Friends(shop)
+    body = program_body(code=friends.program["code"])
+    for problem in (
+        administration.post("/referral-programs", body, expect=409),
+        administration.put(other_friends.path, body, expect=409),
     ):
-        assert response["type"] == "/problems/referral-program-exists"
-    assert second.record() == second.program
+        assert problem["type"] == "/problems/referral-program-exists"
+    assert other_friends.record() == other_friends.program
 
 
 def test_programs_are_listed_and_ordered(organization):
@@ -229,8 +228,7 @@ def test_programs_are_listed_and_ordered(organization):
             ("a", "2", True, "member-tier-set", "2026-01-01T00:00:00Z", "2027-01-03T00:00:00Z"),
         )
     ]
-    ana = shop.member()
-    programs[0].codes(ana, "x", "y")
+    programs[0].codes(shop.member(), "x", "y")
     administration = organization.administration
     whole_page = administration.get("/referral-programs")
     assert whole_page == {
@@ -262,7 +260,7 @@ def test_programs_are_listed_and_ordered(organization):
 
 
 def test_codes_are_created_and_listed(shop, administration):
-    friends, other = Friends(shop), Friends(shop)
+    friends, other_program = Friends(shop), Friends(shop)
     ana, ben = shop.member(), shop.member()
     created_codes = friends.codes(ana, "b", "c", "a")
     assert [code["code"] for code in created_codes] == ["b", "c", "a"]
@@ -271,7 +269,7 @@ def test_codes_are_created_and_listed(shop, administration):
         assert code["referralProgramId"] == friends.program["referralProgramId"]
         assert (code["totalUsages"], code["createdAt"]) == (0, code["updatedAt"])
     [ben_code] = friends.codes(ben, "d")
-    other.codes(ben, "e")
+    other_program.codes(ben, "e")
     path = f"{friends.path}/codes"
     all_codes = [ben_code, *created_codes[::-1]]
     assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": all_codes}
@@ -287,38 +285,37 @@ def test_codes_are_created_and_listed(shop, administration):
         ("createdAt", "bcad"),
         ("updatedAt,desc", "dacb"),
     ):
-        assert (
-            "".join(result["code"] for result in administration.get(path, order=order)["results"]) == expected_codes
-        ), order
+        results = administration.get(path, order=order)["results"]
+        assert "".join(result["code"] for result in results) == expected_codes, order
     for query in ({"order": "name"}, {"limit": 101}, {"memberId": 0}, {"code": "a"}):
         administration.get(path, expect=400, **query)
     assert friends.record()["totalCodes"] == 4
 
 
 def test_codes_are_unique_in_the_organization_and_created_all_or_none(shop, administration):
-    friends, other = Friends(shop), Friends(shop)
+    friends, other_program = Friends(shop), Friends(shop)
     ana, ben = shop.member(), shop.member()
     friends.codes(ana, "ANA")
-    for program, member in ((friends, ana), (friends, ben), (other, ana), (other, ben)):
+    for program, member in ((friends, ana), (friends, ben), (other_program, ana), (other_program, ben)):
         body = {"memberId": friends.member_id(member), "codes": ["free", "ANA"]}
         response = administration.post(f"{program.path}/codes", body, expect=409)
         assert response["type"] == "/problems/referral-code-taken"
         assert "ANA" in response["detail"]
-    assert [friends.record()["totalCodes"], other.record()["totalCodes"]] == [1, 0]
+    assert (friends.record()["totalCodes"], other_program.record()["totalCodes"]) == (1, 0)
     # Similar codes are different, and "free" was not created.
-    other.codes(ben, "anna", " ANA", "free", "%", "a/b", "é")
+    other_program.codes(ben, "anna", " ANA", "free", "%", "a/b", "é")
 
 
 @pytest.mark.parametrize("codes", [["ana"], ["free", "aNa"], ["éclair"], ["free", "Free"]])
 def test_codes_that_differ_only_in_the_case_of_letters_are_refused(shop, administration, codes):
-    friends, other = Friends(shop), Friends(shop)
+    friends, other_program = Friends(shop), Friends(shop)
     ana, ben = shop.member(), shop.member()
     friends.codes(ana, "ANA", "ÉCLAIR")
-    for program in (friends, other):
+    for program in (friends, other_program):
         body = {"memberId": friends.member_id(ben), "codes": codes}
         response = administration.post(f"{program.path}/codes", body, expect=409)
         assert response["type"] == "/problems/referral-code-taken"
-    assert other.record()["totalCodes"] == 0
+    assert other_program.record()["totalCodes"] == 0
 
 
 def test_codes_of_another_organization_are_free(shop, other_organization):
@@ -362,35 +359,33 @@ def test_only_active_members_get_codes(shop, administration):
 
 
 def refer(code, member, **more):
+    """An event of a member who uses a code."""
     return event(member, payload={"referralCode": code, **more})
 
 
 def test_logs_are_listed_and_ordered(shop, administration):
-    friends, other = Friends(shop), Friends(shop)
+    friends, other_program = Friends(shop), Friends(shop)
     ana, ben, cleo = shop.member(), shop.member(), shop.member()
     [code] = friends.codes(ana)
-    [other_code] = other.codes(ana)
-    events = [
-        {**refer(code["code"], ben, referralAttributes={"flyer": 7, "deep": {"a": [1]}}), "systemUniqueKey": "b"},
-        {**refer(code["code"], cleo), "systemUniqueKey": "a"},
-    ]
-    for referral_event in events:
-        shop.track_one(referral_event)
+    [code_of_other_program] = other_program.codes(ana)
+    attributes = {"flyer": 7, "deep": {"a": [1]}}
+    shop.track_one({**refer(code["code"], ben, referralAttributes=attributes), "systemUniqueKey": "b"})
+    shop.track_one({**refer(code["code"], cleo), "systemUniqueKey": "a"})
     path = f"{friends.path}/codes/{code['referralCodeId']}/logs"
     whole_page = administration.get(path)
-    assert {**whole_page, "results": None} == {"totalCount": 2, "page": 0, "limit": 100, "results": None}
-    second, first = whole_page["results"]
-    assert first == {
-        "referralLogId": first["referralLogId"],
+    assert (whole_page["totalCount"], whole_page["page"], whole_page["limit"]) == (2, 0, 100)
+    log_of_cleo, log_of_ben = whole_page["results"]
+    assert log_of_ben == {
+        "referralLogId": log_of_ben["referralLogId"],
         "referralCodeId": code["referralCodeId"],
         "referredMemberId": friends.member_id(ben),
         "systemUniqueKey": "b",
-        "customAttributes": {"flyer": 7, "deep": {"a": [1]}},
-        "createdAt": first["createdAt"],
-        "updatedAt": first["createdAt"],
+        "customAttributes": attributes,
+        "createdAt": log_of_ben["createdAt"],
+        "updatedAt": log_of_ben["createdAt"],
     }
-    assert (second["systemUniqueKey"], second["customAttributes"]) == ("a", {})
-    assert administration.get(path, page=1, limit=1)["results"] == [first]
+    assert (log_of_cleo["systemUniqueKey"], log_of_cleo["customAttributes"]) == ("a", {})
+    assert administration.get(path, page=1, limit=1)["results"] == [log_of_ben]
     for order, expected_keys in (
         ("referralLogId", "ba"),
         ("referredMemberId,desc", "ab"),
@@ -403,7 +398,7 @@ def test_logs_are_listed_and_ordered(shop, administration):
     for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
         administration.get(path, expect=400, **query)
     for unknown_path in (
-        f"{friends.path}/codes/{other_code['referralCodeId']}/logs",
+        f"{friends.path}/codes/{code_of_other_program['referralCodeId']}/logs",
         f"{friends.path}/codes/999999999/logs",
         f"/referral-programs/999999999/codes/{code['referralCodeId']}/logs",
     ):
@@ -412,13 +407,14 @@ def test_logs_are_listed_and_ordered(shop, administration):
 
 @pytest.mark.slow
 def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
-    friends, other = Friends(shop, maxRedeemsPerReferredMemberPerCode=2), Friends(shop)
+    friends, other_program = Friends(shop, maxRedeemsPerReferredMemberPerCode=2), Friends(shop)
     owners = [
         shop.member(profile={"name": name, "email": f"{name}@example.com"} if name else {})
         for name in ("Dora", None, "Ana", "Cleo")
     ]
+    # Two codes of each owner.
     codes = [[friends.code(owner) for _ in range(2)] for owner in owners]
-    other_program_code = other.code(owners[0])
+    other_program_code = other_program.code(owners[0])
     # Six guests enrol with a code, by the first code of three owners. Two guests enrol without one.
     guests = [shop.member(referralCode=codes[n % 3][0]) for n in range(6)]
     guests += [shop.member() for _ in range(2)]
@@ -448,7 +444,8 @@ def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
                 "email": profile["email"],
                 "invites": len({guest for referrer, guest in enrolments if referrer == owner} | accepted_guests),
                 "acceptedInvites": len(accepted_guests),
-                "pointsAccumulated": 100 * sum(referrer == owner for referrer, _ in referrals),
+                # 100 points for each referral.
+                "pointsAccumulated": 100 * sum(referrer == owner for referrer, _guest in referrals),
             }
         )
     path = f"{friends.path}/leaderboard"
@@ -457,12 +454,15 @@ def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
     assert administration.get(path, page=1, limit=3)["results"] == expected_rows[3:]
     assert len({row["pointsAccumulated"] for row in rows}) > 1
     for name in ("memberId", "name", "email", "invites", "acceptedInvites", "pointsAccumulated"):
-        for way in ("asc", "desc"):
+        for direction in ("asc", "desc"):
             rows_with_value = [row for row in rows if row[name] is not None]
-            ordered_rows = sorted(rows_with_value, key=lambda row: (row[name], row["memberId"]), reverse=way == "desc")
+            ordered_rows = sorted(
+                rows_with_value, key=lambda row: (row[name], row["memberId"]), reverse=direction == "desc"
+            )
+            # Rows without the field come last in both directions.
             ordered_rows += [row for row in rows if row[name] is None]
-            assert administration.get(path, order=f"{name},{way}")["results"] == ordered_rows, (name, way)
+            assert administration.get(path, order=f"{name},{direction}")["results"] == ordered_rows, (name, direction)
     assert sum(row["pointsAccumulated"] for row in rows) == 100 * friends.record()["totalLogs"]
-    assert friends.record()["referredCount"] == len({guest for _, guest in referrals})
+    assert friends.record()["referredCount"] == len({guest for _owner, guest in referrals})
     for query in ({"order": "code"}, {"limit": 101}, {"limit": 0}):
         administration.get(path, expect=400, **query)

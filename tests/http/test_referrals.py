@@ -14,6 +14,8 @@ from tests.builders.referrals import Friends
 from tests.builders.tracking import Shop, event, key, order, order_update, running
 
 CREATED, CONFIRMED = "member-purchase-order-created", "member-purchase-order-confirmed"
+# What the programs of `Friends` give for a referral.
+REFERRER_POINTS, REFERRED_POINTS = 100, 50
 
 
 @pytest.fixture
@@ -25,11 +27,12 @@ def shop(organization):
 
 @pytest.fixture
 def friends(shop):
+    """A program for generic events that gives the referrer 100 points and the referred member 50."""
     return Friends(shop)
 
 
 def refer(code, member, **more):
-    """An event that names a code."""
+    """A generic event of a member, which names a code."""
     return event(member, payload={"referralCode": code}, **more)
 
 
@@ -40,6 +43,7 @@ def outcome(result):
 
 
 def cancel(shop, result):
+    """Cancel the event of a result; return the reversals that the response reports."""
     return shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)["results"]
 
 
@@ -62,7 +66,7 @@ def test_a_referral_rewards_both_members_and_is_logged(shop, friends):
             ],
         }
     ]
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS)
     [log] = friends.logs(code["code"])
     assert log["referredMemberId"] == friends.member_id(ben)
     record = friends.record()
@@ -76,10 +80,10 @@ def test_a_referral_rewards_both_members_and_is_logged(shop, friends):
 def test_a_repeated_event_returns_the_same_result(shop, friends):
     ana, ben = shop.member(), shop.member()
     referral_event = refer(friends.code(ana), ben)
-    first = shop.track_one(referral_event)
-    assert shop.track_one(referral_event) == first
-    assert shop.track(referral_event, referral_event) == [first, first]
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    first_result = shop.track_one(referral_event)
+    assert shop.track_one(referral_event) == first_result
+    assert shop.track(referral_event, referral_event) == [first_result, first_result]
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS)
 
 
 def test_the_code_of_the_event_takes_precedence_over_the_codes_of_order_and_enrolment(shop):
@@ -89,12 +93,11 @@ def test_the_code_of_the_event_takes_precedence_over_the_codes_of_order_and_enro
     dora = shop.member(referralCode=codes[cleo])
     with_both_codes = order(dora, referralCode=codes[ben])
     with_both_codes["payload"]["referralCode"] = codes[ana]
-    used_codes = [
-        shop.track_one(purchase)["referrals"][0]["code"]
-        for purchase in (with_both_codes, order(dora, referralCode=codes[ben]), order(dora))
-    ]
+    purchases = (with_both_codes, order(dora, referralCode=codes[ben]), order(dora))
+    used_codes = [shop.track_one(purchase)["referrals"][0]["code"] for purchase in purchases]
     assert used_codes == [codes[ana], codes[ben], codes[cleo]]
-    assert [shop.balance(member) for member in (ana, ben, cleo, dora)] == [100, 100, 100, 150]
+    assert [shop.balance(referrer) for referrer in (ana, ben, cleo)] == [REFERRER_POINTS] * 3
+    assert shop.balance(dora) == 3 * REFERRED_POINTS
 
 
 @pytest.mark.parametrize("calls", ["one call", "two calls"])
@@ -104,12 +107,12 @@ def test_the_code_of_an_order_is_reported_as_unknown_at_its_confirmation(shop, c
     purchase = order(ana, external_id="o-1", referralCode="NOBODY")
     confirmation = order_update(ana, "o-1", "confirmed")
     if calls == "one call":
-        results = shop.track(purchase, confirmation)
+        creation_result, confirmation_result = shop.track(purchase, confirmation)
     else:
-        results = [shop.track_one(purchase), shop.track_one(confirmation)]
-    assert results[0]["referrals"] == []
-    assert outcome(results[1]) == ("skipped", "unknown-referral-code")
-    assert results[1]["referrals"][0]["code"] == "NOBODY"
+        creation_result, confirmation_result = shop.track_one(purchase), shop.track_one(confirmation)
+    assert creation_result["referrals"] == []
+    assert outcome(confirmation_result) == ("skipped", "unknown-referral-code")
+    assert confirmation_result["referrals"][0]["code"] == "NOBODY"
 
 
 def test_an_enrolment_with_a_code_refers_the_new_member(shop):
@@ -119,7 +122,7 @@ def test_an_enrolment_with_a_code_refers_the_new_member(shop):
     ben = shop.member(referralCode=code)
     shop.member(referralCode="nobody has this")
     shop.member()
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS)
     assert [log["referredMemberId"] for log in friends.logs(code)] == [friends.member_id(ben)]
 
 
@@ -128,12 +131,13 @@ def test_the_code_of_an_order_is_used_by_its_later_events(shop, in_one_request):
     friends = Friends(shop, eventType=CONFIRMED)
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
-    events = [order(ben, 10, external_id="o", referralCode=code), order_update(ben, "o", "confirmed")]
+    events = [order(ben, external_id="o", referralCode=code), order_update(ben, "o", "confirmed")]
     results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
-    assert [result["status"] for result in results] == ["success"] * 2
-    assert results[0]["referrals"] == []
-    assert outcome(results[1]) == ("applied", "")
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    creation_result, confirmation_result = results
+    assert (creation_result["status"], confirmation_result["status"]) == ("success", "success")
+    assert creation_result["referrals"] == []
+    assert outcome(confirmation_result) == ("applied", "")
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS)
 
 
 def test_an_order_that_an_administrator_creates_can_be_a_referral(shop):
@@ -141,7 +145,7 @@ def test_an_order_that_an_administrator_creates_can_be_a_referral(shop):
     ana, ben = shop.member(), shop.member()
     body = {"externalId": "o", "type": "shop", "total": 5, "status": "created", "referralCode": friends.code(ana)}
     shop.administration.post(f"/members/{friends.member_id(ben)}/purchase-orders", body)
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS)
 
 
 def test_events_of_other_types_are_no_referrals(shop, friends):
@@ -150,10 +154,10 @@ def test_events_of_other_types_are_no_referrals(shop, friends):
     result = shop.track_one(order(ben, referralCode=code))
     assert result["referrals"] == []
     # A program for this event type does not accept the code of another program.
-    other = Friends(shop, eventType=CREATED)
+    program_for_orders = Friends(shop, eventType=CREATED)
     assert shop.track_one(order(ben, referralCode=code))["referrals"] == []
-    assert outcome(shop.track_one(order(ben, referralCode=other.code(ana)))) == ("applied", "")
-    assert shop.balance(ana) == 100
+    assert outcome(shop.track_one(order(ben, referralCode=program_for_orders.code(ana)))) == ("applied", "")
+    assert shop.balance(ana) == REFERRER_POINTS
 
 
 def test_members_cannot_refer_themselves(shop, friends):
@@ -168,8 +172,14 @@ def test_an_unknown_code_is_skipped_with_the_reason(shop, friends):
     ben = shop.member(referralCode="of the enrolment")
     [referral] = shop.track_one(refer("nobody", ben))["referrals"]
     assert referral.pop("error")["type"] == "/problems/unknown-referral-code"
-    unknown = dict.fromkeys(("referralProgramId", "referralCodeId", "referrerMemberId"))
-    assert referral == {"code": "nobody", "status": "skipped", "rewards": [], **unknown}
+    assert referral == {
+        "code": "nobody",
+        "status": "skipped",
+        "rewards": [],
+        "referralProgramId": None,
+        "referralCodeId": None,
+        "referrerMemberId": None,
+    }
     # An event without a code reports no referral.
     assert shop.track_one(event(ben))["referrals"] == []
 
@@ -181,53 +191,70 @@ def test_a_code_in_another_case_is_unknown(shop, friends):
 
 
 @pytest.mark.parametrize(
-    ("limits", "uses", "expected_limits"),
+    ("limits", "uses", "exceeded_limits"),
     [
-        # Each use has two digits: the index of the code and that of the guest.
-        ({"maxPerCode": 2}, "00 01 02 10", ["", "", "maxPerCode", ""]),
-        ({"maxReferralsPerMember": 2}, "00 11 12 02", ["", "", "maxReferralsPerMember", "maxReferralsPerMember"]),
-        ({}, "00 00 10 01", ["", "maxRedeemsPerReferredMemberPerCode", "", ""]),
-        ({"maxRedeemsPerReferredMemberPerCode": 2}, "00 00 00", ["", "", "maxRedeemsPerReferredMemberPerCode"]),
+        # A use is (code, guest), where x and y are codes of Ana. For each use, "" is no exceeded limit.
+        ({"maxPerCode": 2}, ["x ben", "x cleo", "x dora", "y ben"], ["", "", "maxPerCode", ""]),
+        (
+            {"maxReferralsPerMember": 2},
+            ["x ben", "y cleo", "y dora", "x dora"],
+            ["", "", "maxReferralsPerMember", "maxReferralsPerMember"],
+        ),
+        pytest.param(
+            {},
+            ["x ben", "x ben", "y ben", "x cleo"],
+            ["", "maxRedeemsPerReferredMemberPerCode", "", ""],
+            id="by default once per guest and code",
+        ),
+        (
+            {"maxRedeemsPerReferredMemberPerCode": 2},
+            ["x ben", "x ben", "x ben"],
+            ["", "", "maxRedeemsPerReferredMemberPerCode"],
+        ),
     ],
 )
 @pytest.mark.parametrize("in_one_request", [True, False])
-def test_a_referral_beyond_a_limit_is_skipped(shop, limits, uses, expected_limits, in_one_request):
+def test_a_referral_beyond_a_limit_is_skipped(shop, limits, uses, exceeded_limits, in_one_request):
     friends = Friends(shop, **limits)
-    ana, guests = shop.member(), [shop.member() for _ in range(3)]
-    codes = [friends.code(ana) for _ in range(2)]
-    events = [refer(codes[int(use[0])], guests[int(use[1])]) for use in uses.split()]
+    ana, guests = shop.member(), {name: shop.member() for name in ("ben", "cleo", "dora")}
+    codes = {name: friends.code(ana) for name in ("x", "y")}
+    codes_and_guests = [use.split() for use in uses]
+    events = [refer(codes[code], guests[guest]) for code, guest in codes_and_guests]
     results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
-    assert [result["referrals"][0].get("error", {}).get("limit", "") for result in results] == expected_limits
-    applied_count = expected_limits.count("")
-    assert shop.balance(ana) == 100 * applied_count
-    assert sum(map(shop.balance, guests)) == 50 * applied_count
-    assert sum(friends.usages().values()) == sum(len(friends.logs(code)) for code in codes) == applied_count
+    assert [result["referrals"][0].get("error", {}).get("limit", "") for result in results] == exceeded_limits
+    applied_count = exceeded_limits.count("")
+    assert shop.balance(ana) == REFERRER_POINTS * applied_count
+    assert sum(map(shop.balance, guests.values())) == REFERRED_POINTS * applied_count
+    assert sum(friends.usages().values()) == applied_count
+    assert sum(len(friends.logs(code)) for code in codes.values()) == applied_count
     assert all(result["status"] == "success" for result in results)
 
 
 def test_limits_apply_to_each_referrer_in_each_program(shop):
-    friends, other = Friends(shop, maxReferralsPerMember=1), Friends(shop, maxReferralsPerMember=1)
-    ana, ben, cleo = (shop.member() for _ in range(3))
-    for program in (friends, other):
-        for owner in (ana, ben):
-            assert outcome(shop.track_one(refer(program.code(owner), cleo))) == ("applied", "")
+    programs = [Friends(shop, maxReferralsPerMember=1) for _ in range(2)]
+    referrers, guest = [shop.member() for _ in range(2)], shop.member()
+    for program in programs:
+        for referrer in referrers:
+            assert outcome(shop.track_one(refer(program.code(referrer), guest))) == ("applied", "")
 
 
 @pytest.mark.parametrize(
-    ("dates", "at", "expected_status"),
+    ("dates", "event_date", "expected_status"),
     [
         ({"validFromDate": "2026-03-01T00:00:00Z"}, "2026-02-28T23:59:59Z", "skipped"),
         ({"validFromDate": "2026-03-01T00:00:00Z"}, "2026-03-01T00:00:00Z", "applied"),
         ({"validToDate": "2026-03-01T00:00:00Z"}, "2026-03-01T00:00:00Z", "applied"),
         ({"validToDate": "2026-03-01T00:00:00Z"}, "2026-03-01T00:00:01Z", "skipped"),
+        # Without a date the event is of now.
         ({"validFromDate": "2099-01-01T00:00:00Z"}, None, "skipped"),
     ],
 )
-def test_dates_of_a_program_apply_to_the_event_date(shop, dates, at, expected_status):
+def test_dates_of_a_program_apply_to_the_event_date(shop, dates, event_date, expected_status):
     friends = Friends(shop, **dates)
     ana, ben = shop.member(), shop.member()
-    result = shop.track_one(refer(friends.code(ana), ben, externalEventDate=at))
-    assert outcome(result) == (expected_status, "" if expected_status == "applied" else "referral-program-inactive")
+    result = shop.track_one(refer(friends.code(ana), ben, externalEventDate=event_date))
+    problem = "" if expected_status == "applied" else "referral-program-inactive"
+    assert outcome(result) == (expected_status, problem)
 
 
 def test_the_codes_of_an_inactive_program_are_skipped(shop, friends):
@@ -236,14 +263,14 @@ def test_the_codes_of_an_inactive_program_are_skipped(shop, friends):
     ben = shop.member(referralCode=code)
     friends.change(active=False)
     assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "referral-program-inactive")
-    # The code of the enrolment is skipped, even if another program listens to the event.
+    # The code of the enrolment is skipped, even if another program is for this type of event.
     assert shop.track_one(event(ben))["referrals"] == []
-    other = Friends(shop)
+    active_program = Friends(shop)
     assert shop.track_one(event(ben))["referrals"] == []
     assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "referral-program-inactive")
     friends.change(active=True)
     assert outcome(shop.track_one(event(ben))) == ("applied", "")
-    assert other.record()["totalLogs"] == 0
+    assert active_program.record()["totalLogs"] == 0
 
 
 def test_an_inactive_referrer_is_not_rewarded(shop, friends):
@@ -272,10 +299,11 @@ def test_rewards_go_to_the_ledger_accounts_of_the_program(shop):
     stars, hearts = shop.account(decimals=2), shop.account()
     body = {"ledgerId": created.ledger_id, "description": "Second", "setAsDefault": False}
     body["mainLedgerAccountId"] = hearts["ledgerAccountId"]
-    program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    loyalty_program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    # The referrer gets stars. The referred member gets points of the loyalty program, which are hearts.
     friends = Friends(
         shop,
-        loyaltyProgramId=program["loyaltyProgramId"],
+        loyaltyProgramId=loyalty_program["loyaltyProgramId"],
         referrerLedgerId=created.ledger_id,
         referrerLedgerAccountId=stars["ledgerAccountId"],
         referrerPointsAccrual=1.25,
@@ -287,26 +315,30 @@ def test_rewards_go_to_the_ledger_accounts_of_the_program(shop):
     assert shop.balance(ben, hearts["ledgerAccountId"]) == 7
 
 
-@pytest.mark.parametrize("side", ["referrer", "referred"])
-def test_a_referrer_or_referred_member_without_an_accrual_gets_no_points(shop, side):
-    for nothing in (0, None):
-        friends = Friends(shop, **{f"{side}PointsAccrual": nothing})
-        ana, ben = shop.member(), shop.member()
-        [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
-        assert referral["status"] == "applied"
-        assert side not in [reward["recipient"] for reward in referral["rewards"]]
-        assert (shop.balance(ana), shop.balance(ben)) == ((0, 50) if side == "referrer" else (100, 0))
+@pytest.mark.parametrize("accrual", [0, None])
+@pytest.mark.parametrize(
+    ("recipient", "balances"), [("referrer", (0, REFERRED_POINTS)), ("referred", (REFERRER_POINTS, 0))]
+)
+def test_a_referrer_or_referred_member_without_an_accrual_gets_no_points(shop, recipient, balances, accrual):
+    friends = Friends(shop, **{f"{recipient}PointsAccrual": accrual})
+    referrer, referred_member = shop.member(), shop.member()
+    [referral] = shop.track_one(refer(friends.code(referrer), referred_member))["referrals"]
+    assert referral["status"] == "applied"
+    assert recipient not in [reward["recipient"] for reward in referral["rewards"]]
+    assert (shop.balance(referrer), shop.balance(referred_member)) == balances
 
 
 def test_a_reward_that_cannot_be_given_does_not_prevent_the_other(shop):
+    # The referrer's 100 points are more than the supply.
     scarce_account = shop.account(maxSupply=10)
     friends = Friends(shop, referrerLedgerAccountId=scarce_account["ledgerAccountId"])
     ana, ben = shop.member(), shop.member()
     [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
-    referrer, referred = referral["rewards"]
-    assert (referral["status"], referrer["status"], referred["status"]) == ("applied", "skipped", "executed")
-    assert referrer["error"]["type"] == "/problems/supply-exceeded"
-    assert (shop.balance(ana), shop.balance(ben)) == (0, 50)
+    assert referral["status"] == "applied"
+    referrer_reward, referred_reward = referral["rewards"]
+    assert (referrer_reward["status"], referred_reward["status"]) == ("skipped", "executed")
+    assert referrer_reward["error"]["type"] == "/problems/supply-exceeded"
+    assert (shop.balance(ana), shop.balance(ben)) == (0, REFERRED_POINTS)
     assert shop.administration.get(f"{friends.path}/leaderboard")["results"][0]["pointsAccumulated"] == 0
 
 
@@ -315,7 +347,7 @@ def test_campaigns_also_evaluate_the_event_of_a_referral(shop, friends):
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben))
     assert [effect["status"] for effect in result["effects"]] == ["executed"]
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 53)
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS + 3)
 
 
 @pytest.mark.parametrize("mode", ["dryRun", "captureOnly", "authorize"])
@@ -326,6 +358,7 @@ def test_only_the_full_mode_executes_referrals(shop, friends, mode):
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
     assert friends.logs(code) == []
     assert friends.usages() == {code: 0}
+    # A dry run reports what it would do.
     if mode != "dryRun":
         assert result["referrals"] == []
 
@@ -333,24 +366,30 @@ def test_only_the_full_mode_executes_referrals(shop, friends, mode):
 def test_a_dry_run_reports_the_same_referrals_as_the_full_run(shop):
     friends = Friends(shop, maxPerCode=3, maxReferralsPerMember=4)
     owners, guests = [shop.member() for _ in range(2)], [shop.member() for _ in range(4)]
-    codes = [friends.code(owners[n % 2]) for n in range(4)]
-    # Known codes and an unknown one, used by guests and by a referrer.
-    events = [refer((*codes, "nobody")[(n * 3) % 5], (*guests, owners[0])[(n * 2) % 5]) for n in range(30)]
-    dry_run = [result["referrals"] for result in shop.track(*events, executionMode="dryRun")]
-    full_run = [result["referrals"] for result in shop.track(*events)]
-    for referral in (entry for referrals in dry_run for entry in referrals):
+    # An unknown code too, and an owner who uses codes like a guest.
+    codes = [*(friends.code(owners[n % 2]) for n in range(4)), "nobody"]
+    users = [*guests, owners[0]]
+    events = [refer(codes[(n * 3) % 5], users[(n * 2) % 5]) for n in range(30)]
+    dry_run = [referral for result in shop.track(*events, executionMode="dryRun") for referral in result["referrals"]]
+    full_run = [referral for result in shop.track(*events) for referral in result["referrals"]]
+    # Only the status of the rewards differs.
+    for referral in dry_run:
         for reward in referral["rewards"]:
             assert reward["status"] == "evaluated"
             reward["status"] = "executed"
     assert dry_run == full_run
-    assert {entry["status"] for referrals in full_run for entry in referrals} == {"applied", "skipped"}
+    assert {referral["status"] for referral in full_run} == {"applied", "skipped"}
 
 
 def test_a_cancellation_restores_the_state_before_the_referral(shop):
     friends = Friends(shop, maxPerCode=1, maxReferralsPerMember=1)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
-    before = (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben))
+
+    def state():
+        return friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben)
+
+    state_before = state()
     result = shop.track_one(refer(code, ben))
     [log] = friends.logs(code)
     assert outcome(shop.track_one(refer(code, cleo))) == ("skipped", "referral-limit-reached")
@@ -365,15 +404,16 @@ def test_a_cancellation_restores_the_state_before_the_referral(shop):
             "referredMemberId": friends.member_id(ben),
         }
     ]
-    assert sorted(ledger_transaction["amount"] for ledger_transaction in reversal["ledgerTransactions"]) == [50, 100]
-    assert (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben)) == before
+    amounts = [ledger_transaction["amount"] for ledger_transaction in reversal["ledgerTransactions"]]
+    assert sorted(amounts) == [REFERRED_POINTS, REFERRER_POINTS]
+    assert state() == state_before
     # The limits allow a referral again, even of the same member.
-    second = shop.track_one(refer(code, ben))
-    assert outcome(second) == ("applied", "")
-    cancel(shop, second)
+    second_result = shop.track_one(refer(code, ben))
+    assert outcome(second_result) == ("applied", "")
+    cancel(shop, second_result)
     assert outcome(shop.track_one(refer(code, cleo))) == ("applied", "")
-    response = shop.integration.post(f"/events/{second['loyaltyEventKey']}/cancel", {}, expect=409)
-    assert response["type"] == "/problems/event-cancelled"
+    problem = shop.integration.post(f"/events/{second_result['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert problem["type"] == "/problems/event-cancelled"
     assert friends.usages() == {code: 1}
 
 
@@ -387,7 +427,8 @@ def test_a_cancellation_claws_back_only_points_that_the_referrer_still_has(shop,
         ledger_transaction["amount"]: ledger_transaction["outcome"]
         for ledger_transaction in reversal["ledgerTransactions"]
     }
-    assert outcomes == {100: "clamped", 50: "reverted"}
+    # Ana has 30 of the 100.
+    assert outcomes == {REFERRER_POINTS: "clamped", REFERRED_POINTS: "reverted"}
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
     assert friends.usages() == {code: 0}
 
@@ -398,13 +439,16 @@ def test_undoing_an_order_undoes_its_referral(shop, status, in_one_request):
     friends = Friends(shop, eventType=CREATED, maxPerCode=1)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
-    creation = order(ben, 10, external_id="o", referralCode=code)
-    events = [creation, *([order_update(ben, "o", "confirmed")] if status == "returned" else [])]
-    events += [order_update(ben, "o", status), order(cleo, referralCode=code)]
+    creation = order(ben, external_id="o", referralCode=code)
+    # Only a confirmed order can be returned.
+    confirmations = [order_update(ben, "o", "confirmed")] if status == "returned" else []
+    # The second referral is within the limit of the code only when the first is undone.
+    events = [creation, *confirmations, order_update(ben, "o", status), order(cleo, referralCode=code)]
     results = shop.track(*events) if in_one_request else [shop.track_one(event) for event in events]
-    assert len(results[-2]["reverted"][0]["referrals"]) == 1
-    assert outcome(results[-1]) == ("applied", "")
-    assert [shop.balance(member) for member in (ana, ben, cleo)] == [100, 0, 50]
+    undo_result, second_referral_result = results[-2:]
+    assert len(undo_result["reverted"][0]["referrals"]) == 1
+    assert outcome(second_referral_result) == ("applied", "")
+    assert [shop.balance(member) for member in (ana, ben, cleo)] == [REFERRER_POINTS, 0, REFERRED_POINTS]
     assert friends.usages() == {code: 1}
     assert friends.record()["referredCount"] == 1
 
@@ -413,11 +457,12 @@ def test_a_partial_return_reverts_the_points_of_a_referral_in_proportion(shop):
     friends = Friends(shop, eventType=CREATED)
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
-    items = [{"productCode": name, "total": 5} for name in "ab"]
-    shop.track_one(order(ben, 10, external_id="o", referralCode=code, items=items))
+    mug, tea = {"productCode": "mug", "total": 5}, {"productCode": "tea", "total": 5}
+    shop.track_one(order(ben, total=10, external_id="o", referralCode=code, items=[mug, tea]))
     shop.track_one(order_update(ben, "o", "confirmed"))
-    shop.track_one(order_update(ben, "o", "partially-returned", items=items[:1]))
-    assert (shop.balance(ana), shop.balance(ben)) == (50, 25)
+    # Half of the order.
+    shop.track_one(order_update(ben, "o", "partially-returned", items=[mug]))
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS // 2, REFERRED_POINTS // 2)
     assert friends.usages() == {code: 1}
     shop.track_one(order_update(ben, "o", "returned"))
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
@@ -465,7 +510,7 @@ def test_a_referral_can_give_points_and_coupons(shop, books):
     assert coupons_by_member(shop, referrer_book) == {friends.member_id(ana): 1}
     assert coupons_by_member(shop, referred_book) == {friends.member_id(ben): 1}
     # Each assignment is reported, and campaigns evaluate it.
-    assert (shop.balance(ana), shop.balance(ben)) == (101, 1)
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS + 1, 1)
     for member in (ana, ben):
         assert [event["eventType"] for event in shop.events(member)].count("coupon-code-assigned") == 1
 
@@ -479,6 +524,7 @@ def test_a_cancellation_reverts_the_coupons_of_a_referral(shop, books):
     friends = Friends(shop, referrerPointsAccrual=0, referredPointsAccrual=0, **keys)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
+    # Each book has one coupon, so Cleo can get it only after the first cancellation.
     for member in (ben, cleo):
         result = shop.track_one(refer(code, member))
         assert {reward["status"] for reward in result["referrals"][0]["rewards"]} == {"executed"}
@@ -487,34 +533,45 @@ def test_a_cancellation_reverts_the_coupons_of_a_referral(shop, books):
         event_reversal = next(reversal for reversal in reversals if reversal["eventType"] == "member-generic-event")
         assert sorted(coupon["couponBookKey"] for coupon in event_reversal["coupons"]) == sorted(keys.values())
         assert len(event_reversal["referrals"]) == 1
-        assert coupons_by_member(shop, referrer_book) == coupons_by_member(shop, referred_book) == {}
+        assert coupons_by_member(shop, referrer_book) == {}
+        assert coupons_by_member(shop, referred_book) == {}
         assert friends.usages() == {code: 0}
 
 
 @pytest.mark.parametrize(
-    ("book", "problem"),
-    [({}, "coupon-out-of-stock"), ({"publishingStatus": "draft"}, "coupon-book-not-published")],
+    ("book_fields", "problem"),
+    [
+        pytest.param({}, "coupon-out-of-stock", id="without codes"),
+        ({"publishingStatus": "draft"}, "coupon-book-not-published"),
+    ],
 )
-def test_an_unavailable_coupon_does_not_prevent_the_other_rewards(shop, books, book, problem):
-    stored_book = books.make(**book)
-    friends = Friends(shop, referrerCouponBookKey=stored_book["couponBookKey"])
+def test_an_unavailable_coupon_does_not_prevent_the_other_rewards(shop, books, book_fields, problem):
+    book = books.make(**book_fields)
+    friends = Friends(shop, referrerCouponBookKey=book["couponBookKey"])
     ana, ben = shop.member(), shop.member()
     [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
-    assert [reward["status"] for reward in referral["rewards"]] == ["executed", "skipped", "executed"]
-    assert referral["rewards"][1]["error"]["type"] == f"/problems/{problem}"
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    referrer_points, referrer_coupon, referred_points = referral["rewards"]
+    assert (referrer_coupon["status"], referrer_coupon["error"]["type"]) == ("skipped", f"/problems/{problem}")
+    assert (referrer_points["status"], referred_points["status"]) == ("executed", "executed")
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS)
 
 
 def test_a_dry_run_assigns_no_coupons(shop, books):
+    # The book has one coupon, so the second referral gives none.
     book = books.make("A1")
     friends = Friends(shop, referrerCouponBookKey=book["couponBookKey"])
-    ana, guests = shop.member(), [shop.member() for _ in range(2)]
-    events = [refer(code, guest) for code, guest in zip([friends.code(ana)] * 2, guests, strict=True)]
-    for mode, expected_statuses in (("dryRun", ["evaluated", "skipped"]), ("full", ["executed", "skipped"])):
-        results = shop.track(*events, executionMode=mode)
-        rewards = [result["referrals"][0]["rewards"][1]["status"] for result in results]
-        assert rewards == expected_statuses
-        assert coupons_by_member(shop, book) == ({friends.member_id(ana): 1} if mode == "full" else {})
+    ana = shop.member()
+    code = friends.code(ana)
+    events = [refer(code, shop.member()), refer(code, shop.member())]
+
+    def coupon_statuses(results):
+        """The status of the coupon of each referral, which is the reward after the referrer's points."""
+        return [result["referrals"][0]["rewards"][1]["status"] for result in results]
+
+    assert coupon_statuses(shop.track(*events, executionMode="dryRun")) == ["evaluated", "skipped"]
+    assert coupons_by_member(shop, book) == {}
+    assert coupon_statuses(shop.track(*events)) == ["executed", "skipped"]
+    assert coupons_by_member(shop, book) == {friends.member_id(ana): 1}
 
 
 # --- events of the queue and server ------------------------------------------------------------------------------
@@ -534,7 +591,8 @@ def test_queued_events_are_referrals_when_they_are_evaluated(shop, friends):
         ("skipped", "unknown-referral-code"),
         ("applied", ""),
     ]
-    assert [shop.balance(member) for member in (ana, ben, cleo, dora)] == [200, 50, 0, 50]
+    assert shop.balance(ana) == 2 * REFERRER_POINTS
+    assert [shop.balance(member) for member in (ben, cleo, dora)] == [REFERRED_POINTS, 0, REFERRED_POINTS]
     assert friends.usages() == {code: 2}
 
 
@@ -550,20 +608,21 @@ def gold_at(shop, points):
     return shop.administration.post(f"{path}/tiers", tier)["tier"]
 
 
-@pytest.mark.parametrize("how", ["track", "mint"])
-def test_an_event_that_the_server_reports_can_be_a_referral(shop, how):
+@pytest.mark.parametrize("cause", ["track", "mint"])
+def test_an_event_that_the_server_reports_can_be_a_referral(shop, cause):
     """A member who reaches Gold rewards the referrer, who thereby reaches Gold and rewards the next referrer."""
     friends = Friends(shop, eventType="member-tier-set", referredPointsAccrual=0)
     gold_at(shop, 100)
+    # Each member is enrolled with a code of the one before.
     chain = [shop.member()]
     for _ in range(3):
         chain.append(shop.member(referralCode=friends.code(chain[-1])))
-    last = chain[-1]
-    if how == "track":
+    last_member = chain[-1]
+    if cause == "track":
         shop.campaign(running(mint(100)), eventType="member-generic-event")
-        shop.track_one(event(last))
+        shop.track_one(event(last_member))
     else:
-        shop.give(last, 100)
+        shop.give(last_member, 100)
     assert [shop.balance(member) for member in chain] == [100] * 4
     assert friends.record()["totalLogs"] == 3
 
@@ -593,4 +652,4 @@ def test_an_event_that_an_administrator_tracks_can_be_a_referral(shop, friends):
         "payload": {"referralCode": friends.code(ana)},
     }
     shop.administration.post("/events/track", body, expect=200)
-    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
+    assert (shop.balance(ana), shop.balance(ben)) == (REFERRER_POINTS, REFERRED_POINTS)
