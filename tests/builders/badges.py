@@ -39,11 +39,11 @@ class Badges:
         """Change the badge and return it."""
         return self.shop.integration.patch(f"/badges/{badge['badgeKey']}", properties)["badge"]
 
-    def assign(self, member: str, badge: Any, amount: int = 1, *, expect: int = 200, **body: Any) -> dict[str, Any]:
+    def assign(self, member: str, badge: Any, *, amount: int = 1, expect: int = 200, **body: Any) -> dict[str, Any]:
         """Assign a badge; return the tracking, or the problem if `expect` is not 200."""
         return self._post(f"{self._badge_path(member, badge)}/assign", {"amount": amount, **body}, expect)
 
-    def unassign(self, member: str, badge: Any, amount: int = 1, *, expect: int = 200, **body: Any) -> dict[str, Any]:
+    def unassign(self, member: str, badge: Any, *, amount: int = 1, expect: int = 200, **body: Any) -> dict[str, Any]:
         """Unassign a badge; return the tracking, or the problem if `expect` is not 200."""
         return self._post(f"{self._badge_path(member, badge)}/unassign", {"amount": amount, **body}, expect)
 

@@ -109,7 +109,7 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
     return Action(**{**settings, **values})
 
 
-def group(mode: str = "best", scope: str = "order", name: str = "group", active: bool = True) -> StackingGroup:
+def group(mode: str = "best", *, scope: str = "order", name: str = "group", active: bool = True) -> StackingGroup:
     """A stacking group whose key is its name."""
     return StackingGroup(
         organization_id=1,
@@ -273,7 +273,7 @@ def statuses(evaluation: Evaluation) -> list[tuple[int, str]]:
     return [(effect.action.action_id, effect.status) for effect in evaluation.effects]
 
 
-def why(evaluation: Evaluation) -> list[tuple[int, int | None, str | None]]:
+def campaign_action_and_reason(evaluation: Evaluation) -> list[tuple[int, int | None, str | None]]:
     """(campaign id, action id, code of the reason) of each explanation, in order.
 
     The action is None if the explanation is about the whole campaign, the code None if the campaign or action applied.

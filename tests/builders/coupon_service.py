@@ -25,12 +25,12 @@ class PointsCharge:
     """Records the points that each call pays: those of its details, or else the price. Refuses if `refuses` is set."""
 
     def __init__(self):
-        self.taken, self.refuses = [], False
+        self.payments, self.refuses = [], False
 
     def pay(self, wallet_id, book, price, details, usage_key):
         if self.refuses:
             raise Conflict("no points")
-        self.taken.append(price if details.points_override is None else details.points_override)
+        self.payments.append(price if details.points_override is None else details.points_override)
 
     def reverse(self, ledger_transaction_id, details, usage_key):
         raise AssertionError("no points were taken")
@@ -39,7 +39,7 @@ class PointsCharge:
 class Shop:
     """A coupon service with one book of id 12. It is the supply of its own state and brings two codes at a time."""
 
-    def __init__(self, codes=6, **settings):
+    def __init__(self, *, codes=6, **settings):
         self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
         self.book = coupon_book(**settings)
         self.state, self.charge = CouponState(NOW, self), PointsCharge()

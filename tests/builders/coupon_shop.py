@@ -153,12 +153,12 @@ class CouponShop:
             lambda call: only(assign_coupons([call], [CouponRequest(member, book, CouponCommand(**command))]))
         )
 
-    def use(self, member: Member, book: CouponBook, now: datetime | None = None, **command: Any) -> CouponUsage:
+    def use(self, member: Member, book: CouponBook, *, now: datetime | None = None, **command: Any) -> CouponUsage:
         """Use a coupon."""
         request = CouponRequest(member, book, CouponCommand(**command))
         return self.run(lambda call: only(use_coupons([call], [request])), now=now)
 
-    def revert(self, usage: CouponUsage, force: bool = False) -> CouponUsage:
+    def revert(self, usage: CouponUsage, *, force: bool = False) -> CouponUsage:
         """Revert a usage."""
         return self.run(lambda call: only(revert_usages([call], [UsageToRevert(usage, force)])))
 

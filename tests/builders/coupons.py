@@ -65,7 +65,7 @@ class CouponBooks:
         response = self.organization.integration.put(path, {"publishingStatus": status}, expect=expect)
         return response["couponBook"] if expect == 200 else response
 
-    def expect_refusal(self, expect: int = 400, **fields: Any) -> Any:
+    def expect_refusal(self, *, expect: int = 400, **fields: Any) -> Any:
         """Send a creation that is refused; return the pointers of the faults of a 400, or the type of the problem."""
         problem = self.surface.post("/coupon-books", self.body(**fields), expect=expect)
         return [fault["pointer"] for fault in problem["errors"]] if expect == 400 else problem["type"]

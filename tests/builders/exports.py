@@ -9,7 +9,7 @@ from persistence.exported_rows import ExportRange
 from tests.builders.api import Organization
 
 
-def exported(organization: Organization, kind: str = "members", **criteria: Any) -> list[str]:
+def exported_lines(organization: Organization, kind: str = "members", **criteria: Any) -> list[str]:
     """The rows that an export of the kind would have, as lines of JSON; `criteria` restrict the `ExportRange`."""
     with organization.api.engine.connect() as db:
         return [json_line(row) for row in ROWS[kind](db, ExportRange(organization.id, **criteria))]

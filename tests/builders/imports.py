@@ -63,6 +63,6 @@ class Imports:
         return self.organization.administration.request("GET", path, headers={"Accept": "text/csv"}, expect=200).text
 
 
-def counts(record: Mapping[str, Any]) -> tuple[str, int, int, int]:
-    """(status, rows read, rows done, rows failed) of an import."""
+def status_read_done_failed(record: Mapping[str, Any]) -> tuple[str, int, int, int]:
+    """(status, rows read, rows done, rows failed) of an import, in the order of the name."""
     return record["status"], record["rowsRead"], record["rowsDone"], record["rowsFailed"]

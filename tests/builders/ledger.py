@@ -102,9 +102,9 @@ class RawLedger:
         }
         return self.db.execute(insert(wallets).values(**values).returning(wallets.c.wallet_id)).scalar_one()
 
-    def mint(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
+    def mint(self, wallet_id: int, amount: Any, *, account_id: int | None = None, **values: Any) -> int:
         """Mint into a wallet; return the transaction's id."""
-        return self.post(MINT, None, wallet_id, amount, account_id, **values)
+        return self.post(MINT, amount, target=wallet_id, account_id=account_id, **values)
 
     def mint_for_many(self, wallets: int, account_id: int | None = None) -> None:
         """Mint 5, with a lot, into each of this many new wallets by one statement."""
@@ -113,44 +113,48 @@ class RawLedger:
         self.db.execute(text(_MANY_MINTS), {**values, "account": account_id, "wallets": wallets})
         self.supply(account_id, minted=5 * wallets, burned=0)
 
-    def burn(self, wallet_id: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
+    def burn(self, wallet_id: int, amount: Any, *, account_id: int | None = None, **values: Any) -> int:
         """Burn from a wallet; return the transaction's id."""
-        return self.post(BURN, wallet_id, None, amount, account_id, **values)
+        return self.post(BURN, amount, source=wallet_id, account_id=account_id, **values)
 
-    def transfer(self, source: int, target: int, amount: Any, account_id: int | None = None, **values: Any) -> int:
+    def transfer(self, source: int, target: int, amount: Any, *, account_id: int | None = None, **values: Any) -> int:
         """Move from one wallet to another; return the transaction's id."""
-        return self.post(TRANSFER, source, target, amount, account_id, **values)
+        return self.post(TRANSFER, amount, source=source, target=target, account_id=account_id, **values)
 
     def post(
         self,
         transaction_type: int,
-        source: int | None,
-        target: int | None,
         amount: Any,
+        *,
+        source: int | None = None,
+        target: int | None = None,
         account_id: int | None = None,
         **values: Any,
     ) -> int:
         """Insert a transaction and its entries, change balances and supply accordingly; return its id."""
         amount, account_id = Decimal(amount), account_id or self.account_id
         at = values.pop("at", START)
-        transaction_id = self.transaction(transaction_type, source, target, amount, account_id, at=at, **values)
+        transaction_id = self.transaction(
+            transaction_type, amount, source=source, target=target, account_id=account_id, at=at, **values
+        )
         legs = [(source, -amount), (target, amount)]
         entries = []
         for wallet_id, change in sorted(legs, key=lambda leg: leg[0] is None):
-            updated = None if wallet_id is None else self.move(wallet_id, change, account_id, at)
+            updated = None if wallet_id is None else self.move(wallet_id, change, account_id=account_id, at=at)
             entries.append({"wallet_id": wallet_id, "amount": change, "updated_balance": updated})
-        self.entries(transaction_id, entries, account_id)
+        self.entries(transaction_id, entries, account_id=account_id)
         self.supply(account_id, minted=amount if source is None else 0, burned=amount if target is None else 0)
         if transaction_type == MINT and target is not None:
-            self.earn(target, amount, account_id)
+            self.earn(target, amount, account_id=account_id)
         return transaction_id
 
     def transaction(
         self,
         transaction_type: int,
-        source: int | None,
-        target: int | None,
         amount: Any,
+        *,
+        source: int | None = None,
+        target: int | None = None,
         account_id: int | None = None,
         at: datetime = START,
         **values: Any,
@@ -173,7 +177,7 @@ class RawLedger:
         return self.db.execute(insert(ledger_transactions).values(**row).returning(returning)).scalar_one()
 
     def entries(
-        self, transaction_id: int, entries: Sequence[dict[str, Any]], account_id: int | None = None, first: int = 0
+        self, transaction_id: int, entries: Sequence[dict[str, Any]], *, account_id: int | None = None, first: int = 0
     ) -> None:
         """Insert only the entries of a transaction, numbered from `first`."""
         owned = {
@@ -187,7 +191,7 @@ class RawLedger:
         ]
         self.db.execute(insert(ledger_entries), rows)
 
-    def move(self, wallet_id: int, change: Any, account_id: int | None = None, at: datetime = START) -> Decimal:
+    def move(self, wallet_id: int, change: Any, *, account_id: int | None = None, at: datetime = START) -> Decimal:
         """Change only a balance; return the new balance."""
         values = {
             "organization_id": self.organization_id,
@@ -214,13 +218,13 @@ class RawLedger:
         decrease = ledger_balances.update().where(*where).values(**changes)
         return self.db.execute(decrease.returning(ledger_balances.c.current_balance)).scalar_one()
 
-    def earn(self, wallet_id: int, amount: Any, account_id: int) -> None:
+    def earn(self, wallet_id: int, amount: Any, *, account_id: int) -> None:
         """Add only to the earned points of a balance."""
         of_wallet = ledger_balances.c.wallet_id == wallet_id, ledger_balances.c.ledger_account_id == account_id
         total = ledger_balances.c.earned + Decimal(amount)
         self.db.execute(ledger_balances.update().where(*of_wallet).values(earned=total))
 
-    def supply(self, account_id: int, minted: Any, burned: Any) -> None:
+    def supply(self, account_id: int, *, minted: Any, burned: Any) -> None:
         """Add to the minted and burned totals of an account, in a random one of its shards."""
         values = {"organization_id": self.organization_id, "ledger_account_id": account_id}
         statement = upsert(ledger_account_supplies).values(
@@ -238,6 +242,7 @@ class RawLedger:
         self,
         wallet_id: int,
         transaction_id: int,
+        *,
         remaining: Any,
         expires_at: datetime | None = None,
         account_id: int | None = None,

@@ -23,7 +23,7 @@ def amounts(**values: Any) -> dict[str, Decimal]:
     return {name: Decimal(value) for name, value in values.items()}
 
 
-def session(of: LedgerAccount = POINTS, issued: Any = None, **wallets: Mapping[str, Any]) -> LedgerSession:
+def session(of: LedgerAccount = POINTS, *, issued: Any = None, **wallets: Mapping[str, Any]) -> LedgerSession:
     """A session at NOON with one account and the holdings of the wallets `ana` and `ben`; `issued` is its supply."""
     holdings = {
         (wallet_id, 1): Holding(**wallets[name]) for wallet_id, name in ((ANA, "ana"), (BEN, "ben")) if name in wallets
@@ -32,7 +32,7 @@ def session(of: LedgerAccount = POINTS, issued: Any = None, **wallets: Mapping[s
 
 
 def stored_transaction(
-    transaction_type: int = BURN, status: int = SETTLED, amount: Any = 10, number: int = STORED_ID, **values: Any
+    transaction_type: int = BURN, status: int = SETTLED, *, amount: Any = 10, number: int = STORED_ID, **values: Any
 ) -> Stored:
     """A stored transaction of Ana, or a transfer from Ana to Ben; by default a burn of 10."""
     sender = None if transaction_type == MINT else ANA
@@ -60,7 +60,7 @@ def entries(step: Step) -> list[tuple[int | None, Decimal]]:
     return [(entry.wallet_id, entry.amount) for entry in step.entries]
 
 
-def current_and_pending(session: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
-    """The current balance of a wallet, its pending debit and its pending credit."""
+def current_debit_credit(session: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
+    """(current balance, pending debit, pending credit) of a wallet, by default of Ana's."""
     holding = session.holding(wallet_id, 1)
     return holding.current, holding.pending_debit, holding.pending_credit

@@ -47,26 +47,26 @@ def member_id_of(shop: Shop, member: str) -> int:
     return shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
 
 
-def balance(shop: Shop, member: str, mission_key: str) -> dict[str, Any]:
+def progress_of(shop: Shop, member: str, mission_key: str) -> dict[str, Any]:
     """The member's progress in a mission."""
     path = f"/members/{member_id_of(shop, member)}/missions"
     [progress] = shop.administration.get(path, missionKey=mission_key)["results"]
     return progress["balance"]
 
 
-def advance(shop: Shop, member: str, mission_id: int, amount: int, *, expect: int = 200, **more: Any) -> dict[str, Any]:
+def advance(shop: Shop, member: str, mission_id: int, *, amount: int, expect: int = 200, **more: Any) -> dict[str, Any]:
     """Add to a member's count in a mission; return the response."""
     path = f"/members/{member_id_of(shop, member)}/missions/{mission_id}/progress"
     return shop.administration.post(path, {"amount": amount, **more}, expect=expect)
 
 
-def badge_of(shop: Shop, **values: Any) -> str:
+def new_badge(shop: Shop, **values: Any) -> str:
     """The key of a new badge."""
     body = {"name": "Cup", "maxAmount": 2, "active": True, **values}
     return shop.integration.post("/badges", body)["badge"]["badgeKey"]
 
 
-def assign(shop: Shop, member: str, badge: str, amount: int = 1) -> dict[str, Any]:
+def assign(shop: Shop, member: str, badge: str, *, amount: int = 1) -> dict[str, Any]:
     """Assign a badge; return the tracking."""
     path = f"/members/{member}/badges/{badge}/assign"
     return shop.integration.post(path, {"amount": amount}, expect=200)["badgeTracking"]
@@ -91,10 +91,10 @@ def counters(result: dict[str, Any]) -> list[MissionCount]:
 
 def times_and_count(shop: Shop, member: str, mission: dict[str, Any]) -> tuple[int, int]:
     """(times that the member has achieved the mission, count towards the next achievement)."""
-    progress = balance(shop, member, mission["missionKey"])
+    progress = progress_of(shop, member, mission["missionKey"])
     return progress["timesAchieved"], progress["currentCounterCount"]
 
 
-def reported(shop: Shop, member: str) -> list[dict[str, Any]]:
+def achievement_events(shop: Shop, member: str) -> list[dict[str, Any]]:
     """The events that report achievements of the member, newest first."""
     return [event for event in shop.events(member) if event["eventType"] == "mission-status-updated"]

@@ -12,7 +12,7 @@ from tests.builders.tracking import Shop
 PAYMENT = "member-payment-confirmed"
 
 
-def fresh(prefix: str = "payment") -> str:
+def new_id(prefix: str = "payment") -> str:
     """An unused id."""
     return f"{prefix}-{uuid.uuid4()}"
 
@@ -49,9 +49,9 @@ class Partner:
             "organizationKey": organization_key(self.shop),
         }
         if self.name == "partnera":
-            fields["paymentId"] = fresh()
+            fields["paymentId"] = new_id()
         else:
-            fields |= {"referenceId": fresh("reference"), "merchantId": "30-71", "forceUserSubscription": False}
+            fields |= {"referenceId": new_id("reference"), "merchantId": "30-71", "forceUserSubscription": False}
         return {name: value for name, value in {**fields, **more}.items() if value is not None}
 
     def send(self, body: Any, *, headers: dict[str, str] | None = None) -> Reply:
@@ -80,7 +80,7 @@ def organization_key(shop: Shop) -> str:
 
 def customer() -> str:
     """An unused loyaltyMemberId."""
-    return fresh("customer")
+    return new_id("customer")
 
 
 def footprint(shop: Shop) -> dict[str, int]:

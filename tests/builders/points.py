@@ -58,26 +58,31 @@ class Points:
         """The wallet of a new member."""
         return self.organization.member()["ledgerWalletId"]
 
-    def move(self, source: int | None, target: int | None, amount: Any, expect: int = 201, **more: Any) -> Any:
-        """Create a transaction; return its rows, or the problem if `expect` is not 201."""
+    def move(
+        self, amount: Any, *, source: int | None = None, target: int | None = None, expect: int = 201, **more: Any
+    ) -> Any:
+        """Create a mint (without source wallet), a burn (without target wallet) or a transfer.
+
+        Returns the rows of the transaction, or the problem if `expect` is not 201.
+        """
         body = {"amount": amount, "fromWalletId": source, "toWalletId": target, **more}
         response = self.admin.post(f"{self.path}/transactions", body, expect=expect)
         return response["transactions"] if expect == 201 else response
 
-    def mint(self, wallet: int, amount: Any, expires_at: datetime | None = None, **more: Any) -> int:
+    def mint(self, wallet: int, amount: Any, *, expires_at: datetime | None = None, **more: Any) -> int:
         """Mint; return the transaction's id. `expires_at` is written to the stored lot, so it may be in the past."""
-        minted = self.move(None, wallet, amount, **more)[0]["ledgerTransactionId"]
+        minted = self.move(amount, target=wallet, **more)[0]["ledgerTransactionId"]
         if expires_at is not None:
             self.change(
                 "UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=expires_at, id=minted
             )
         return minted
 
-    def burn(self, wallet: int, amount: Any, expect: int = 201, **more: Any) -> Any:
+    def burn(self, wallet: int, amount: Any, *, expect: int = 201, **more: Any) -> Any:
         """Burn points of a wallet; return the rows of the transaction, or the problem if `expect` is not 201."""
-        return self.move(wallet, None, amount, expect, **more)
+        return self.move(amount, source=wallet, expect=expect, **more)
 
-    def revert(self, transaction_id: int, expect: int = 200, **body: Any) -> Any:
+    def revert(self, transaction_id: int, *, expect: int = 200, **body: Any) -> Any:
         """Revert a transaction; return the rows of the revert, or the problem if `expect` is not 200."""
         path = f"{self.path}/transactions/{transaction_id}/revert"
         response = self.admin.post(path, body, expect=expect)

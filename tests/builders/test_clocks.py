@@ -15,7 +15,7 @@ class Clock:
     organization: Organization
 
     @classmethod
-    def new(cls, api: Api, starts_at: str = "2026-03-01T09:00:00Z", **properties: Any) -> Clock:
+    def new(cls, api: Api, *, starts_at: str = "2026-03-01T09:00:00Z", **properties: Any) -> Clock:
         """The clock of a new test organization, in Madrid by default."""
         organization = api.organization(environment="test", **{"timezone": "Europe/Madrid", **properties})
         clock = cls(organization)

@@ -18,7 +18,7 @@ class TierSchedule:
     tiers: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def new(cls, shop: Shop, policy: Mapping[str, Any] | None = None, **thresholds: Any) -> TierSchedule:
+    def new(cls, shop: Shop, *, policy: Mapping[str, Any] | None = None, **thresholds: Any) -> TierSchedule:
         """The organization's default program with these tiers above Basic, each with the points that it requires.
 
         The tiers depend on the balance in the default account, or on `policy`.
@@ -64,7 +64,7 @@ class TierSchedule:
     def _entry_of_record(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
         return next((t for t in record["tiers"] if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
 
-    def set(self, member: str, name: str | None = None, expect: int = 200, **more: Any) -> dict[str, Any]:
+    def set(self, member: str, name: str | None = None, *, expect: int = 200, **more: Any) -> dict[str, Any]:
         """Set a member's tier by request; without a name, unset it."""
         path = f"/members/{member}/loyalty-programs/{self.program['loyaltyProgramKey']}/tier"
         body = {**({} if name is None else {"loyaltyTierKey": self.key(name)}), **more}
@@ -83,7 +83,7 @@ class TierSchedule:
     def moves(self, member: str) -> list[tuple[str, str | None, str | None]]:
         """The events about the member's tiers, oldest first: (event type, tier before, tier after)."""
         member_id = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
-        rows = self.shop.rows("events", "event_type, payload, member_id", "loyalty_event_id")
+        rows = self.shop.rows("events", "event_type, payload, member_id", order="loyalty_event_id")
         return [
             (row.event_type, self.name(row.payload["previousLoyaltyTierId"]), self.name(row.payload["loyaltyTierId"]))
             for row in rows

@@ -136,7 +136,7 @@ class Shop:
         listed = self.administration.get(f"/members/{member_id}/events", **query)["results"]
         return [result for result in listed if result["eventType"] != "member-created"]
 
-    def rows(self, table: str, columns: str = "*", order: str = "1") -> Sequence[Any]:
+    def rows(self, table: str, columns: str = "*", *, order: str = "1") -> Sequence[Any]:
         """The stored rows of the organization in a table."""
         statement = text(f"SELECT {columns} FROM {table} WHERE organization_id = :id ORDER BY {order}")
         with self.organization.api.engine.connect() as db:

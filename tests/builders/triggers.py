@@ -9,7 +9,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 _numbers = itertools.count(1)
 
 
-def trigger_body(type_: str = "WebHook", key: str | None = None, **more: Any) -> dict[str, Any]:
+def trigger_body(type_: str = "WebHook", *, key: str | None = None, **more: Any) -> dict[str, Any]:
     """The body of a trigger; keywords are its settings, except `name` and `active`."""
     trigger_fields = {name: more.pop(name) for name in ("name", "active") if name in more}
     settings = {"url": "https://hooks.invalid/loyalty", **more}
@@ -22,9 +22,9 @@ def trigger_body(type_: str = "WebHook", key: str | None = None, **more: Any) ->
     }
 
 
-def add_trigger(administration: Any, type_: str = "WebHook", key: str | None = None, **more: Any) -> dict[str, Any]:
+def add_trigger(administration: Any, type_: str = "WebHook", *, key: str | None = None, **more: Any) -> dict[str, Any]:
     """A new trigger."""
-    return administration.post("/triggers", trigger_body(type_, key, **more))["trigger"]
+    return administration.post("/triggers", trigger_body(type_, key=key, **more))["trigger"]
 
 
 def deliveries(administration: Any, trigger: dict[str, Any]) -> list[dict[str, Any]]:

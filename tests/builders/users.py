@@ -31,7 +31,7 @@ def user_body(**fields: Any) -> dict[str, Any]:
     }
 
 
-def address() -> str:
+def new_email() -> str:
     """An unused email address."""
     return f"{uuid.uuid4().hex}@corner-coffee.example"
 
@@ -59,7 +59,7 @@ class Users:
     def person(self, **fields: Any) -> dict[str, Any]:
         """A new user with an email address and a password, who can sign in."""
         return self.create(
-            **{"name": "Ana", "email": address(), "password": PASSWORD, "passwordIsTemporary": False, **fields}
+            **{"name": "Ana", "email": new_email(), "password": PASSWORD, "passwordIsTemporary": False, **fields}
         )
 
     def group(self, **fields: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Users:
     def read(self, user: dict[str, Any]) -> dict[str, Any]:
         return self.surface.get(f"/users/{user['userId']}")["user"]
 
-    def sign_in(self, user: dict[str, Any], expect: int = 200, **form: str) -> Reply:
+    def sign_in(self, user: dict[str, Any], *, expect: int = 200, **form: str) -> Reply:
         """The reply to a token request."""
         credentials = {"client_id": user["authClientId"], "client_secret": user["password"]}
         anybody = self.organization.api.surface()

@@ -90,7 +90,7 @@ def test_one_key_assigns_only_once_and_only_to_the_member_of_the_first_call(shop
 def test_only_one_of_many_reverts_of_a_tracking_succeeds(shop, badges):
     badge, member = badges.create(maxAmount=100), shop.member()
     for _ in range(3):
-        tracking = badges.assign(member, badge, 2)
+        tracking = badges.assign(member, badge, amount=2)
         answers = run_simultaneously([partial(revert, badges, member, tracking) for _ in range(16)])
         assert answers.count("/problems/badge-tracking-reverted") == 15
     check(badges, member, badge)
@@ -118,4 +118,4 @@ def test_a_balance_is_the_sum_of_assignments_reverts_and_cancellations(shop, bad
         check(badges, member, badge)
         balance = badges.balance(member, badge)
         if balance:
-            badges.unassign(member, badge, balance)
+            badges.unassign(member, badge, amount=balance)

@@ -22,7 +22,7 @@ from handlers.settings import Settings
 from persistence.engine import create_engine
 from tests.builders.api import Api, Reply, running_api
 from tests.builders.campaigns import mint
-from tests.builders.partners import PAYMENT, Partner, fresh
+from tests.builders.partners import PAYMENT, Partner, new_id
 from tests.builders.referrals import Friends
 from tests.builders.statements import count_statements
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, running
@@ -462,7 +462,7 @@ class TestPayments:
             (partner.body(inactive), 409),
             (earlier_payment, 409),
             (partner.body("nobody"), 400),
-            (partner.body(fresh("card"), 9, forceUserSubscription=True), 200),
+            (partner.body(new_id("card"), 9, forceUserSubscription=True), 200),
             ({**partner.body(other), "organizationKey": str(uuid.uuid4())}, 404),
         ]
         bodies = [repeated_payment, repeated_payment, *(body for body, _ in statuses_of_bodies)]

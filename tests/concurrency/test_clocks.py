@@ -38,7 +38,7 @@ EXPIRIES = "SELECT created_at, amount FROM ledger_transactions WHERE organizatio
 
 @pytest.fixture
 def clock(busy_api):
-    return Clock.new(busy_api, START.isoformat())
+    return Clock.new(busy_api, starts_at=START.isoformat())
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def points(clock):
     points = Points.new(clock.organization, expiresInMonths=12, pointTrackingEnabled=True)
     wallet = points.wallet()
     for day in range(DAYS):
-        points.mint(wallet, 1, START.replace(hour=12) + timedelta(days=day))
+        points.mint(wallet, 1, expires_at=START.replace(hour=12) + timedelta(days=day))
     return points
 
 
@@ -132,10 +132,10 @@ def test_an_advance_waits_until_queued_events_are_evaluated(clock, busy_api, mon
 
 
 def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_moment(busy_api):
-    clock = Clock.new(busy_api, START.isoformat(), timezone="UTC")
+    clock = Clock.new(busy_api, starts_at=START.isoformat(), timezone="UTC")
     organization, shop, chance = clock.organization, Shop(clock.organization), random.Random(1)
     expire_points_after(organization, 1)
-    TierSchedule.new(shop, {"basis": "earned", "period": "rolling", "months": 2}, Gold=30)
+    TierSchedule.new(shop, policy={"basis": "earned", "period": "rolling", "months": 2}, Gold=30)
     shop.campaign(running(mint(10), rule=IS_GENERIC))
     members = [shop.member() for _ in range(8)]
     drain = Drain(busy_api.engine, busy_api.settings)

@@ -103,7 +103,7 @@ def test_orders_get_the_external_ids_of_orders_that_a_job_is_erasing(shop, monke
     *results, job_result = run_simultaneously([*calls, job])
     refusals = {result["error"]["type"] for batch in results for result in batch if "error" in result}
     assert (refusals, job_result["members"]) == ({"/problems/order-exists"}, 1)
-    rows = shop.rows("purchase_orders", "member_id, external_id", "order_id")
+    rows = shop.rows("purchase_orders", "member_id, external_id", order="order_id")
     assert sorted(row.external_id for row in rows if row.member_id == ben["memberId"]) == sorted(external_ids)
     assert len([row for row in rows if row.external_id.startswith("erased-")]) == 48
 

@@ -47,7 +47,7 @@ def work(engine, shop, moment):
 
 
 def payloads(shop, field):
-    stored_payloads = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
+    stored_payloads = [row[0] or {} for row in shop.rows("events", "payload", order="loyalty_event_id")]
     return [payload for payload in stored_payloads if field in payload]
 
 

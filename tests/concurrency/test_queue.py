@@ -24,7 +24,7 @@ def check_order(shop, members):
         "events e JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"
         " JOIN ledger_entries n USING (organization_id, ledger_transaction_id)",
         "e.member_id, e.loyalty_event_id, n.updated_balance",
-        "e.member_id, e.loyalty_event_id, n.updated_balance",
+        order="e.member_id, e.loyalty_event_id, n.updated_balance",
     )
     member_balances = {}
     for member_id, _, balance in rows:

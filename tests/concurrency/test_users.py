@@ -8,7 +8,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from handlers.services import passwords
-from tests.builders.users import Users, address
+from tests.builders.users import Users, new_email
 from tests.concurrency.simultaneous import run_simultaneously
 
 
@@ -88,7 +88,7 @@ def test_only_one_of_two_administrators_who_demote_each_other_succeeds(users):
 
 
 def test_an_address_that_many_calls_add_becomes_one_user(users):
-    emails = [address() for _ in range(5)]
+    emails = [new_email() for _ in range(5)]
     answers = run_simultaneously([partial(users.surface.post, "/users/bulk-add", {"emails": emails}, expect=200)] * 8)
     assert sum(answer["summary"]["succeeded"] for answer in answers) == 5
     assert users.surface.get("/users", search="@corner")["totalCount"] == 5

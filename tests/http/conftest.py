@@ -15,7 +15,7 @@ def organization(api: Api) -> Organization:
 @pytest.fixture
 def clock(api: Api) -> Clock:
     """The clock of a new test organization for each test, at 1 March 2026, 10:00 in Madrid."""
-    return Clock.new(api, "2026-03-01T09:00:00Z")
+    return Clock.new(api, starts_at="2026-03-01T09:00:00Z")
 
 
 @pytest.fixture(scope="session")

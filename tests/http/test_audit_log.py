@@ -16,7 +16,7 @@ from handlers.services.verify import verify
 from persistence import transactions
 from tests.builders.audited_calls import HEADER, SECRET, make_all
 from tests.builders.statements import count_statements
-from tests.builders.users import Users, address
+from tests.builders.users import Users, new_email
 
 
 @pytest.fixture(scope="module")
@@ -238,9 +238,9 @@ def test_users_added_in_bulk_leave_the_same_entries_as_users_created_individuall
     users = Users.of(organization)
     group = users.group(roles=["members:read"])
     permissions = {"isAdmin": False, "roles": ["orders:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
-    email = address()
+    email = new_email()
     users.surface.post("/users/bulk-add", {"emails": [email], "sendInvite": False, **permissions}, expect=200)
-    users.create(email=address(), pendingProvisioning=True, **permissions)
+    users.create(email=new_email(), pendingProvisioning=True, **permissions)
     [bulk_entry] = entries_of(organization, operationId="bulkAddUsers")
     [individual_entry] = entries_of(organization, operationId="createUser")
     assert bulk_entry["changes"]["email"] == {"from": None, "to": email}

@@ -234,10 +234,10 @@ def test_tiers_move_when_the_points_are_captured(shop, member):
 @pytest.mark.slow
 @pytest.mark.parametrize("date_field", [{}, {"externalEventDate": "2026-12-20T08:00:00Z"}], ids=["no date", "a date"])
 def test_points_captured_in_the_next_year_count_and_expire_by_the_date_of_their_event(api, date_field):
-    clock = Clock.new(api, "2026-12-20T08:00:00Z", timezone="UTC")
+    clock = Clock.new(api, starts_at="2026-12-20T08:00:00Z", timezone="UTC")
     shop = Shop(clock.organization)
     member = shop.member()
-    tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=5)
+    tiers = TierSchedule.new(shop, policy={"basis": "earned", "period": "calendar"}, Gold=5)
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=2)
     shop.campaign(running(mint(5), mint(3, ledgerAccountKey=account["ledgerAccountKey"])))
     authorize(shop, event(member, **date_field))
@@ -258,7 +258,7 @@ def test_points_captured_in_the_next_year_count_and_expire_by_the_date_of_their_
 
 
 def test_points_captured_after_their_expiry_expire_at_once(api):
-    clock = Clock.new(api, "2026-12-20T08:00:00Z")
+    clock = Clock.new(api, starts_at="2026-12-20T08:00:00Z")
     shop = Shop(clock.organization)
     member = shop.member()
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=2)

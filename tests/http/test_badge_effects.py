@@ -52,7 +52,7 @@ def outcomes(result):
 
 def test_a_campaign_assigns_and_unassigns_badges(shop, badges, badge, member):
     other_badge = badges.create()
-    badges.assign(member, other_badge, 3)
+    badges.assign(member, other_badge, amount=3)
     effects = (assigns(badge), assigns(badge, amount=2), unassigns(other_badge, amount=2))
     shop.campaign(running(*effects), eventType=GENERIC)
     result = shop.track_one(event(member))
@@ -67,7 +67,7 @@ def test_a_campaign_assigns_and_unassigns_badges(shop, badges, badge, member):
         "badge-assigned",
         "badge-assigned",
     ]
-    rows = shop.rows("badge_trackings", "amount_assigned, loyalty_event_id", "badge_tracking_id")
+    rows = shop.rows("badge_trackings", "amount_assigned, loyalty_event_id", order="badge_tracking_id")
     event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
     # The first row is the assignment by request.
     assert [(row.amount_assigned, row.loyalty_event_id) for row in rows[1:]] == [
@@ -192,8 +192,8 @@ def test_an_event_tracked_several_times_assigns_a_badge_once(shop, badges, badge
 def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
     other_badge = badges.create()
     # The state that is restored: 1 badge, 3 other badges, no points.
-    badges.assign(member, badge, 1)
-    badges.assign(member, other_badge, 3)
+    badges.assign(member, badge, amount=1)
+    badges.assign(member, other_badge, amount=3)
     shop.campaign(running(assigns(badge, amount=2), unassigns(other_badge, amount=2), mint(5)), eventType=GENERIC)
     tracked_event = shop.track_one(event(member))
     event_count = len(shop.events(member))
@@ -226,18 +226,18 @@ def test_cancelling_claws_back_only_badges_that_the_member_still_holds(shop, bad
     shop.campaign(running(assigns(badge, amount=3)), eventType=GENERIC)
     tracked_event = shop.track_one(event(member))
     # One of the three badges remains.
-    badges.unassign(member, badge, 2)
+    badges.unassign(member, badge, amount=2)
     [reversal] = [reversal for result in cancel(shop, tracked_event) for reversal in result["badges"]]
     assert (reversal["amountAssigned"], reversal["revertedAmount"], reversal["outcome"]) == (3, 1, "clamped")
     assert badges.balance(member, badge) == 0
 
 
 def test_cancelling_gives_unassigned_badges_back_up_to_the_maximum(shop, badges, badge, member):
-    badges.assign(member, badge, 3)
+    badges.assign(member, badge, amount=3)
     shop.campaign(running(unassigns(badge, amount=2)), eventType=GENERIC)
     tracked_event = shop.track_one(event(member))
     # 3 - 2 + 1 = 2, so only one more is below the maximum of 3.
-    badges.assign(member, badge, 1)
+    badges.assign(member, badge, amount=1)
     badges.change(badge, active=False)
     [reversal] = [reversal for result in cancel(shop, tracked_event) for reversal in result["badges"]]
     assert (reversal["amountAssigned"], reversal["revertedAmount"], reversal["outcome"]) == (-2, -1, "clamped")
@@ -249,11 +249,11 @@ def test_an_assignment_is_reverted_by_a_request_or_by_a_cancellation_but_not_by_
     tracked_event = shop.track_one(event(member))
     [assignment] = shop.rows("badge_trackings")
     badges.revert(member, {"badgeTrackingKey": assignment.badge_tracking_key})
-    badges.assign(member, badge, 3)
+    badges.assign(member, badge, amount=3)
     assert [result["badges"] for result in cancel(shop, tracked_event)] == [[], []]
     assert badges.balance(member, badge) == 3
     # A request cannot revert an assignment that a cancellation has reverted.
-    badges.unassign(member, badge, 3)
+    badges.unassign(member, badge, amount=3)
     cancel(shop, shop.track_one(event(member)))
     newest_first = shop.rows("badge_trackings", order="badge_tracking_id DESC")
     second_assignment = next(row for row in newest_first if row.amount_assigned == 2)

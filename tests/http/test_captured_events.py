@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.builders.campaigns import mint
-from tests.builders.imports import Imports, counts
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.queue import send
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, order_update, running
 from tests.concurrency.simultaneous import run_simultaneously
@@ -111,7 +111,7 @@ def test_an_imported_return_claws_points_back_when_it_is_evaluated(shop, member)
     shop.track_one(order_update(member, "order-1", "confirmed"))
     row = {**order(member, 10, status="partially-returned", external_id="order-1"), "externalEventDate": JANUARY}
     job = Imports(shop.organization).run(json.dumps(row, default=float), kind="events", file_format="ndjson")
-    assert counts(job) == ("done", 1, 1, 0)
+    assert status_read_done_failed(job) == ("done", 1, 1, 0)
     assert shop.balance(member) == 40
     [partial_return] = [
         loyalty_event
@@ -147,7 +147,7 @@ def test_the_creation_of_an_order_that_an_import_cancelled_cannot_be_evaluated(s
     key = capture(shop, order(member, 40, external_id="order-1"))
     row = {**order_update(member, "order-1", "cancelled"), "externalEventDate": JANUARY}
     job = Imports(shop.organization).run(json.dumps(row), kind="events", file_format="ndjson")
-    assert counts(job) == ("done", 1, 1, 0)
+    assert status_read_done_failed(job) == ("done", 1, 1, 0)
     problem = evaluate(shop, key, 409)
     assert (problem["type"], problem["detail"]) == (
         "/problems/event-cancelled",

@@ -100,7 +100,7 @@ class TestHeaders:
         assert cloud_event.get_data()["data"]["event"]["eventType"] == GENERIC
 
     def test_the_time_is_that_of_the_test_clock(self, api, webhook_receiver):
-        shop = Shop(Clock.new(api, "2027-05-01T08:00:00Z").organization)
+        shop = Shop(Clock.new(api, starts_at="2027-05-01T08:00:00Z").organization)
         add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])
         track(shop)
         send(shop)
@@ -128,7 +128,7 @@ class TestHeadersOfTriggers:
         # A header of null keeps its stored value.
         changes = trigger_body(
             "WebHook",
-            trigger["triggerKey"],
+            key=trigger["triggerKey"],
             url=webhook_receiver.url,
             headers={"Ce-Source": None, "X-Shop": "4"},
             eventTypes=[GENERIC],

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from tests.builders.imports import Imports, counts
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.tracking import Shop
 from tests.http.test_campaign_examples import DOCS, compare, exchanges
 
@@ -33,7 +33,7 @@ def test_members_and_points_are_imported(organization, system):
         content, columns = contents["csv", kind], yaml.safe_load(contents["yaml", kind])
         job = imports.run(content, kind=kind, columnNames=columns, ignoreUnknownColumns=True)
         # All rows but the first, which has the column names, are done, and none has failed.
-        assert counts(job)[2:] == (content.count("\n") - 1, 0), imports.errors(job)
+        assert status_read_done_failed(job)[2:] == (content.count("\n") - 1, 0), imports.errors(job)
     # The page shows the first member of the file.
     member = re.search(r"^.*?\n([^,;]+)[,;]", contents["csv", "members"])[1]
     [exchange] = [exchange for exchange in exchanges(TEXT) if exchange.path.endswith(f"/{member}")]

@@ -70,7 +70,7 @@ def test_a_locked_coupon_can_only_be_used_with_its_lock_key(shop, books):
 
 
 def test_an_expired_lock_returns_the_coupon_to_the_stock(api):
-    clock = Clock.new(api, "2026-03-02T10:00:00Z")
+    clock = Clock.new(api, starts_at="2026-03-02T10:00:00Z")
     shop, books = Shop(clock.organization), CouponBooks(clock.organization)
     book = books.make(type="codeless", maxCouponCount=1)
     ana, ben = Holder(shop, book), Holder(shop, book)
@@ -84,7 +84,7 @@ def test_an_expired_lock_returns_the_coupon_to_the_stock(api):
 
 
 def test_reverts_of_a_use_and_its_assignment_free_the_coupon_for_another_lock(api):
-    clock = Clock.new(api, "2026-03-02T10:00:00Z")
+    clock = Clock.new(api, starts_at="2026-03-02T10:00:00Z")
     shop, books = Shop(clock.organization), CouponBooks(clock.organization)
     ana = Holder(shop, books.make(type="codeless", maxCouponCount=1))
     usage = ana.use(ana.lock(autoAssign=True))

@@ -91,7 +91,7 @@ def test_waits_double_and_an_event_is_a_dead_letter_after_its_last_failed_attemp
     for attempt in range(1, 4):
         before = datetime.now(UTC)
         drain(shop, queue_attempts=4, queue_retry_ms=10_000)
-        row = shop.rows("queued_events", "attempts, next_attempt_at, dead_at", "place")[0]
+        row = shop.rows("queued_events", "attempts, next_attempt_at, dead_at", order="place")[0]
         assert (row.attempts, row.dead_at) == (attempt, None)
         waits.append(row.next_attempt_at - before)
         let_all_be_due(shop)

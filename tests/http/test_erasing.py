@@ -256,7 +256,7 @@ def test_new_movements_of_an_erased_members_points_are_refused(organization):
     mint_id, _ = points.mint(wallet, 9), points.mint(other, 9)
     organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
     for source, target in ((None, wallet), (wallet, None), (wallet, other), (other, wallet)):
-        problem = points.move(source, target, 1, expect=409)
+        problem = points.move(1, source=source, target=target, expect=409)
         assert (problem["type"], problem["detail"]) == (
             "/problems/member-erased",
             f"The member of the wallet {wallet} was erased.",

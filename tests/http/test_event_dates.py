@@ -63,7 +63,7 @@ def store(organization, monkeypatch):
     create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=11)
     friends = Friends(shop, eventType=ORDER_CREATED)
     members = [shop.member(), shop.member()]
-    tiers = TierSchedule.new(shop, ROLLING, Silver=10)
+    tiers = TierSchedule.new(shop, policy=ROLLING, Silver=10)
     return Store(shop, clock, stars, tiers, friends.code(members[1]), members)
 
 
@@ -135,11 +135,13 @@ def test_all_effects_of_an_event_have_its_date(store, way, dated_by):
     assert shop.balance(friend) == 100
     # The transactions, and the expiry of what they minted.
     dates = "t.amount, coalesce(t.external_event_date, t.created_at)"
-    transactions = shop.rows("ledger_transactions t", f"{dates}, t.loyalty_event_id", "ledger_transaction_id")
+    transactions = shop.rows("ledger_transactions t", f"{dates}, t.loyalty_event_id", order="ledger_transaction_id")
     event_id = event_id_of(shop, late_event)
     assert sorted(amount for amount, _, cause in transactions if cause == event_id) == [2, 5, 11, 30, 30, 50, 100]
     assert {near(at, date) for _, at, cause in transactions if cause == event_id} == {True}
-    expiries = [row.expires_at for row in shop.rows("ledger_lots", "*", "expires_at") if row.expires_at is not None]
+    expiries = [
+        row.expires_at for row in shop.rows("ledger_lots", "*", order="expires_at") if row.expires_at is not None
+    ]
     assert near(expiries[0], date.replace(year=date.year + 3))
     # The day of the reports.
     assert read_reports(shop, date) == (30 + 11 + 50 + 100, 1)

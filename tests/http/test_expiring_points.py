@@ -13,7 +13,7 @@ from tests.builders.tracking import Shop
 
 @pytest.fixture
 def clock(api):
-    return Clock.new(api, "2025-03-10T09:00:00Z")
+    return Clock.new(api, starts_at="2025-03-10T09:00:00Z")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.campaigns import mint
-from tests.builders.imports import Imports, counts
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
@@ -17,7 +17,7 @@ IS_ORDER = f"event.eventType == '{ORDER_CREATED}'"
 @pytest.fixture
 def clock(api):
     """A clock at 10 February 2025, 10:00 in Madrid."""
-    return Clock.new(api, "2025-02-10T09:00:00Z")
+    return Clock.new(api, starts_at="2025-02-10T09:00:00Z")
 
 
 def lots_of(points, wallet):
@@ -52,7 +52,7 @@ class TestRounding:
         wallet = clock.organization.member("ana")["ledgerWalletId"]
         rows = "loyaltyMemberId,account,amount,earnedAt\nana,stars,100,2024-09-01T12:00:00Z\nana,stars,10,\n"
         record = Imports(clock.organization).run(rows, kind="balances")
-        assert counts(record) == ("done", 2, 2, 0)
+        assert status_read_done_failed(record) == ("done", 2, 2, 0)
         assert lots_of(points, wallet) == {"2025-09-01T12:00:00Z": 100, "2026-02-10T09:00:00Z": 10}
 
     def test_an_expiry_year_begins_with_the_configured_month(self, clock):

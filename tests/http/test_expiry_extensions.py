@@ -10,7 +10,7 @@ import pytest
 from handlers.server.jobs import expire_points
 from handlers.services.ledger.extend_expiry import extend_running
 from tests.builders.campaigns import effect
-from tests.builders.exports import exported
+from tests.builders.exports import exported_lines
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, Shop, event, running
@@ -24,7 +24,7 @@ AFTER_INACTIVITY = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def clock(api):
-    return Clock.new(api, START)
+    return Clock.new(api, starts_at=START)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ class TestWholeAccount:
         assert len(points.rows()) == 1
 
     def test_a_failed_clock_does_not_delay_other_organizations(self, clock, points, ana, api):
-        other = Clock.new(api, START)
+        other = Clock.new(api, starts_at=START)
         other_points = Points.new(other.organization, expiresInMonths=12, timezone="UTC")
         bea = Member(other, other_points, "bea")
         ana.mint(100)
@@ -233,7 +233,7 @@ class TestInactivity:
     @pytest.fixture
     def program(self, api):
         """A program whose member got 500 points on 20 May 2025; by inactivity they expire at END_OF_QUARTER."""
-        program = Program(Clock.new(api, "2025-05-20T10:00:00Z"))
+        program = Program(Clock.new(api, starts_at="2025-05-20T10:00:00Z"))
         program.buy(500)
         return program
 
@@ -337,7 +337,9 @@ class TestReads:
             toDate="2026-07-01",
         )["results"]
         account_amounts = [day["amount"] for day in days if day["ledgerAccountId"] == program.points.account_id]
-        rows = [json.loads(line) for line in exported(program.clock.organization, "balances", now=AFTER_INACTIVITY)]
+        rows = [
+            json.loads(line) for line in exported_lines(program.clock.organization, "balances", now=AFTER_INACTIVITY)
+        ]
         exported_lots = [(row["amount"], row["expiresAt"]) for row in rows if row["amount"]]
         return {
             "wallet": program.balance,
@@ -349,7 +351,7 @@ class TestReads:
         }
 
     def test_all_reads_return_the_same_lots(self, api):
-        program = Program(Clock.new(api, "2025-05-20T10:00:00Z"))
+        program = Program(Clock.new(api, starts_at="2025-05-20T10:00:00Z"))
         program.buy(500)
         TestInactivity.extend(program, until="2027-02-01T00:00:00Z")
         program.buy(10)

@@ -42,7 +42,7 @@ class ExpiringPoints:
 
     def events(self, *types):
         """The reported events of the members, in order: the moment, the type, the amount and the days before."""
-        rows = self.shop.rows("events", "*", "loyalty_event_id")
+        rows = self.shop.rows("events", "*", order="loyalty_event_id")
         return [
             (
                 row.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -72,7 +72,7 @@ class ExpiringPoints:
 
 @pytest.fixture
 def clock(api):
-    return Clock.new(api, START)
+    return Clock.new(api, starts_at=START)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ class TestNotices:
             ("2026-03-31T08:00:00Z", "points-expiring", 400, 1),
             (EXPIRED_AT, "points-expired", 400, None),
         ]
-        messages = program.shop.rows("trigger_deliveries", "payload", "trigger_delivery_id")
+        messages = program.shop.rows("trigger_deliveries", "payload", order="trigger_delivery_id")
         assert [message.payload["timestamp"] for message in messages] == [
             "2026-03-02T09:00:00Z",
             "2026-03-25T09:00:00Z",
@@ -108,7 +108,7 @@ class TestNotices:
     def test_payloads_have_the_account_the_amount_and_the_moment(self, program):
         program.clock.advance("2026-04-02T09:00:00Z")
         key = program.points.account["ledgerAccountKey"]
-        rows = program.shop.rows("events", "event_type, payload, external_event_date", "loyalty_event_id")
+        rows = program.shop.rows("events", "event_type, payload, external_event_date", order="loyalty_event_id")
         payloads = [(row.payload, row.external_event_date) for row in rows if row.event_type in TYPES]
         assert payloads[0] == (
             {"ledgerAccountKey": key, "amount": 400, "expiresAt": EXPIRED_AT, "daysBefore": 30},

@@ -29,8 +29,8 @@ from persistence.exports import EXPORTS
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.exports import exported
-from tests.builders.imports import Imports, counts
+from tests.builders.exports import exported_lines
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.missions import create
 from tests.builders.points import Points
 from tests.builders.statements import count
@@ -68,7 +68,7 @@ def test_exported_members_can_be_imported_unchanged(api, organization, shop):
     organization.member("ana", profile=PROFILE, publicLoyaltyMemberId="A-1", customAttributes={"a": {"b": 1.5}})
     organization.member("ben", active=False, notifications={"push": False}, referralCode="FRIEND")
     Imports(organization).run(f"loyaltyMemberId,joinedAt,tier,tierExpiresAt\ncora,2020-03-02,Gold,{until}\n")
-    lines = exported(organization)
+    lines = exported_lines(organization)
     [_, _, cora] = map(json.loads, lines)
     assert cora == {
         "loyaltyMemberId": "cora",
@@ -79,8 +79,8 @@ def test_exported_members_can_be_imported_unchanged(api, organization, shop):
         "tierHold": "floor",
     }
     job = Imports(other).run("".join(lines), file_format="ndjson")
-    assert counts(job) == ("done", 3, 3, 0), Imports(other).errors(job)
-    assert exported(other) == lines
+    assert status_read_done_failed(job) == ("done", 3, 3, 0), Imports(other).errors(job)
+    assert exported_lines(other) == lines
     assert program != other.created.loyalty_program_id
 
 
@@ -93,7 +93,7 @@ def test_exported_balances_can_be_imported_unchanged(api, organization, shop):
         tenant.member("ben")
     rows = ["ana,340,,", f"ana,1.25,stars,{until}", "ana,2.5,stars,", "ben,7,,"]
     Imports(organization).run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
-    lines = exported(organization, "balances")
+    lines = exported_lines(organization, "balances")
     # Earned points are exported in rows of their own, with the amount 0 and the start of a quarter of an hour.
     quarter = json.loads(lines[1])["earnedAt"]
     assert timedelta() <= datetime.now(UTC) - datetime.fromisoformat(quarter) < timedelta(minutes=16)
@@ -108,7 +108,7 @@ def test_exported_balances_can_be_imported_unchanged(api, organization, shop):
         ("ben", 0, "points", 7, quarter),
     ]
     Imports(other).run("".join(lines), kind="balances", file_format="ndjson")
-    assert exported(other, "balances") == lines
+    assert exported_lines(other, "balances") == lines
     Shop(other).check_ledger()
 
 
@@ -129,13 +129,13 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
         shop.member(loyalty_member_id="ana")
     header = "loyaltyMemberId,amount,account,availableAt,earnedAt,expiresAt,qualifyingAmount"
     job = Imports(clock.organization).run("\n".join([header, *rows]), kind="balances")
-    assert counts(job)[2:] == (5, 0), Imports(clock.organization).errors(job)
+    assert status_read_done_failed(job)[2:] == (5, 0), Imports(clock.organization).errors(job)
 
     def lines_of(clock):
         """The rows of an export at the time of the clock."""
         with clock.organization.api.engine.connect() as db:
             now = organizations.find_time(db, clock.organization.id)
-        return exported(clock.organization, "balances", now=now)
+        return exported_lines(clock.organization, "balances", now=now)
 
     lines = lines_of(clock)
     begin, until = "2026-03-01T09:00:00Z", "2026-03-15T09:00:00Z"
@@ -153,7 +153,7 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
     assert lines_of(other) == lines
     # From the moment `until` on, they are like other points, whether or not the worker has run.
     now = datetime.fromisoformat(until)
-    lines_before = [exported(one.organization, "balances", now=now) for one in (clock, other)]
+    lines_before = [exported_lines(one.organization, "balances", now=now) for one in (clock, other)]
     for one in (clock, other):
         one.advance(until)
         assert lines_of(one) == lines_before[0] == lines_before[1]
@@ -163,12 +163,12 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
 
 def test_an_export_can_start_after_a_member_or_contain_only_changed_members(organization):
     members = [organization.member(name) for name in ("ana", "ben", "cora")]
-    assert member_ids_of(exported(organization, after=members[0]["memberId"])) == ["ben", "cora"]
+    assert member_ids_of(exported_lines(organization, after=members[0]["memberId"])) == ["ben", "cora"]
     since = datetime.now(UTC)
     organization.integration.patch("/members/ana", {"profile": {"name": "Ana"}})
-    assert member_ids_of(exported(organization, updated_from=since)) == ["ana"]
+    assert member_ids_of(exported_lines(organization, updated_from=since)) == ["ana"]
     organization.administration.delete(f"/members/{members[1]['memberId']}", expect=200)
-    assert member_ids_of(exported(organization)) == ["ana", "cora"]
+    assert member_ids_of(exported_lines(organization)) == ["ana", "cora"]
 
 
 def test_texts_with_any_line_break_can_be_exported(organization):
@@ -212,9 +212,9 @@ def test_cells_of_csv_are_not_read_as_formulas(organization):
 @pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
 def test_the_number_of_statements_does_not_depend_on_the_size_of_an_export(organization, kind):
     Imports(organization).run("loyaltyMemberId\nm-1\n")
-    statement_count = count(organization.api.engine, lambda: exported(organization, kind))
+    statement_count = count(organization.api.engine, lambda: exported_lines(organization, kind))
     Imports(organization).run("loyaltyMemberId\n" + "\n".join(f"n-{n}" for n in range(200)))
-    assert count(organization.api.engine, lambda: exported(organization, kind)) == statement_count
+    assert count(organization.api.engine, lambda: exported_lines(organization, kind)) == statement_count
 
 
 def create_referenced_records(organization):
@@ -249,13 +249,13 @@ def test_exported_records_of_members_can_be_imported_unchanged(api, organization
         create_referenced_records(tenant)
     for kind, rows in ROWS_OF.items():
         job = Imports(organization).run("\n".join(rows), kind=kind)
-        assert counts(job)[2:] == (len(rows) - 1, 0), Imports(organization).errors(job)
-        lines = exported(organization, kind)
+        assert status_read_done_failed(job)[2:] == (len(rows) - 1, 0), Imports(organization).errors(job)
+        lines = exported_lines(organization, kind)
         assert len(lines) == len(rows) - 1
         job = Imports(other).run("".join(lines), kind=kind, file_format="ndjson")
-        assert counts(job)[2:] == (len(lines), 0), Imports(other).errors(job)
-        assert exported(other, kind) == lines
-    [exported_row] = map(json.loads, exported(organization, "events"))
+        assert status_read_done_failed(job)[2:] == (len(lines), 0), Imports(other).errors(job)
+        assert exported_lines(other, kind) == lines
+    [exported_row] = map(json.loads, exported_lines(organization, "events"))
     assert exported_row.pop("systemUniqueKey").startswith("import-")
     assert exported_row == {
         "loyaltyMemberId": "ana",
@@ -279,9 +279,9 @@ def test_exported_events_are_those_that_the_server_did_not_emit(organization, sh
     # Clients may form their keys in the same way as the server.
     key = f"{GENERIC}-01a2281d-a8d2-7bcb-a722-0cb5e3d8639d"
     assert shop.track_one(event("ana", systemUniqueKey=key))["status"] == "success"
-    types = [json.loads(line)["eventType"] for line in exported(organization, "event-results")]
+    types = [json.loads(line)["eventType"] for line in exported_lines(organization, "event-results")]
     assert types.count("member-tier-set") > 1
-    assert [json.loads(line)["systemUniqueKey"] for line in exported(organization, "events")] == [key]
+    assert [json.loads(line)["systemUniqueKey"] for line in exported_lines(organization, "events")] == [key]
 
 
 def test_records_with_the_same_name_are_exported_by_their_keys(organization):
@@ -289,7 +289,7 @@ def test_records_with_the_same_name_are_exported_by_their_keys(organization):
     keys = {book["couponBookKey"] for book in organization.integration.get("/coupon-books")["results"]}
     for key in keys:
         organization.integration.post(f"/coupon-books/{key}/coupons", {"codes": ["A"]})
-    book_names = {json.loads(line)["couponBook"] for line in exported(organization, "coupon-codes")}
+    book_names = {json.loads(line)["couponBook"] for line in exported_lines(organization, "coupon-codes")}
     # The book with a unique name is exported by its name, the other two by their keys.
     assert (len(book_names), "Flat white" in book_names, len(book_names & keys)) == (3, True, 2)
 
@@ -303,13 +303,13 @@ def test_events_transactions_usages_and_audit_entries_are_exported(organization,
     path = f"/members/ana/coupon-books/{book['couponBookKey']}/assign"
     usage = organization.integration.post(path, {"code": "A"}, expect=200)["couponUsage"]
 
-    rows_by_type = {row["eventType"]: row for row in map(json.loads, exported(organization, "event-results"))}
+    rows_by_type = {row["eventType"]: row for row in map(json.loads, exported_lines(organization, "event-results"))}
     generic_row = rows_by_type[GENERIC]
     assert (generic_row["loyaltyEventKey"], generic_row["description"]) == (result["loyaltyEventKey"], "A cup")
     assert (generic_row["result"]["effects"], generic_row["status"]) == (result["effects"], "success")
     assert rows_by_type["member-purchase-order-created"]["payload"]["order"]["total"] == 12.5
 
-    [transaction] = map(json.loads, exported(organization, "ledger-transactions"))
+    [transaction] = map(json.loads, exported_lines(organization, "ledger-transactions"))
     assert (transaction["transactionType"], transaction["amount"], transaction["toLoyaltyMemberId"]) == (
         "mint",
         5,
@@ -317,11 +317,11 @@ def test_events_transactions_usages_and_audit_entries_are_exported(organization,
     )
     assert transaction["loyaltyEventId"] == generic_row["loyaltyEventId"]
 
-    [assignment] = map(json.loads, exported(organization, "coupon-usages"))
+    [assignment] = map(json.loads, exported_lines(organization, "coupon-usages"))
     assert {name: assignment[name] for name in ("couponUsageKey", "code", "amountAssigned", "createdAt")} == {
         name: usage[name] for name in ("couponUsageKey", "code", "amountAssigned", "createdAt")
     }
-    entries = [json.loads(line) for line in exported(organization, "audit-log")]
+    entries = [json.loads(line) for line in exported_lines(organization, "audit-log")]
     assert {"createBadge", "assignCoupon"} <= {entry["operationId"] for entry in entries}
 
 
@@ -391,7 +391,7 @@ def filter_values(filled_organization):
 @pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
 def test_filters_select_the_matching_rows(filled_organization, filter_values, kind):
     def rows(**filters):
-        return [json.loads(line) for line in exported(filled_organization, kind, filters=filters)]
+        return [json.loads(line) for line in exported_lines(filled_organization, kind, filters=filters)]
 
     all_rows = rows()
     member_field, other_field = DISTINGUISHING_FIELDS[kind]
@@ -498,7 +498,7 @@ def test_rows_of_ledger_transactions_add_up_to_the_balance(organization, shop):
     shop.track_one(order(member, 50, external_id="cancelled"))
     points.burn(wallet, 95)
     shop.track_one(order_update(member, "cancelled", "cancelled"))
-    rows = [json.loads(line) for line in exported(organization, "ledger-transactions")]
+    rows = [json.loads(line) for line in exported_lines(organization, "ledger-transactions")]
     assert [(row["amount"], row["status"]) for row in rows][:4] == [(60, 0), (40, 2), (100, 1), (40, 1)]
     settled_rows = {row["ledgerTransactionId"]: row for row in rows if row["status"] == 1}
     settled_rows |= {
@@ -549,7 +549,7 @@ def test_a_csv_of_members_is_imported_unchanged(jobs, organization, api):
         organization.member(loyalty_member_id, profile={"name": name})
     table = jobs.part(jobs.run()[0], accept="text/csv").text
     target = api.organization()
-    assert counts(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 5, 5, 0)
+    assert status_read_done_failed(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 5, 5, 0)
     members = target.integration.get("/members")["results"]
     assert {member["loyaltyMemberId"]: member["profile"]["name"] for member in members} == names
 
@@ -558,12 +558,12 @@ def test_tags_with_a_bar_in_a_csv_are_imported_unchanged(jobs, organization, api
     organization.member("ana", profile={"tags": ["a|b", " c"]})
     table = jobs.part(jobs.run()[0], accept="text/csv").text
     target = api.organization()
-    assert counts(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 1, 1, 0)
+    assert status_read_done_failed(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 1, 1, 0)
     assert target.integration.get("/members/ana")["loyaltyMember"]["profile"]["tags"] == ["a|b", " c"]
 
 
 def test_an_export_starts_at_the_time_of_the_test_clock(api):
-    clock = Clock.new(api, "2026-01-05T08:00:00Z")
+    clock = Clock.new(api, starts_at="2026-01-05T08:00:00Z")
     jobs = Jobs(clock.organization)
     clock.organization.member("ana")
     export = jobs.run()[1]
@@ -859,4 +859,4 @@ def test_an_export_continues_after_a_page_of_an_erased_member(organization, monk
     organization.administration.delete(f"/members/{member_id}", expect=200)
     # The page with the row of ana is empty, and does not end the export.
     monkeypatch.setattr(export_rows, "ROWS_AT_ONCE", 1)
-    assert member_ids_of(exported(organization, kind)) == ["ben"]
+    assert member_ids_of(exported_lines(organization, kind)) == ["ben"]

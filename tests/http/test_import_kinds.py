@@ -13,7 +13,7 @@ from domain.imports.records import ROLE_OF_KIND
 from handlers.services.imports import audience_members
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.imports import Imports, counts
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.missions import create
 from tests.builders.statements import count
 from tests.builders.tracking import ORDER_CREATED, Shop, running
@@ -89,10 +89,10 @@ def test_codes_are_added_to_their_books(imports, shop):
         (10, "code", imports.errors(job)[5][2]),
     ]
     second_job = imports.run("couponBook,code\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes", mode="upsert")
-    assert (counts(second_job), codes(shop, first)) == (("done", 2, 2, 0), ["A-1", "A-2", "A-3"])
+    assert (status_read_done_failed(second_job), codes(shop, first)) == (("done", 2, 2, 0), ["A-1", "A-2", "A-3"])
     CouponBooks(shop.organization).set_status(first, "archived")
     job = imports.run("couponBook,code\nFlat white,A-4\n", kind="coupon-codes")
-    assert (counts(job), imports.errors(job)[0][1]) == (("done", 1, 0, 1), "code")
+    assert (status_read_done_failed(job), imports.errors(job)[0][1]) == (("done", 1, 0, 1), "code")
 
 
 def test_imported_coupons_cost_no_points_and_cause_no_events(imports, shop):
@@ -112,7 +112,7 @@ def test_imported_coupons_cost_no_points_and_cause_no_events(imports, shop):
         {"loyaltyMemberId": "ben", "couponBook": "Flat white", "code": "A-2"},
     ]
     job = imports.run(lines(*rows), kind="coupons", file_format="ndjson")
-    assert counts(job) == ("done", 8, 2, 6), imports.errors(job)
+    assert status_read_done_failed(job) == ("done", 8, 2, 6), imports.errors(job)
     assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (3, "loyaltyMemberId"),
         (4, None),
@@ -135,7 +135,7 @@ def test_imported_coupons_with_events_cost_points_like_requests(imports, shop):
     rows = "loyaltyMemberId,couponBook,pointsOverride\nana,Flat white,\nana,Flat white,2\n"
     job = imports.run(rows, kind="coupons", emitEvents=True)
     # Without a price in its row, the first coupon costs nothing; each gives 5 points, and the second costs 2.
-    assert (counts(job), shop.balance("ana")) == (("done", 2, 2, 0), 8), imports.errors(job)
+    assert (status_read_done_failed(job), shop.balance("ana")) == (("done", 2, 2, 0), 8), imports.errors(job)
     assert {loyalty_event["eventType"] for loyalty_event in shop.events("ana")} == {"coupon-code-assigned"}
     shop.check_ledger()
 
@@ -155,13 +155,13 @@ def test_rows_with_the_same_key_are_imported_once(imports, shop, kind):
     header = f"loyaltyMemberId,{subject},{more},systemUniqueKey\n"
     rows = "".join(f"ana,{target},{value},k-1\n" for value in (same, same, other))
     job = imports.run(header + rows, kind=kind)
-    assert counts(job) == ("done", 3, 1, 2)
+    assert status_read_done_failed(job) == ("done", 3, 1, 2)
     assert {(column, reason) for _, column, reason in imports.errors(job)} == {
         ("systemUniqueKey", "The systemUniqueKey k-1 was used before.")
     }
     # In the mode upsert, a repeated row is no fault.
     job = imports.run(header + rows, kind=kind, mode="upsert")
-    assert counts(job) == ("done", 3, 2, 1)
+    assert status_read_done_failed(job) == ("done", 3, 2, 1)
     [(line, _, reason)] = imports.errors(job)
     assert (line, "k-1" in reason) == (4, True)
     table = {"coupons": "coupon_usages", "badges": "badge_trackings", "events": "events"}[kind]
@@ -173,7 +173,7 @@ def test_members_get_the_imported_badges(imports, shop):
     shop.campaign(running(mint(5)), eventType="badge-assigned")
     rows = f"ana,Regular,2\nana,{badge['badgeKey']},1\nana,Regular,1\nben,Tea,1\neva,Regular,1\nben,Regular,x\n"
     job = imports.run("loyaltyMemberId,badge,amount\n" + rows, kind="badges")
-    assert counts(job) == ("done", 6, 2, 4)
+    assert status_read_done_failed(job) == ("done", 6, 2, 4)
     assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (4, None),
         (5, "badge"),
@@ -195,7 +195,7 @@ def test_rows_add_members_to_audiences_and_remove_members(imports, shop):
     header = "audience,loyaltyMemberId,remove\n"
     rows = f"Testers,ana,\n{audience['audienceKey']},ben,\nTesters,eva,\nAll,ana,\nTea,ana,\n"
     job = imports.run(header + rows, kind="audience-members")
-    assert counts(job) == ("done", 5, 2, 3)
+    assert status_read_done_failed(job) == ("done", 5, 2, 3)
     assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (4, "loyaltyMemberId"),
         (5, "audience"),
@@ -221,7 +221,7 @@ def test_members_cannot_be_erased_while_an_import_adds_them_to_an_audience(impor
 
     monkeypatch.setattr(audience_members, "change_lists", change_while_erasing)
     job = imports.run("audience,loyaltyMemberId\nTesters,ana\n", kind="audience-members")
-    assert counts(job) == ("done", 1, 1, 0)
+    assert status_read_done_failed(job) == ("done", 1, 1, 0)
     assert lockable_ids == [shop.integration.get("/members/ben")["loyaltyMember"]["memberId"]]
 
 
@@ -243,7 +243,7 @@ def test_imported_events_are_captured_unless_the_import_requests_their_evaluatio
         {"loyaltyMemberId": "ana", "eventType": ORDER_CREATED, "payload": {"order": {"total": 1}}},
     ]
     job = imports.run(lines(*rows), kind="events", file_format="ndjson")
-    assert counts(job) == ("done", 7, 1, 6), imports.errors(job)
+    assert status_read_done_failed(job) == ("done", 7, 1, 6), imports.errors(job)
     assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (2, "loyaltyMemberId"),
         (3, None),
@@ -266,7 +266,7 @@ def test_imported_events_are_captured_unless_the_import_requests_their_evaluatio
     shop.administration.post(f"/events/{captured_event['loyaltyEventKey']}/evaluate", expect=200)
     assert shop.balance("ana") == 5
     job = imports.run(lines(row("ben", 4)), kind="events", file_format="ndjson", emitEvents=True)
-    assert (counts(job), shop.balance("ben")) == (("done", 1, 1, 0), 5)
+    assert (status_read_done_failed(job), shop.balance("ben")) == (("done", 1, 1, 0), 5)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from handlers.services.imports import work
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.clock import earlier
-from tests.builders.imports import Imports, counts
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.statements import count, count_statements
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, running
@@ -74,7 +74,7 @@ def test_a_step_ends_after_some_megabytes_of_empty_lines_so_that_other_imports_c
     assert other_imports.get(small_import)["rowsDone"] == 1
     while importer.step():
         pass
-    assert counts(imports.get(path)) == ("done", 1, 1, 0)
+    assert status_read_done_failed(imports.get(path)) == ("done", 1, 1, 0)
     assert members(imports) == ["ana"]
 
 
@@ -221,7 +221,7 @@ def in_days(days):
 
 def test_members_are_stored_with_the_fields_of_the_file(imports):
     job = imports.run(FILE_WITH_ALL_COLUMNS)
-    assert counts(job) == ("done", 2, 2, 0)
+    assert status_read_done_failed(job) == ("done", 2, 2, 0)
     assert (job["bytesRead"], job["parts"], job["delimiter"], job["error"]) == (
         job["bytesTotal"],
         1,
@@ -248,7 +248,7 @@ def test_rows_of_json_are_imported_like_rows_of_csv(imports):
         {"loyaltyMemberId": "ben", "customAttributes": {"cups": 3, "list": [1.5]}, "notifyByPush": True, "name": None},
     ]
     job = imports.run("\n".join(json.dumps(row) for row in rows), file_format="ndjson")
-    assert counts(job) == ("done", 2, 2, 0)
+    assert status_read_done_failed(job) == ("done", 2, 2, 0)
     assert member(imports, "ana")["profile"]["tags"] == ["a", "b"]
     assert member(imports, "ben")["customAttributes"]["cups"] == 3
 
@@ -275,11 +275,11 @@ def test_dates_are_days_in_the_time_zone_of_the_organization(imports, shop):
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     shop.administration.post(f"/loyalty-programs/{program}/tiers", gold)
     job = imports.run("loyaltyMemberId,joinedAt,tier,tierExpiresAt\nana,2026-01-15,Gold,2040-07-15\n")
-    assert counts(job) == ("done", 1, 1, 0), imports.errors(job)
+    assert status_read_done_failed(job) == ("done", 1, 1, 0), imports.errors(job)
     ana = member(imports, "ana")
     assert (ana["createdAt"], ana["tiers"][0]["expiresAt"]) == ("2026-01-14T23:00:00Z", "2040-07-15T22:00:00Z")
     job = imports.run("loyaltyMemberId,amount,expiresAt\nana,5,2040-01-15\n", kind="balances")
-    assert counts(job) == ("done", 1, 1, 0), imports.errors(job)
+    assert status_read_done_failed(job) == ("done", 1, 1, 0), imports.errors(job)
     [lot] = shop.rows("ledger_lots", "expires_at")
     assert lot.expires_at.isoformat() == "2040-01-15T23:00:00+00:00"
 
@@ -291,7 +291,7 @@ def test_tiers_are_imported_with_their_expiry(imports, shop):
     until = in_days(30)
     rows = f"ana,Gold,{until}\nben,{gold['loyaltyTierKey']},\ncora,,\ndan,Silver,\neva,Gold,2020-01-01\nfay,,{until}\n"
     job = imports.run(f"loyaltyMemberId,tier,tierExpiresAt\n{rows}")
-    assert counts(job) == ("done", 6, 3, 3)
+    assert status_read_done_failed(job) == ("done", 6, 3, 3)
     [tier_of_ana], [tier_of_ben] = (member(imports, name)["tiers"] for name in ("ana", "ben"))
     assert (tier_of_ana["loyaltyTierId"], tier_of_ana["expiresAt"]) == (gold["loyaltyTierId"], until)
     assert (tier_of_ben["loyaltyTierId"], tier_of_ben["expiresAt"]) == (gold["loyaltyTierId"], None)
@@ -308,10 +308,10 @@ def test_the_mode_decides_whether_existing_members_are_refused_or_updated(import
     rows = "loyaltyMemberId,name,customAttributes.b,joinedAt\nana,Anna,2,\nben,Ben,,\nana,Anne,,\n"
     # Only ben is new.
     job = imports.run(rows)
-    assert counts(job) == ("done", 3, 1, 2)
+    assert status_read_done_failed(job) == ("done", 3, 1, 2)
     assert imports.errors(job)[0][:2] == (2, "loyaltyMemberId")
     job = imports.run(rows, mode="upsert")
-    assert counts(job) == ("done", 3, 3, 0)
+    assert status_read_done_failed(job) == ("done", 3, 3, 0)
     ana = member(imports, "ana")
     assert (ana["profile"]["name"], ana["profile"]["city"]) == ("Anne", "Rosario")
     assert ana["customAttributes"] == {"a": "1", "b": "2"}
@@ -328,7 +328,7 @@ def test_balances_are_minted_with_their_expiry(imports, shop):
         {"loyaltyMemberId": "ana", "amount": 7, "earnedAt": "2024-01-01", "description": "Old"},
     ]
     job = imports.run("\n".join(json.dumps(row) for row in rows), kind="balances", file_format="ndjson")
-    assert counts(job) == ("done", 4, 4, 0), imports.errors(job)
+    assert status_read_done_failed(job) == ("done", 4, 4, 0), imports.errors(job)
     # The pending 2.5 stars are no part of a balance.
     assert shop.balance("ana") == 340 + 7
     assert float(shop.balance("ana", points["ledgerAccountId"])) == 1.25
@@ -344,7 +344,7 @@ def test_faults_of_balances_are_reported(imports, shop):
     rows = ["ana,1.5,,", "nobody,1,,", "ana,,,", "ana,-1,,", "ana,x,,", "ana,1,cups,", "ana,1,,2020-01-01"]
     rows += [",1,,", "ana,1,,soon"]
     job = imports.run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
-    assert counts(job) == ("done", 9, 0, 9), imports.errors(job)
+    assert status_read_done_failed(job) == ("done", 9, 0, 9), imports.errors(job)
     errors = imports.errors(job)
     assert [(line, column) for line, column, _ in errors] == [
         (2, None),
@@ -380,9 +380,9 @@ def test_balances_with_the_same_key_are_imported_once(imports, shop):
     shop.member(loyaltyMemberId="ana")
     rows = "loyaltyMemberId,amount,systemUniqueKey\nana,5,k-1\nana,5,k-1\nana,6,k-1\n"
     job = imports.run(rows, kind="balances")
-    assert counts(job) == ("done", 3, 1, 2)
+    assert status_read_done_failed(job) == ("done", 3, 1, 2)
     job = imports.run(rows, kind="balances", mode="upsert")
-    assert counts(job) == ("done", 3, 2, 1)
+    assert status_read_done_failed(job) == ("done", 3, 2, 1)
     assert shop.balance("ana") == 5
 
 
@@ -401,18 +401,18 @@ def test_tiers_follow_imported_points_and_cause_events_only_on_request(imports, 
 
 def test_a_dry_run_reports_faults_and_changes_nothing(imports, shop):
     job = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n", dryRun=True)
-    assert counts(job) == ("done", 2, 1, 1)
+    assert status_read_done_failed(job) == ("done", 2, 1, 1)
     assert members(imports) == []
     shop.member(loyaltyMemberId="ana")
     job = imports.run("loyaltyMemberId,amount\nana,5\n", kind="balances", dryRun=True)
-    assert (counts(job), shop.balance("ana")) == (("done", 1, 1, 0), 0)
+    assert (status_read_done_failed(job), shop.balance("ana")) == (("done", 1, 1, 0), 0)
 
 
 def test_columns_can_have_other_names(imports):
     names = {"loyaltyMemberId": "Customer", "name": "First name"}
     rows = "Customer;First name;Shoe\nana;Ana;39\nbad/id;B;1\n"
     job = imports.run(rows, columnNames=names, ignoreUnknownColumns=True)
-    assert counts(job) == ("done", 2, 1, 1)
+    assert status_read_done_failed(job) == ("done", 2, 1, 1)
     assert member(imports, "ana")["profile"]["name"] == "Ana"
     assert imports.errors(job)[0][:2] == (3, "Customer")
 
@@ -486,7 +486,7 @@ def test_the_parts_of_a_file_can_begin_at_any_byte(imports, packed):
     # 7 rows in a step, and 37 bytes in a part.
     imports_in_steps = Imports(imports.organization, rows=7)
     job = imports_in_steps.run(*parts)
-    assert counts(job) == ("done", 50, 50, 0), imports_in_steps.errors(job)
+    assert status_read_done_failed(job) == ("done", 50, 50, 0), imports_in_steps.errors(job)
     assert member(imports, "m17")["profile"]["name"] == 'N\xe4me "17"'
 
 
@@ -501,7 +501,7 @@ def test_a_new_worker_continues_an_import_at_its_next_row(imports, packed):
     assert imports_in_steps.get(path)["rowsRead"] == 5 * 9
     while imports_in_steps.importer.step():
         pass
-    assert counts(imports_in_steps.get(path)) == ("done", 100, 100, 0)
+    assert status_read_done_failed(imports_in_steps.get(path)) == ("done", 100, 100, 0)
 
 
 def test_the_file_of_errors_can_be_corrected_and_sent_again(imports):
@@ -513,7 +513,7 @@ def test_the_file_of_errors_can_be_corrected_and_sent_again(imports):
     assert "ana,nowhere,'+54 11,'=1+1\r\n" in text
     corrected_text = text.replace("nowhere", "ana@example.com").replace("no@where", "cora@example.com")
     job = imports.run(corrected_text)
-    assert counts(job)[0] == "done"
+    assert status_read_done_failed(job)[0] == "done"
     ana = member(imports, "ana")["profile"]
     assert (ana["email"], ana["phoneNumber"], ana["name"]) == ("ana@example.com", "+54 11", "=1+1")
 
@@ -644,10 +644,10 @@ def test_new_members_with_tiers_are_inserted_once_and_not_locked(imports, shop):
 
 
 def test_new_members_have_the_order_of_their_rows_and_the_tiers_that_the_rows_name(imports, shop):
-    program = TierSchedule.new(shop, {"basis": "earned"}, Silver=500)
+    program = TierSchedule.new(shop, policy={"basis": "earned"}, Silver=500)
     # Every third row names a tier; the members of the other rows get the default tier.
     rows = [f"m{number},{'' if number % 3 else 'Silver'}" for number in range(250)]
-    assert counts(imports.run("loyaltyMemberId,tier\n" + "\n".join(rows))) == ("done", 250, 250, 0)
+    assert status_read_done_failed(imports.run("loyaltyMemberId,tier\n" + "\n".join(rows))) == ("done", 250, 250, 0)
     stored_members = sorted(shop.rows("members"), key=lambda row: row.member_id)
     assert [row.loyalty_member_id for row in stored_members] == [f"m{number}" for number in range(250)]
     silver_members = [row.member_id for row in stored_members[::3]]
@@ -671,7 +671,7 @@ def test_a_member_who_is_enrolled_during_the_import_fails_the_row(imports, shop,
 
     monkeypatch.setattr(import_members, "insert_members", enrol_and_insert)
     job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{number}" for number in range(250)))
-    assert counts(job) == ("done", 250, 249, 1)
+    assert status_read_done_failed(job) == ("done", 250, 249, 1)
     assert imports.errors(job) == [
         (152, "loyaltyMemberId", "A member with the loyaltyMemberId m150 already exists."),
     ]
@@ -694,7 +694,7 @@ def test_rows_that_take_little_time_are_evaluated_40_at_once(imports, monkeypatc
     monkeypatch.setattr(work, "_IMPORT_OF_KIND", {"members": lambda step: sizes.append(len(step.rows))})
     names = "\n".join(f"m{n}" for n in range(250))
     job = imports.run(f"loyaltyMemberId\n{names}", emitEvents=True)
-    assert (counts(job), sizes) == (("done", 250, 250, 0), [20, 40, 40, 40, 40, 40, 30])
+    assert (status_read_done_failed(job), sizes) == (("done", 250, 250, 0), [20, 40, 40, 40, 40, 40, 30])
 
 
 def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
@@ -707,7 +707,7 @@ def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
 
     monkeypatch.setattr(work, "_IMPORT_OF_KIND", {"members": import_with_a_fault})
     job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
-    assert counts(job) == ("done", 40, 39, 1)
+    assert status_read_done_failed(job) == ("done", 40, 39, 1)
     # Line 1 has the names of the columns, line 2 the row of m0.
     assert imports.errors(job) == [(15, None, "The row could not be imported. The log of the worker has the reason.")]
 
@@ -731,13 +731,13 @@ def test_an_import_waits_while_the_disk_of_the_database_is_full(imports, engine,
         for _ in range(2):
             with pytest.raises(DBAPIError, match="No space left"):
                 importer.step()
-            assert counts(imports.get(path)) == ("queued", 0, 0, 0)
+            assert status_read_done_failed(imports.get(path)) == ("queued", 0, 0, 0)
     finally:
         with engine.begin() as db:
             db.execute(text("DROP FUNCTION disk_is_full() CASCADE"))
     while importer.step():
         pass
-    assert counts(imports.get(path)) == ("done", 2, 2, 0)
+    assert status_read_done_failed(imports.get(path)) == ("done", 2, 2, 0)
     assert members(imports) == ["ana", "ben"]
 
 

@@ -8,7 +8,7 @@ from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import advance, create, member_id_of
-from tests.builders.missions import balance as progress
+from tests.builders.missions import progress_of as progress
 from tests.builders.referrals import Friends
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, order, running, spend
@@ -35,12 +35,12 @@ def deactivate(shop, member, **more):
 def test_badges_of_an_inactive_member_cannot_change(shop, member, by_id):
     badges = Badges(shop, by_id=by_id)
     badge = badges.create()
-    first = badges.assign(member, badge, 2, systemUniqueKey="till-1")
+    first = badges.assign(member, badge, amount=2, systemUniqueKey="till-1")
     deactivate(shop, member)
     # New changes are refused; a repeated request gets its response, and earlier changes can be reverted.
     for act in (badges.assign, badges.unassign):
         assert act(member, badge, expect=409)["type"] == INACTIVE
-    assert badges.assign(member, badge, 2, systemUniqueKey="till-1") == first
+    assert badges.assign(member, badge, amount=2, systemUniqueKey="till-1") == first
     assert badges.balance(member, badge) == 2
     badges.revert(member, first)
     assert badges.balance(member, badge) == 0
@@ -88,11 +88,11 @@ def test_points_of_an_inactive_member_can_only_move_by_wallet(shop, member):
 
 def test_the_progress_of_an_inactive_member_cannot_be_advanced(shop, member):
     mission = create(shop, pointsAccrual=10, goalCount=2)
-    advance(shop, member, mission["missionId"], 1, systemUniqueKey="till-1")
+    advance(shop, member, mission["missionId"], amount=1, systemUniqueKey="till-1")
     deactivate(shop, member)
-    assert advance(shop, member, mission["missionId"], 1, expect=409)["type"] == INACTIVE
+    assert advance(shop, member, mission["missionId"], amount=1, expect=409)["type"] == INACTIVE
     # A repeated request gets its response and does not advance the progress.
-    advance(shop, member, mission["missionId"], 1, systemUniqueKey="till-1")
+    advance(shop, member, mission["missionId"], amount=1, systemUniqueKey="till-1")
     assert progress(shop, member, mission["missionKey"])["currentCounterCount"] == 1
     assert shop.balance(member) == 0
 

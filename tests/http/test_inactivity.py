@@ -11,7 +11,7 @@ import openapi
 from domain.ledger.records import REVERTED
 from handlers.server.jobs import expire_points
 from tests.builders.campaigns import mint
-from tests.builders.exports import exported
+from tests.builders.exports import exported_lines
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running, spend
@@ -62,7 +62,7 @@ class Program:
 
 @pytest.fixture
 def clock(api):
-    return Clock.new(api, START)
+    return Clock.new(api, starts_at=START)
 
 
 @pytest.fixture
@@ -146,11 +146,11 @@ class TestActivities:
         program.points.burn(program.wallet, 100)
         assert program.lots == {"2026-12-31T23:00:00Z": 400}
         program.clock.advance("2026-03-01T11:00:00Z")
-        program.points.move(program.wallet, other, 100)
+        program.points.move(100, source=program.wallet, target=other)
         assert program.lots == {"2027-03-31T22:00:00Z": 300}
         # A transfer starts the period of the receiving wallet and does not extend it.
         program.clock.advance("2026-06-01T11:00:00Z")
-        program.points.move(program.wallet, other, 100)
+        program.points.move(100, source=program.wallet, target=other)
         lots_of_other = program.points.wallet_of(other, include="lots")["lots"]["expiring"]
         assert {lot["expiresAt"]: lot["available"] for lot in lots_of_other} == {"2027-03-31T22:00:00Z": 200}
         assert program.points.verify() == []
@@ -178,14 +178,14 @@ class TestActivities:
         if kind == "transferred":
             sender = points.wallet()
             points.mint(sender, 40)
-            pending_transaction = points.move(sender, wallet, 40, captureMethod="manual")[0]
+            pending_transaction = points.move(40, source=sender, target=wallet, captureMethod="manual")[0]
         else:
             waits = {
                 "due": {"availableAfter": "P450D"},
                 "released": {"availableAfter": "P600D"},
                 "captured": {"captureMethod": "manual"},
             }
-            pending_transaction = points.move(None, wallet, 40, **waits[kind])[0]
+            pending_transaction = points.move(40, target=wallet, **waits[kind])[0]
         # 450 days after 20 May 2025.
         advance_past_the_end("2026-08-13T10:00:00Z")
         if kind == "released":
@@ -202,7 +202,7 @@ class TestActivities:
         assert points.verify() == []
 
     def test_points_that_arrive_before_an_idle_balance_expires_do_not_prolong_it(self, program):
-        program.points.move(None, program.wallet, 40, availableAfter="P90D")
+        program.points.move(40, target=program.wallet, availableAfter="P90D")
         program.clock.advance("2025-08-18T10:00:00Z")
         assert program.lots == {END_OF_QUARTER: 540}
 
@@ -219,9 +219,9 @@ class TestActivities:
         if kind == "transferred":
             sender = points.wallet()
             points.mint(sender, 40)
-            pending_transaction = points.move(sender, program.wallet, 40, captureMethod="manual")[0]
+            pending_transaction = points.move(40, source=sender, target=program.wallet, captureMethod="manual")[0]
         else:
-            [pending_transaction] = points.move(None, program.wallet, 40, **waits[kind])
+            [pending_transaction] = points.move(40, target=program.wallet, **waits[kind])
         # 90 days after 20 May 2025, in the next quarter.
         clock.advance("2025-08-18T10:00:00Z")
         if kind == "released":
@@ -243,7 +243,7 @@ class TestActivities:
         program = Program(clock, expirationPolicies=by_inactivity(activities=[GENERIC]))
         program.points.mint(program.wallet, 60)
         clock.advance("2025-08-18T10:00:00Z")
-        program.points.move(None, program.wallet, 40, **more)
+        program.points.move(40, target=program.wallet, **more)
         assert program.lots == {END_OF_QUARTER: 60}
 
     def test_only_the_activities_of_the_policy_count(self, clock):
@@ -315,7 +315,7 @@ class TestActivities:
         points = Points.new(clock.organization, expirationPolicies=[inactivity])
         policy_with_defaults = {**inactivity, "activities": ["earn", "spend"], "rounding": "none"}
         assert points.account["expirationPolicies"] == [policy_with_defaults]
-        problem = points.move(points.wallet(), points.wallet(), 0, expect=400, countsAsActivity=False)
+        problem = points.move(0, source=points.wallet(), target=points.wallet(), expect=400, countsAsActivity=False)
         assert [error["pointer"] for error in problem["errors"]] == ["/countsAsActivity"]
 
 
@@ -592,8 +592,8 @@ class TestExports:
         program.buy(500)
         program.points.mint(program.wallet, 20, externalEventDate="2021-09-01T10:00:00Z")
         program.points.mint(program.wallet, 3, countsAsActivity=False)
-        rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2025, 6, 1, tzinfo=UTC)))
+        rows = map(json.loads, exported_lines(clock.organization, "balances", now=datetime(2025, 6, 1, tzinfo=UTC)))
         amounts = [(row["amount"], row["expiresAt"]) for row in rows if "expiresAt" in row]
         assert sorted(amounts) == [(20, "2025-09-01T10:00:00Z"), (503, END_OF_QUARTER)]
-        rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2026, 7, 1, tzinfo=UTC)))
+        rows = map(json.loads, exported_lines(clock.organization, "balances", now=datetime(2026, 7, 1, tzinfo=UTC)))
         assert [row for row in rows if "expiresAt" in row] == []

@@ -83,8 +83,12 @@ def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, reques
 
 def test_a_repeated_advance_returns_its_result_after_the_mission_closed(shop, request_now_and_later, clock):
     mission, member = missions.create(shop, validTo=clock.moment(days=1)), shop.member()
-    request_now_and_later(lambda key: missions.advance(shop, member, mission["missionId"], 1, systemUniqueKey=key))
-    assert missions.advance(shop, member, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
+    request_now_and_later(
+        lambda key: missions.advance(shop, member, mission["missionId"], amount=1, systemUniqueKey=key)
+    )
+    assert (
+        missions.advance(shop, member, mission["missionId"], amount=1, expect=409)["type"] == "/problems/mission-closed"
+    )
 
 
 def test_repeated_badge_calls_return_their_result_after_the_deactivation(shop, clock):

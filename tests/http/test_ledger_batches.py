@@ -98,7 +98,7 @@ def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch
 
 
 def test_a_refused_revert_names_the_account_of_its_transaction_if_it_exists(points, batch, ana_with_100):
-    [mint] = points.move(None, ana_with_100, 5)
+    [mint] = points.move(5, target=ana_with_100)
     points.revert(mint["ledgerTransactionId"])
     item = {"revertedLedgerTransactionId": mint["ledgerTransactionId"]}
     response = batch.post(item, {"revertedLedgerTransactionId": 987654321})

@@ -33,7 +33,7 @@ def overdrawable(organization):
 
 def test_a_mint_returns_every_field(points):
     wallet = points.wallet()
-    [row] = points.move(None, wallet, Decimal("12.50"), **DETAILS)
+    [row] = points.move(Decimal("12.50"), target=wallet, **DETAILS)
     assert row == {
         "ledgerTransactionId": row["ledgerTransactionId"],
         "ledgerTransactionDetailIndex": 0,
@@ -77,7 +77,7 @@ def test_a_burn_has_a_fiat_value(points):
 def test_a_transfer_has_a_row_for_each_wallet(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 50)
-    debit, credit = points.move(ana, ben, 20, **DETAILS)
+    debit, credit = points.move(20, source=ana, target=ben, **DETAILS)
     assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in (debit, credit)] == [
         (ana, 20, 30),
         (ben, 20, 20),
@@ -89,7 +89,7 @@ def test_a_transfer_has_a_row_for_each_wallet(points):
 
 def test_a_key_is_generated_where_none_is_sent(points):
     wallet = points.wallet()
-    first, second = points.move(None, wallet, 1)[0], points.move(None, wallet, 1)[0]
+    first, second = points.move(1, target=wallet)[0], points.move(1, target=wallet)[0]
     assert uuid.UUID(first["systemUniqueKey"]) != uuid.UUID(second["systemUniqueKey"])
     assert points.balance(wallet) == 2
 
@@ -126,7 +126,7 @@ def test_malformed_requests_are_refused_with_the_field(points, body, pointer):
 
 @pytest.mark.parametrize("amount", [0, Decimal("0.01"), MAX_AMOUNT])
 def test_the_minimum_and_the_maximum_amount_can_be_posted(points, amount):
-    assert points.move(None, points.wallet(), amount)[0]["amount"] == amount
+    assert points.move(amount, target=points.wallet())[0]["amount"] == amount
     assert points.verify() == []
 
 
@@ -143,22 +143,24 @@ def test_wallets_outside_the_ledger_are_unknown(points, organization, other_orga
             (wallet, unknown_wallet),
             (unknown_wallet, wallet),
         ):
-            assert points.move(source, target, 1, expect=404)["type"] == "/problems/unknown-wallet"
+            assert points.move(1, source=source, target=target, expect=404)["type"] == "/problems/unknown-wallet"
     assert len(points.rows()) == 1
 
 
-def refusal_type(points, *movement, **more):
-    """The problem type of a refused transaction: `refusal_type(points, source, target, amount)`."""
-    return points.move(*movement, expect=409, **more)["type"]
+def refusal_type(points, amount, **more):
+    """Send a transaction that is refused with 409; return the type of the problem."""
+    return points.move(amount, expect=409, **more)["type"]
 
 
 def test_a_burn_or_transfer_cannot_exceed_the_balance(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 10)
     for more in ({}, {"captureMethod": "manual"}, {"allowOverdraft": True}):
-        assert refusal_type(points, ana, None, Decimal("10.01"), **more) == "/problems/insufficient-balance"
-        assert refusal_type(points, ana, ben, Decimal("10.01"), **more) == "/problems/insufficient-balance"
-    assert refusal_type(points, ben, None, 1) == "/problems/insufficient-balance"
+        assert refusal_type(points, Decimal("10.01"), source=ana, **more) == "/problems/insufficient-balance"
+        assert (
+            refusal_type(points, Decimal("10.01"), source=ana, target=ben, **more) == "/problems/insufficient-balance"
+        )
+    assert refusal_type(points, 1, source=ben) == "/problems/insufficient-balance"
     points.burn(ana, 10)
     assert points.balance(ana) == 0
     assert points.verify() == []
@@ -168,10 +170,10 @@ def test_only_burns_have_a_fiat_value(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 10)
     for fiat in ({"fiatValue": 0}, {"fiatGrossAmount": 1}, {"fiatCurrency": "EUR"}):
-        assert refusal_type(points, None, ana, 1, **fiat) == "/problems/fiat-not-allowed"
-        assert refusal_type(points, ana, ben, 1, **fiat) == "/problems/fiat-not-allowed"
+        assert refusal_type(points, 1, target=ana, **fiat) == "/problems/fiat-not-allowed"
+        assert refusal_type(points, 1, source=ana, target=ben, **fiat) == "/problems/fiat-not-allowed"
     # null is like a missing field.
-    points.move(None, ana, 1, fiatValue=None, fiatCurrency=None)
+    points.move(1, target=ana, fiatValue=None, fiatCurrency=None)
 
 
 def test_movements_on_an_inactive_account_are_refused(points):
@@ -179,8 +181,8 @@ def test_movements_on_an_inactive_account_are_refused(points):
     mint_id = points.mint(wallet, 10)
     body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False, "decimals": 2, "active": False}
     points.admin.put(points.path, body)
-    assert refusal_type(points, None, wallet, 1) == "/problems/account-inactive"
-    assert refusal_type(points, wallet, None, 1) == "/problems/account-inactive"
+    assert refusal_type(points, 1, target=wallet) == "/problems/account-inactive"
+    assert refusal_type(points, 1, source=wallet) == "/problems/account-inactive"
     assert points.revert(mint_id, expect=409)["type"] == "/problems/account-inactive"
 
 
@@ -188,7 +190,7 @@ def test_a_mint_cannot_exceed_the_maximum_supply(organization):
     points = Points.new(organization, maxSupply=100)
     wallet = points.wallet()
     points.mint(wallet, 60)
-    problem = points.move(None, wallet, 41, expect=409)
+    problem = points.move(41, target=wallet, expect=409)
     assert (problem["type"], problem["available"]) == ("/problems/supply-exceeded", 40)
     burn = points.burn(wallet, 30)[0]["ledgerTransactionId"]
     points.mint(wallet, 70)
@@ -198,13 +200,13 @@ def test_a_mint_cannot_exceed_the_maximum_supply(organization):
     points_issued_once = Points.new(organization, maxSupply=100, isRevolving=False)
     points_issued_once.mint(wallet, 100)
     points_issued_once.burn(wallet, 100)
-    assert refusal_type(points_issued_once, None, wallet, 1) == "/problems/supply-exceeded"
+    assert refusal_type(points_issued_once, 1, target=wallet) == "/problems/supply-exceeded"
 
 
 def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdrawable):
     wallet = overdrawable.wallet()
     overdrawable.mint(wallet, 10)
-    assert refusal_type(overdrawable, wallet, None, 30) == "/problems/insufficient-balance"
+    assert refusal_type(overdrawable, 30, source=wallet) == "/problems/insufficient-balance"
     from_balance, from_overdraft = overdrawable.burn(wallet, 30, allowOverdraft=True)
     assert [
         (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"])
@@ -213,7 +215,7 @@ def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdraw
         (10, False, 0, 0),
         (20, True, 0, 1),
     ]
-    assert refusal_type(overdrawable, wallet, None, 31, allowOverdraft=True) == "/problems/overdraft-limit"
+    assert refusal_type(overdrawable, 31, source=wallet, allowOverdraft=True) == "/problems/overdraft-limit"
     [overdraft_row] = overdrawable.burn(wallet, 30, allowOverdraft=True)
     assert (overdraft_row["amount"], overdraft_row["isOverdraft"]) == (30, True)
     # 50 are owed: 20 repay a part of them, then 35 repay the rest and leave 5.
@@ -245,7 +247,7 @@ def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdraw
 def test_an_account_with_an_overdraft_limit_has_no_manual_capture(overdrawable, points):
     wallet = overdrawable.wallet()
     overdrawable.mint(wallet, 10)
-    assert refusal_type(overdrawable, wallet, None, 1, captureMethod="manual") == "/problems/capture-not-supported"
+    assert refusal_type(overdrawable, 1, source=wallet, captureMethod="manual") == "/problems/capture-not-supported"
     points.mint(wallet, 10)
     points.burn(wallet, 1, captureMethod="manual")
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, "decimals": 2}
@@ -259,8 +261,8 @@ def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organi
     points = Points.new(organization, expiresInMonths=12)
     ana, ben = points.wallet(), points.wallet()
     soon, later = datetime.now(UTC) + timedelta(days=3), datetime.now(UTC) + timedelta(days=9)
-    late_mint, early_mint = points.mint(ana, 10, later), points.mint(ana, 5, soon)
-    [debit, credit] = points.move(ana, ben, 8)
+    late_mint, early_mint = points.mint(ana, 10, expires_at=later), points.mint(ana, 5, expires_at=soon)
+    [debit, credit] = points.move(8, source=ana, target=ben)
     rows = {(r["ledgerTransactionId"], r["walletId"]): r["lots"] for r in points.rows(include="lots")}
     consumed_lots = rows[debit["ledgerTransactionId"], ana]["consumed"]
     assert rows[debit["ledgerTransactionId"], ana]["count"] == 2
@@ -303,10 +305,10 @@ def test_rows_of_a_member_include_the_consumed_lots(organization):
 def test_expired_points_cannot_be_spent(organization):
     points = Points.new(organization, expiresInMonths=12)
     wallet = points.wallet()
-    expired_mint_id = points.mint(wallet, 10, datetime.now(UTC) - timedelta(days=2))
+    expired_mint_id = points.mint(wallet, 10, expires_at=datetime.now(UTC) - timedelta(days=2))
     points.mint(wallet, 5)
     assert points.balance(wallet) == 5
-    assert refusal_type(points, wallet, None, 6) == "/problems/insufficient-balance"
+    assert refusal_type(points, 6, source=wallet) == "/problems/insufficient-balance"
     [burn] = points.burn(wallet, 5)
     assert burn["updatedBalance"] == 0
     # Newest first: the burn of 5, the mint of 5, the expiry of 10, its mint.
@@ -323,7 +325,7 @@ def test_expired_points_cannot_be_spent(organization):
 def test_points_whose_lifetime_has_ended_expire_as_soon_as_they_are_minted(organization):
     points = Points.new(organization, expiresInMonths=1)
     wallet = points.wallet()
-    [row] = points.move(None, wallet, 10, externalEventDate="2020-01-01T00:00:00Z")
+    [row] = points.move(10, target=wallet, externalEventDate="2020-01-01T00:00:00Z")
     assert (row["updatedBalance"], points.balance(wallet)) == (0, 0)
     assert [(r["transactionType"], r["amount"]) for r in points.rows()] == [("burn", 10), ("mint", 10)]
     assert points.verify() == []
@@ -332,13 +334,16 @@ def test_points_whose_lifetime_has_ended_expire_as_soon_as_they_are_minted(organ
 def test_a_repeated_key_returns_the_same_rows_and_posts_nothing(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
-    for number, movement in enumerate(((None, ana), (ana, None), (ana, ben))):
-        details = {**DETAILS, "systemUniqueKey": f"once-{number}"}
-        first = points.move(*movement, 7, **details)
-        assert points.move(*movement, 7, **details) == first
-        for other in ({"amount": 8}, {"description": "Tea"}, {"tags": []}, {"captureMethod": "manual"}):
-            body = {"amount": 7, **details, **other}
-            assert refusal_type(points, *movement, body.pop("amount"), **body) == "/problems/key-reused"
+    for kind, wallets in {
+        "mint": {"target": ana},
+        "burn": {"source": ana},
+        "transfer": {"source": ana, "target": ben},
+    }.items():
+        request = {"amount": 7, **DETAILS, "systemUniqueKey": f"{kind}-once"}
+        rows = points.move(**wallets, **request)
+        assert points.move(**wallets, **request) == rows
+        for change in ({"amount": 8}, {"description": "Tea"}, {"tags": []}, {"captureMethod": "manual"}):
+            assert refusal_type(points, **wallets, **{**request, **change}) == "/problems/key-reused"
     # Rows: two mints, a burn, and a transfer with two.
     assert len(points.rows()) == 5
     assert points.balance(ana) == 100 + 7 - 7 - 7
@@ -351,12 +356,12 @@ def test_a_repeated_key_returns_the_first_response_after_captures_and_reverts(po
     fiat = {"fiatValue": 10, "fiatCurrency": "EUR"}
     hold = points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
     assert (hold[0]["status"], hold[0]["amount"], hold[0]["updatedBalance"]) == (PENDING, 30, 100)
-    transfer = points.move(ana, ben, 5, systemUniqueKey="sent")
+    transfer = points.move(5, source=ana, target=ben, systemUniqueKey="sent")
     points.capture((hold[0]["ledgerTransactionId"], 7))
     points.revert(transfer[0]["ledgerTransactionId"])
     assert points.rows(walletId=ana, systemUniqueKey="held")[0]["amount"] == 7
     assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
-    assert points.move(ana, ben, 5, systemUniqueKey="sent") == transfer
+    assert points.move(5, source=ana, target=ben, systemUniqueKey="sent") == transfer
     points.revert(hold[0]["ledgerTransactionId"])
     assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
     assert points.balance(ana) == 100
@@ -364,8 +369,8 @@ def test_a_repeated_key_returns_the_first_response_after_captures_and_reverts(po
 
 def test_organizations_may_use_the_same_key(points, other_organization):
     other = Points.new(other_organization)
-    other.move(None, other.wallet(), 5, systemUniqueKey="shared")
-    assert points.move(None, points.wallet(), 3, systemUniqueKey="shared")[0]["amount"] == 3
+    other.move(5, target=other.wallet(), systemUniqueKey="shared")
+    assert points.move(3, target=points.wallet(), systemUniqueKey="shared")[0]["amount"] == 3
 
 
 def test_accounts_of_other_ledgers_and_organizations_are_unknown(points, other_organization):

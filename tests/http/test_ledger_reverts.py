@@ -38,13 +38,13 @@ def ana_with_100(points):
     return wallet
 
 
-def post(points, *movement, **more):
-    """Create a transaction from source, target and amount; return its id."""
-    return points.move(*movement, **more)[0]["ledgerTransactionId"]
+def post(points, amount, **more):
+    """Create a transaction; return its id."""
+    return points.move(amount, **more)[0]["ledgerTransactionId"]
 
 
 def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana_with_100):
-    burn = post(points, ana_with_100, None, 20, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
+    burn = post(points, 20, source=ana_with_100, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
     [row] = points.revert(burn, **DETAILS)
     assert row == {
         "ledgerTransactionId": row["ledgerTransactionId"],
@@ -78,27 +78,27 @@ def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana_
 
 
 def test_a_revert_needs_no_body(points, ana_with_100):
-    burn = post(points, ana_with_100, None, 20)
+    burn = post(points, 20, source=ana_with_100)
     points.admin.post(f"{points.path}/transactions/{burn}/revert", expect=200)
     assert points.balance(ana_with_100) == 100
 
 
 def test_mints_and_transfers_can_be_reverted(points, ana_with_100):
     ben = points.wallet()
-    transfer = post(points, ana_with_100, ben, 30)
+    transfer = post(points, 30, source=ana_with_100, target=ben)
     revert_rows = points.revert(transfer)
     assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in revert_rows] == [
         (ben, 30, 0),
         (ana_with_100, 30, 100),
     ]
-    mint = post(points, None, ben, 7)
+    mint = post(points, 7, target=ben)
     [row] = points.revert(mint)
     assert (row["fromWalletId"], row["toWalletId"], row["updatedBalance"]) == (ben, None, 0)
     assert points.verify() == []
 
 
 def test_a_transaction_can_be_reverted_only_once_and_a_revert_cannot(points, ana_with_100):
-    burn = post(points, ana_with_100, None, 20)
+    burn = post(points, 20, source=ana_with_100)
     [revert] = points.revert(burn)
     assert points.revert(burn, expect=409)["type"] == "/problems/already-reverted"
     problem = points.revert(revert["ledgerTransactionId"], expect=409)
@@ -109,7 +109,7 @@ def test_a_transaction_can_be_reverted_only_once_and_a_revert_cannot(points, ana
 
 def test_transactions_whose_points_are_spent_cannot_be_reverted(points, ana_with_100):
     ben = points.wallet()
-    transfer = post(points, ana_with_100, ben, 60)
+    transfer = post(points, 60, source=ana_with_100, target=ben)
     mint_of_fixture = points.rows()[-1]["ledgerTransactionId"]
     points.burn(ben, 10)
     assert points.revert(transfer, expect=409)["type"] == "/problems/insufficient-balance"
@@ -118,27 +118,27 @@ def test_transactions_whose_points_are_spent_cannot_be_reverted(points, ana_with
 
 
 def test_a_revert_can_return_a_part_of_the_fiat_value(points, ana_with_100):
-    burn = post(points, ana_with_100, None, 20, fiatValue=10, fiatCurrency="EUR")
+    burn = post(points, 20, source=ana_with_100, fiatValue=10, fiatCurrency="EUR")
     [row] = points.revert(burn, partialFiatValue=Decimal("2.5"))
     assert (row["fiatValue"], row["fiatCurrency"]) == (Decimal("2.5"), "EUR")
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == Decimal("7.5")
-    mint = post(points, None, ana_with_100, 1)
+    mint = post(points, 1, target=ana_with_100)
     problem = points.revert(mint, partialFiatValue=0, expect=409)
     assert (problem["type"], problem["detail"]) == (
         "/problems/fiat-not-allowed",
         f"partialFiatValue is sent, but transaction {mint} is a mint; only the revert of a burn can have it.",
     )
-    other = post(points, ana_with_100, None, 1, fiatValue=1)
+    other = post(points, 1, source=ana_with_100, fiatValue=1)
     points.revert(other, partialFiatValue=-1, expect=400)
     assert points.revert(other, partialFiatValue=0)[0]["fiatValue"] == 0
 
 
 def test_a_repeated_revert_gets_its_first_response(points, ana_with_100):
-    burn = post(points, ana_with_100, None, 20)
+    burn = post(points, 20, source=ana_with_100)
     first = points.revert(burn, **DETAILS)
     assert points.revert(burn, **DETAILS) == first
     assert points.revert(burn, **{**DETAILS, "description": "Other"}, expect=409)["type"] == "/problems/key-reused"
-    other = post(points, ana_with_100, None, 20)
+    other = post(points, 20, source=ana_with_100)
     assert points.revert(other, **DETAILS, expect=409)["type"] == "/problems/key-reused"
     # Only the second burn is in force.
     assert points.balance(ana_with_100) == 100 - 20
@@ -165,8 +165,8 @@ def test_a_revert_of_the_transaction_id_0_is_invalid(points):
 
 def test_a_reverted_burn_restores_its_lots_with_their_expiry(points, ana_with_100):
     soon = datetime.now(UTC) + timedelta(days=2)
-    points.mint(ana_with_100, 5, soon)
-    burn = post(points, ana_with_100, None, 8)
+    points.mint(ana_with_100, 5, expires_at=soon)
+    burn = post(points, 8, source=ana_with_100)
     points.revert(burn)
     lots = points.wallet_of(ana_with_100, include="lots")["lots"]["expiring"]
     assert [(lot["expiresAt"] and datetime.fromisoformat(lot["expiresAt"]), lot["available"]) for lot in lots] == [
@@ -177,8 +177,8 @@ def test_a_reverted_burn_restores_its_lots_with_their_expiry(points, ana_with_10
 
 
 def test_points_of_a_reverted_burn_whose_expiry_has_passed_expire_at_once(points, ana_with_100):
-    mint_id = points.mint(ana_with_100, 5, datetime.now(UTC) + timedelta(days=2))
-    burn = post(points, ana_with_100, None, 5)
+    mint_id = points.mint(ana_with_100, 5, expires_at=datetime.now(UTC) + timedelta(days=2))
+    burn = post(points, 5, source=ana_with_100)
     points.change("UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id", id=mint_id)
     [row] = points.revert(burn)
     assert (row["updatedBalance"], points.balance(ana_with_100)) == (100, 100)
@@ -186,13 +186,13 @@ def test_points_of_a_reverted_burn_whose_expiry_has_passed_expire_at_once(points
     assert points.verify() == []
 
 
-def post_pending(points, *movement, **more):
+def post_pending(points, amount, **more):
     """Create a transaction that waits for its capture; return its id."""
-    return post(points, *movement, captureMethod="manual", **more)
+    return post(points, amount, captureMethod="manual", **more)
 
 
 def test_a_pending_burn_holds_points_and_can_be_captured_in_part(points, ana_with_100):
-    hold_id = post_pending(points, ana_with_100, None, 30, fiatValue=9)
+    hold_id = post_pending(points, 30, source=ana_with_100, fiatValue=9)
     wallet = points.wallet_of(ana_with_100, include="lots")
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 30, 0)
     assert wallet["lots"]["expiring"] == [{"expiresAt": None, "available": 70, "reserved": 30}]
@@ -211,7 +211,7 @@ def test_a_pending_burn_holds_points_and_can_be_captured_in_part(points, ana_wit
 
 def test_a_pending_transfer_is_shown_in_both_wallets(points, ana_with_100):
     ben = points.wallet()
-    transfer_id = post_pending(points, ana_with_100, ben, 30)
+    transfer_id = post_pending(points, 30, source=ana_with_100, target=ben)
     assert points.wallet_of(ben)["pendingCreditBalance"] == 30
     assert points.wallet_of(ben, include="lots")["lots"]["pending"] == 30
     points.capture((transfer_id, None))
@@ -225,7 +225,7 @@ def test_a_pending_transfer_is_shown_in_both_wallets(points, ana_with_100):
 
 def test_a_pending_mint_counts_when_it_is_captured(points):
     wallet = points.wallet()
-    mint_id = post_pending(points, None, wallet, 30)
+    mint_id = post_pending(points, 30, target=wallet)
     assert points.balance(wallet) == 0
     points.capture((mint_id, 20))
     assert points.balance(wallet) == 20
@@ -234,7 +234,7 @@ def test_a_pending_mint_counts_when_it_is_captured(points):
 
 @pytest.mark.parametrize("way", ["revert", "capture"])
 def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana_with_100, way):
-    hold_id = post_pending(points, ana_with_100, None, 30, fiatValue=9)
+    hold_id = post_pending(points, 30, source=ana_with_100, fiatValue=9)
     if way == "revert":
         [row] = points.revert(hold_id, systemUniqueKey="release")
         assert (row["status"], row["amount"], row["transactionType"]) == (REVERTED, 30, "revert")
@@ -251,9 +251,9 @@ def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana_with_100, 
 
 def test_either_all_captures_of_a_request_succeed_or_none(points, ana_with_100):
     first, second, settled_id = (
-        post_pending(points, ana_with_100, None, 10),
-        post_pending(points, ana_with_100, None, 20),
-        post(points, ana_with_100, None, 1),
+        post_pending(points, 10, source=ana_with_100),
+        post_pending(points, 20, source=ana_with_100),
+        post(points, 1, source=ana_with_100),
     )
     refusals = [
         ((settled_id, None), "not-pending"),
@@ -320,7 +320,10 @@ def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, a
 def test_a_batch_of_reverts_returns_a_result_for_each_transaction(
     points, ana_with_100, organization, other_organization
 ):
-    first, second = post(points, ana_with_100, None, 10, fiatValue=8), post(points, ana_with_100, None, 20, fiatValue=8)
+    first, second = (
+        post(points, 10, source=ana_with_100, fiatValue=8),
+        post(points, 20, source=ana_with_100, fiatValue=8),
+    )
     other_points = Points.new(organization, name="Moons")
     third = other_points.mint(ana_with_100, 5)
     foreign_points = Points.new(other_organization)
@@ -373,17 +376,17 @@ def test_malformed_batches_of_reverts_are_refused_with_the_field(points, body, p
 
 
 def test_a_revert_cannot_return_more_fiat_value_than_the_burn_has(points, ana_with_100):
-    burn = post(points, ana_with_100, None, 20, fiatValue=4)
+    burn = post(points, 20, source=ana_with_100, fiatValue=4)
     problem = points.revert(burn, partialFiatValue=400, expect=409)
     assert problem["type"] == "/problems/fiat-exceeds-burn"
-    burn_without_value = post(points, ana_with_100, None, 5)
+    burn_without_value = post(points, 5, source=ana_with_100)
     assert points.revert(burn_without_value, partialFiatValue=1, expect=409)["type"] == "/problems/fiat-exceeds-burn"
     points.revert(burn, partialFiatValue=4)
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 0
 
 
 def test_a_revert_of_a_mint_claws_back_only_points_that_have_not_expired(points, ana_with_100):
-    mint = points.mint(ana_with_100, 50, datetime.now(UTC) + timedelta(days=2))
+    mint = points.mint(ana_with_100, 50, expires_at=datetime.now(UTC) + timedelta(days=2))
     points.burn(ana_with_100, 20)
     expire_now(points, mint)
     # The points that expire first were spent first: 20 of the 50 by the burn, and 30 have expired.
@@ -396,8 +399,8 @@ def test_a_revert_of_a_mint_claws_back_only_points_that_have_not_expired(points,
 def test_a_revert_of_a_transfer_returns_only_points_that_have_not_expired(points, ana_with_100):
     ben = points.wallet()
     points.mint(ben, 100)
-    mint = points.mint(ana_with_100, 50, datetime.now(UTC) + timedelta(days=2))
-    transfer = post(points, ana_with_100, ben, 50)
+    mint = points.mint(ana_with_100, 50, expires_at=datetime.now(UTC) + timedelta(days=2))
+    transfer = post(points, 50, source=ana_with_100, target=ben)
     expire_now(points, mint, transfer)
     # All 50 transferred points have expired: ana and ben have the 100 that were minted for each of them.
     assert (points.balance(ana_with_100), points.balance(ben)) == (100, 100)
@@ -417,8 +420,8 @@ def test_the_missing_amount_of_a_revert_is_clawed_back_when_a_debit_is_reverted(
     points = Points.new(organization, pointTrackingEnabled=is_tracked)
     ana = points.wallet()
     mint = points.mint(ana, 50)
-    burn = post(points, ana, None, 30)
-    hold = post(points, ana, None, 20, captureMethod="manual")
+    burn = post(points, 30, source=ana)
+    hold = post(points, 20, source=ana, captureMethod="manual")
     # All 50 points are spent or on hold, so that all are missing.
     revert_all(points, mint)
     assert points.balance(ana) == 20
@@ -435,7 +438,7 @@ def test_the_missing_amount_of_a_revert_is_clawed_back_when_a_debit_is_reverted(
 def test_the_missing_amount_of_a_revert_is_clawed_back_from_points_that_a_capture_releases(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
-    hold = post(points, ana, None, 50, captureMethod="manual")
+    hold = post(points, 50, source=ana, captureMethod="manual")
     revert_all(points, mint)
     points.capture((hold, 20))
     assert points.balance(ana) == 0
@@ -447,10 +450,10 @@ def test_the_missing_amount_of_a_revert_is_clawed_back_from_points_that_a_captur
 def test_a_missing_amount_is_not_clawed_back_when_a_later_burn_is_reverted(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
-    early_burn = post(points, ana, None, 50)
+    early_burn = post(points, 50, source=ana)
     revert_all(points, mint)
     points.mint(ana, 30)
-    late_burn = post(points, ana, None, 30)
+    late_burn = post(points, 30, source=ana)
     # Only the row of the revert, no clawback: the burn took points of the second mint.
     assert len(points.revert(late_burn)) == 1
     assert points.balance(ana) == 30
@@ -470,10 +473,10 @@ def test_an_updated_balance_excludes_expired_points(organization):
     points = Points.new(organization, expiresInMonths=1)
     ana = points.wallet()
     points.mint(ana, 10)
-    [row] = points.move(None, ana, 5, externalEventDate="2020-01-01T00:00:00Z")
+    [row] = points.move(5, target=ana, externalEventDate="2020-01-01T00:00:00Z")
     assert (row["amount"], row["updatedBalance"]) == (5, 10)
     assert [entry["updatedBalance"] for entry in points.rows()][-2:] == [10, 10]
-    burn = post(points, ana, None, 10)
+    burn = post(points, 10, source=ana)
     points.change("UPDATE ledger_lots SET expires_at = now() WHERE wallet_id = :ana", ana=ana)
     [row] = points.revert(burn)
     assert (row["amount"], row["updatedBalance"]) == (10, 0)

@@ -104,7 +104,7 @@ def test_a_transaction_has_a_row_for_each_wallet_and_for_its_overdraft(administr
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
         ledger.transfer(ana, ben, 40)
-        burn = ledger.transaction(BURN, ben, None, 60)
+        burn = ledger.transaction(BURN, 60, source=ben)
         parts = [
             # The entry of the issuance side need not come last.
             {"wallet_id": None, "amount": 60},
@@ -129,10 +129,10 @@ def test_a_transaction_has_a_row_for_each_wallet_and_for_its_overdraft(administr
 
 
 def test_a_transaction_that_moves_nothing_has_a_row_without_a_wallet(administration, path, raw):
-    raw(lambda ledger: ledger.transaction(MINT, None, None, 0, description="The supply is unlimited now"))
+    raw(lambda ledger: ledger.transaction(MINT, 0, description="The supply is unlimited now"))
     assert rows(administration.get(path)) == [("mint", 0, None, 0, None)]
     # Such a transaction counts like any other.
-    raw(lambda ledger: ledger.transaction(MINT, None, None, 0))
+    raw(lambda ledger: ledger.transaction(MINT, 0))
     assert administration.get(path, limit=1)["totalCount"] == 2
 
 
@@ -140,7 +140,7 @@ def test_a_pending_transaction_shows_its_hold_and_a_captured_one_the_captured_am
     def reserve(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 100)
-        hold_id = ledger.transaction(BURN, wallet, None, 30, status=PENDING)
+        hold_id = ledger.transaction(BURN, 30, source=wallet, status=PENDING)
         ledger.entries(hold_id, [{"wallet_id": wallet, "amount": 0, "updated_balance": 100}])
         return wallet, hold_id
 
@@ -165,7 +165,7 @@ def test_a_revert_and_its_transaction_name_each_other(administration, path, raw)
     def mint_and_revert(ledger):
         wallet = ledger.wallet()
         mint = ledger.mint(wallet, 10, status=REVERTED)
-        revert = ledger.post(REVERT, wallet, None, 10, reverted_ledger_transaction_id=mint)
+        revert = ledger.post(REVERT, 10, source=wallet, reverted_ledger_transaction_id=mint)
         ledger.db.execute(
             text("UPDATE ledger_transactions SET reversal_ledger_transaction_id = :r WHERE ledger_transaction_id = :m"),
             {"r": revert, "m": mint},
@@ -199,7 +199,7 @@ def six_mints(raw):
                 system_unique_key=f"key-{number}",
                 external_event_date=None if number == 5 else START + timedelta(days=number),
             )
-        ledger.mint(ana, 99, ledger.account(), tags=["a"], external_event_date=START)
+        ledger.mint(ana, 99, account_id=ledger.account(), tags=["a"], external_event_date=START)
         return ids, ana, ben
 
     return raw(mint_many)
@@ -292,7 +292,7 @@ def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts
         stars = ledger.account()
         ledger.mint(wallet, 10, tags=["a"], system_unique_key="first", external_event_date=START)
         ledger.mint(other["ledgerWalletId"], 20, tags=["a"])
-        ledger.mint(wallet, 30, stars, tags=["a", "b"])
+        ledger.mint(wallet, 30, account_id=stars, tags=["a", "b"])
         ledger.transfer(wallet, other["ledgerWalletId"], 4, external_event_date=START + timedelta(days=1))
         return ledger.organization.ledger_account_key
 
@@ -331,7 +331,7 @@ def test_the_total_count_of_an_account_has_each_transfer_once_for_each_wallet(ad
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
         for _ in range(3):
-            ledger.post(TRANSFER, ana, ben, 1)
+            ledger.post(TRANSFER, 1, source=ana, target=ben)
 
     raw(mint_and_transfer)
     # The mint, and two rows of each transfer.

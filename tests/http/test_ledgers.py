@@ -298,7 +298,7 @@ def test_settings_on_which_stored_amounts_depend_cannot_change_after_the_first_a
     path = f"{accounts}/{account_id}"
     administration.put(path, {**body, **change})
     administration.put(path, {**body})
-    raw(lambda ledger: ledger.mint(ledger.wallet(), 5, account_id))
+    raw(lambda ledger: ledger.mint(ledger.wallet(), 5, account_id=account_id))
     problem = administration.put(path, {**body, **change}, expect=409)
     assert problem["type"] == "/problems/ledger-account-in-use"
     assert administration.put(path, {**body, "name": "Moons"})["ledgerAccount"]["name"] == "Moons"
@@ -310,8 +310,8 @@ def test_burns_reduce_the_issued_amount_only_on_a_revolving_account(administrati
         account_issued_once = ledger.account(name="once", is_revolving=False)
         for account in (ledger.account_id, account_issued_once):
             for amount in (100, 50, "0.5"):
-                ledger.mint(wallet, amount, account)
-            ledger.burn(wallet, 30, account)
+                ledger.mint(wallet, amount, account_id=account)
+            ledger.burn(wallet, 30, account_id=account)
 
     raw(mint_and_burn)
     # Mints of 150.5, and a burn of 30.
@@ -324,9 +324,9 @@ def test_an_account_that_starts_tracking_points_gets_a_lot_for_each_balance(api,
 
     def mint_and_burn(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
-        ledger.mint(ana, 70, account_id)
-        ledger.mint(ben, 30, account_id)
-        ledger.burn(ben, 30, account_id)
+        ledger.mint(ana, 70, account_id=account_id)
+        ledger.mint(ben, 30, account_id=account_id)
+        ledger.burn(ben, 30, account_id=account_id)
         return ledger.organization_id, ana
 
     organization_id, ana = raw(mint_and_burn)
@@ -346,8 +346,8 @@ def test_an_account_cannot_start_tracking_points_while_transactions_are_pending(
 
     def place_hold(ledger):
         wallet = ledger.wallet()
-        ledger.mint(wallet, 70, account_id)
-        ledger.transaction(BURN, wallet, None, 7, account_id, status=PENDING)
+        ledger.mint(wallet, 70, account_id=account_id)
+        ledger.transaction(BURN, 7, source=wallet, account_id=account_id, status=PENDING)
         ledger.db.execute(
             text("UPDATE ledger_balances SET pending_debit_balance = 7 WHERE wallet_id = :wallet"), {"wallet": wallet}
         )
@@ -420,7 +420,7 @@ def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(administration, r
         wallet = ledger.wallet()
         stars = ledger.account(name="Stars", decimals=2)
         ledger.account(name="Moons", active=False)
-        ledger.mint(wallet, "12.50", stars)
+        ledger.mint(wallet, "12.50", account_id=stars)
         ledger.mint(ledger.wallet(), 99)
         return wallet
 
@@ -447,11 +447,25 @@ def test_a_balance_excludes_expired_points(administration, accounts, raw):
             (now + timedelta(days=1), 11),
             (None, 13),
         ):
-            ledger.lot(wallet, ledger.mint(wallet, amount, tracking_account), amount, expires_at, tracking_account)
-        spent_mint = ledger.mint(wallet, 17, tracking_account)
-        ledger.burn(wallet, 17, tracking_account)
-        ledger.lot(wallet, spent_mint, 0, now - timedelta(days=1), tracking_account, amount=17)
-        ledger.lot(other, ledger.mint(other, 19, tracking_account), 19, now - timedelta(days=1), tracking_account)
+            ledger.lot(
+                wallet,
+                ledger.mint(wallet, amount, account_id=tracking_account),
+                remaining=amount,
+                expires_at=expires_at,
+                account_id=tracking_account,
+            )
+        spent_mint = ledger.mint(wallet, 17, account_id=tracking_account)
+        ledger.burn(wallet, 17, account_id=tracking_account)
+        ledger.lot(
+            wallet, spent_mint, remaining=0, expires_at=now - timedelta(days=1), account_id=tracking_account, amount=17
+        )
+        ledger.lot(
+            other,
+            ledger.mint(other, 19, account_id=tracking_account),
+            remaining=19,
+            expires_at=now - timedelta(days=1),
+            account_id=tracking_account,
+        )
         return tracking_account, wallet
 
     tracking_account, wallet = raw(mint_with_expiry)
@@ -465,8 +479,8 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
         account = ledger.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
         wallet = ledger.wallet()
         # 3 of the 40 points are on hold, so that the lot has 37.
-        mint_id = ledger.mint(wallet, 40, account, at=datetime.now(UTC) - timedelta(days=days_ago))
-        ledger.lot(wallet, mint_id, 37, None, account, amount=40)
+        mint_id = ledger.mint(wallet, 40, account_id=account, at=datetime.now(UTC) - timedelta(days=days_ago))
+        ledger.lot(wallet, mint_id, remaining=37, expires_at=None, account_id=account, amount=40)
         ledger.db.execute(
             text("UPDATE ledger_balances SET pending_debit_balance = 3 WHERE wallet_id = :wallet"), {"wallet": wallet}
         )
@@ -500,6 +514,6 @@ def test_accounts_of_another_organization_are_not_found(organization, other_orga
 
 def test_an_overdraft_without_mints_makes_the_issued_amount_negative(organization):
     points = Points.new(organization, overdraftLimit=50)
-    points.move(points.wallet(), None, 20, allowOverdraft=True)
+    points.move(20, source=points.wallet(), allowOverdraft=True)
     accounts = points.admin.get(f"{points.ledger_path}/accounts")["results"]
     assert {result["ledgerAccountId"]: result["issued"] for result in accounts}[points.account_id] == -20

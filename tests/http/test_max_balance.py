@@ -7,7 +7,7 @@ import pytest
 from tests.builders import missions
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.imports import Imports, counts
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.points import Points
 from tests.builders.referrals import Friends
 from tests.builders.tracking import GENERIC, Shop, event, running
@@ -163,9 +163,9 @@ def test_an_overdraft_increases_the_amount_that_can_be_credited(organization):
     ana = points.wallet()
     points.burn(ana, 30, allowOverdraft=True)
     # 30 repay the overdraft, 100 reach the maximum.
-    problem = points.move(None, ana, 131, expect=409)
+    problem = points.move(131, target=ana, expect=409)
     assert (problem["type"], problem["available"]) == (BALANCE_LIMIT, 130)
-    points.move(None, ana, 130)
+    points.move(130, target=ana)
     assert points.balance(ana) == 100
 
 
@@ -179,7 +179,7 @@ def test_reverts_and_imports_and_a_lowered_maximum_leave_balances_above_the_maxi
     shop.administration.post(f"{path}/{burn['ledgerTransactionId']}/revert", {}, expect=200)
     assert shop.balance(member) == 100 + 60
     balances_import = Imports(shop.organization).run("loyaltyMemberId,amount\nana,200\n", kind="balances")
-    assert (counts(balances_import), shop.balance(member)) == (("done", 1, 1, 0), 160 + 200)
+    assert (status_read_done_failed(balances_import), shop.balance(member)) == (("done", 1, 1, 0), 160 + 200)
     set_max_balance(shop, 10)
     assert shop.balance(member) == 360
     problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
@@ -214,7 +214,7 @@ def test_the_reward_of_a_referral_is_cut_at_the_maximum_balance(shop):
         outcomes.append((referrer_reward["status"], referrer_reward["points"], referrer_reward.get("requestedPoints")))
     assert outcomes == [("executed", 100, None), ("partial", 20, 100), ("skipped", 100, None)]
     assert shop.balance(ana) == 120
-    assert [row.referrer_points for row in shop.rows("referral_logs", "referrer_points", "referral_log_id")] == [
+    assert [row.referrer_points for row in shop.rows("referral_logs", "referrer_points", order="referral_log_id")] == [
         100,
         20,
         0,

@@ -40,7 +40,7 @@ def member_id(shop, member):
 
 def test_an_assignment_returns_its_tracking(badges, badge, member):
     body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
-    tracking = badges.assign(member, badge, 2, **body)
+    tracking = badges.assign(member, badge, amount=2, **body)
     assert tracking == {
         **body,
         "badgeTrackingId": tracking["badgeTrackingId"],
@@ -67,8 +67,8 @@ def test_the_amount_defaults_to_1_and_the_key_is_generated(shop, badge, member):
 
 def test_each_member_has_a_balance_for_each_badge(shop, badges, badge, member):
     other, spare = shop.member(), badges.create()
-    badges.assign(member, badge, 3)
-    badges.unassign(member, badge, 1)
+    badges.assign(member, badge, amount=3)
+    badges.unassign(member, badge, amount=1)
     badges.assign(other, badge)
     assert (badges.balance(member, badge), badges.balance(member, spare)) == (2, 0)
     assert (badges.balance(other, badge), badges.balance(other, spare)) == (1, 0)
@@ -84,21 +84,21 @@ def test_each_member_has_a_balance_for_each_badge(shop, badges, badge, member):
 
 def test_a_balance_stays_between_0_and_the_maximum(badges, badge, member):
     assert badges.unassign(member, badge, expect=409)["type"] == "/problems/insufficient-badges"
-    assert badges.assign(member, badge, 4, expect=409)["type"] == "/problems/badge-limit"
-    badges.assign(member, badge, 3)
+    assert badges.assign(member, badge, amount=4, expect=409)["type"] == "/problems/badge-limit"
+    badges.assign(member, badge, amount=3)
     assert badges.assign(member, badge, expect=409)["type"] == "/problems/badge-limit"
-    assert badges.unassign(member, badge, 4, expect=409)["type"] == "/problems/insufficient-badges"
+    assert badges.unassign(member, badge, amount=4, expect=409)["type"] == "/problems/insufficient-badges"
     assert badges.balance(member, badge) == 3
-    badges.unassign(member, badge, 3)
+    badges.unassign(member, badge, amount=3)
     assert badges.balance(member, badge) == 0
 
 
 def test_a_member_with_more_than_a_lowered_maximum_keeps_the_badges(badges, badge, member):
-    badges.assign(member, badge, 3)
+    badges.assign(member, badge, amount=3)
     badges.change(badge, maxAmount=2)
     assert badges.balance(member, badge) == 3
     assert badges.assign(member, badge, expect=409)["type"] == "/problems/badge-limit"
-    badges.unassign(member, badge, 2)
+    badges.unassign(member, badge, amount=2)
     badges.assign(member, badge)
     assert badges.assign(member, badge, expect=409)["type"] == "/problems/badge-limit"
     badges.change(badge, maxAmount=3)
@@ -115,8 +115,8 @@ def test_an_inactive_badge_cannot_be_assigned_or_unassigned_but_its_assignment_c
 
 
 def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, member):
-    assignment = badges.assign(member, badge, 3)
-    unassignment = badges.unassign(member, badge, 2)
+    assignment = badges.assign(member, badge, amount=3)
+    unassignment = badges.unassign(member, badge, amount=2)
     revert = badges.revert(member, unassignment)
     assert (revert["amountAssigned"], revert["updatedTotalAssigned"]) == (2, 3)
     assert (revert["revertedBadgeTrackingId"], revert["reversalBadgeTrackingId"]) == (
@@ -131,11 +131,11 @@ def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, memb
 
 
 def test_reverts_that_break_a_rule_are_refused(badges, badge, member):
-    assignment = badges.assign(member, badge, 2)
+    assignment = badges.assign(member, badge, amount=2)
     unassignment = badges.unassign(member, badge)
     # The member holds 1: 2 cannot be returned. With 3, the unassigned one cannot be restored.
     assert badges.revert(member, assignment, expect=409)["type"] == "/problems/insufficient-badges"
-    badges.assign(member, badge, 2)
+    badges.assign(member, badge, amount=2)
     assert badges.revert(member, unassignment, expect=409)["type"] == "/problems/badge-limit"
     revert = badges.revert(member, assignment)
     assert badges.revert(member, assignment, expect=409)["type"] == "/problems/badge-tracking-reverted"
@@ -145,28 +145,28 @@ def test_reverts_that_break_a_rule_are_refused(badges, badge, member):
 
 def test_a_repeated_key_assigns_once(shop, badges, badge, member):
     body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
-    first = badges.assign(member, badge, 2, **body)
-    assert badges.assign(member, badge, 2, **body) == first
+    first = badges.assign(member, badge, amount=2, **body)
+    assert badges.assign(member, badge, amount=2, **body) == first
     event_count = len(shop.events(member))
     assert badges.balance(member, badge) == 2
     assert event_count == 1
     for other in (
-        lambda: badges.assign(member, badge, 1, expect=409, **body),
-        lambda: badges.unassign(member, badge, 2, expect=409, **body),
-        lambda: badges.assign(shop.member(), badge, 2, expect=409, **body),
-        lambda: badges.assign(member, badges.create(), 2, expect=409, **body),
-        lambda: badges.assign(member, badge, 2, expect=409, **{**body, "externalId": "receipt-2"}),
-        lambda: badges.assign(member, badge, 2, expect=409, **{**body, "customAttributes": {}}),
+        lambda: badges.assign(member, badge, amount=1, expect=409, **body),
+        lambda: badges.unassign(member, badge, amount=2, expect=409, **body),
+        lambda: badges.assign(shop.member(), badge, amount=2, expect=409, **body),
+        lambda: badges.assign(member, badges.create(), amount=2, expect=409, **body),
+        lambda: badges.assign(member, badge, amount=2, expect=409, **{**body, "externalId": "receipt-2"}),
+        lambda: badges.assign(member, badge, amount=2, expect=409, **{**body, "customAttributes": {}}),
     ):
         assert other()["type"] == "/problems/key-reused"
     assert badges.balance(member, badge) == 2
 
 
 def test_a_repeated_request_returns_its_first_response_although_its_tracking_was_reverted(badges, badge, member):
-    first = badges.assign(member, badge, 3, systemUniqueKey="till-1")
+    first = badges.assign(member, badge, amount=3, systemUniqueKey="till-1")
     badges.revert(member, first)
     badges.change(badge, active=False, maxAmount=1)
-    repeated_response = badges.assign(member, badge, 3, systemUniqueKey="till-1")
+    repeated_response = badges.assign(member, badge, amount=3, systemUniqueKey="till-1")
     assert repeated_response == first
     assert repeated_response["reversalBadgeTrackingId"] is None
     assert badges.balance(member, badge) == 0
@@ -194,11 +194,7 @@ def test_a_whole_number_may_be_written_with_a_point(shop, badge, member):
 )
 def test_invalid_requests_are_refused_with_pointers(badges, badge, member, body, pointer):
     for act in (badges.assign, badges.unassign):
-        problem = (
-            act(member, badge, expect=400, **body)
-            if "amount" not in body
-            else act(member, badge, body["amount"], expect=400)
-        )
+        problem = act(member, badge, expect=400, **body)
         assert [error["pointer"] for error in problem["errors"]] == [pointer]
     assert badges.balance(member, badge) == 0
 
@@ -226,15 +222,15 @@ def test_campaigns_evaluate_assignments_unassignments_and_reverts(shop, badges, 
     for event_type, amount, points in (("badge-assigned", 2, 10), ("badge-unassigned", -2, 100)):
         condition = rule.format(badge["badgeKey"], amount)
         shop.campaign(running(mint(points), rule=condition), eventType=event_type)
-    tracking = badges.assign(member, badge, 2)
+    tracking = badges.assign(member, badge, amount=2)
     assert shop.balance(member) == 10
-    badges.assign(member, badge, 1)
+    badges.assign(member, badge, amount=1)
     # The revert of an assignment is reported as an unassignment.
     badges.revert(member, tracking)
     assert shop.balance(member) == 10 + 100
-    badges.assign(member, badge, 2)
+    badges.assign(member, badge, amount=2)
     # No rule is true for an unassignment of 3.
-    badges.unassign(member, badge, 3)
+    badges.unassign(member, badge, amount=3)
     assert shop.balance(member) == 10 + 100 + 10
     badge_events = [event for event in shop.events(member) if event["eventType"].startswith("badge-")]
     assert [event["eventType"].removeprefix("badge-") for event in reversed(badge_events)] == [
@@ -244,7 +240,7 @@ def test_campaigns_evaluate_assignments_unassignments_and_reverts(shop, badges, 
         "assigned",
         "unassigned",
     ]
-    rows = shop.rows("events", "payload, event_type, reason", "loyalty_event_id")
+    rows = shop.rows("events", "payload, event_type, reason", order="loyalty_event_id")
     first = next(row for row in rows if row.event_type == "badge-assigned")
     assert first.payload == {"badgeTracking": tracking}
     assert first.reason == "The badge was assigned by request."
@@ -374,7 +370,7 @@ def member_with_badges(shop):
     for badge, amount in zip(all_badges, amounts, strict=True):
         badges.assign(other, badge)
         if amount:
-            badges.assign(member, badge, amount)
+            badges.assign(member, badge, amount=amount)
     # One badge is assigned and unassigned again.
     badges.assign(member, all_badges[4])
     badges.unassign(member, all_badges[4])

@@ -71,7 +71,7 @@ class Scan:
                     self.shop,
                     self.member,
                     mission["missionId"],
-                    amount,
+                    amount=amount,
                     externalEventDate=text_of(self.now + timedelta(days=day)),
                     expect=200,
                 )

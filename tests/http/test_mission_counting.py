@@ -9,18 +9,18 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.exports import exported
+from tests.builders.exports import exported_lines
 from tests.builders.missions import (
     MissionCount,
+    achievement_events,
     advance,
     assign,
-    badge_of,
-    balance,
     body,
     counters,
     create,
     member_id_of,
-    reported,
+    new_badge,
+    progress_of,
     times_and_count,
 )
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
@@ -51,7 +51,7 @@ class TestCounting:
             [MissionCount(before=1, after=2, achieved=False, times=1)],
         ]
         assert shop.balance(ana) == 50
-        progress = balance(shop, ana, mission["missionKey"])
+        progress = progress_of(shop, ana, mission["missionKey"])
         assert progress["lastCounterCountWhenAchieved"] == 3
         assert progress["lastAchievedAt"] is not None
         assert times_and_count(shop, ana, mission) == (1, 2)
@@ -104,7 +104,7 @@ class TestCounting:
         assert (pay("cake"), pay("latte")) == ([], [MissionCount(before=0, after=1, achieved=False, times=0)])
 
     def test_badges_that_change_by_request_count(self, shop, ana):
-        badge = badge_of(shop, maxAmount=10)
+        badge = new_badge(shop, maxAmount=10)
         condition = {"badgeKey": badge.upper(), "operator": ">=", "value": 2}
         matcher = {"operator": "AND", "conditions": [condition]}
         mission = create(shop, eventType="badge-assigned", badgeMatcher=matcher, pointsAccrual=5, goalCount=2)
@@ -201,7 +201,7 @@ class TestRewards:
         assert lot.expires_at == at + timedelta(weeks=2)
 
     def test_campaigns_of_the_event_see_the_badge_of_a_reward(self, shop, ana):
-        badge = badge_of(shop)
+        badge = new_badge(shop)
         create(shop, goalCount=1, badgeKey=badge)
         shop.campaign(running(mint(3), rule=f'badges["{badge}"] == 1'), eventType=GENERIC)
         [entry] = shop.track_one(event(ana))["missions"]
@@ -224,14 +224,14 @@ class TestRewards:
         ]
         assert rewards[1]["error"]["status"] == 409
         assert times_and_count(shop, ana, mission) == (2, 1)
-        usages = "coupon_usages", "amount_assigned, loyalty_event_id IS NULL", "coupon_usage_id"
-        assert [tuple(row) for row in shop.rows(*usages)] == [(1, False)]
+        [usage] = shop.rows("coupon_usages", "amount_assigned, loyalty_event_id IS NULL AS has_no_event")
+        assert (usage.amount_assigned, usage.has_no_event) == (1, False)
         shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
-        assert sum(row[0] for row in shop.rows(*usages)) == 0
+        assert sum(row.amount_assigned for row in shop.rows("coupon_usages", "amount_assigned")) == 0
         assert times_and_count(shop, ana, mission) == (1, 1)
 
     def test_a_refused_reward_does_not_undo_the_achievement(self, shop, ana):
-        badge, account = badge_of(shop, maxAmount=1), shop.account(maxSupply=10)
+        badge, account = new_badge(shop, maxAmount=1), shop.account(maxSupply=10)
         mission = create(
             shop, goalCount=1, badgeKey=badge, pointsAccrual=10, ledgerAccountId=account["ledgerAccountId"]
         )
@@ -250,7 +250,7 @@ class TestRewards:
 
     @pytest.mark.parametrize("by_event", [True, False])
     def test_several_achievements_at_once_are_rewarded_up_to_the_limits_of_badge_and_book(self, shop, ana, by_event):
-        badge, book = badge_of(shop, maxAmount=2), CouponBooks(shop.organization).make("ONE", maxAssignedPerMember=2)
+        badge, book = new_badge(shop, maxAmount=2), CouponBooks(shop.organization).make("ONE", maxAssignedPerMember=2)
         mission = create(
             shop,
             goalCount=2,
@@ -273,10 +273,10 @@ class TestRewards:
             ]
             assert entry["rewards"][2]["code"] == "ONE"
         else:
-            assert advance(shop, ana, mission["missionId"], 6)["balance"]["timesAchieved"] == 3
+            assert advance(shop, ana, mission["missionId"], amount=6)["balance"]["timesAchieved"] == 3
         assert shop.balance(ana) == 30
         assert shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]["assignedBalance"] == 2
-        [usage] = shop.rows("coupon_usages", "amount_assigned", "coupon_usage_id")
+        [usage] = shop.rows("coupon_usages", "amount_assigned", order="coupon_usage_id")
         assert usage.amount_assigned == 2
         # The badge and the book have reached their limits, so the next achievements are rewarded only with points.
         [entry] = shop.track_one(event(ana))["missions"]
@@ -295,7 +295,7 @@ class TestRewards:
         points_config = {"ledgerKey": ledger["ledgerKey"], "ledgerAccountKey": account_key}
         book = books.make(type="codeless", requiredPointsConfig=points_config, **limits)
         mission = create(shop, goalCount=1, pointsAccrual=5, couponBookKey=book["couponBookKey"])
-        advance(shop, ana, mission["missionId"], 6)
+        advance(shop, ana, mission["missionId"], amount=6)
         assert (books.get(book)["totalAssigned"], shop.balance(ana)) == (4, points)
         shop.check_ledger()
 
@@ -307,9 +307,9 @@ class TestRewards:
         shop.track(*(event(ana) for _ in range(4)))
         # Two rewards, and the mints of the campaign for the first and the second achievement.
         assert shop.balance(ana) == 2 * 10 + 100 + 200
-        last, first = reported(shop, ana)
-        payload = shop.rows("events", "payload", f"loyalty_event_id = {last['loyaltyEventId']} DESC LIMIT 1")[0].payload
-        payload = payload["mission"]
+        last, first = achievement_events(shop, ana)
+        last_first = f"loyalty_event_id = {last['loyaltyEventId']} DESC"
+        payload = shop.rows("events", "payload", order=last_first)[0].payload["mission"]
         assert [reward["status"] for reward in payload.pop("rewards")] == ["executed"]
         assert payload == {
             "missionId": mission["missionId"],
@@ -333,7 +333,7 @@ class TestUndoing:
         return shop.integration.post(path, {}, expect=200)["results"]
 
     def test_a_cancelled_achievement_is_reverted_with_its_rewards(self, shop, ana):
-        badge = badge_of(shop)
+        badge = new_badge(shop)
         mission = create(shop, goalCount=2, pointsAccrual=10, badgeKey=badge)
         first, second = (shop.track_one(event(ana)) for _ in range(2))
         [outcome] = second["missions"]
@@ -356,7 +356,7 @@ class TestUndoing:
         ]
         assert shop.balance(ana) == 0
         assert shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]["assignedBalance"] == 0
-        progress = balance(shop, ana, mission["missionKey"])
+        progress = progress_of(shop, ana, mission["missionKey"])
         assert (progress["lastAchievedAt"], progress["lastCounterCountWhenAchieved"]) == (None, None)
         assert counters(shop.track_one(event(ana))) == [MissionCount(before=1, after=2, achieved=True, times=1)]
         assert shop.balance(ana) == 10
@@ -372,9 +372,9 @@ class TestUndoing:
         mission = create(shop, goalCount=1)
         days = ["2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"]
         _, second = (shop.track_one(event(ana, externalEventDate=at)) for at in days)
-        assert balance(shop, ana, mission["missionKey"])["lastAchievedAt"] == days[1]
+        assert progress_of(shop, ana, mission["missionKey"])["lastAchievedAt"] == days[1]
         self.cancel(shop, second)
-        progress = balance(shop, ana, mission["missionKey"])
+        progress = progress_of(shop, ana, mission["missionKey"])
         assert (progress["lastAchievedAt"], progress["lastCounterCountWhenAchieved"]) == (days[0], 1)
 
     def test_a_cancelled_achievement_no_longer_counts_for_the_limit_of_its_period(self, shop, ana):
@@ -479,7 +479,7 @@ class TestGoals:
         shop.integration.post(f"/events/{second['loyaltyEventKey']}/cancel", {}, expect=200)
         shop.administration.put(path, body(goalCount=10, pointsAccrual=10))
         assert times_and_count(shop, ana, mission) == (0, 2)
-        [line] = exported(organization, "mission-progress")
+        [line] = exported_lines(organization, "mission-progress")
         assert json.loads(line).items() >= {"count": 2, "timesAchieved": 0}.items()
         assert counters(shop.track_one(event(ana))) == [MissionCount(before=2, after=3, achieved=False, times=0)]
 
@@ -508,7 +508,7 @@ class TestGoals:
             change()
         # Both achievements stay, with goals of 6 now, which lack the cancelled count.
         assert times_and_count(shop, ana, mission) == (2, 5)
-        [line] = exported(organization, "mission-progress")
+        [line] = exported_lines(organization, "mission-progress")
         assert json.loads(line).items() >= {"count": 0, "timesAchieved": 2}.items()
         results = [counters(shop.track_one(event(ana)))[0] for _ in range(7)]
         assert [result.times for result in results] == [2, 2, 2, 2, 2, 2, 3]

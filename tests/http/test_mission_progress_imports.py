@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.builders.exports import exported
-from tests.builders.imports import Imports, counts
-from tests.builders.missions import advance, create, member_id_of, reported, times_and_count
+from tests.builders.exports import exported_lines
+from tests.builders.imports import Imports, status_read_done_failed
+from tests.builders.missions import achievement_events, advance, create, member_id_of, times_and_count
 from tests.builders.tracking import Shop, event
 from tests.builders.triggers import add_trigger
 
@@ -34,7 +34,7 @@ def import_rows(shop, *rows, **options):
     """Import rows; return the numbers of rows that were done and that failed, and the faults."""
     imports = Imports(shop.organization)
     progress_import = imports.run(HEADER + "\n".join(rows) + "\n", kind="mission-progress", **options)
-    return counts(progress_import)[2:], imports.errors(progress_import)
+    return status_read_done_failed(progress_import)[2:], imports.errors(progress_import)
 
 
 @pytest.mark.parametrize("name", ["Coffees", "ten-coffees", "key", "KEY"])
@@ -42,16 +42,28 @@ def test_events_after_an_import_complete_the_count_and_only_their_achievement_is
     key = coffees["missionKey"]
     mission_name = {"key": key, "KEY": key.upper()}.get(name, name)
     assert import_rows(shop, f"ana,{mission_name},7,2") == ((1, 0), [])
-    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((2, 7), 0, [])
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), achievement_events(shop, "ana")) == (
+        (2, 7),
+        0,
+        [],
+    )
     for _ in range(3):
         shop.track_one(event("ana"))
-    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), len(reported(shop, "ana"))) == ((3, 10), 50, 1)
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), len(achievement_events(shop, "ana"))) == (
+        (3, 10),
+        50,
+        1,
+    )
 
 
 def test_an_import_that_emits_events_reports_no_achievements(shop, coffees):
     add_trigger(shop.administration)
     assert import_rows(shop, "ana,Coffees,10,1", emitEvents=True) == ((1, 0), [])
-    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((1, 10), 0, [])
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), achievement_events(shop, "ana")) == (
+        (1, 10),
+        0,
+        [],
+    )
     assert shop.rows("trigger_deliveries") == []
 
 
@@ -81,7 +93,7 @@ def test_each_row_with_a_fault_is_reported_with_its_line(shop, coffees):
 
 
 def test_a_row_about_existing_progress_fails_or_in_the_mode_upsert_replaces_it(shop, coffees):
-    advance(shop, "ana", coffees["missionId"], 23)
+    advance(shop, "ana", coffees["missionId"], amount=23)
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((2, 3), 100)
     expected_faults = [(2, "mission", "The member has progress in the mission Coffees.")]
     assert import_rows(shop, "ana,Coffees,7,0") == ((0, 1), expected_faults)
@@ -158,7 +170,7 @@ def test_exported_progress_is_imported_unchanged(api, shop, organization, coffee
     for name in ("ana", "ben"):
         other.member(loyaltyMemberId=name)
     shop.track(event("ana"), event("ana"), event("ana"), event("ana"), event("ben"))
-    lines = exported(organization, "mission-progress")
+    lines = exported_lines(organization, "mission-progress")
     tea_lines = [line for line in lines if tea["missionKey"] in line]
     # The count and timesAchieved.
     assert [tuple(json.loads(line).values())[2:] for line in tea_lines] == [(1, 1), (1, 0)]
@@ -170,8 +182,8 @@ def test_exported_progress_is_imported_unchanged(api, shop, organization, coffee
         ("ben", "Three times", 1, 0),
     ]
     progress_import = Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
-    assert counts(progress_import)[2:] == (4, 0)
-    assert exported(other.organization, "mission-progress") == lines
+    assert status_read_done_failed(progress_import)[2:] == (4, 0)
+    assert exported_lines(other.organization, "mission-progress") == lines
     other.check_ledger()
 
 
@@ -184,7 +196,7 @@ def test_a_full_count_without_an_achievement_is_exported_as_one_less(api, shop, 
     shop.integration.post(f"/events/{results[1]['loyaltyEventKey']}/cancel", {}, expect=200)
     # The goal of 2 is reached, but the event that achieved it is cancelled.
     assert times_and_count(shop, "ana", mission) == (0, 2)
-    lines = exported(organization, "mission-progress")
+    lines = exported_lines(organization, "mission-progress")
     assert json.loads(lines[0]) == {"loyaltyMemberId": "ana", "mission": "Two", "count": 1, "timesAchieved": 0}
     Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
     # The next event achieves the imported mission and is rewarded.

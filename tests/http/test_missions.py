@@ -9,13 +9,13 @@ import pytest
 from tests.builders.campaigns import effect
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import (
+    achievement_events,
     advance,
-    badge_of,
     body,
     counters,
     create,
     member_id_of,
-    reported,
+    new_badge,
     times_and_count,
 )
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
@@ -68,7 +68,7 @@ class TestRecords:
             pointsAccrual=12.25,
             ledgerId=created.ledger_id,
             ledgerAccountId=account["ledgerAccountId"],
-            badgeKey=badge_of(shop),
+            badgeKey=new_badge(shop),
             couponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
             ledgerTransactionDescription="Lattes",
             minSpendValue=4.5,
@@ -204,7 +204,7 @@ class TestRequests:
             shop,
             ana,
             mission["missionId"],
-            7,
+            amount=7,
             externalId="card-1",
             tags=["stamps"],
             description="From the card",
@@ -224,19 +224,19 @@ class TestRequests:
         [transaction] = shop.rows("ledger_transactions", "amount, description, external_id, tags, external_event_date")
         assert transaction[:4] == (20, "From the card", "card-1", ["stamps"])
         assert transaction.external_event_date == datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
-        [mission_event] = reported(shop, ana)
+        [mission_event] = achievement_events(shop, ana)
         assert mission_event["reason"] == "A mission was advanced by request."
         assert shop.integration.get(f"/events/{mission_event['loyaltyEventKey']}")["result"]["missions"] == []
 
     def test_a_repeated_key_returns_the_same_balance_and_another_request_is_refused(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
-        first = advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1")
+        first = advance(shop, ana, mission["missionId"], amount=2, systemUniqueKey="card-1")
         shop.track(event(ana))
-        assert advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1") == first
+        assert advance(shop, ana, mission["missionId"], amount=2, systemUniqueKey="card-1") == first
         for changes in ({"amount": 1}, {"description": "Other"}, {"tags": ["x"]}, {"externalId": "x"}):
             details = {"amount": 2, "systemUniqueKey": "card-1", **changes}
             amount = details.pop("amount")
-            problem = advance(shop, ana, mission["missionId"], amount, expect=409, **details)
+            problem = advance(shop, ana, mission["missionId"], amount=amount, expect=409, **details)
             assert problem["type"] == "/problems/key-reused"
         assert times_and_count(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
@@ -245,19 +245,19 @@ class TestRequests:
         mission = create(shop)
         audit = {"operationId": "updateMissionProgress"}
         entries_before = shop.administration.get("/audit-log", **audit)["totalCount"]
-        balance = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"]
+        balance = advance(shop, ana, mission["missionId"], amount=0, systemUniqueKey="none")["balance"]
         assert (balance["currentCounterCount"], balance["lastGoalsAchieved"], balance["lastAchievedAt"]) == (0, 0, None)
-        assert advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"] == balance
+        assert advance(shop, ana, mission["missionId"], amount=0, systemUniqueKey="none")["balance"] == balance
         assert shop.administration.get("/audit-log", **audit)["totalCount"] == entries_before
         assert shop.rows("mission_trackings") == []
         assert shop.integration.get(f"/members/{ana}/timeline", kinds="mission")["results"] == []
         # The key is free for a request that counts; afterwards it belongs to that request.
-        counted_balance = advance(shop, ana, mission["missionId"], 2, systemUniqueKey="none")["balance"]
+        counted_balance = advance(shop, ana, mission["missionId"], amount=2, systemUniqueKey="none")["balance"]
         assert counted_balance["currentCounterCount"] == 2
-        assert advance(shop, ana, mission["missionId"], 2, systemUniqueKey="none")["balance"] == counted_balance
-        problem = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none", expect=409)
+        assert advance(shop, ana, mission["missionId"], amount=2, systemUniqueKey="none")["balance"] == counted_balance
+        problem = advance(shop, ana, mission["missionId"], amount=0, systemUniqueKey="none", expect=409)
         assert problem["type"] == "/problems/key-reused"
-        assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 2
+        assert advance(shop, ana, mission["missionId"], amount=0)["balance"]["currentCounterCount"] == 2
         for amount in (-1, 1.5, None):
             path = f"/members/{member_id_of(shop, ana)}/missions/{mission['missionId']}/progress"
             shop.administration.post(path, {"amount": amount}, expect=400)
@@ -265,14 +265,14 @@ class TestRequests:
     def test_an_amount_counts_only_up_to_the_limits_of_the_mission(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=5, repetitionPeriod="daily", periodLimit=2)
         day = "2026-03-02T08:00:00Z"
-        balance = advance(shop, ana, mission["missionId"], 99, externalEventDate=day)["balance"]
+        balance = advance(shop, ana, mission["missionId"], amount=99, externalEventDate=day)["balance"]
         assert (balance["timesAchieved"], balance["currentCounterCount"], balance["lastGoalsAchieved"]) == (2, 2, 2)
-        problem = advance(shop, ana, mission["missionId"], 1, externalEventDate=day, expect=409)
+        problem = advance(shop, ana, mission["missionId"], amount=1, externalEventDate=day, expect=409)
         assert problem["type"] == "/problems/mission-exhausted"
         for day in ("2026-03-03T08:00:00Z", "2026-03-04T08:00:00Z"):
-            advance(shop, ana, mission["missionId"], 99, externalEventDate=day)
+            advance(shop, ana, mission["missionId"], amount=99, externalEventDate=day)
         assert times_and_count(shop, ana, mission) == (5, 2)
-        assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-exhausted"
+        assert advance(shop, ana, mission["missionId"], amount=1, expect=409)["type"] == "/problems/mission-exhausted"
 
     @pytest.mark.parametrize(
         "fields",
@@ -292,9 +292,9 @@ class TestRequests:
                 ]
             }
         mission = create(shop, **fields)
-        assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
+        assert advance(shop, ana, mission["missionId"], amount=1, expect=409)["type"] == "/problems/mission-closed"
         # An amount of 0 adds nothing, so it is not refused.
-        assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 0
+        assert advance(shop, ana, mission["missionId"], amount=0)["balance"]["currentCounterCount"] == 0
         assert times_and_count(shop, ana, mission) == (0, 0)
 
     def test_progress_of_unknown_members_or_in_unknown_missions_is_refused_with_404(

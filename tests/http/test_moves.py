@@ -17,8 +17,8 @@ from handlers.server.samples.coffee_shop import CoffeeShop
 from handlers.services.organizations.create import create_organization
 from persistence import transactions
 from tests.builders.api import Organization
-from tests.builders.exports import exported
-from tests.builders.imports import Imports, counts
+from tests.builders.exports import exported_lines
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.missions import create
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop
@@ -28,10 +28,10 @@ KINDS = ("members", "balances", "badges", "mission-progress")
 
 def move(source, target):
     """Export all records of the source and import them into the target; return the exported lines of each kind."""
-    lines = {kind: exported(source, kind) for kind in KINDS}
+    lines = {kind: exported_lines(source, kind) for kind in KINDS}
     for kind in filter(lines.get, KINDS):
         data_import = Imports(target).run("".join(lines[kind]), kind=kind, file_format="ndjson")
-        assert counts(data_import)[2:] == (len(lines[kind]), 0), Imports(target).errors(data_import)
+        assert status_read_done_failed(data_import)[2:] == (len(lines[kind]), 0), Imports(target).errors(data_import)
     return lines
 
 
@@ -105,7 +105,7 @@ def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, new_test_
     for name in names:
         assert status_of(target_shop, name) == status_of(source_shop, name)
     assert remaining_points(target_shop) == remaining_points(source_shop)
-    assert {kind: exported(target, kind) for kind in KINDS} == lines
+    assert {kind: exported_lines(target, kind) for kind in KINDS} == lines
     source_shop.check_ledger()
     target_shop.check_ledger()
 
@@ -144,7 +144,7 @@ def test_an_import_of_an_export_is_exported_identically(api, number):
     shops = [Shop(api.organization()) for _ in range(2)]
     for shop in shops:
         policy = {"basis": "earned", "period": "rolling", "months": 12}
-        TierSchedule.new(shop, policy, Silver=500, Gold=1000)
+        TierSchedule.new(shop, policy=policy, Silver=500, Gold=1000)
         shop.account(pointTrackingEnabled=True, alias="stars")
         create(shop, name="Coffees", goalCount=10)
         create(shop, name="Teas", goalCount=3)
@@ -154,13 +154,15 @@ def test_an_import_of_an_export_is_exported_identically(api, number):
     for kind in ("members", "balances", "mission-progress"):
         lines = [json.dumps(row) for member in members for row in member[kind]]
         data_import = Imports(source.organization).run("\n".join(lines), kind=kind, file_format="ndjson")
-        assert counts(data_import)[2:] == (len(lines), 0), Imports(source.organization).errors(data_import)
+        assert status_read_done_failed(data_import)[2:] == (len(lines), 0), Imports(source.organization).errors(
+            data_import
+        )
     lines = move(source.organization, target.organization)
     # A second import of the balances changes nothing.
     options = {"kind": "balances", "file_format": "ndjson", "mode": "upsert"}
     repeated_import = Imports(target.organization).run("".join(lines["balances"]), **options)
-    assert counts(repeated_import)[2:] == (len(lines["balances"]), 0)
-    assert {kind: exported(target.organization, kind) for kind in KINDS} == lines
+    assert status_read_done_failed(repeated_import)[2:] == (len(lines["balances"]), 0)
+    assert {kind: exported_lines(target.organization, kind) for kind in KINDS} == lines
     for index in rng.sample(range(number), 40):
         moved_status, status = (status_of(shop, f"m{index:05}") for shop in (target, source))
         assert moved_status["balances"] == status["balances"]

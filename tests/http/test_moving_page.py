@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.builders.imports import Imports, counts
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.missions import create, times_and_count
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event
@@ -24,13 +24,15 @@ def section():
 
 def test_the_files_of_the_page_lead_to_the_responses_on_the_page(organization, section):
     shop = Shop(organization)
-    TierSchedule.new(shop, {"basis": "earned"}, Silver=500, Gold=1000)
+    TierSchedule.new(shop, policy={"basis": "earned"}, Silver=500, Gold=1000)
     mission = create(shop, name="Ten coffees", goalCount=10, pointsAccrual=50)
     files = FILES.findall(section)
     assert [kind for kind, _ in files] == ["members", "balances", "mission-progress"]
     for kind, content in files:
         data_import = Imports(organization).run(content, kind=kind)
-        assert counts(data_import)[2:] == (content.count("\n") - 1, 0), Imports(organization).errors(data_import)
+        assert status_read_done_failed(data_import)[2:] == (content.count("\n") - 1, 0), Imports(organization).errors(
+            data_import
+        )
     for exchange in exchanges(section):
         response = shop.integration.get(exchange.path.removeprefix("/v2"))
         compare(exchange.answer, response, {}, exchange.path)

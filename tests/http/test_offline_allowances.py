@@ -16,7 +16,7 @@ from handlers.services.ledger.expire import expire_next
 from handlers.services.tokens import Authenticator
 from persistence import organizations, transactions
 from tests.builders import clock as clocks
-from tests.builders.exports import exported
+from tests.builders.exports import exported_lines
 from tests.builders.imports import Imports
 from tests.builders.tracking import Shop, key
 
@@ -494,7 +494,7 @@ def test_the_export_of_balances_has_the_points_of_holds_that_have_ended(till):
     with till.shop.engine.begin() as db:
         past = "UPDATE ledger_transactions SET held_until = now() - interval '1 hour' WHERE held_until IS NOT NULL"
         db.exec_driver_sql(f"{past} AND organization_id = {till.shop.organization.id}")
-    rows = [json.loads(line) for line in exported(till.shop.organization, "balances")]
+    rows = [json.loads(line) for line in exported_lines(till.shop.organization, "balances")]
     assert sum(row["amount"] for row in rows if row["loyaltyMemberId"] == till.member) == 100
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.missions import balance, create
+from tests.builders.missions import create, progress_of
 from tests.builders.queue import drain, send
 from tests.builders.statements import count
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, order_update, running
@@ -116,7 +116,7 @@ def test_expressions_of_missions_sponsors_and_coupon_books_see_the_history(shop,
     mission = create(shop, goalCount=100, countExpression="member.orderCount")
     shop.campaign(running(mint(("=", "sponsor.orderCount"))), eventType=GENERIC)
     shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
-    assert balance(shop, member, mission["missionKey"])["currentCounterCount"] == 2
+    assert progress_of(shop, member, mission["missionKey"])["currentCounterCount"] == 2
     assert shop.balance(member) == 1
     book = CouponBooks(shop.organization).make(type="codeless", condition={"expression": "member.orderCount >= 2"})
     path = f"/coupon-books/{book['couponBookKey']}/assign"

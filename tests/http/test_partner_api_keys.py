@@ -92,7 +92,7 @@ def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
     # A second revocation changes nothing: the log has one entry.
     shop.administration.delete(path)
     assert listed(shop, revoked=True) == [revoked_key]
-    actions = [row.operation_id for row in shop.rows("audit_log", "operation_id", "audit_log_id")]
+    actions = [row.operation_id for row in shop.rows("audit_log", "operation_id", order="audit_log_id")]
     assert actions.count("revokePartnerApiKey") == 1
     assert actions.count("createPartnerApiKey") == 2
     assert other.pay(member)

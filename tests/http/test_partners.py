@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.missions import create as create_mission
-from tests.builders.partners import PAYMENT, Partner, customer, footprint, fresh, organization_key
+from tests.builders.partners import PAYMENT, Partner, customer, footprint, new_id, organization_key
 from tests.builders.tracking import Shop, running
 
 BOTH = ("partnera", "partnerb")
@@ -218,7 +218,7 @@ def test_a_customer_becomes_a_member_with_all_onboarding_data(shop, any_partner)
     assert (profile["email"], profile["phoneNumber"]) == ("ana@example.com", "+54 11 5555 0100")
     assert profile["govId"] == {"id": "30111222", "type": None, "issuingCountry": None}
     assert member["customAttributes"] == INFO["data"]
-    events = shop.rows("events", "event_type, reason", "loyalty_event_id")
+    events = shop.rows("events", "event_type, reason", order="loyalty_event_id")
     assert events == [("member-created", "The member was enrolled by a partner's payment."), (PAYMENT, None)]
     # Onboarding data do not change an existing member.
     any_partner.pay(name, memberInfo={**INFO, "firstName": "Eva"})
@@ -467,7 +467,7 @@ def test_reported_balances_exclude_expired_points(shop, partner):
 
 def test_a_payment_id_may_equal_the_key_of_an_event(shop, partner):
     member = shop.member()
-    payment = fresh()
+    payment = new_id()
     partner.pay(member, paymentId=payment)
     tracked = {"loyaltyMemberId": member, "systemUniqueKey": payment, "eventType": "member-generic-event"}
     assert shop.track_one(tracked)

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.builders.campaigns import mint
-from tests.builders.partners import PAYMENT, Partner, fresh
+from tests.builders.partners import PAYMENT, Partner, new_id
 from tests.builders.queue import drain, outcome, send
 from tests.builders.tracking import Shop, event, running
 from tests.concurrency.simultaneous import run_simultaneously
@@ -32,18 +32,18 @@ def payment_event(member, payment_id, total=10):
 
 
 def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
-    partner, first, second = Partner.of(shop), fresh(), fresh()
+    partner, first, second = Partner.of(shop), new_id(), new_id()
     tracked = payment_event(member, first)
     result = shop.track_one(tracked)
     assert partner.expect_refusal(member, 10, paymentId=first) == (409, EXISTS)
     partner.pay(member, 5, paymentId=second)
     assert shop.expect_refusal(payment_event(member, second)) == EXISTS
     # Only the first event of one request is tracked; the key of the refused one stays free.
-    third = fresh()
+    third = new_id()
     first_event, second_event = payment_event(member, third, 2), payment_event(member, third, 2)
     assert [entry["status"] for entry in shop.track(first_event, second_event)] == ["success", "failed"]
     assert shop.balance(member) == 10 + 5 + 2
-    second_event["payload"]["payment"]["paymentId"] = fresh()
+    second_event["payload"]["payment"]["paymentId"] = new_id()
     shop.track_one(second_event)
     assert shop.balance(member) == 10 + 5 + 2 + 2
     # The same request again is the same payment.
@@ -52,7 +52,7 @@ def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
 
 
 def test_captured_and_queued_payments_claim_their_id_and_dry_runs_do_not(shop, member):
-    dry_id, captured_id, queued_id = fresh(), fresh(), fresh()
+    dry_id, captured_id, queued_id = new_id(), new_id(), new_id()
     for _ in range(2):
         dry_result = shop.track_one(payment_event(member, dry_id), executionMode="dryRun")
         assert dry_result["effects"][0]["status"] == "evaluated"
@@ -71,7 +71,7 @@ def test_captured_and_queued_payments_claim_their_id_and_dry_runs_do_not(shop, m
 
 
 def test_a_queued_payment_that_fails_releases_its_id(shop, member):
-    payment_ids = fresh(), fresh()
+    payment_ids = new_id(), new_id()
     receipts = send(shop, *(payment_event(member, payment_id) for payment_id in payment_ids))
     shop.integration.patch(f"/members/{member}", {"active": False})
     drain(shop)
@@ -85,7 +85,7 @@ def test_a_queued_payment_that_fails_releases_its_id(shop, member):
 
 
 def test_concurrent_payments_with_one_id_count_once(shop):
-    members, payment_id = [shop.member() for _ in range(4)], fresh()
+    members, payment_id = [shop.member() for _ in range(4)], new_id()
     results = run_simultaneously(
         [lambda member=member: shop.track(payment_event(member, payment_id))[0] for member in members]
     )

@@ -320,7 +320,7 @@ class TestOrders:
         clock.advance(AVAILABLE_AT)
         assert balance_pending_and_next(shop, member) == (100, 0, None)
         [available_event] = events_of(shop, member, "points-available")
-        payloads = [row.payload or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
+        payloads = [row.payload or {} for row in shop.rows("events", "payload", order="loyalty_event_id")]
         [payload] = [payload for payload in payloads if "availableAt" in payload]
         [lot] = payload.pop("lots")
         assert payload == {
@@ -379,7 +379,7 @@ class TestOrders:
         assert balance_pending_and_next(shop, member) == (0, 0, None)
 
     def test_a_tier_is_reached_when_its_points_become_available(self, clock, shop):
-        tiers = TierSchedule.new(shop, {"basis": "earned"}, Gold=1000)
+        tiers = TierSchedule.new(shop, policy={"basis": "earned"}, Gold=1000)
         shop.campaign(running(mint_effect(("=", "floor(order.total)"), availableAfter="P14D")))
         member = shop.member()
         mint(shop, member, 950)
@@ -415,9 +415,9 @@ class TestOrders:
 
 def test_points_of_an_ended_year_give_its_tier_until_the_year_of_their_release_ends(api):
     """The member earns 950 and 50 points in December. The 50 are available in January and make 1000, which is Gold."""
-    clock = Clock.new(api, "2025-12-20T09:00:00Z", timezone="UTC")
+    clock = Clock.new(api, starts_at="2025-12-20T09:00:00Z", timezone="UTC")
     shop = Shop(clock.organization)
-    tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=1000)
+    tiers = TierSchedule.new(shop, policy={"basis": "earned", "period": "calendar"}, Gold=1000)
     member, member_with_950 = shop.member(), shop.member()
     mint(shop, member, 950)
     mint(shop, member, 50, availableAfter="P14D")

@@ -42,7 +42,7 @@ def balance_and_pending(shop, member):
 def payloads(shop, event_type):
     """The payloads of the stored events of a type, which is `points-available` or `points-cancelled`."""
     key = {"points-available": "availableAt", "points-cancelled": "cancelledAt"}[event_type]
-    all_payloads = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
+    all_payloads = [row[0] or {} for row in shop.rows("events", "payload", order="loyalty_event_id")]
     return [payload for payload in all_payloads if key in payload]
 
 

@@ -356,7 +356,7 @@ def test_a_captured_payment_burns_its_points(funded_till):
     assert captured_payment == {**payment, "status": "captured", "updatedAt": captured_payment["updatedAt"]}
     assert funded_till.balance == 2730 - 2500
     [_mint, burn] = funded_till.shop.rows(
-        "ledger_transactions", "status, amount, fiat_value, fiat_currency", "ledger_transaction_id"
+        "ledger_transactions", "status, amount, fiat_value, fiat_currency", order="ledger_transaction_id"
     )
     assert tuple(burn) == (SETTLED, 2500, 25, "EUR")
     assert funded_till.shop.rows("ledger_balances", "total_fiat_value") == [(25,)]
@@ -523,7 +523,7 @@ def test_a_refund_goes_to_the_lots_that_expire_last(till):
     till.refund(payment, points=450)
     # The payment took all 300 of the first lot and 400 of the second. The refund returns 400 to the second lot, which
     # expires last, and 50 to the first.
-    lots = till.shop.rows("ledger_lots", "amount, remaining", "ledger_lot_id")
+    lots = till.shop.rows("ledger_lots", "amount, remaining", order="ledger_lot_id")
     assert [tuple(lot) for lot in lots] == [(300, 50), (500, 500)]
     till.shop.check_ledger()
 

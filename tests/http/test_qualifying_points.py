@@ -9,8 +9,8 @@ import pytest
 
 from domain.calendar import add_months, instant_text
 from tests.builders.campaigns import mint
-from tests.builders.exports import exported
-from tests.builders.imports import Imports, counts
+from tests.builders.exports import exported_lines
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, order, order_update, running
 
@@ -29,7 +29,7 @@ def shop(organization):
 @pytest.fixture
 def program(shop):
     """The tiers are Member below 500 earned points, Silver from 500 and Gold from 1000."""
-    return TierSchedule.new(shop, {"basis": "earned"}, Silver=500, Gold=1000)
+    return TierSchedule.new(shop, policy={"basis": "earned"}, Silver=500, Gold=1000)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_imported_points_qualify_for_more_than_their_amount(shop, organization, 
         "loyaltyMemberId,amount,qualifyingAmount\nana,300,5000\n", kind="balances"
     )
     # One row, of which one was imported and none failed.
-    assert counts(balances_import) == ("done", 1, 1, 0)
+    assert status_read_done_failed(balances_import) == ("done", 1, 1, 0)
     assert balance_qualifying_and_tier(shop) == (300, 5000, "Gold")
     burn = shop.take("ana", 300)
     assert burn["amount"] == 300
@@ -60,13 +60,13 @@ def test_imported_points_qualify_for_more_than_their_amount(shop, organization, 
 
 
 def test_points_qualify_in_the_period_in_which_they_were_earned(shop, organization):
-    program = TierSchedule.new(shop, ROLLING, Silver=500, Gold=1000)
+    program = TierSchedule.new(shop, policy=ROLLING, Silver=500, Gold=1000)
     shop.member(loyaltyMemberId="ana")
     balances_import = Imports(organization).run(
         f"loyaltyMemberId,amount,qualifyingAmount,earnedAt\nana,0,5000,{instant_text(HALF_A_YEAR_AGO)}\n",
         kind="balances",
     )
-    assert counts(balances_import) == ("done", 1, 1, 0)
+    assert status_read_done_failed(balances_import) == ("done", 1, 1, 0)
     assert balance_qualifying_and_tier(shop) == (0, 5000, "Gold")
     assert program.entry("ana")["expiresAt"] == instant_text(add_months(HALF_A_YEAR_AGO, 12, UTC))
     assert shop.rows("ledger_lots") == []
@@ -94,7 +94,7 @@ def test_rows_without_any_points_fail(shop, organization, member):
     imports = Imports(organization)
     balances_import = imports.run("loyaltyMemberId,amount,qualifyingAmount\nana,0,\nana,0,0\nana,5,\n", kind="balances")
     # Of three rows two were imported and one failed.
-    assert counts(balances_import) == ("done", 3, 2, 1)
+    assert status_read_done_failed(balances_import) == ("done", 3, 2, 1)
     reason = "amount is 0; a row with the amount 0 needs a value in qualifyingAmount."
     assert imports.errors(balances_import) == [(2, "amount", reason)]
     # The row fails like others when the file has other names of columns.
@@ -111,7 +111,7 @@ def test_rows_without_any_points_fail(shop, organization, member):
 
 def test_a_row_with_another_qualifying_amount_is_not_a_repetition(organization, member):
     columns, imports = "loyaltyMemberId,amount,systemUniqueKey,qualifyingAmount\n", Imports(organization)
-    assert counts(imports.run(columns + "ana,5,a,\nana,5,b,7\n", kind="balances")) == ("done", 2, 2, 0)
+    assert status_read_done_failed(imports.run(columns + "ana,5,a,\nana,5,b,7\n", kind="balances")) == ("done", 2, 2, 0)
     balances_import = imports.run(
         columns + "ana,5,a,\nana,5,b,7.0\nana,5,b,8\nana,5,a,5\n", kind="balances", mode="upsert"
     )
@@ -251,7 +251,7 @@ def test_a_partly_captured_mint_qualifies_for_the_captured_share(shop, organizat
 def test_an_import_of_exported_balances_restores_the_qualifying_points_of_each_period(api, organization):
     shop, importing_shop = Shop(organization), Shop(api.organization())
     for store in (shop, importing_shop):
-        TierSchedule.new(store, ROLLING, Silver=500, Gold=1000)
+        TierSchedule.new(store, policy=ROLLING, Silver=500, Gold=1000)
         store.member(loyaltyMemberId="ana")
         store.member(loyaltyMemberId="ben")
     before_the_period = instant_text(HALF_A_YEAR_AGO - timedelta(days=400))
@@ -260,7 +260,7 @@ def test_an_import_of_exported_balances_restores_the_qualifying_points_of_each_p
     shop.give("ana", 5, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=8)), qualifyingAmount=50)
     shop.give("ana", 9000, externalEventDate=before_the_period)
     shop.take("ana", 9600)
-    lines = exported(organization, "balances")
+    lines = exported_lines(organization, "balances")
     quarter = HALF_A_YEAR_AGO.replace(minute=0)
     # One row has the balance, the others the points that qualify, by the quarter of an hour in which they were earned.
     rows = [json.loads(line) for line in lines]
@@ -290,12 +290,12 @@ def test_an_import_of_exported_balances_restores_the_qualifying_points_of_each_p
         },
     ]
     balances_import = Imports(importing_shop.organization).run("".join(lines), kind="balances", file_format="ndjson")
-    assert counts(balances_import) == ("done", 4, 4, 0)
+    assert status_read_done_failed(balances_import) == ("done", 4, 4, 0)
     for store in (shop, importing_shop):
         # The 9000 qualified only in an earlier period.
         assert balance_qualifying_and_tier(store, "ana") == (105, 300 + 400 + 50, "Silver")
         assert balance_qualifying_and_tier(store, "ben") == (0, 0, "Member")
-    assert exported(importing_shop.organization, "balances") == lines
+    assert exported_lines(importing_shop.organization, "balances") == lines
     importing_shop.check_ledger()
     shop.check_ledger()
 
@@ -308,7 +308,7 @@ def test_impossible_constant_amounts_of_a_mint_are_refused_when_they_are_saved(s
 
 
 def test_tiers_by_the_balance_ignore_qualifying_points(shop):
-    TierSchedule.new(shop, {"basis": "balance"}, Silver=500)
+    TierSchedule.new(shop, policy={"basis": "balance"}, Silver=500)
     shop.member(loyaltyMemberId="ana")
     shop.give("ana", 499, qualifyingAmount=5000)
     assert balance_qualifying_and_tier(shop) == (499, 499, "Member")

@@ -177,7 +177,7 @@ def test_the_end_of_a_set_tier_has_the_reason_that_it_expired_even_if_points_exp
 
 def test_the_end_of_a_tier_by_earned_points_has_the_reason_that_it_and_not_points_expired(shop, points, make_due):
     policy = {"basis": "earned", "period": "rolling", "months": 1}
-    tiers, member = TierSchedule.new(shop, policy, Gold=10), shop.member()
+    tiers, member = TierSchedule.new(shop, policy=policy, Gold=10), shop.member()
     shop.give(member, 10)
     make_due()
     evaluate_tiers(shop)

@@ -16,8 +16,8 @@ from persistence import transactions
 from persistence.exported_rows import ExportRange
 from tests.builders.api import Organization
 from tests.builders.coupons import CouponBooks
-from tests.builders.exports import exported
-from tests.builders.imports import Imports, counts
+from tests.builders.exports import exported_lines
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import Shop
 
@@ -67,7 +67,9 @@ def import_all(organization, content, kind):
 
 def import_into(organization, content, kind, **options):
     """Import a file; return (status, rows read, rows done, rows failed)."""
-    return counts(Imports(organization).run(content, kind=kind, **{"file_format": "ndjson", **options}))
+    return status_read_done_failed(
+        Imports(organization).run(content, kind=kind, **{"file_format": "ndjson", **options})
+    )
 
 
 def failures_of(organization, content, kind, **options):
@@ -88,7 +90,7 @@ def reasons_of(organization, content, kind, **options):
 def move(source, *targets):
     """Import the exports of the source into the targets; every row is done."""
     for kind in KINDS:
-        lines = exported(source, kind)
+        lines = exported_lines(source, kind)
         for target in targets:
             assert import_into(target, "".join(lines), kind) == ("done", len(lines), len(lines), 0)
 
@@ -99,7 +101,7 @@ def holdings_of(organization, name):
     balances = {row.alias: shop.balance(name, row.ledger_account_id) for row in shop.rows("ledger_accounts")}
 
     def amount(kind):
-        rows = [json.loads(line) for line in exported(organization, kind)]
+        rows = [json.loads(line) for line in exported_lines(organization, kind)]
         return sum(row["amount"] for row in rows if row["loyaltyMemberId"] == name)
 
     return {
@@ -121,7 +123,7 @@ def test_a_second_import_of_an_export_changes_nothing(source, target):
     move(source, target)
     assert (holdings_of(target, "ana"), holdings_of(target, "ben")) == (ANA, BEN)
     for kind in KINDS:
-        lines = exported(source, kind)
+        lines = exported_lines(source, kind)
         # In the mode `upsert` repeated rows are done, also those of the other format.
         assert import_into(target, "".join(lines), kind, mode="upsert") == ("done", len(lines), len(lines), 0)
         csv_counts = import_into(target, csv_of(source, kind), kind, mode="upsert", file_format="csv")
@@ -134,7 +136,7 @@ def test_a_second_import_of_an_export_changes_nothing(source, target):
 
 
 def test_failed_rows_are_imported_by_a_second_import(source, target):
-    lines = exported(source, "balances")
+    lines = exported_lines(source, "balances")
     renamed_lines = "".join(lines).replace('"ben"', '"bob"')
     # The target has no member bob, so his 2 rows fail.
     assert import_into(target, renamed_lines, "balances") == ("done", 7, 5, 2)
@@ -152,14 +154,14 @@ def test_only_the_new_records_of_a_newer_export_are_imported(source, target):
     }
     for kind, content in changes.items():
         import_all(source, content, kind)
-    first_key = json.loads(exported(target, "balances")[0])["systemUniqueKey"]
-    badge_key = json.loads(exported(target, "badges")[0])["systemUniqueKey"]
+    first_key = json.loads(exported_lines(target, "balances")[0])["systemUniqueKey"]
+    badge_key = json.loads(exported_lines(target, "badges")[0])["systemUniqueKey"]
     # The 2 rows of ana's points fail, and her 3 rows of stars are repeated, like the 2 of ben's points.
     reason = f"Another export of the balance was imported, with the systemUniqueKey {first_key}."
-    reasons = reasons_of(target, "".join(exported(source, "balances")), "balances", mode="upsert")
+    reasons = reasons_of(target, "".join(exported_lines(source, "balances")), "balances", mode="upsert")
     assert reasons == [f"{reason} The balance has changed between the exports."] * 2
-    assert reasons_of(target, "".join(exported(source, "coupons")), "coupons", mode="upsert") == []
-    failures = failures_of(target, "".join(exported(source, "badges")), "badges", mode="upsert")
+    assert reasons_of(target, "".join(exported_lines(source, "coupons")), "coupons", mode="upsert") == []
+    failures = failures_of(target, "".join(exported_lines(source, "badges")), "badges", mode="upsert")
     assert failures == [(1, "systemUniqueKey", f"The key {badge_key} was used for another request.")]
     assert holdings_of(source, "ana") == {**ANA, "points": 340 + 60, "badges": 2 + 1}
     assert holdings_of(target, "ana") == ANA
@@ -171,7 +173,7 @@ def test_the_row_of_a_coupon_that_was_used_between_two_exports_fails(source, tar
     move(source, target)
     [book] = source.integration.get("/coupon-books")["results"]
     source.integration.post(f"/members/ana/coupon-books/{book['couponBookKey']}/use", {"code": "A-2"}, expect=200)
-    [reason] = reasons_of(target, "".join(exported(source, "coupons")), "coupons", mode="upsert")
+    [reason] = reasons_of(target, "".join(exported_lines(source, "coupons")), "coupons", mode="upsert")
     assert reason.endswith(" was used for another request.")
     assert holdings_of(source, "ana") == {**ANA, "coupons": 4 - 1}
     assert holdings_of(target, "ana") == ANA
@@ -189,7 +191,7 @@ def test_points_that_waited_at_the_first_export_are_not_imported_again(api, is_t
 
     def lines_at(moment):
         """The balances of the source, as an export at this moment has them."""
-        return "".join(exported(source.organization, "balances", now=datetime.fromisoformat(moment)))
+        return "".join(exported_lines(source.organization, "balances", now=datetime.fromisoformat(moment)))
 
     assert import_into(target.organization, lines_at("2026-03-02T00:00:00Z"), "balances") == ("done", 1, 1, 0)
     for clock in (source, target):
@@ -203,7 +205,7 @@ def test_points_that_waited_at_the_first_export_are_not_imported_again(api, is_t
 
 def test_an_organization_refuses_its_own_export(source):
     for kind in KINDS:
-        lines = exported(source, kind)
+        lines = exported_lines(source, kind)
         reasons = [
             f"The systemUniqueKey {json.loads(line)['systemUniqueKey']} names a record of this organization: the row"
             " was exported from here."
@@ -219,17 +221,19 @@ def test_an_export_of_moved_records_has_the_keys_of_the_first_export(source, tar
     third_organization = create_target(api)
     move(source, target)
     for kind in KINDS:
-        assert exported(target, kind) == exported(source, kind)
+        assert exported_lines(target, kind) == exported_lines(source, kind)
     # Records that have come back are refused, even if they have changed meanwhile.
     Shop(target).give("ana", 60)
     for kind in KINDS:
-        lines = exported(target, kind)
+        lines = exported_lines(target, kind)
         assert import_into(source, "".join(lines), kind, mode="upsert") == ("done", len(lines), 0, len(lines))
     assert holdings_of(source, "ana") == ANA
     # They are imported elsewhere, but only once, whichever of the two organizations they come from.
     move(target, third_organization)
     for kind in KINDS:
-        _, _, _, failed_count = import_into(third_organization, "".join(exported(source, kind)), kind, mode="upsert")
+        _, _, _, failed_count = import_into(
+            third_organization, "".join(exported_lines(source, kind)), kind, mode="upsert"
+        )
         # The two rows of Ana's points, which have changed between the exports.
         assert failed_count == (2 if kind == "balances" else 0)
     assert holdings_of(third_organization, "ana") == {**ANA, "points": 340 + 60}
@@ -260,7 +264,7 @@ def test_the_export_of_a_reset_organization_can_be_imported_into_it_again(api):
     organization = Organization(api, created, api.token(created.organization_id, (), is_admin=True))
     organization.member("ana")
     Shop(organization).give("ana", 340)
-    lines = exported(organization, "balances")
+    lines = exported_lines(organization, "balances")
     assert len(reasons_of(organization, "".join(lines), "balances")) == 2
     transactions.run(api.engine, lambda db: reset_organization(db, organization.id, datetime.now(UTC)))
     organization.member("ana")
@@ -269,10 +273,10 @@ def test_the_export_of_a_reset_organization_can_be_imported_into_it_again(api):
 
 
 def test_a_row_can_be_imported_for_another_member(source):
-    lines = "".join(exported(source, "balances")).replace('"ben"', '"bob"')
+    lines = "".join(exported_lines(source, "balances")).replace('"ben"', '"bob"')
     source.member("bob")
     # The 2 rows of Ben's points are done for Bob. The 5 rows of Ana have the keys of records of the source.
     assert import_into(source, lines, "balances") == ("done", 7, 2, 5)
     assert Shop(source).balance("bob") == 7
-    bob_keys = {json.loads(line)["systemUniqueKey"] for line in exported(source, "balances") if '"bob"' in line}
+    bob_keys = {json.loads(line)["systemUniqueKey"] for line in exported_lines(source, "balances") if '"bob"' in line}
     assert bob_keys.isdisjoint(json.loads(line)["systemUniqueKey"] for line in lines.splitlines())

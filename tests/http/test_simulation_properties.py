@@ -10,8 +10,8 @@ import pytest
 
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.missions import badge_of
 from tests.builders.missions import create as create_mission
+from tests.builders.missions import new_badge
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
 
@@ -32,7 +32,7 @@ class Market:
             type="codeless", minOrderTotal=30, assignmentRequiredPoints=60, requiredPointsConfig=points, name="Cup"
         )
         books.make("TEN", type="single", discountType="percentage", discountAmount=10, minOrderTotal=20)
-        badge = badge_of(shop, maxAmount=3)
+        badge = new_badge(shop, maxAmount=3)
         shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, name="All")
         shop.campaign(
             running(mint(("=", "order.total / 3.0"), ledgerAccountKey=self.stars["ledgerAccountKey"])),

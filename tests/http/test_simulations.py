@@ -12,8 +12,8 @@ from handlers.services.simulations import rewards
 from handlers.services.unit_of_work import evaluation
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
-from tests.builders.missions import badge_of
 from tests.builders.missions import create as create_mission
+from tests.builders.missions import new_badge
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
 
@@ -277,7 +277,7 @@ def test_assumed_tiers_apply_at_any_event_date(shop):
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
 @pytest.mark.parametrize("policy", [{"basis": "earned", "period": "rolling", "months": 12}, None])
 def test_the_first_and_the_last_moment_can_be_simulated(shop, a_point_a_euro, moment, policy):
-    gold = TierSchedule.new(shop, policy, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
+    gold = TierSchedule.new(shop, policy=policy, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
     account = shop.organization.created.ledger_account_key
     create_mission(shop, eventType=ORDER_CREATED, repetitionPeriod="weekly", periodLimit=2)
     for person in ({}, {"tierKeys": [gold]}, {"balances": {account: 995}}):
@@ -288,7 +288,7 @@ def test_the_first_and_the_last_moment_can_be_simulated(shop, a_point_a_euro, mo
 def test_rules_see_every_field_of_an_assumed_person(shop):
     account = shop.organization.created.ledger_account_key
     audience = shop.administration.post("/audiences", {"name": "VIP", "matcherType": "list-matcher"})["audience"]
-    badge, mission = badge_of(shop, maxAmount=9), create_mission(shop)
+    badge, mission = new_badge(shop, maxAmount=9), create_mission(shop)
     # Each rule gives another power of two.
     rules = {
         f"balances['{account}'] == 12.0": 1,
@@ -331,7 +331,7 @@ def test_an_unknown_key_of_an_assumed_person_is_refused(shop, person, problem):
 
 
 def test_missions_are_counted_and_rewarded_and_their_missing_count_is_reported(shop):
-    badge = badge_of(shop)
+    badge = new_badge(shop)
     create_mission(shop, name="Two", eventType=ORDER_CREATED, goalCount=2, badgeKey=badge, maxRepetitions=1)
     create_mission(shop, name="Five", eventType=ORDER_CREATED, goalCount=5, pointsAccrual=20)
     # A mission that counts other events than orders.

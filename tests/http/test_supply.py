@@ -85,7 +85,7 @@ def test_a_supply_below_the_issued_points_is_refused(points):
     assert (problem["type"], problem["issued"]) == ("/problems/supply-below-issued", 50)
     assert supply(points) == 100
     put(points, {"maxSupply": 50})
-    assert points.move(None, wallet, 1, expect=409)["type"] == "/problems/supply-exceeded"
+    assert points.move(1, target=wallet, expect=409)["type"] == "/problems/supply-exceeded"
     put(points, {"maxSupply": 51})
     points.mint(wallet, 1)
     assert points.verify() == []
@@ -105,7 +105,7 @@ def test_a_repeated_change_returns_the_first_response(points):
     assert put(points, body) == first
     assert supply(points) == 200
     assert put(points, {**body, "maxSupply": 301}, expect=409)["type"] == "/problems/key-reused"
-    points.move(None, points.wallet(), 1, systemUniqueKey="mint-1")
+    points.move(1, target=points.wallet(), systemUniqueKey="mint-1")
     assert put(points, {"systemUniqueKey": "mint-1"}, expect=409)["type"] == "/problems/key-reused"
 
 

@@ -35,7 +35,7 @@ IS_GENERIC = "event.eventType == 'member-generic-event'"
 @pytest.fixture
 def clock(api):
     """A clock at 1 March 2026, 9:00 UTC."""
-    return Clock.new(api, START)
+    return Clock.new(api, starts_at=START)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ class TestOperations:
 
     def test_records_of_the_future_prevent_the_removal(self, api):
         tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-        clock = Clock.new(api, tomorrow)
+        clock = Clock.new(api, starts_at=tomorrow)
         clock.organization.member()
         assert problem(clock.remove(expect=409)) == "test-clock-in-use"
         assert clock.get()["status"] == "ready"
@@ -194,7 +194,7 @@ class TestOperations:
         assert problem(clock.remove(expect=409)) == "test-clock-in-use"
 
     def test_users_and_groups_are_dated_by_the_real_time(self, api):
-        clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
+        clock = Clock.new(api, starts_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
         users = Users.of(clock.organization)
         group, user = users.group(), users.person()
         for record in (group, user):
@@ -225,7 +225,7 @@ class TestOperations:
         assert problem(clock.get(expect=404)) == "test-clock-missing"
 
     def test_a_reset_leaves_no_future_date_that_prevents_the_removal_of_a_new_clock(self, api):
-        clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
+        clock = Clock.new(api, starts_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
         record = clock.organization.administration.get("")["organization"]
         settings = {name: record[name] for name in ("locales", "defaultLocale")}
         # The change of the organization is dated by the clock, a day in the future.
@@ -264,7 +264,7 @@ class TestAdvancing:
 
     def test_idle_balances_expire_by_the_calendar_of_the_organizations_zone(self, api):
         # 23:30 UTC on 31 January is 0:30 on 1 February in Madrid. A month later is 0:30 on 1 March there.
-        clock = Clock.new(api, "2026-01-31T23:30:00Z")
+        clock = Clock.new(api, starts_at="2026-01-31T23:30:00Z")
         policies = [{"expirationType": "lastTransaction", "period": 1}]
         idle_points = Points.new(clock.organization, expirationPolicies=policies)
         wallet = idle_points.wallet()
@@ -279,7 +279,7 @@ class TestAdvancing:
         # later, on 28 February at 13:00.
         monkeypatch.setattr(idle_balances, "_FEW_IDLE", 1)
         monkeypatch.setattr(idle_balances, "_IDLE_AT_ONCE", 1)
-        clock = Clock.new(api, "2026-01-28T12:00:00Z")
+        clock = Clock.new(api, starts_at="2026-01-28T12:00:00Z")
         idle_points = Points.new(
             clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}]
         )
@@ -293,7 +293,7 @@ class TestAdvancing:
 
     def test_an_idle_balance_expires_if_another_account_of_the_wallet_fills_a_page(self, api, monkeypatch):
         monkeypatch.setattr(idle_balances, "_IDLE_AT_ONCE", 1)
-        clock = Clock.new(api, "2026-01-28T12:00:00Z")
+        clock = Clock.new(api, starts_at="2026-01-28T12:00:00Z")
         policies = [{"expirationType": "lastTransaction", "period": 1}]
         later_points, earlier_points = (Points.new(clock.organization, expirationPolicies=policies) for _ in range(2))
         wallet = later_points.wallet()
@@ -318,7 +318,7 @@ class TestAdvancing:
     def test_idle_balances_expire_at_their_moment_after_a_change_of_summer_time(
         self, api, timezone, minted_at, months, expires_at
     ):
-        clock = Clock.new(api, minted_at, timezone=timezone)
+        clock = Clock.new(api, starts_at=minted_at, timezone=timezone)
         policies = [{"expirationType": "lastTransaction", "period": months}]
         idle_points = Points.new(clock.organization, expirationPolicies=policies)
         idle_points.mint(idle_points.wallet(), 40)
@@ -329,9 +329,9 @@ class TestAdvancing:
         assert (expiry["amount"], expiry["createdAt"]) == (40, expires_at)
 
     def test_a_tier_by_calendar_years_is_reevaluated_at_the_new_year(self, api):
-        clock = Clock.new(api, START, timezone="UTC")
+        clock = Clock.new(api, starts_at=START, timezone="UTC")
         shop = Shop(clock.organization)
-        tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=1000)
+        tiers = TierSchedule.new(shop, policy={"basis": "earned", "period": "calendar"}, Gold=1000)
         shop.campaign(running(mint(1000), rule=IS_GENERIC))
         member = shop.member()
         track(shop, event(member))
@@ -528,7 +528,7 @@ class TestAdvancing:
     def test_jobs_use_the_time_of_the_clock_and_not_the_real_time(self, clock, yearly_points, api):
         wallet = yearly_points.wallet()
         # The lot expires on 1 May 2026, which is past in real time.
-        yearly_points.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))
+        yearly_points.mint(wallet, 100, expires_at=datetime(2026, 5, 1, tzinfo=UTC))
         expire_points(api.engine, clock.organization.id)
         evaluate_tiers(api.engine, clock.organization.id, everyone=True)
         assert yearly_points.balance(wallet) == 100

@@ -50,7 +50,9 @@ def outcomes(result):
 
 
 def stored_tiers(shop):
-    rows = shop.rows("member_tiers", "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at", "1, 2")
+    rows = shop.rows(
+        "member_tiers", "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at", order="1, 2"
+    )
     return [tuple(row) for row in rows]
 
 

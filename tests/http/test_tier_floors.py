@@ -9,8 +9,8 @@ import pytest
 
 from tests.builders import clock
 from tests.builders.campaigns import effect, mint
-from tests.builders.exports import exported
-from tests.builders.imports import Imports, counts
+from tests.builders.exports import exported_lines
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
@@ -26,7 +26,7 @@ def shop(organization):
 
 @pytest.fixture
 def program(shop):
-    return TierSchedule.new(shop, {"basis": "earned"}, Silver=500, Gold=1000)
+    return TierSchedule.new(shop, policy={"basis": "earned"}, Silver=500, Gold=1000)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def status(shop, member="ana"):
 
 def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
     members_import = imports.run("loyaltyMemberId,tier\nana,Silver\n")
-    assert counts(members_import) == ("done", 1, 1, 0)
+    assert status_read_done_failed(members_import) == ("done", 1, 1, 0)
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
     since = program.shop.rows("member_tiers", "created_at")
     shop.give("ana", 600)
@@ -56,13 +56,13 @@ def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
 
 
 def test_the_event_about_a_fall_to_the_floor_is_manual(shop):
-    program = TierSchedule.new(shop, {"basis": "balance"}, Silver=500, Gold=1000)
+    program = TierSchedule.new(shop, policy={"basis": "balance"}, Silver=500, Gold=1000)
     member = shop.member(loyaltyMemberId="ana")
     program.set(member, "Silver", tierHold="floor")
     shop.give(member, 1000)
     shop.take(member, 900)
     assert status(shop) == ("Silver", "floor", True, "Gold", 900)
-    rows = shop.rows("events", "event_type, payload", "loyalty_event_id")
+    rows = shop.rows("events", "event_type, payload", order="loyalty_event_id")
     payloads = [row.payload for row in rows if row.event_type == "member-tier-set"]
     assert [(program.name(payload["loyaltyTierId"]), payload["isManual"]) for payload in payloads] == [
         ("Silver", True),
@@ -91,7 +91,7 @@ def test_an_imported_floor_raises_only_members_whose_points_reach_a_lower_tier(s
     shop.member(loyaltyMemberId="ben")
     shop.give("ana", 2000)
     members_import = imports.run("loyaltyMemberId,tier,tierHold\nana,Silver,\nben,Silver,floor\n", mode="upsert")
-    assert counts(members_import) == ("done", 2, 2, 0), imports.errors(members_import)
+    assert status_read_done_failed(members_import) == ("done", 2, 2, 0), imports.errors(members_import)
     assert status(shop) == ("Gold", "floor", False, None, None)
     assert status(shop, "ben") == ("Silver", "floor", True, "Gold", 1000)
 
@@ -170,15 +170,15 @@ def test_a_revert_of_points_lowers_the_member_to_the_floor_and_not_below(shop, p
 def test_an_exported_floor_is_imported_unchanged(api, organization, shop, imports, program):
     imports.run(f"loyaltyMemberId,tier,tierExpiresAt,tierHold\nana,Silver,{END},\nben,Gold,,fixed\ncora,Silver,,\n")
     shop.give("cora", 1200)
-    lines = exported(organization)
+    lines = exported_lines(organization)
     assert [
         (row["loyaltyMemberId"], row["tier"], row.get("tierExpiresAt"), row["tierHold"])
         for row in map(json.loads, lines)
     ] == [("ana", "Silver", END, "floor"), ("ben", "Gold", None, "fixed"), ("cora", "Silver", None, "floor")]
     other = Shop(api.organization())
-    TierSchedule.new(other, {"basis": "earned"}, Silver=500, Gold=1000)
-    assert counts(Imports(other.organization).run("".join(lines), file_format="ndjson"))[0] == "done"
-    assert exported(other.organization) == lines
+    TierSchedule.new(other, policy={"basis": "earned"}, Silver=500, Gold=1000)
+    assert status_read_done_failed(Imports(other.organization).run("".join(lines), file_format="ndjson"))[0] == "done"
+    assert exported_lines(other.organization) == lines
 
 
 def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program):

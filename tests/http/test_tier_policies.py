@@ -66,7 +66,9 @@ class TestPrograms:
         assert shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]["tierPolicy"] == BALANCE
 
     def test_a_policy_is_stored_with_every_field(self, shop):
-        schedule = TierSchedule.new(shop, {**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100)
+        schedule = TierSchedule.new(
+            shop, policy={**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100
+        )
         policy = {**BALANCE, **CALENDAR, "startMonth": 4, "timezone": "America/New_York"}
         assert schedule.program["tierPolicy"] == policy
         path = f"/loyalty-programs/{schedule.program['loyaltyProgramId']}"
@@ -92,7 +94,7 @@ class TestPrograms:
 
 class TestEarned:
     def test_burns_lower_no_tier_and_later_points_are_added_to_the_earned_ones(self, shop, ana):
-        schedule = TierSchedule.new(shop, EARNED, Silver=100, Gold=200)
+        schedule = TierSchedule.new(shop, policy=EARNED, Silver=100, Gold=200)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
         assert (schedule.of(ana), shop.balance(ana)) == ("Silver", 0)
@@ -116,7 +118,7 @@ class TestEarned:
         assert status(shop, ana)["points"] == 0
 
     def test_returned_orders_reduce_the_earned_points_even_if_these_are_spent(self, shop, ana):
-        schedule = TierSchedule.new(shop, EARNED, Silver=100)
+        schedule = TierSchedule.new(shop, policy=EARNED, Silver=100)
         spend_earns_points(shop)
         purchase = order(ana, 120)
         shop.track_one(purchase)
@@ -130,7 +132,7 @@ class TestEarned:
         shop.check_ledger()
 
     def test_a_campaign_sees_the_tier_of_earned_points_after_a_burn(self, shop, ana):
-        schedule = TierSchedule.new(shop, EARNED, Silver=100)
+        schedule = TierSchedule.new(shop, policy=EARNED, Silver=100)
         shop.campaign(running(mint(7)), loyaltyTierKeys=[schedule.key("Silver")], eventType=GENERIC)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
@@ -138,7 +140,7 @@ class TestEarned:
         assert shop.balance(ana) == 7
 
     def test_transferred_points_count_for_the_member_who_earned_them(self, shop, ana):
-        schedule = TierSchedule.new(shop, EARNED, Silver=100)
+        schedule = TierSchedule.new(shop, policy=EARNED, Silver=100)
         ben = shop.member()
         account = shop.organization.created.ledger_account_id
         wallets = [
@@ -154,7 +156,7 @@ class TestEarned:
 
 class TestPeriods:
     def test_late_events_count_in_the_period_of_their_date(self, shop, ana):
-        schedule = TierSchedule.new(shop, ROLLING, Silver=100, Gold=200)
+        schedule = TierSchedule.new(shop, policy=ROLLING, Silver=100, Gold=200)
         spend_earns_points(shop)
         shop.track(order(ana, 150, externalEventDate=ago(500)), order(ana, 120, externalEventDate=ago(200)))
         assert schedule.of(ana) == "Silver"
@@ -175,7 +177,7 @@ class TestPeriods:
         assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["since"]) == (170, 50, since)
 
     def test_a_tier_expires_without_any_event(self, shop, ana):
-        schedule = TierSchedule.new(shop, ROLLING, Silver=100)
+        schedule = TierSchedule.new(shop, policy=ROLLING, Silver=100)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
         assert schedule.of(ana) == "Silver"
         self.pass_a_year(shop)
@@ -188,7 +190,7 @@ class TestPeriods:
         assert status(shop, ana)["points"] == 0
 
     def test_an_event_is_evaluated_without_a_tier_that_has_expired(self, shop, ana):
-        schedule = TierSchedule.new(shop, ROLLING, Silver=100)
+        schedule = TierSchedule.new(shop, policy=ROLLING, Silver=100)
         shop.campaign(running(mint(7)), loyaltyTierKeys=[schedule.key("Silver")], eventType=GENERIC)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
         self.pass_a_year(shop)
@@ -196,7 +198,7 @@ class TestPeriods:
         assert schedule.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
 
     def test_a_cancellation_reduces_the_points_of_the_year_in_which_they_were_earned(self, shop, ana):
-        schedule = TierSchedule.new(shop, CALENDAR, Silver=100)
+        schedule = TierSchedule.new(shop, policy=CALENDAR, Silver=100)
         spend_earns_points(shop)
         last_year = f"{datetime.now(UTC).year - 1}-06-01T00:00:00Z"
         old, new = order(ana, 300, externalEventDate=last_year), order(ana, 120)
@@ -281,4 +283,4 @@ def shop_with_periods(request):
     with running_api(request.getfixturevalue("settings")) as api:
         shop = Shop(api.organization())
         spend_earns_points(shop)
-        yield shop, TierSchedule.new(shop, ROLLING, Silver=40, Gold=100)
+        yield shop, TierSchedule.new(shop, policy=ROLLING, Silver=40, Gold=100)

@@ -275,7 +275,7 @@ def test_points_expire_by_the_months_of_the_organization(organization, shop):
 
 
 def test_tiers_count_the_years_of_the_organization(shop):
-    TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Silver=100)
+    TierSchedule.new(shop, policy={"basis": "earned", "period": "calendar"}, Silver=100)
     # In Los Angeles this is still the year before.
     new_year = f"{datetime.now(UTC).year}-01-01T03:00:00Z"
     for zone, expected_points in (("UTC", 100), (LOS_ANGELES, 0)):

@@ -104,12 +104,12 @@ def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_th
     external_ids = [f"order-{number}" for number in range(5)]
     shop.track(*[tracking.order(NAME, external_id=external_id) for external_id in external_ids])
     organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
-    own_ids = [f"erased-{row.order_id}" for row in shop.rows("purchase_orders", "order_id", "order_id")]
+    own_ids = [f"erased-{row.order_id}" for row in shop.rows("purchase_orders", "order_id", order="order_id")]
     orders = [tracking.order("ben", external_id=external_id) for external_id in external_ids]
 
     [dry_result] = shop.track(orders[0], executionMode="dryRun")
     assert "error" not in dry_result
-    assert shop.rows("purchase_orders", "external_id", "order_id")[0].external_id == external_ids[0]
+    assert shop.rows("purchase_orders", "external_id", order="order_id")[0].external_id == external_ids[0]
     results = shop.track(orders[0], orders[1])
     receipts = queue.send(shop, orders[2])
     queue.drain(shop)
@@ -119,7 +119,7 @@ def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_th
     assert queue.outcome(shop, receipts[0])["event"]["status"] == "success"
 
     def stored_ids(member):
-        rows = shop.rows("purchase_orders", "member_id, external_id", "order_id")
+        rows = shop.rows("purchase_orders", "member_id, external_id", order="order_id")
         return [row.external_id for row in rows if row.member_id == member["memberId"]]
 
     assert (stored_ids(ana), stored_ids(ben)) == ([*own_ids[:4], external_ids[4]], external_ids[:4])
@@ -129,7 +129,7 @@ def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_th
     assert finish_erasings(api) == 1
     assert (stored_ids(ana), stored_ids(ben)) == (own_ids, external_ids[:4])
     # The events of the erased orders still name them, so that they can be cancelled.
-    rows = shop.rows("events", "member_id, payload", "loyalty_event_id")
+    rows = shop.rows("events", "member_id, payload", order="loyalty_event_id")
     payloads = [row.payload for row in rows if row.member_id == ana["memberId"]]
     assert [payload["order"]["externalId"] for payload in payloads if "order" in payload] == own_ids
     assert faults(organization) == []
@@ -213,11 +213,11 @@ def test_a_job_erases_the_uses_of_referral_codes_that_the_call_has_left(api, org
         "order-2": new_codes[0],
         "order-3": new_codes[1],
     }
-    assert [row.referral_code for row in shop.rows("members", "referral_code", "member_id")] == [
+    assert [row.referral_code for row in shop.rows("members", "referral_code", order="member_id")] == [
         None,
         *new_codes[:1] * 4,
     ]
-    payloads = [row.payload for row in shop.rows("events", "payload", "loyalty_event_id")]
+    payloads = [row.payload for row in shop.rows("events", "payload", order="loyalty_event_id")]
     order_codes = [payload["order"]["referralCode"] for payload in payloads if "order" in payload]
     assert order_codes == new_codes * 2
     assert completions(organization) == [(completions(organization)[0][0], False), ("worker", True)]

@@ -7,7 +7,7 @@ from argon2 import PasswordHasher
 
 from handlers.services import passwords
 from tests.builders.triggers import add_trigger, trigger_body
-from tests.builders.users import PASSWORD, Users, address, user_body
+from tests.builders.users import PASSWORD, Users, new_email, user_body
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ class TestGrantingPermissionsThatOneDoesNotHold:
         expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}/permissions", keys, expect=403))
         expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}", {"organizations": [], **keys}, expect=403))
         expect_refusal(by_manager.surface.post("/users", user_body(**keys), expect=403))
-        expect_refusal(by_manager.surface.post("/users/bulk-add", {"emails": [address()], **keys}, expect=403))
+        expect_refusal(by_manager.surface.post("/users/bulk-add", {"emails": [new_email()], **keys}, expect=403))
         group = {"permissionGroupKey": "mine", "name": "Mine", "roles": [], **permissions}
         expect_refusal(by_manager.surface.post("/permission-groups", group, expect=403))
 
@@ -85,7 +85,7 @@ class TestGrantingPermissionsThatOneDoesNotHold:
 
     def test_permissions_cannot_be_given_to_many_at_once(self, users, by_manager):
         ana = users.person()
-        for kind, emails in (("add", [address()]), ("reassign", [ana["email"]])):
+        for kind, emails in (("add", [new_email()]), ("reassign", [ana["email"]])):
             for more in ({"isAdmin": True}, {"roles": ["orders:write"]}):
                 expect_refusal(by_manager.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
         assert by_manager.surface.get("/users", search="@corner")["totalCount"] == 1
@@ -160,10 +160,10 @@ class TestTakingOverOthers:
         marketing = organization.administration.with_token(organization.token_of("campaigns:write"))
         entities = {"entities": ["user-invitation"]}
         expect_refusal(marketing.post("/triggers", trigger_body("EntityChangeWebhook", **entities), expect=403))
-        add_trigger(marketing, "EntityChangeWebhook", "plain")
-        mail = add_trigger(users.surface, "EntityChangeWebhook", "mail", **entities)
-        body = trigger_body("EntityChangeWebhook", "mail", url="https://evil.invalid/")
-        for trigger in (body, trigger_body("EntityChangeWebhook", "mail", **entities)):
+        add_trigger(marketing, "EntityChangeWebhook", key="plain")
+        mail = add_trigger(users.surface, "EntityChangeWebhook", key="mail", **entities)
+        body = trigger_body("EntityChangeWebhook", key="mail", url="https://evil.invalid/")
+        for trigger in (body, trigger_body("EntityChangeWebhook", key="mail", **entities)):
             expect_refusal(marketing.put(f"/triggers/{mail['triggerId']}", trigger, expect=403))
 
     def test_a_members_token_cannot_administer_users(self, users, organization):
@@ -296,5 +296,5 @@ class TestRemovingTheLastAdministrator:
 
     def test_an_administrator_who_never_signed_in_does_not_count(self, users):
         ana = only_administrator(users)
-        users.surface.post("/users/bulk-add", {"emails": [address()], "isAdmin": True}, expect=200)
+        users.surface.post("/users/bulk-add", {"emails": [new_email()], "isAdmin": True}, expect=200)
         expect_refusal(users.surface.delete(f"/users/{ana['userId']}", expect=409), "last-administrator")

@@ -16,7 +16,7 @@ from persistence.tables.organizations import users as users_table
 from persistence.tables.triggers import trigger_deliveries
 from tests.builders.statements import count_statements
 from tests.builders.triggers import add_trigger
-from tests.builders.users import PASSWORD, Users, address, user_body
+from tests.builders.users import PASSWORD, Users, new_email, user_body
 
 
 @pytest.fixture(autouse=True)
@@ -152,7 +152,7 @@ class TestLists:
         ana = users.person(name="Ana", userName="ana", nickname="Nina")
         users.person(name="Bob", active=False)
         users.create(name="Till", authClientId=f"Till_{ana['userId']}%")
-        users.create(name="Sue", isExternal=True, email=address())
+        users.create(name="Sue", isExternal=True, email=new_email())
         all_names = ["API user", "Administrator", "Ana", "Bob", "Sue", "Till"]
         assert names(users) == [name for name in all_names if name not in ("API user", "Till")]
         assert names(users, includeAPIUsers=True) == all_names
@@ -171,7 +171,7 @@ class TestLists:
 
     def test_an_organization_gets_no_second_user_with_an_address(self, users, other_organization):
         system, others = users.by(users.system_token()), Users.of(other_organization)
-        email = address()
+        email = new_email()
         ana, other_user = users.person(email=email), others.person(email=email.upper(), name="Other")
         body = {"organizations": [{"organizationId": other_organization.id, "isAdmin": True, "roles": []}]}
         problem = system.surface.put(f"/users/{ana['userId']}", body, expect=409)
@@ -309,7 +309,7 @@ class TestChanges:
 
 class TestPasswords:
     def test_a_temporary_password_has_to_be_changed(self, users):
-        ana = users.create(name="Ana", email=address(), pendingProvisioning=True, roles=["members:read"])
+        ana = users.create(name="Ana", email=new_email(), pendingProvisioning=True, roles=["members:read"])
         assert ana["passwordIsTemporary"]
         reply = users.sign_in(ana, expect=403)
         assert reply.json["type"] == reply.json["error_uri"] == "/problems/password-change-required"
@@ -324,7 +324,7 @@ class TestPasswords:
         users.sign_in({**ana, "password": PASSWORD})
 
     def test_an_expired_temporary_password_is_refused(self, users):
-        ana = users.create(email=address())
+        ana = users.create(email=new_email())
         past = datetime.now(UTC) - timedelta(seconds=1)
 
         def expire(db):
@@ -345,7 +345,7 @@ class TestPasswords:
         users.sign_in(till)
 
     def test_a_wrong_scope_does_not_change_the_password(self, users):
-        ana = users.create(email=address())
+        ana = users.create(email=new_email())
         users.sign_in(ana, new_password=PASSWORD, scope="admin", expect=400)
         # The temporary password of the first request is still valid.
         users.sign_in(ana, new_password=PASSWORD)
@@ -353,7 +353,7 @@ class TestPasswords:
     @pytest.mark.parametrize("field", ["name", "nickname", "userName", "email", "authClientId"])
     def test_a_password_made_of_a_text_of_the_user_is_refused(self, users, field):
         text = f"zblorth.{uuid.uuid4().hex[:6]}@kvwmtr.example"
-        fields = {"email": address(), field: text}
+        fields = {"email": new_email(), field: text}
         new_user = user_body(password=text, **fields)
         assert users.surface.post("/users", new_user, expect=400)["detail"].startswith("password is too easy to guess")
         ana = users.create(password=PASSWORD, **fields)
@@ -405,8 +405,8 @@ class TestBulkOperations:
 
     def test_users_are_added_in_bulk(self, users):
         ana, group = users.person(), users.group(roles=["tiers:read"])
-        new_email = address()
-        emails = [new_email, new_email.upper(), ana["email"], "no address"]
+        unused_email = new_email()
+        emails = [unused_email, unused_email.upper(), ana["email"], "no address"]
         permissions = {"roles": ["members:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
         assert self.bulk(users, "add", emails, **permissions) == [
             "added",
@@ -414,8 +414,8 @@ class TestBulkOperations:
             "user-exists",
             "invalid-request",
         ]
-        [user] = users.surface.get("/users", email=new_email)["results"]
-        assert (user["name"], user["pendingProvisioning"], user["isApiUser"]) == (new_email, True, False)
+        [user] = users.surface.get("/users", email=unused_email)["results"]
+        assert (user["name"], user["pendingProvisioning"], user["isApiUser"]) == (unused_email, True, False)
         assert user["organizations"][0]["roles"] == ["members:read", "tiers:read"]
         path = f"/users/{user['userId']}/password"
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
@@ -428,7 +428,7 @@ class TestBulkOperations:
 
     def test_users_are_reassigned_and_removed_in_bulk(self, users):
         ana, bob, group = users.person(roles=["members:read"]), users.person(), users.group(roles=["tiers:read"])
-        emails = [ana["email"], address(), bob["email"].upper(), bob["email"]]
+        emails = [ana["email"], new_email(), bob["email"].upper(), bob["email"]]
         keys = {"permissionGroupKeys": [group["permissionGroupKey"]]}
         assert self.bulk(users, "reassign", emails, **keys) == [
             "reassigned",
@@ -451,9 +451,9 @@ class TestBulkOperations:
             return len(log)
 
         keys = [users.group(roles=["tiers:read"])["permissionGroupKey"] for _ in range(3)]
-        add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
-        statements("add", [address()])
-        one_email, many_emails = [address()], [address() for _ in range(300)]
+        add_trigger(users.surface, "EntityChangeWebhook", key="mail", entities=["user-invitation"])
+        statements("add", [new_email()])
+        one_email, many_emails = [new_email()], [new_email() for _ in range(300)]
         for kind, body in (
             ("add", {"roles": ["members:read"], "permissionGroupKeys": keys}),
             ("reassign", {"roles": ["orders:read"], "permissionGroupKeys": keys[:1]}),
@@ -464,11 +464,11 @@ class TestBulkOperations:
 
 class TestInvitations:
     def test_triggers_for_invitations_get_the_temporary_password(self, users):
-        trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
-        other_trigger = add_trigger(users.surface, "EntityChangeWebhook", "crm")
-        email = address()
+        trigger = add_trigger(users.surface, "EntityChangeWebhook", key="mail", entities=["user-invitation"])
+        other_trigger = add_trigger(users.surface, "EntityChangeWebhook", key="crm")
+        email = new_email()
         users.surface.post("/users/bulk-add", {"emails": [email], "roles": ["members:read"]}, expect=200)
-        users.surface.post("/users/bulk-add", {"emails": [address()], "sendInvite": False}, expect=200)
+        users.surface.post("/users/bulk-add", {"emails": [new_email()], "sendInvite": False}, expect=200)
         invited_person = users.person(sendInvite=True)
         first, second = deliveries_of(users, trigger)
         assert first.type == "user.invited"
@@ -490,8 +490,8 @@ class TestInvitations:
         assert users.read(user)["pendingProvisioning"] is False
 
     def test_listed_deliveries_do_not_show_the_password(self, users):
-        trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
-        users.create(email=address(), sendInvite=True)
+        trigger = add_trigger(users.surface, "EntityChangeWebhook", key="mail", entities=["user-invitation"])
+        users.create(email=new_email(), sendInvite=True)
         [row] = deliveries_of(users, trigger)
         secret = row.payload["data"]["temporaryPassword"]
         reply = users.surface.request("GET", f"/triggers/{trigger['triggerId']}/deliveries", expect=200)

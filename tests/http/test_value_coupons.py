@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.builders.coupons import CouponBooks
-from tests.builders.exports import exported
-from tests.builders.imports import Imports, counts
+from tests.builders.exports import exported_lines
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.tracking import ORDER_CREATED, Shop, key, order, order_update, running
 from tests.http.test_coupon_effects import assign, assigned_and_used, use
 
@@ -223,7 +223,7 @@ def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(
 def test_the_remaining_value_is_exported_and_imported(card):
     card.assign()
     card.use(5)
-    [row] = map(json.loads, exported(card.shop.organization, kind="coupons"))
+    [row] = map(json.loads, exported_lines(card.shop.organization, kind="coupons"))
     assert (row["amount"], row["remainingValue"]) == (1, 7)
     head = "loyaltyMemberId,couponBook,amount,remainingValue\n"
     book, other_member = card.book["name"], card.shop.member()
@@ -231,6 +231,6 @@ def test_the_remaining_value_is_exported_and_imported(card):
     values = ["1,7", "2,12.5", "2,12", "1,13"]
     lines = [f"{other_member},{book},{value}" for value in values]
     coupons_import = Imports(card.shop.organization).run(head + "\n".join(lines) + "\n", kind="coupons")
-    assert counts(coupons_import)[2:] == (2, 2)
+    assert status_read_done_failed(coupons_import)[2:] == (2, 2)
     card.member = other_member
     assert card.standing() == Standing(assigned=3, used=0, remaining=Decimal("19.5"))

@@ -45,9 +45,9 @@ def move_points(shop: Shop) -> None:
     """Points that expired, were transferred, burned for money, held and owed."""
     stars = Points.new(shop.organization, pointTrackingEnabled=True, expiresInMonths=12)
     ana, ben = stars.wallet(), stars.wallet()
-    stars.move(None, ana, 10, externalEventDate="2020-01-01T00:00:00Z")
-    stars.move(None, ana, 20)
-    stars.move(ana, ben, 5)
+    stars.move(10, target=ana, externalEventDate="2020-01-01T00:00:00Z")
+    stars.move(20, target=ana)
+    stars.move(5, source=ana, target=ben)
     burn = stars.burn(ana, 3, fiatValue=2)[0]["ledgerTransactionId"]
     stars.burn(ana, 4, fiatValue=3)
     stars.revert(burn)
@@ -58,9 +58,9 @@ def move_points(shop: Shop) -> None:
     stars.capture((response["processed"][0]["transactions"][0]["ledgerTransactionId"], None))
     debts = Points.new(shop.organization, overdraftLimit=50)
     cleo = debts.wallet()
-    debts.move(None, cleo, 6)
+    debts.move(6, target=cleo)
     debts.burn(cleo, 10, allowOverdraft=True)
-    debts.move(None, cleo, 3)
+    debts.move(3, target=cleo)
 
 
 def track_events(shop: Shop) -> None:
@@ -89,8 +89,8 @@ def move_holdings(shop: Shop) -> None:
     """Badges and coupons, assigned, used and reverted."""
     badges, ana = Badges(shop), shop.member()
     badge = badges.create(maxAmount=5)
-    badges.assign(ana, badge, 3)
-    badges.revert(ana, badges.unassign(ana, badge, 1))
+    badges.assign(ana, badge, amount=3)
+    badges.revert(ana, badges.unassign(ana, badge, amount=1))
     books = CouponBooks(shop.organization)
     limits = {"maxCouponCount": 9, "maxAssignedPerMember": 9, "maxAssignedPerCoupon": 9}
     book = books.make("ALL", type="single", **limits)
@@ -323,7 +323,7 @@ def test_rewards_of_missions_that_were_cut_or_reduced_are_no_faults(api):
     shop.track_one(order(member, 50, status="partially-returned", external_id="o-1"))
     # One reward is cut to 20 points, the other still waits and is reduced to 12; the third transaction is the return.
     # The statuses: 0 is pending, 1 settled, 2 reverted.
-    transactions = shop.rows("ledger_transactions", "amount, status", "ledger_transaction_id")
+    transactions = shop.rows("ledger_transactions", "amount, status", order="ledger_transaction_id")
     assert [tuple(row) for row in transactions] == [(20, 1), (12, 0), (13, 2)]
     with shop.engine.connect() as db:
         date_back(db, shop)

@@ -43,9 +43,9 @@ def test_lots_are_grouped_by_their_expiry(points):
     ana, ben = points.wallet(), points.wallet()
     soon, later = now + timedelta(days=2), now + timedelta(days=5)
     for amount, expires_at in ((5, later), (7, soon), (3, soon), (4, now - timedelta(days=1))):
-        points.mint(ana, amount, expires_at)
+        points.mint(ana, amount, expires_at=expires_at)
     points.mint(ana, Decimal("2.5"))
-    points.move(ana, ben, 8, captureMethod="manual")
+    points.move(8, source=ana, target=ben, captureMethod="manual")
     lots = lots_of(points, ana)
     assert expiry_groups(lots) == [(soon, 2, 8), (later, 5, 0), (None, Decimal("2.5"), 0)]
     assert (lots["available"], lots["reserved"], lots["pending"], lots["unlisted"]) == (Decimal("9.5"), 8, 0, 0)
@@ -55,7 +55,7 @@ def test_lots_are_grouped_by_their_expiry(points):
 def test_points_on_hold_do_not_expire_before_the_hold_ends(points):
     now = datetime.now(UTC)
     ana = points.wallet()
-    mint_id = points.mint(ana, 5, now + timedelta(days=2))
+    mint_id = points.mint(ana, 5, expires_at=now + timedelta(days=2))
     points.burn(ana, 3, captureMethod="manual")
     expiry = now - timedelta(minutes=1)
     points.change("UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=expiry, id=mint_id)
@@ -69,8 +69,8 @@ def test_an_idle_balance_expires_as_a_whole_a_month_after_the_last_transaction(o
     points = Points.new(organization, expirationPolicies=policy)
     wallet = points.wallet()
     soon = now + timedelta(days=2)
-    points.mint(wallet, 5, soon)
-    points.mint(wallet, 7, now + timedelta(days=90))
+    points.mint(wallet, 5, expires_at=soon)
+    points.mint(wallet, 7, expires_at=now + timedelta(days=90))
     points.mint(wallet, 11)
     [first, rest] = expiry_groups(lots_of(points, wallet))
     assert first == (soon, 5, 0)
@@ -97,8 +97,8 @@ def test_a_ledger_returns_the_lots_of_every_account(organization, points):
     member = organization.member()
     wallet, soon = member["ledgerWalletId"], now + timedelta(days=2)
     moons = Points.new(organization, name="Moons", pointTrackingEnabled=True)
-    points.mint(wallet, 5, soon)
-    moons.mint(wallet, 6, soon)
+    points.mint(wallet, 5, expires_at=soon)
+    moons.mint(wallet, 6, expires_at=soon)
     moons.burn(wallet, 2, captureMethod="manual")
     wallets = points.admin.get(f"{points.ledger_path}/wallets/{wallet}", include="lots")["wallets"]
     groups_by_account = {w["ledgerAccountName"]: expiry_groups(w["lots"]) for w in wallets}
@@ -185,7 +185,7 @@ def test_daily_balances_have_a_row_for_each_account_and_day(organization, points
 def test_every_kind_of_movement_counts_on_its_day(points):
     ana, ben = points.wallet(), points.wallet()
     shift(points, 9, points.mint(ana, 100))
-    transfer_id = points.move(ana, ben, 30)[0]["ledgerTransactionId"]
+    transfer_id = points.move(30, source=ana, target=ben)[0]["ledgerTransactionId"]
     shift(points, 7, transfer_id)
     hold_id = points.burn(ana, 20, captureMethod="manual")[0]["ledgerTransactionId"]
     points.capture((hold_id, 15))

@@ -74,7 +74,7 @@ class Program:
     def new(cls, api: Any, seed: int) -> Program:
         """Set up the program of a seed."""
         chance = random.Random(seed)
-        clock = Clock.new(api, START)
+        clock = Clock.new(api, starts_at=START)
         clock.organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
         coupon_books = CouponBooks(clock.organization)
         books = [

@@ -148,8 +148,8 @@ class World:
                     ],
                 ]
             )
-        events = shop.rows("events", "event_type, status", "1, 2")
-        entries = shop.rows("audit_log", "operation_id, entity_type", "1, 2")
+        events = shop.rows("events", "event_type, status", order="1, 2")
+        entries = shop.rows("audit_log", "operation_id, entity_type", order="1, 2")
         return [states, events, entries]
 
 

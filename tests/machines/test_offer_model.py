@@ -36,7 +36,7 @@ class Offers:
     """The program of the model on the server, and the keys of the events of its sales."""
 
     def __init__(self, api):
-        self.clock = Clock.new(api, START.isoformat())
+        self.clock = Clock.new(api, starts_at=START.isoformat())
         organization = self.clock.organization
         self.shop = Shop(organization)
         organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})

@@ -208,7 +208,9 @@ def returned_program(api, seed, steps, bring_back):
     ]
     payments = [program.integration.get(f"/points-payments/{key}")["pointsPayment"] for key in program.payments]
     payment_states = [(payment["status"], payment["refundedPoints"], payment["refundedValue"]) for payment in payments]
-    limits = program.shop.rows("campaign_limit_counters", "type, member_id, period_start, location, used", "1,2,3,4,5")
+    limits = program.shop.rows(
+        "campaign_limit_counters", "type, member_id, period_start, location, used", order="1,2,3,4,5"
+    )
     coupon_counts = [len(program.integration.get(f"/members/{name}/coupons")["results"]) for name in program.wallets]
     counters = [(row[0], *row[2:]) for row in limits]
     return len(orders), balances, payment_states, counters, coupon_counts, remains(program)

@@ -50,13 +50,13 @@ class Year:
     @classmethod
     def new(cls, api: Any) -> Year:
         """Set up the program."""
-        clock = Clock.new(api, START.isoformat())
+        clock = Clock.new(api, starts_at=START.isoformat())
         shop, created = Shop(clock.organization), clock.organization.created
         account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
         body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
         more = {"isRevolving": False, "chainSyncEnabled": False, "expiresInMonths": MONTHS}
         shop.administration.put(account, {**body, **more})
-        tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, **TIERS)
+        tiers = TierSchedule.new(shop, policy={"basis": "earned", "period": "calendar"}, **TIERS)
         shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, code="euros")
         windows = [{"day": day, "from": "14:00", "to": "18:00"} for day in range(1, 8)]
         hours = {"dayOfWeekSchedule": {"schedule": windows}}

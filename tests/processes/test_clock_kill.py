@@ -32,11 +32,11 @@ EXPIRIES = "SELECT created_at FROM ledger_transactions WHERE organization_id = :
 def test_an_advance_whose_process_is_killed_continues_at_its_last_step(home, days, kills):
     with embedded.server(home, options={"fsync": "off"}) as url:
         with running_api(Settings(database_url=url, home=home)) as api:
-            clock = Clock.new(api, START.isoformat())
+            clock = Clock.new(api, starts_at=START.isoformat())
             points = Points.new(clock.organization, expiresInMonths=24, pointTrackingEnabled=True)
             wallet = points.wallet()
             for day in range(days):
-                points.mint(wallet, 1, START + timedelta(days=day, hours=3))
+                points.mint(wallet, 1, expires_at=START + timedelta(days=day, hours=3))
         name, steps = str(clock.organization.id), []
         advance = ("clock", "advance", "--organization", name, "--to", (START + timedelta(days=days)).isoformat())
         with disposed(create_engine(url, threads=1)) as engine:

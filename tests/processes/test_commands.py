@@ -216,7 +216,13 @@ def test_expired_points_are_burned_once(shared_home, organization):
             account = ledger.account(point_tracking_enabled=True, decimals=1)
             for amount in (1000, "234.5"):
                 wallet = ledger.wallet()
-                ledger.lot(wallet, ledger.mint(wallet, amount, account), amount, START, account)
+                ledger.lot(
+                    wallet,
+                    ledger.mint(wallet, amount, account_id=account),
+                    remaining=amount,
+                    expires_at=START,
+                    account_id=account,
+                )
         engine.dispose()
     other = invoke(shared_home, "expire", "--organization", str(organization_id))
     assert (other.returncode, other.stdout) == (0, "Nothing has expired.\n"), other.stderr

@@ -36,7 +36,7 @@ def test_the_next_worker_continues_an_extension_after_one_is_killed(home):
             organization = api.organization(timezone="UTC")
             points = Points.new(organization, pointTrackingEnabled=True)
             for number in range(MEMBERS):
-                points.mint(organization.member()["ledgerWalletId"], number + 1, EXPIRES)
+                points.mint(organization.member()["ledgerWalletId"], number + 1, expires_at=EXPIRES)
             body = {"ledgerAccountId": points.account_id, "months": 3, "systemUniqueKey": "three-months"}
             answer = organization.administration.post("/expiry-extensions", body, expect=200)
             assert (answer["status"], answer["lots"]) == ("running", 0)

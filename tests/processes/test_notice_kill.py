@@ -69,7 +69,7 @@ def _members(organization, points):
     tomorrow = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=1)
     for number in range(MEMBERS):
         member = organization.member()
-        points.mint(member["ledgerWalletId"], number + 1, tomorrow)
+        points.mint(member["ledgerWalletId"], number + 1, expires_at=tomorrow)
         yield member["memberId"], number + 1
 
 

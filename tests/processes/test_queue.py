@@ -54,7 +54,7 @@ def check(shop: Shop, events: list) -> None:
         "events e JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"
         " JOIN ledger_entries n USING (organization_id, ledger_transaction_id)",
         "e.member_id, e.system_unique_key, n.updated_balance",
-        "e.member_id, e.loyalty_event_id",
+        order="e.member_id, e.loyalty_event_id",
     )
     minted = [row for row in rows if row.updated_balance is not None]
     assert len(minted) == len(events)

@@ -84,7 +84,7 @@ class Client:
         result = self.shop.track_one(order(self.names[member], total, externalEventDate=at.isoformat()))
         self.tally.events.append((at, 1))
         at_of_mint = self.shop.rows(
-            "ledger_transactions", "coalesce(external_event_date, created_at)", "ledger_transaction_id"
+            "ledger_transactions", "coalesce(external_event_date, created_at)", order="ledger_transaction_id"
         )
         self.tally.mints.append((at_of_mint[-1][0], member, total, frozenset(), True))
         self.bought.append((result["loyaltyEventKey"], member, total, at))

@@ -45,7 +45,7 @@ def state(shop) -> dict[str, Any]:
         "badges": {
             row[:2]: row[2] for row in shop.rows("member_badges", "member_id, badge_id, assigned_balance") if row[2]
         },
-        "tiers": sorted(map(tuple, shop.rows("member_tiers", columns, "1, 2"))),
+        "tiers": sorted(map(tuple, shop.rows("member_tiers", columns, order="1, 2"))),
         "points": {row.wallet_id: row.current_balance for row in shop.rows("ledger_balances") if row.current_balance},
     }
 
@@ -70,7 +70,7 @@ def test_a_dry_run_predicts_effects_on_badges_and_tiers_and_cancelling_reverts_t
     new_badges, member = [badges.create() for _ in badge_balances], shop.member()
     for badge, amount in zip(new_badges, badge_balances, strict=True):
         if amount:
-            badges.assign(member, badge, amount)
+            badges.assign(member, badge, amount=amount)
     if by_hand:
         tiers.set(member, "Silver", expiresAt=FUTURE)
 

@@ -15,7 +15,7 @@ MONTHLY = [{"expirationType": "inactivity", "period": 1}]
 
 def clock_with_balances(api, wallet_count, first_activity):
     """The clock, the account and the wallets of as many balances, which expire a minute after each other."""
-    clock = Clock.new(api, (first_activity + timedelta(hours=1)).isoformat())
+    clock = Clock.new(api, starts_at=(first_activity + timedelta(hours=1)).isoformat())
     points = Points.new(clock.organization, expirationPolicies=MONTHLY)
     wallets = [points.wallet() for _ in range(wallet_count)]
     for number, wallet in enumerate(wallets):

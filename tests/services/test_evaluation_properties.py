@@ -50,7 +50,7 @@ def world(api):
     stars = shop.account(decimals=2, pointTrackingEnabled=True, expiresInMonths=12)["ledgerAccountKey"]
     badge = Badges(shop).create()
     mission = missions.create(shop, goalCount=2, pointsAccrual=4, maxRepetitions=2)
-    accounts = shop.rows("ledger_accounts", "ledger_account_key::text", "is_default_account DESC")
+    accounts = shop.rows("ledger_accounts", "ledger_account_key::text", order="is_default_account DESC")
     yield World(shop, accounts[0][0], stars, TierSchedule.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"])
     shop.check_ledger()
 
@@ -231,7 +231,7 @@ def state(shop: Shop) -> dict[str, set[tuple[Any, ...]]]:
 
 def progress(world: World, names: dict[str, str]) -> dict[str, Any]:
     """The members' progress in the mission: how often they achieved it, and the current count."""
-    balances = {name: missions.balance(world.shop, member, world.mission) for name, member in names.items()}
+    balances = {name: missions.progress_of(world.shop, member, world.mission) for name, member in names.items()}
     return {name: (balance["timesAchieved"], balance["currentCounterCount"]) for name, balance in balances.items()}
 
 

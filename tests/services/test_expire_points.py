@@ -32,7 +32,13 @@ def account(raw):
 def wallet_with_lot(raw, account, amount, expires_at, **more):
     """The id of a new wallet with one lot, which is minted with the fields of `more`."""
     wallet = raw.wallet()
-    raw.lot(wallet, raw.mint(wallet, amount, account, **more), amount, expires_at, account)
+    raw.lot(
+        wallet,
+        raw.mint(wallet, amount, account_id=account, **more),
+        remaining=amount,
+        expires_at=expires_at,
+        account_id=account,
+    )
     return wallet
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.missions import badge_of, create
+from tests.builders.missions import create, new_badge
 from tests.builders.statements import count_statements
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order
 
@@ -16,7 +16,7 @@ def shop(api):
 
 @pytest.mark.slow
 def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
-    badge = badge_of(shop, maxAmount=10**6)
+    badge = new_badge(shop, maxAmount=10**6)
     for period in ("daily", "weekly", "yearly"):
         create(shop, goalCount=1, pointsAccrual=1, badgeKey=badge, repetitionPeriod=period, periodLimit=10**6)
     create(shop, eventType="mission-status-updated")

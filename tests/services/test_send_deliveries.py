@@ -508,7 +508,7 @@ def moment(value):
 
 
 def test_messages_contain_the_time_of_the_test_clock_and_are_signed_with_the_real_time(api, endpoint):
-    clock = test_clocks.Clock.new(api, "2026-03-01T09:00:00Z")
+    clock = test_clocks.Clock.new(api, starts_at="2026-03-01T09:00:00Z")
     shop = Shop(clock.organization)
     add_webhook(shop, endpoint)
     shop.track_one(event(shop.member()))

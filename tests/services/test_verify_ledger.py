@@ -53,14 +53,14 @@ def session(db):
     ledger.transfer(ana, ben, 30)
     ledger.burn(ben, 5)
     burn = ledger.burn(ana, 20, status=REVERTED)
-    revert = ledger.post(REVERT, None, ana, 20, reverted_ledger_transaction_id=burn)
+    revert = ledger.post(REVERT, 20, target=ana, reverted_ledger_transaction_id=burn)
     db.execute(
         text("UPDATE ledger_transactions SET reversal_ledger_transaction_id = :r WHERE ledger_transaction_id = :b"),
         {"r": revert, "b": burn},
     )
     # RawLedger counts the revert as a mint, but the revert of a burn only lowers the burned points.
     ledger.supply(ledger.account_id, minted=-20, burned=-20)
-    pending = ledger.transaction(0, ana, ben, 7, status=PENDING, reserved_amount=7)
+    pending = ledger.transaction(0, 7, source=ana, target=ben, status=PENDING, reserved_amount=7)
     for wallet, debit, credit in ((ana, 7, 0), (ben, 0, 7)):
         db.execute(
             text(
@@ -70,9 +70,11 @@ def session(db):
             {"debit": debit, "credit": credit, "wallet": wallet},
         )
     stars = ledger.account(point_tracking_enabled=True, decimals=2, max_supply=1000, overdraft_limit=50)
-    stars_mint = ledger.mint(ana, "12.5", stars)
-    lot = ledger.lot(ana, stars_mint, "2.25", START + timedelta(days=90), stars, amount="12.5")
-    stars_burn = ledger.burn(ana, "10.25", stars)
+    stars_mint = ledger.mint(ana, "12.5", account_id=stars)
+    lot = ledger.lot(
+        ana, stars_mint, remaining="2.25", expires_at=START + timedelta(days=90), account_id=stars, amount="12.5"
+    )
+    stars_burn = ledger.burn(ana, "10.25", account_id=stars)
     db.execute(
         insert(ledger_lot_uses).values(
             organization_id=ledger.organization_id,
@@ -98,8 +100,10 @@ def session(db):
 
 def owe_four(ledger, wallet, account):
     """Let the wallet have a debt of 4: a burn of 15 when its balance is 6, and then a mint of 5 that repays a part."""
-    ledger.lot(wallet, ledger.mint(wallet, 6, account), 0, None, account, amount=6)
-    burn = ledger.transaction(2, wallet, None, 15, account)
+    ledger.lot(
+        wallet, ledger.mint(wallet, 6, account_id=account), remaining=0, expires_at=None, account_id=account, amount=6
+    )
+    burn = ledger.transaction(2, 15, source=wallet, account_id=account)
     ledger.db.execute(
         insert(ledger_lot_uses).values(
             organization_id=ledger.organization_id,
@@ -113,10 +117,12 @@ def owe_four(ledger, wallet, account):
         {"wallet_id": wallet, "amount": -9, "updated_balance": 0, "is_overdraft": True},
         {"wallet_id": None, "amount": 15},
     ]
-    ledger.entries(burn, parts, account)
-    mint = ledger.transaction(MINT, None, wallet, 5, account)
+    ledger.entries(burn, parts, account_id=account)
+    mint = ledger.transaction(MINT, 5, target=wallet, account_id=account)
     ledger.entries(
-        mint, [{"wallet_id": wallet, "amount": 5, "updated_balance": 0}, {"wallet_id": None, "amount": -5}], account
+        mint,
+        [{"wallet_id": wallet, "amount": 5, "updated_balance": 0}, {"wallet_id": None, "amount": -5}],
+        account_id=account,
     )
     ledger.supply(account, minted=5, burned=15)
     ledger.earn(wallet, 5, account)
@@ -278,7 +284,7 @@ def test_verifying_an_organization_ignores_violations_of_others(session, db):
 
 def test_the_first_50_violations_of_a_kind_are_reported(session):
     for _ in range(60):
-        session.ledger.transaction(MINT, None, session.ana, 1)
+        session.ledger.transaction(MINT, 1, target=session.ana)
     findings = session.verify()
     assert len([finding for finding in findings if "its entries move 0" in finding]) == 50
     assert "there are more faults of the last kind; only the first 50 are listed" in findings

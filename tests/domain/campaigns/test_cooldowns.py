@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.campaigns.cooldowns import Application, Applications, faults_of_cooldown, span_around
 from domain.durations import duration_of
-from tests.builders.campaigns import NOON, Bench, action, campaign, facts, mint, statuses, why
+from tests.builders.campaigns import NOON, Bench, action, campaign, campaign_action_and_reason, facts, mint, statuses
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 MADRID = ZoneInfo("Europe/Madrid")
@@ -98,7 +98,7 @@ def test_all_actions_of_an_event_apply_and_those_of_the_next_one_are_skipped():
     assert statuses(second) == [(1, "skipped"), (2, "skipped")]
     assert second.effects[0].error["type"] == "/problems/cooldown"
     assert second.effects[0].error["detail"].endswith("and its cooldown is PT24H.")
-    assert why(second)[1:] == [(1, 1, "COOLDOWN"), (1, 2, "COOLDOWN")]
+    assert campaign_action_and_reason(second)[1:] == [(1, 1, "COOLDOWN"), (1, 2, "COOLDOWN")]
     assert second.explanations[1].reason.actual == NOON
     assert (second.limit_discarded, second.cooldown_campaign_ids) == (0, ())
     third = bench.run(facts(at=NOON + DAY, loyalty_event_id=3))

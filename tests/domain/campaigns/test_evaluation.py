@@ -23,12 +23,12 @@ from tests.builders.campaigns import (
     account,
     action,
     campaign,
+    campaign_action_and_reason,
     effect,
     facts,
     group,
     mint,
     statuses,
-    why,
 )
 
 MICROSECOND = timedelta(microseconds=1)
@@ -80,7 +80,7 @@ def test_a_campaign_applies_only_if_all_of_its_restrictions_match(restriction, e
     bench = Bench(tested_campaign)
     evaluation = bench.run(facts(**event), explaining=True)
     assert bench.balance() == (0 if code else 5)
-    assert why(evaluation)[0] == (1, None, code)
+    assert campaign_action_and_reason(evaluation)[0] == (1, None, code)
     if code:
         assert evaluation.explanations[0].reason.label
         assert len(evaluation.explanations) == 1
@@ -166,7 +166,7 @@ def test_only_the_first_action_of_an_exclusive_group_whose_rule_is_true_applies(
     assert [outcome.action.action_id for outcome in evaluation.effects] == [2, 3, 5]
     # 2, 4 and 16 of the actions 2, 3 and 5.
     assert bench.balance() == 22
-    assert (2, 4, "EXCLUSIVE_GROUP") in why(evaluation)
+    assert (2, 4, "EXCLUSIVE_GROUP") in campaign_action_and_reason(evaluation)
 
 
 def test_the_first_action_whose_rule_is_true_excludes_its_group_even_if_a_limit_skips_it():
@@ -201,7 +201,7 @@ def test_abort_flags_stop_the_rest_of_their_campaign_and_no_other_campaign(flags
     executed_ids = {outcome.action.action_id for outcome in evaluation.effects}
     assert (2 in executed_ids) is second_runs
     assert 3 in executed_ids
-    assert ((1, 2, "ABORTED") in why(evaluation)) is not second_runs
+    assert ((1, 2, "ABORTED") in campaign_action_and_reason(evaluation)) is not second_runs
 
 
 def test_a_failed_effect_aborts_only_if_its_action_has_the_flag():
@@ -217,7 +217,7 @@ def test_a_failed_effect_aborts_only_if_its_action_has_the_flag():
 def test_a_rule_that_fails_does_not_apply_and_is_explained():
     evaluation = Bench(campaign(action(1, mint(1), rule="order.total > 3"))).run(explaining=True)
     assert evaluation.effects == []
-    assert why(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
+    assert campaign_action_and_reason(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
 
 
 def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
@@ -505,7 +505,7 @@ def test_an_action_that_is_not_running_is_explained():
     draft_action = action(2, mint(1), status="draft")
     tested_campaign = replace(campaign(action(1, mint(1))), idle_actions=(draft_action,))
     evaluation = Bench(tested_campaign).run(explaining=True)
-    assert why(evaluation) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
+    assert campaign_action_and_reason(evaluation) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
     assert evaluation.explanations[1].reason.label == "the action is draft"
     assert not evaluation.explanations[1].applied
 
@@ -514,7 +514,7 @@ def test_an_action_that_cannot_be_compiled_can_abort_its_campaign_and_excludes_n
     faulty_action = action(1, mint(1), rule="nosuch(1)", abort_evaluation_on_error=True, exclusive_group="g")
     other_campaign = campaign(action(3, mint(1), exclusive_group="g"), campaign_id=2)
     evaluation = Bench(campaign(faulty_action, action(2, mint(1))), other_campaign).run(explaining=True)
-    assert why(evaluation) == [(1, None, None), (2, None, None), (1, 2, "ABORTED"), (2, 3, None)]
+    assert campaign_action_and_reason(evaluation) == [(1, None, None), (2, None, None), (1, 2, "ABORTED"), (2, 3, None)]
 
 
 def test_an_action_that_cannot_be_compiled_is_an_error_of_each_event():

@@ -20,11 +20,11 @@ from tests.builders.campaigns import (
     account,
     action,
     campaign,
+    campaign_action_and_reason,
     effect,
     facts,
     mint,
     statuses,
-    why,
 )
 
 PERIODS = ("daily", "weekly", "monthly", "yearly", "total")
@@ -54,7 +54,7 @@ def test_a_mint_over_a_limit_is_skipped_if_the_campaign_does_not_apply_parts():
     results = [bench.run(facts(total), explaining=True) for total in (60, 60, 40, 1)]
     assert [result.effects[0].status for result in results] == ["evaluated", "skipped", "evaluated", "skipped"]
     assert [result.limit_discarded for result in results] == [0, 60, 0, 1]
-    assert why(results[1]) == [(1, None, None), (1, 1, "LIMIT_REACHED")]
+    assert campaign_action_and_reason(results[1]) == [(1, None, None), (1, 1, "LIMIT_REACHED")]
     assert bench.balance() == 100
 
 

@@ -11,7 +11,7 @@ from domain.campaigns.compiled import compile_effects, compile_rules
 from domain.campaigns.references import campaign_reads_orders, faults_of_matches, sources_of, unknown_matchers
 from domain.expressions import MAX_TEXTS, parse, to_tree
 from domain.matchers import compile_matcher
-from tests.builders.campaigns import Bench, action, campaign, facts, mint, statuses, why
+from tests.builders.campaigns import Bench, action, campaign, campaign_action_and_reason, facts, mint, statuses
 
 HOT = compile_matcher(
     {"operator": "AND", "conditions": [{"field": "categoryCode", "operator": "equals", "value": "hot"}]}
@@ -80,7 +80,7 @@ def test_a_rule_uses_the_matcher_whose_key_it_names(categories, applies):
 def test_a_missing_matcher_is_an_error_of_the_evaluation():
     bench = Bench(campaign(action(1, mint(5), rule=RULE)), matchers={"cold": HOT})
     evaluation = bench.run(order("hot"), explaining=True, tracing=True)
-    assert why(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
+    assert campaign_action_and_reason(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
     assert "there is no matcher hot" in str(evaluation.explanations[-1].trace)
 
 

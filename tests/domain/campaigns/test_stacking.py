@@ -203,13 +203,15 @@ def test_an_inactive_group_does_not_restrict_its_actions():
     [("best", [(1, 20), (2, 5)]), ("worst", [(1, 2), (2, 5)]), ("first", [(1, 22)]), ("all", [(1, 22), (2, 10)])],
 )
 def test_a_group_of_items_applies_its_mode_to_each_item(mode, amounts):
-    tested_campaign = campaign(in_group(1, off(20)), in_group(2, cash(5, per="item")), groups=[group(mode, "item")])
+    tested_campaign = campaign(
+        in_group(1, off(20)), in_group(2, cash(5, per="item")), groups=[group(mode, scope="item")]
+    )
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == amounts
 
 
 def test_the_worst_discount_applies_to_each_item():
     tested_campaign = campaign(
-        in_group(1, cash(5, per="item")), in_group(2, cash(1, per="item")), groups=[group("worst", "item")]
+        in_group(1, cash(5, per="item")), in_group(2, cash(1, per="item")), groups=[group("worst", scope="item")]
     )
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(2, 2)]
 
@@ -220,7 +222,7 @@ def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
         in_group(1, off(20)),
         in_group(2, cash(10, itemFilter=("=", "item.total == 10.0"))),
         in_group(3, cash(3, per="item")),
-        groups=[group("best", "item")],
+        groups=[group("best", scope="item")],
     )
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(1, 20), (2, 10)]
     assert reasons_of_actions(order(coat=100, mug=10), tested_campaign)[3] == (
@@ -482,12 +484,12 @@ EFFECTS = st.one_of(
     st.builds(mint, st.integers(1, 500)),
 )
 GROUPS = [
-    group("best", "order", "A"),
-    group("worst", "order", "B"),
-    group("best", "item", "C"),
-    group("first", "item", "D"),
-    group("first", "order", "E"),
-    group("all", "order", "F"),
+    group("best", scope="order", name="A"),
+    group("worst", scope="order", name="B"),
+    group("best", scope="item", name="C"),
+    group("first", scope="item", name="D"),
+    group("first", scope="order", name="E"),
+    group("all", scope="order", name="F"),
 ]
 SETTINGS = st.tuples(EFFECTS, st.sampled_from([None, *"ABCDEF"]), st.integers(1, 3), st.integers(1, 5), st.booleans())
 

@@ -74,7 +74,7 @@ def test_a_rollback_undoes_all_work_since_the_savepoint():
 def test_a_use_that_sets_its_points_assigns_the_coupon_without_points(details, charges):
     shop = Shop(assignment_required_points=Decimal(7))
     shop.use(details=details, auto_assign=True)
-    assert shop.charge.taken == charges
+    assert shop.charge.payments == charges
 
 
 def test_the_lot_that_expires_soonest_is_used_first():
@@ -209,7 +209,7 @@ def test_the_price_depends_on_the_amount():
     shop = Shop(assignment_required_points=Decimal(3), usage_required_points=Decimal(2))
     shop.assign(amount=Decimal(5))
     shop.use(amount=Decimal(2))
-    assert shop.charge.taken == [15, 2, 2]
+    assert shop.charge.payments == [15, 2, 2]
 
 
 def test_the_reversal_of_an_assignment_takes_only_its_unused_coupons():
@@ -272,11 +272,11 @@ def test_an_assigned_coupon_is_recorded_with_its_details():
 def test_a_use_that_assigns_its_coupon_charges_the_points_of_its_call_only_for_the_use():
     shop = Shop(assignment_required_points=Decimal(3))
     [usage] = shop.use(auto_assign=True)
-    assert (usage.is_use, shop.charge.taken) == (True, [3, 0])
+    assert (usage.is_use, shop.charge.payments) == (True, [3, 0])
     details = UsageDetails(points_override=Decimal(7), description="Why", external_id="till-1")
     shop.use(auto_assign=True, details=details)
     # The points of the call are those of the use; the assignment costs nothing then.
-    assert shop.charge.taken == [3, 0, 0, 7]
+    assert shop.charge.payments == [3, 0, 0, 7]
     assignment, use = shop.state.new_usages[-2:]
     assert (assignment.description, assignment.external_id, use.external_id) == ("Why", None, "till-1")
 

@@ -22,7 +22,7 @@ from tests.builders.ledger_sessions import (
     STORED_ID,
     TRACKED,
     amounts,
-    current_and_pending,
+    current_debit_credit,
     entries,
     session,
     stored_transaction,
@@ -34,7 +34,7 @@ DAY = timedelta(days=1)
 def test_the_available_part_of_a_spent_mint_is_taken_and_the_shortfall_recorded():
     ledger = session(ana=amounts(current=4))
     step = ledger.revert(stored_transaction(MINT), POINTS, KEY, burn_available=True)
-    assert (step.amount, current_and_pending(ledger)) == (4, (0, 0, 0))
+    assert (step.amount, current_debit_credit(ledger)) == (4, (0, 0, 0))
     assert ledger.missing_amounts == {STORED_ID: (6, step)}
 
 
@@ -49,7 +49,7 @@ def test_the_shortfall_is_taken_when_an_earlier_debit_is_reverted():
     assert (part.amount, part.is_partial, part.reverts) == (4, True, mint)
     assert (part.details.description, part.details.loyalty_event_id) == ("Why", 3)
     assert part.details.system_unique_key.startswith("missing-9-after-8-")
-    assert (ledger.missing_amounts[9].amount, current_and_pending(ledger)) == (0, (6, 0, 0))
+    assert (ledger.missing_amounts[9].amount, current_debit_credit(ledger)) == (0, (6, 0, 0))
 
 
 def test_the_shortfall_is_taken_when_a_hold_is_captured_in_part():
@@ -59,7 +59,7 @@ def test_the_shortfall_is_taken_when_a_hold_is_captured_in_part():
     [part] = ledger.parts_of(capture)
     assert (part.amount, part.details.description, part.details.loyalty_event_id) == (3, None, None)
     # The hold releases 3 of its 10 points, and the mint takes them: 1 of its 4 is still missing.
-    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), current_and_pending(ledger)) == (1, 3, (0, 0, 0))
+    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), current_debit_credit(ledger)) == (1, 3, (0, 0, 0))
 
 
 def test_returned_points_pay_for_the_oldest_mint_first():
@@ -95,7 +95,7 @@ def test_a_shortfall_is_taken_from_lots_of_the_mint_and_then_from_returned_ones(
     # The lot of 3 points has expired by NOON; the mint takes 4 of the other 7.
     assert (expiry_step.amount, expiry_step.is_expiry) == (3, True)
     assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_transaction_id=7, preferred=frozenset({2})),)
-    assert current_and_pending(ledger) == (3, 0, 0)
+    assert current_debit_credit(ledger) == (3, 0, 0)
 
 
 def test_the_expired_part_of_a_mint_is_no_longer_a_shortfall():
@@ -104,7 +104,7 @@ def test_the_expired_part_of_a_mint_is_no_longer_a_shortfall():
     ledger = session(TRACKED)
     ledger.revert(stored_transaction(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     # 3 of the 8 points are gone, and 5 are taken of the 7 that arrive.
-    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), current_and_pending(ledger)) == (0, 5, (2, 0, 0))
+    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), current_debit_credit(ledger)) == (0, 5, (2, 0, 0))
 
 
 @pytest.mark.parametrize(("short_wallet", "other_wallet"), [(ANA, BEN), (BEN, ANA)])
@@ -113,7 +113,7 @@ def test_points_that_return_to_a_wallet_do_not_pay_for_a_mint_of_another_wallet(
     mint = stored_transaction(MINT, to_wallet_id=short_wallet)
     ledger.revert(mint, POINTS, KEY, burn_available=True)
     ledger.revert(stored_transaction(BURN, number=5, from_wallet_id=other_wallet), POINTS, KEY)
-    assert (ledger.missing_of(mint), current_and_pending(ledger, other_wallet)) == (4, (10, 0, 0))
+    assert (ledger.missing_of(mint), current_debit_credit(ledger, other_wallet)) == (4, (10, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -157,4 +157,4 @@ def test_points_that_the_wallet_had_before_do_not_pay_for_a_mint():
     mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(18))
     ledger = session(ana=amounts(current=5))
     ledger.revert(stored_transaction(mints_to_repay=(mint,)), POINTS, KEY)
-    assert (ledger.missing_of(mint), current_and_pending(ledger)) == (8, (5, 0, 0))
+    assert (ledger.missing_of(mint), current_debit_credit(ledger)) == (8, (5, 0, 0))

@@ -22,7 +22,7 @@ from tests.builders.ledger_sessions import (
     POINTS,
     STORED_ID,
     amounts,
-    current_and_pending,
+    current_debit_credit,
     entries,
     session,
     stored_transaction,
@@ -36,7 +36,7 @@ def test_a_mint_is_reverted_in_part_up_to_the_given_total():
     part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(4), KEY)
     assert (part.amount, part.is_partial) == (4, True)
     assert entries(part) == [(ANA, -4), (None, 4)]
-    assert current_and_pending(ledger) == (26, 0, 0)
+    assert current_debit_credit(ledger) == (26, 0, 0)
     # Of the total of 7 points, 4 are reverted already.
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(7), KEY).amount == 3
     assert ledger.reverted_amount_of(stored_transaction(MINT)) == 7
@@ -62,7 +62,7 @@ def test_the_part_that_was_spent_is_recorded_as_a_shortfall():
 def test_expired_points_of_a_mint_are_unearned_though_nothing_is_taken():
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
-    assert (part.amount, current_and_pending(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
+    assert (part.amount, current_debit_credit(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
 
 
@@ -73,7 +73,7 @@ def test_a_partial_revert_of_a_pending_mint_lowers_its_amount():
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
     assert ledger.released_amounts == {STORED_ID: 4}
     assert (ledger.amount_of(mint), ledger.given_of(mint)) == (6, 10)
-    assert current_and_pending(ledger) == (0, 0, 6)
+    assert current_debit_credit(ledger) == (0, 0, 6)
 
 
 def test_partial_reverts_of_a_pending_mint_add_up_to_the_given_total():
@@ -82,7 +82,7 @@ def test_partial_reverts_of_a_pending_mint_add_up_to_the_given_total():
     assert ledger.reverse_part(mint, POINTS, Decimal(4), KEY) is None
     # All 10 in total: the remaining 6, and with them the mint is reverted.
     rest = ledger.reverse_part(mint, POINTS, Decimal(10), KEY)
-    assert (rest.amount, rest.is_partial, current_and_pending(ledger)) == (6, False, (0, 0, 0))
+    assert (rest.amount, rest.is_partial, current_debit_credit(ledger)) == (6, False, (0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,16 @@ def test_only_a_mint_that_is_not_reverted_is_reverted_in_part(transaction):
 def test_the_part_may_be_a_single_point(status):
     ledger = session(ana=amounts(current=30, pending_credit=30))
     assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(1), KEY).amount == 1
-    assert current_and_pending(ledger) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
+    assert current_debit_credit(ledger) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
 def test_a_partial_revert_to_a_smaller_total_than_before_moves_nothing(status):
     ledger = session(ana=amounts(current=30, pending_credit=10))
     assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(7), KEY).amount == 7
-    before = current_and_pending(ledger)
+    before = current_debit_credit(ledger)
     assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(5), KEY) is None
-    assert current_and_pending(ledger) == before
+    assert current_debit_credit(ledger) == before
 
 
 def test_a_revert_takes_the_points_of_a_mint_that_partial_reverts_have_left():
@@ -122,7 +122,7 @@ def test_a_revert_takes_the_points_of_a_mint_that_partial_reverts_have_left():
     # A mint of 10 points, of which 4 were reverted while it was pending.
     mint = stored_transaction(MINT, amount=6, released=Decimal(4))
     assert ledger.revert(mint, POINTS, KEY).amount == 6
-    assert current_and_pending(ledger) == (24, 0, 0)
+    assert current_debit_credit(ledger) == (24, 0, 0)
 
 
 def test_a_repeated_partial_revert_takes_points_that_the_member_received_in_between():
@@ -130,7 +130,7 @@ def test_a_repeated_partial_revert_takes_points_that_the_member_received_in_betw
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY).amount == 3
     ledger.mint(POINTS, ANA, Decimal(9), KEY)
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY).amount == 2
-    assert (ledger.missing_amounts[STORED_ID].amount, current_and_pending(ledger)) == (0, (7, 0, 0))
+    assert (ledger.missing_amounts[STORED_ID].amount, current_debit_credit(ledger)) == (0, (7, 0, 0))
 
 
 def test_unearned_points_are_recorded_though_no_point_can_be_taken():
@@ -144,7 +144,7 @@ def test_unearned_points_are_recorded_though_no_point_can_be_taken():
 def test_a_part_that_exceeds_a_pending_mint_reverts_it():
     ledger = session(ana=amounts(pending_credit=10))
     part = ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(12), KEY)
-    assert (part.amount, part.is_partial, current_and_pending(ledger)) == (10, False, (0, 0, 0))
+    assert (part.amount, part.is_partial, current_debit_credit(ledger)) == (10, False, (0, 0, 0))
     assert ledger.status_of(stored_transaction(MINT, PENDING)) == REVERTED
 
 
@@ -154,7 +154,7 @@ def test_only_a_mint_that_waits_was_issued_before_it_is_settled(is_waiting, lowe
     ledger = session(ana=amounts(pending_credit=10))
     assert ledger.reverse_part(pending, POINTS, Decimal(4), KEY).minted == lowered_supply
     rest = ledger.revert(pending, POINTS, KEY)
-    assert (rest.amount, rest.minted, current_and_pending(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
+    assert (rest.amount, rest.minted, current_debit_credit(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
 
 
 def test_a_lowered_waiting_mint_frees_supply():
@@ -169,7 +169,7 @@ def test_a_lowered_waiting_mint_frees_supply():
     ledger.mint(limited_account, ANA, Decimal(4), KEY)
     ledger.revert(pending, limited_account, KEY)
     ledger.mint(limited_account, ANA, Decimal(6), KEY)
-    assert current_and_pending(ledger) == (10, 0, 0)
+    assert current_debit_credit(ledger) == (10, 0, 0)
 
 
 def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
@@ -179,7 +179,7 @@ def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
     part = ledger.reverse_part(lowered_mint, POINTS, Decimal(6), KEY)
     assert (part.amount, ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (2, 4, 10)
     assert (ledger.released_amounts, ledger.released_of(lowered_mint)) == ({STORED_ID: 6}, 6)
-    assert current_and_pending(ledger) == (0, 0, 4)
+    assert current_debit_credit(ledger) == (0, 0, 4)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from tests.builders.ledger_sessions import (
     STORED_ID,
     TRACKED,
     amounts,
-    current_and_pending,
+    current_debit_credit,
     entries,
     session,
     stored_transaction,
@@ -53,20 +53,20 @@ def test_a_captured_burn_takes_its_amount_and_releases_the_rest():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, -4), (None, 4)]
-    assert (step.minted, step.burned, current_and_pending(ledger)) == (0, 4, (26, 0, 0))
+    assert (step.minted, step.burned, current_debit_credit(ledger)) == (0, 4, (26, 0, 0))
 
 
 def test_a_capture_takes_the_whole_hold_by_default():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS)
-    assert (step.amount, current_and_pending(ledger)) == (10, (20, 0, 0))
+    assert (step.amount, current_debit_credit(ledger)) == (10, (20, 0, 0))
 
 
 def test_a_captured_mint_gives_the_captured_amount():
     ledger = session(ana=amounts(pending_credit=10))
     step = ledger.capture(stored_transaction(MINT, PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, 4), (None, -4)]
-    assert (step.minted, step.burned, current_and_pending(ledger)) == (4, 0, (4, 0, 0))
+    assert (step.minted, step.burned, current_debit_credit(ledger)) == (4, 0, (4, 0, 0))
     assert ledger.holding(ANA, 1).earned == 4
 
 
@@ -75,14 +75,14 @@ def test_a_captured_transfer_moves_its_points_between_the_wallets():
     step = ledger.capture(stored_transaction(TRANSFER, PENDING), POINTS)
     assert entries(step) == [(ANA, -10), (BEN, 10)]
     assert (step.minted, step.burned) == (0, 0)
-    assert current_and_pending(ledger) == (20, 0, 0)
-    assert current_and_pending(ledger, BEN) == (10, 0, 0)
+    assert current_debit_credit(ledger) == (20, 0, 0)
+    assert current_debit_credit(ledger, BEN) == (10, 0, 0)
 
 
 def test_a_capture_of_0_points_releases_the_whole_hold():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(0))
-    assert (step.entries, current_and_pending(ledger)) == ((), (30, 0, 0))
+    assert (step.entries, current_debit_credit(ledger)) == ((), (30, 0, 0))
     with pytest.raises(NotPending):
         ledger.capture(stored_transaction(status=PENDING), POINTS)
     with pytest.raises(AlreadyReverted):
@@ -125,10 +125,10 @@ def test_points_that_expired_while_pending_are_burned_on_capture(expired_at):
     ledger.capture(stored_transaction(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
     capture, expiry_step = ledger.steps
     assert (capture.amount, expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (10, 10, True, capture)
-    assert current_and_pending(ledger) == (0, 0, 0)
+    assert current_debit_credit(ledger) == (0, 0, 0)
     ledger_before_expiry = session(TRACKED, ana=amounts(pending_credit=10))
     ledger_before_expiry.capture(stored_transaction(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
-    assert current_and_pending(ledger_before_expiry) == (10, 0, 0)
+    assert current_debit_credit(ledger_before_expiry) == (10, 0, 0)
 
 
 def test_released_points_whose_lots_have_expired_are_burned_at_once():
@@ -138,7 +138,7 @@ def test_released_points_whose_lots_have_expired_are_burned_at_once():
     release, expiry_step = ledger.steps
     assert release.status == REVERTED
     assert (expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (4, True, release)
-    assert current_and_pending(ledger) == (26, 0, 0)
+    assert current_debit_credit(ledger) == (26, 0, 0)
 
 
 def test_a_capture_beyond_the_hold_is_refused():
@@ -184,7 +184,7 @@ def test_a_reverted_burn_returns_its_points():
     assert (step.transaction_type, step.status, step.burned, step.minted) == (REVERT, SETTLED, -10, 0)
     assert entries(step) == [(ANA, 10), (None, -10)]
     assert (step.from_wallet_id, step.to_wallet_id, step.reverts) == (None, ANA, stored_transaction())
-    assert current_and_pending(ledger) == (40, 0, 0)
+    assert current_debit_credit(ledger) == (40, 0, 0)
     assert ledger.has_changed_transactions
 
 
@@ -193,7 +193,7 @@ def test_a_reverted_mint_takes_its_points_and_its_earned_points():
     step = ledger.revert(stored_transaction(MINT, happened_at=NOON - DAY), POINTS, KEY)
     assert entries(step) == [(ANA, -10), (None, 10)]
     assert (step.minted, step.burned, step.from_wallet_id, step.to_wallet_id) == (-10, 0, ANA, None)
-    assert (current_and_pending(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
+    assert (current_debit_credit(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
     assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, -10)]
     assert ledger.missing_amounts == {}
     # A mint that is reverted as a whole counts as not earned without a record of unearned points.
@@ -379,7 +379,7 @@ def test_restored_points_of_an_expired_lot_get_a_new_expiry_from_the_revert(lot_
     ).lot_moves
     new = [(move.amount, move.expires_at) for move in moves if isinstance(move, NewLot)]
     assert new == ([(10, NOON + new_days * DAY)] if new_days else [])
-    assert current_and_pending(ledger) == (10, 0, 0)
+    assert current_debit_credit(ledger) == (10, 0, 0)
 
 
 def test_restored_points_of_an_idle_balance_get_a_new_expiry_from_the_revert():
@@ -388,14 +388,14 @@ def test_restored_points_of_an_idle_balance_get_a_new_expiry_from_the_revert():
     ledger = session(reviving_account, ana={"last_activity_date": NOON - 40 * DAY})
     _, new = ledger.revert(stored_transaction(uses=(LotUse(1, Decimal(10)),)), reviving_account, KEY).lot_moves
     assert (new.amount, new.expires_at, new.kept_until, new.replaces) == (10, NOON + 30 * DAY, NOON + 30 * DAY, 1)
-    assert current_and_pending(ledger) == (10, 0, 0)
+    assert current_debit_credit(ledger) == (10, 0, 0)
 
 
 def test_expired_points_that_a_hold_releases_get_no_new_expiry():
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger = session(reviving_account, ana=amounts(current=30, pending_debit=10))
     ledger.revert(stored_transaction(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), reviving_account, KEY)
-    assert current_and_pending(ledger) == (20, 0, 0)
+    assert current_debit_credit(ledger) == (20, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_transferred_points_that_expired_while_pending_are_burned_at_once(debt, 
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
     ledger.capture(stored_transaction(TRANSFER, PENDING, uses=uses), TRACKED)
-    assert (current_and_pending(ledger), current_and_pending(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
+    assert (current_debit_credit(ledger), current_debit_credit(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
     assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == (
         [(expired_amount, BEN)] if expired_amount else []
     )
@@ -434,7 +434,7 @@ def test_a_reverted_hold_is_released():
     ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
     step = ledger.revert(stored_transaction(TRANSFER, PENDING), POINTS, KEY)
     assert (step.status, step.amount, entries(step)) == (REVERTED, 10, [(ANA, 0), (BEN, 0)])
-    assert (current_and_pending(ledger), current_and_pending(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
+    assert (current_debit_credit(ledger), current_debit_credit(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
     assert (step.minted, step.burned) == (0, 0)
 
 
@@ -448,8 +448,8 @@ def test_a_transfer_moves_points_between_two_different_wallets():
     assert [fault.pointer for fault in caught.value.faults] == ["/toWalletId"]
     step = ledger.transfer(POINTS, ANA, BEN, Decimal(12), KEY)
     assert entries(step) == [(ANA, -12), (BEN, 12)]
-    assert current_and_pending(ledger) == (18, 0, 0)
-    assert current_and_pending(ledger, BEN) == (12, 0, 0)
+    assert current_debit_credit(ledger) == (18, 0, 0)
+    assert current_debit_credit(ledger, BEN) == (12, 0, 0)
     with pytest.raises(InsufficientBalance):
         ledger.transfer(POINTS, ANA, BEN, Decimal(19), KEY)
 
@@ -461,8 +461,8 @@ def test_a_movement_that_is_captured_manually_is_pending(move):
     step = getattr(ledger, move)(POINTS, *wallets, Decimal(4), KEY, manual=True)
     assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 4, 0, 0)
     assert entries(step) == [(wallet, 0) for wallet in wallets]
-    assert current_and_pending(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
-    assert current_and_pending(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
+    assert current_debit_credit(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
+    assert current_debit_credit(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
 
 
 def test_an_account_with_an_overdraft_allows_no_hold():
