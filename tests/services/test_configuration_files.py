@@ -27,6 +27,7 @@ NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def new_organization(engine):
+    """The id of a new test organization without a configuration of its own."""
     return transactions.run(
         engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW, environment=TEST)
     ).organization_id
@@ -68,12 +69,12 @@ def test_files_of_an_organization_reproduce_its_configuration_in_another(engine,
     assert "secret" not in texts["trigger/mailer.yaml"]
     assert changes.check_files(api, read_folder(files)) == ([], [])
     target = new_organization(engine)
-    first = apply(engine, api, target, files)
-    assert first.in_no_file == []
-    assert [str(ref) for ref, secret in first.secrets if secret] == ["trigger/mailer"]
+    first_outcome = apply(engine, api, target, files)
+    assert first_outcome.in_no_file == []
+    assert [str(ref) for ref, secret in first_outcome.secrets if secret] == ["trigger/mailer"]
     assert export(engine, api, target) == texts
-    second = apply(engine, api, target, files)
-    assert (second.changes, second.unchanged) == ([], len(texts))
+    second_outcome = apply(engine, api, target, files)
+    assert (second_outcome.changes, second_outcome.unchanged) == ([], len(texts))
 
 
 @pytest.mark.slow
@@ -127,14 +128,16 @@ def test_fields_that_a_file_leaves_out_keep_their_values(engine, api, files, tmp
     write(folder, {f"{n}.yaml": f"record: {ref}\nfields:\n  {line}\n" for n, (ref, line) in enumerate(CHANGES.items())})
     faults, warnings = changes.check_files(api, read_folder(folder))
     assert faults == []
+    # The change of the mission is the file 9.yaml.
     assert "9.yaml, line 2: apply updates mission/tenth-coffee if it exists, and cannot create it without " in str(
         warnings
     )
     outcome = apply(engine, api, target, folder)
     assert {str(change.ref) for change in outcome.changes} == {*CHANGES}
-    changed_texts = export(engine, api, target)
-    lines = [line for name in texts for line in {*changed_texts[name].splitlines()} - {*texts[name].splitlines()}]
-    assert sorted(lines) == sorted(f"  {line}" for line in CHANGES.values())
+    new_lines = []
+    for name, new_text in export(engine, api, target).items():
+        new_lines += set(new_text.splitlines()) - set(texts[name].splitlines())
+    assert sorted(new_lines) == sorted(f"  {line}" for line in CHANGES.values())
 
 
 def test_the_examples_of_the_page_are_valid(tmp_path):
@@ -162,10 +165,11 @@ def test_an_account_may_refer_to_a_tier_that_is_created_after_it(engine, api, fi
     account.write_text(text)
     target = new_organization(engine)
     outcome = apply(engine, api, target, files)
-    ref = next(str(change.ref) for change in outcome.changes if change.ref.kind == "ledgerAccount")
-    [names] = [[name for name, _, _ in change.fields] for change in outcome.changes if str(change.ref) == ref]
-    assert {"tierExpirations", "expiryRounding"} <= {*names}
-    assert len(names) == len({*names})
+    # The account is changed again after the tier was created; the outcome lists it once, and each of its fields once.
+    [account_change] = [change for change in outcome.changes if change.ref.kind == "ledgerAccount"]
+    changed_fields = [name for name, _, _ in account_change.fields]
+    assert {"tierExpirations", "expiryRounding"} <= set(changed_fields)
+    assert len(changed_fields) == len(set(changed_fields))
     exported_text = export(engine, api, target)[f"ledgerAccount/{account.name}"]
     assert "!ref 'loyaltyTier/default/Gold'" in exported_text
     assert "expiryRounding: year" in exported_text
@@ -217,12 +221,12 @@ def test_a_change_of_a_field_that_cannot_be_changed_is_refused(engine, api, file
 def test_records_with_the_same_name_and_no_keys_are_not_exported(engine, api):
     organization_id = new_organization(engine)
 
-    def twice(db):
+    def create_two_badges(db):
         for _ in range(2):
             body = {"name": "Twin", "maxAmount": 1, "active": True}
             api.calls_within(db, organization_id).integration("createBadge", body)
 
-    transactions.run(engine, twice)
+    transactions.run(engine, create_two_badges)
     with pytest.raises(FaultyFiles, match="several records are called badge/Twin"):
         export(engine, api, organization_id)
 
@@ -290,6 +294,7 @@ def test_the_content_of_a_file_is_limited_with_its_aliases_expanded(tmp_path):
     text = f"record: badge/Lark\nfields:\n  a0: &a0 x\n{doubled}"
     # Each line holds twice the texts of the line before; 20 lines have 2**20 texts, and 2**20 characters.
     assert faults_of(tmp_path, text) == too_large
+    # The lines before a17 have few enough.
     (tmp_path / "a.yaml").write_text(text[: text.index("  a17")])
     [record_file] = read_folder(tmp_path)
     assert record_file.fields["a3"] == [[["x", "x"]] * 2] * 2
@@ -361,8 +366,10 @@ def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, s
     action = next(path for path in files.rglob("action/*.yaml") if "getHours" in path.read_text())
     text = action.read_text()
     action.write_text(text.replace("event.externalEventDate.getHours", "now.getHours"))
-    [line] = [number for number, row in enumerate(text.splitlines(), 1) if "getHours" in row]
-    warning = f"action/{action.name}, line {line}: `now` is when the event is evaluated; use `event.externalEventDate`"
+    [line_number] = [number for number, line in enumerate(text.splitlines(), 1) if "getHours" in line]
+    warning = (
+        f"action/{action.name}, line {line_number}: `now` is when the event is evaluated; use `event.externalEventDate`"
+    )
     command = ["plan", str(files), "--organization", str(target)]
     plan = CliRunner().invoke(config, command, env=environment)
     assert f"Warning: {warning}.\n0 to create, 1 to change, " in plan.output

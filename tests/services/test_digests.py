@@ -15,7 +15,7 @@ def test_equal_numbers_have_the_same_digest(spelling):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("value", "different_value"),
     [
         (Decimal("0.5"), Decimal("0.50000000000000000000000000000000000000001")),
         (10, "10"),
@@ -25,8 +25,8 @@ def test_equal_numbers_have_the_same_digest(spelling):
         ({"a": 1}, {"b": 1}),
     ],
 )
-def test_different_values_have_different_digests(one, other):
-    assert digest_of([one]) != digest_of([other])
+def test_different_values_have_different_digests(value, different_value):
+    assert digest_of([value]) != digest_of([different_value])
 
 
 def test_the_order_of_json_members_does_not_change_the_digest():

@@ -43,6 +43,7 @@ def validate(schema: Any, attrs: Any) -> str:
 
 
 def slow_pattern(repetitions: int) -> str:
+    """A pattern for which a text of many a and b takes long, and longer the more repetitions it has."""
     return f"(?:a|b)*a(?:a|b){{{repetitions}}}c"
 
 
@@ -118,7 +119,7 @@ def test_the_documents_of_one_call_share_a_limit():
 
 
 def test_a_stored_schema_that_breaks_a_newer_limit_is_reported_instead_of_validating():
-    faults = DocumentValidator({"multipleOf": Decimal("1e-300")}).faults({}, 2)
+    faults = DocumentValidator({"multipleOf": Decimal("1e-300")}).faults({}, size=2)
     assert [(fault.pointer, fault.detail) for fault in faults] == [
         (
             "/attrs",

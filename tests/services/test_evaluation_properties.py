@@ -378,5 +378,6 @@ def test_every_effect_of_the_examples_can_be_executed(world):
         sponsored_event = event(names["ana"], sponsorLoyaltyMemberId=names["ben"])
         [result] = shop.track(sponsored_event, campaignKeys=keys)
         assert [outcome["error"] for outcome in result["effects"] if outcome["status"] != "executed"] == []
-        assert shop.balance(names["ana"]) >= 9
-        assert state(shop)[names["ana"]]
+        # Ana had 6 points; the mission may add more.
+        assert shop.balance(names["ana"]) >= 6 + 5 - 2
+        assert state(shop)[names["ana"]] != set()

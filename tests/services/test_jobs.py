@@ -30,7 +30,7 @@ def shop(api):
 
 
 def job_of(run, minutes=60):
-    """A job of one step, with a name that no other test uses."""
+    """A job of one step, which calls `run`, with an interval in minutes and a name that no other test uses."""
 
     def steps(context):
         result = run(context)
@@ -41,11 +41,12 @@ def job_of(run, minutes=60):
 
 
 def job_of_steps(steps, minutes=60):
-    """A job with a name that no other test uses."""
+    """A job of the steps that a generator yields, with an interval in minutes and a name that no other test uses."""
     return Job(f"job-{uuid.uuid4()}", lambda settings: minutes, steps)
 
 
 def row_of(engine, job):
+    """The stored row of a job."""
     with engine.connect() as db:
         return db.execute(text("SELECT * FROM periodic_jobs WHERE name = :n"), {"n": job.name}).one()
 
@@ -69,27 +70,32 @@ def test_a_job_runs_once_per_interval_for_four_workers(api):
 
     job = job_of(run)
     jobs.add_jobs(api.engine, [job])
-    calls = [lambda: run_due_jobs(api.engine, api.settings, never, [job]) for _ in range(4)]
-    assert sorted(run_simultaneously(calls)) == [False, False, False, True]
+
+    def run_as_worker():
+        return run_due_jobs(api.engine, api.settings, never, [job])
+
+    # Only one of the workers runs the job.
+    assert sorted(run_simultaneously([run_as_worker] * 4)) == [False, False, False, True]
     assert runs == [{}]
     row = row_of(api.engine, job)
     assert row.last_result == {"run": 1}
     assert row.next_run_at - row.started_at == timedelta(minutes=60)
     assert row.finished_at >= row.started_at
     make_due(api.engine, job)
-    assert calls[0]()
+    assert run_as_worker()
+    # The second run gets the result of the first one.
     assert runs == [{}, {"run": 1}]
 
 
 def test_a_job_whose_next_run_is_more_than_two_intervals_away_runs_at_once(api):
     job = job_of(lambda context: {})
     jobs.add_jobs(api.engine, [job])
-    # The interval is 60 minutes.
-    for minutes, runs in ((100, False), (200, True)):
+    # Two intervals are 120 minutes.
+    for minutes, is_due in ((100, False), (200, True)):
         with api.engine.begin() as db:
             later = datetime.now(UTC) + timedelta(minutes=minutes)
             db.execute(text("UPDATE periodic_jobs SET next_run_at = :t WHERE name = :n"), {"t": later, "n": job.name})
-        assert run_due_jobs(api.engine, api.settings, never, [job]) is runs
+        assert run_due_jobs(api.engine, api.settings, never, [job]) is is_due
     assert run_due_jobs(api.engine, api.settings, never, [job]) is False
 
 
@@ -133,12 +139,13 @@ def test_a_failed_job_records_its_error_and_is_due_again_after_the_interval(api)
 
 
 def test_a_job_that_fails_for_one_organization_is_done_for_the_others(api, caplog):
-    first, failing, last = (api.organization().id for _ in range(3))
+    first_id, failing_id, last_id = (api.organization().id for _ in range(3))
     done_ids = []
 
     def work(organization_id):
         for batch in range(2):
-            if (organization_id, batch) == (failing, 1):
+            # The second batch of one organization fails.
+            if (organization_id, batch) == (failing_id, 1):
                 raise ValueError("poison")
             done_ids.append(organization_id)
             yield batch
@@ -146,16 +153,16 @@ def test_a_job_that_fails_for_one_organization_is_done_for_the_others(api, caplo
     job = job_of_steps(lambda context: context.do_for(work))
     jobs.add_jobs(api.engine, [job])
     assert run_due_jobs(api.engine, api.settings, never, [job])
-    assert [done_ids.count(organization_id) for organization_id in (first, failing, last)] == [2, 1, 2]
-    assert f"a job failed for the organization {failing}" in caplog.text
+    assert [done_ids.count(organization_id) for organization_id in (first_id, failing_id, last_id)] == [2, 1, 2]
+    assert f"a job failed for the organization {failing_id}" in caplog.text
     assert row_of(api.engine, job).last_error == "PartlyFailed"
 
 
 @pytest.mark.slow
 def test_points_of_two_organizations_expire_alternately(api, monkeypatch):
     large, small = (Shop(api.organization()) for _ in range(2))
-    for shop, members in ((large, 4), (small, 1)):
-        for _ in range(members):
+    for shop, member_count in ((large, 4), (small, 1)):
+        for _ in range(member_count):
             shop.give(shop.member(), 10)
         with api.engine.begin() as db:
             expire = text("UPDATE ledger_lots SET expires_at = now() WHERE organization_id = :id")
@@ -178,6 +185,7 @@ def test_points_of_two_organizations_expire_alternately(api, monkeypatch):
 
 def test_a_due_job_runs_while_another_has_work_without_end(api, monkeypatch):
     monkeypatch.setattr(job_runs, "_SLICE_SECONDS", 0)
+    # For each step of the endless job, how often the short job had run before.
     steps, summaries = [], []
 
     def work_without_end(context):
@@ -226,6 +234,7 @@ def test_an_organization_gets_new_work_done_while_another_has_work_without_end(a
 
 
 def claim(engine, job, now):
+    """Claim a job as a worker does at a moment; returns the claim, or None if the job is not due."""
     intervals = {job.name: timedelta(minutes=60)}
     return transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, now))
 
@@ -327,7 +336,7 @@ class TestReleasingAnswers:
 
     def test_the_result_of_an_old_event_is_removed_and_its_event_and_key_stay(self, shop):
         member = shop.member()
-        self.track_old(shop, member, 500)
+        self.track_old(shop, member, days=500)
         # A release ends at the first event that is too new: the enrolment, which has the first id, has to be old, too.
         with shop.organization.api.engine.begin() as db:
             db.execute(
@@ -337,8 +346,8 @@ class TestReleasingAnswers:
                 ),
                 {"o": shop.organization.id},
             )
-        old_event, old_key = self.track_old(shop, member, 401)
-        new_event, new_key = self.track_old(shop, member, 399)
+        old_event, old_key = self.track_old(shop, member, days=401)
+        new_event, new_key = self.track_old(shop, member, days=399)
         first_release = self.release(shop)
         # The enrolment and the events of 500 and 401 days ago.
         assert first_release.answers == 3
@@ -347,22 +356,23 @@ class TestReleasingAnswers:
         assert shop.integration.get(f"/events/{new_key}")["result"]["loyaltyEventKey"] == new_key
         assert shop.expect_refusal(old_event) == "/problems/key-reused"
         assert shop.track_one(new_event)["loyaltyEventKey"] == new_key
-        second_release = self.release(shop, first_release.up_to)
+        second_release = self.release(shop, after=first_release.up_to)
         assert (second_release.answers, second_release.up_to) == (0, first_release.up_to)
 
     def test_a_release_continues_after_the_events_of_the_last_one(self, shop):
         member = shop.member()
-        first = self.release(shop)
-        assert first.answers == 0
+        first_release = self.release(shop)
+        assert first_release.answers == 0
         with shop.organization.api.engine.begin() as db:
             db.execute(
                 text("UPDATE events SET created_at = now() - interval '600 days' WHERE organization_id = :o"),
                 {"o": shop.organization.id},
             )
-        self.track_old(shop, member, 500)
-        second = self.release(shop, first.up_to)
-        assert second.answers == 2
-        assert self.release(shop, second.up_to).answers == 0
+        self.track_old(shop, member, days=500)
+        second_release = self.release(shop, after=first_release.up_to)
+        # The enrolment and the event.
+        assert second_release.answers == 2
+        assert self.release(shop, after=second_release.up_to).answers == 0
 
     def test_no_result_is_removed_if_results_are_kept_for_ever(self, api):
         settings = replace(api.settings, answers_kept_days=0)
@@ -407,4 +417,5 @@ def test_transactions_of_an_organization_shrink_if_they_are_slow(api, shop, monk
         points.mint(points.wallet(), 5, expires_at=earlier)
     organization_id, account_id = shop.organization.id, points.account_id
     batches = list(jobs._expire_batches(api.engine, organization_id))
+    # The first transaction took longer than a tenth of a millisecond, so each of the next ones has one wallet.
     assert [len(batch.wallets[account_id]) for batch in batches] == [4, 1, 1]

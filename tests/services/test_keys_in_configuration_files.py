@@ -15,13 +15,17 @@ from persistence import transactions
 from tests.builders.external_keys import KeyedRecords
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
-BADGE = "record: badge/{}\nfields:\n  name: {}\n  maxAmount: 3\n  active: true\n"
-KEYED = BADGE + "  externalKey: {}\n"
 
 
 @pytest.fixture(scope="module")
 def local_api(engine, settings):
     return LocalApi(settings, engine, "operator")
+
+
+def badge_file(reference, *, name, key=None):
+    """The text of a file with a badge: its name in references, its name, and its external key, if any."""
+    text = f"record: badge/{reference}\nfields:\n  name: {name}\n  maxAmount: 3\n  active: true\n"
+    return text if key is None else f"{text}  externalKey: {key}\n"
 
 
 class Files:
@@ -81,34 +85,37 @@ def changes_by_record(outcome):
 
 
 def test_a_new_name_for_a_record_with_a_key_is_an_update(files):
-    files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
+    files.apply(a=badge_file("early-bird", name="Early bird", key="early-bird"))
     [before] = files.call(lambda calls: calls.integration("listBadges"))["results"]
-    outcome = files.apply(a=KEYED.format("early-bird", "Lark", "early-bird"))
+    outcome = files.apply(a=badge_file("early-bird", name="Lark", key="early-bird"))
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Early bird", "Lark")})}
     [after] = files.call(lambda calls: calls.integration("listBadges"))["results"]
     assert (after["badgeKey"], after["name"]) == (before["badgeKey"], "Lark")
     # The reference is the key already, so the file may omit the field externalKey.
-    outcome = files.apply(a=BADGE.format("early-bird", "Owl"))
+    outcome = files.apply(a=badge_file("early-bird", name="Owl"))
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Lark", "Owl")})}
     assert files.names("badge") == ["early-bird"]
 
 
 def test_a_file_whose_reference_is_a_new_key_gives_the_key_to_the_record_of_its_name(files):
-    files.apply(a=BADGE.format("Early bird", "Early bird"), b=BADGE.format("Owl", "Owl"))
-    outcome = files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
+    files.apply(a=badge_file("Early bird", name="Early bird"), b=badge_file("Owl", name="Owl"))
+    outcome = files.apply(a=badge_file("early-bird", name="Early bird", key="early-bird"))
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"externalKey": (None, "early-bird")})}
     assert [str(ref) for ref in outcome.in_no_file if ref.kind == "badge"] == ["badge/Owl"]
     assert files.names("badge") == ["Owl", "early-bird"]
-    assert files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird")).changes == []
+    assert files.apply(a=badge_file("early-bird", name="Early bird", key="early-bird")).changes == []
     # The record with this name already has another key, so a new record is created.
-    outcome = files.apply(a=KEYED.format("lark", "Early bird", "lark"))
+    outcome = files.apply(a=badge_file("lark", name="Early bird", key="lark"))
     assert changes_by_record(outcome) == {"badge/lark": ("create", {})}
 
 
 def test_a_file_with_a_new_key_creates_a_record_if_another_file_defines_the_record_of_its_name(files):
-    files.apply(a=BADGE.format("Early bird", "Early bird"))
-    keyed, plain = KEYED.format("early-bird", "Early bird", "early-bird"), BADGE.format("Early bird", "Early bird")
-    outcome = files.apply(a=keyed, b=plain)
+    files.apply(a=badge_file("Early bird", name="Early bird"))
+    text_with_key, text_without_key = (
+        badge_file("early-bird", name="Early bird", key="early-bird"),
+        badge_file("Early bird", name="Early bird"),
+    )
+    outcome = files.apply(a=text_with_key, b=text_without_key)
     assert changes_by_record(outcome) == {"badge/early-bird": ("create", {})}
     assert outcome.unchanged == 1
 
@@ -148,8 +155,8 @@ def test_the_default_records_keep_their_name(files):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (KEYED.format("Early bird", "Early bird", "early-bird"), "call it badge/early-bird"),
-        (KEYED.format("early-bird", "Early bird", "lark"), "call it badge/lark"),
+        (badge_file("Early bird", name="Early bird", key="early-bird"), "call it badge/early-bird"),
+        (badge_file("early-bird", name="Early bird", key="lark"), "call it badge/lark"),
         (
             "record: loyaltyTier/default/Gold\nfields:\n  name: Gold\n  active: true\n  minRequiredPoints: 5\n"
             "  externalKey: gold\n  tierOrder: 2\n",
@@ -161,15 +168,15 @@ def test_a_file_whose_reference_is_not_its_key_is_refused(files, text, fault):
     (files.folder / "a.yaml").write_text(text)
     with pytest.raises(FaultyFiles, match=f"a.yaml, line 6: externalKey is .*{fault}"):
         files.apply_all()
-    [problem], _ = changes.check_files(files.api, read_folder(files.folder))
-    assert fault in problem
+    [fault_of_check], _warnings = changes.check_files(files.api, read_folder(files.folder))
+    assert fault in fault_of_check
     assert files.names("badge") == []
 
 
 def test_a_key_that_files_use_as_reference_cannot_be_removed(files):
-    files.apply(a=KEYED.format("early-bird", "Early bird", "early-bird"))
+    files.apply(a=badge_file("early-bird", name="Early bird", key="early-bird"))
     with pytest.raises(FaultyFiles, match=r"a.yaml, line 6: externalKey is null, but the record is called badge/early"):
-        files.apply(a=KEYED.format("early-bird", "Early bird", "null"))
+        files.apply(a=badge_file("early-bird", name="Early bird", key="null"))
     # Event types are referred to by their apiCode, so that their key can be removed.
     text = "record: eventType/opened\nfields:\n  name: A\n  apiCode: opened\n  schemaType: custom\n  externalKey: {}\n"
     files.apply(a=text.format("opened"))
@@ -190,31 +197,32 @@ def test_a_key_that_another_record_has_is_refused(files):
 
 
 def test_the_export_of_a_record_whose_name_is_the_key_of_another_record_is_refused(files):
-    def twice(calls):
+    def create_two_badges(calls):
         body = {"maxAmount": 1, "active": True}
         calls.integration("createBadge", {**body, "name": "Early bird", "externalKey": "lark"})
         calls.integration("createBadge", {**body, "name": "lark"})
 
-    files.call(twice)
+    files.call(create_two_badges)
     with pytest.raises(FaultyFiles, match="several records are called badge/lark: give them different names"):
         files.export()
 
 
 def test_records_with_the_same_name_are_distinguished_by_their_keys(files):
-    twins = {name: KEYED.format(name, "Twin", name) for name in ("castor", "pollux")}
+    twins = {name: badge_file(name, name="Twin", key=name) for name in ("castor", "pollux")}
     files.apply(**twins)
     assert files.names("badge") == ["castor", "pollux"]
     assert files.apply(**twins).changes == []
 
 
 def test_an_external_key_that_equals_the_key_of_the_record_is_exported(files):
-    def make(calls):
+    def create_badge(calls):
+        """Create a badge, and give it its own key as its external key; return the key."""
         body = {"maxAmount": 1, "active": True, "name": "Early bird"}
         badge = calls.integration("createBadge", body)["badge"]
         calls.integration("updateBadge", {"externalKey": badge["badgeKey"]}, badgeKey=badge["badgeKey"])
         return badge["badgeKey"]
 
-    key = files.call(make)
+    key = files.call(create_badge)
     assert files.export()[Ref("badge", key)]["externalKey"] == key
 
 

@@ -33,6 +33,7 @@ def path(member, action):
 
 
 def refusal_type(shop, member, action, status, **body):
+    """Mint or burn a point, or what `body` requests; return the type of the problem, which has this status."""
     return shop.administration.post(path(member, action), {"amount": 1, **body}, expect=status)["type"]
 
 
@@ -71,7 +72,7 @@ def test_every_field_of_the_request_is_stored(shop, member, action):
     stored_fields = {name: row[name] for name in details}
     assert stored_fields == {**details, "externalEventDate": "2026-03-02T08:15:00Z"}
     assert (row["transactionType"], row["status"], row["amount"]) == (action, 1, 12)
-    assert row["updatedBalance"] == shop.balance(member) == (112 if action == "mint" else 88)
+    assert row["updatedBalance"] == shop.balance(member) == (100 + 12 if action == "mint" else 100 - 12)
     shop.check_ledger()
 
 
@@ -80,9 +81,10 @@ def test_a_request_of_only_an_amount_uses_the_default_account_and_a_generated_ke
     assert transaction["ledgerAccountId"] == shop.organization.created.ledger_account_id
     # The key is a UUID in canonical form.
     assert transaction["systemUniqueKey"] == str(uuid.UUID(transaction["systemUniqueKey"]))
+    # A second request is no repetition.
     second_transaction = shop.give(member, 5)
     assert second_transaction["ledgerTransactionId"] != transaction["ledgerTransactionId"]
-    assert shop.balance(member) == 10
+    assert shop.balance(member) == 5 + 5
     assert shop.take(member, 5, ledgerId=None, ledgerAccountId=None, tags=[])["amount"] == 5
 
 
@@ -130,14 +132,14 @@ def test_an_amount_of_0_is_accepted(shop, member):
     ],
 )
 def test_a_malformed_request_is_400(shop, member, action, body):
-    before = len(transactions_of(shop, member))
+    count_before = len(transactions_of(shop, member))
     assert refusal_type(shop, member, action, 400, **body) == "/problems/invalid-request"
-    assert len(transactions_of(shop, member)) == before
+    assert len(transactions_of(shop, member)) == count_before
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
 def test_an_unknown_member_ledger_or_account_is_404(shop, member, action, stranger):
-    other = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
+    other_ledger_id = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
     created, foreign = shop.organization.created, stranger.created
     assert refusal_type(shop, "nobody", action, 404) == "/problems/not-found"
     assert refusal_type(shop, stranger.member()["loyaltyMemberId"], action, 404) == "/problems/not-found"
@@ -146,8 +148,9 @@ def test_an_unknown_member_ledger_or_account_is_404(shop, member, action, strang
     cases = [
         {"ledgerAccountId": 10**12},
         {"ledgerAccountId": foreign.ledger_account_id},
-        {"ledgerId": other},
-        {"ledgerId": other, "ledgerAccountId": created.ledger_account_id},
+        # The other ledger has neither a default account nor this account.
+        {"ledgerId": other_ledger_id},
+        {"ledgerId": other_ledger_id, "ledgerAccountId": created.ledger_account_id},
     ]
     for body in cases:
         assert refusal_type(shop, member, action, 404, **body) == "/problems/unknown-ledger-account"
@@ -155,10 +158,10 @@ def test_an_unknown_member_ledger_or_account_is_404(shop, member, action, strang
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
 def test_points_of_members_cannot_be_moved_in_another_ledger(shop, member, action):
-    other = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
+    other_ledger_id = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-    shop.administration.post(f"/ledgers/{other}/accounts", body)
-    reply = shop.administration.request("POST", path(member, action), {"amount": 1, "ledgerId": other})
+    shop.administration.post(f"/ledgers/{other_ledger_id}/accounts", body)
+    reply = shop.administration.request("POST", path(member, action), {"amount": 1, "ledgerId": other_ledger_id})
     assert reply.status == 409
     shop.check_ledger()
 
@@ -170,27 +173,30 @@ def test_points_of_an_inactive_account_cannot_be_moved(shop, member, action):
 
 
 def test_a_burn_of_more_than_the_balance_is_refused(shop, member):
-    assert refusal_type(shop, member, "burn", 409) == "/problems/insufficient-balance"
+    assert refusal_type(shop, member, "burn", 409, amount=1) == "/problems/insufficient-balance"
     shop.give(member, 5)
     assert refusal_type(shop, member, "burn", 409, amount=6) == "/problems/insufficient-balance"
     shop.take(member, 5)
-    assert refusal_type(shop, member, "burn", 409) == "/problems/insufficient-balance"
+    assert refusal_type(shop, member, "burn", 409, amount=1) == "/problems/insufficient-balance"
     assert shop.balance(member) == 0
 
 
 def test_a_mint_beyond_the_maximum_supply_is_refused(shop, member):
     for is_revolving in (True, False):
         account = shop.account(maxSupply=10, isRevolving=is_revolving)["ledgerAccountId"]
-        assert (
-            refusal_type(shop, member, "mint", 409, amount=11, ledgerAccountId=account) == "/problems/supply-exceeded"
-        )
+
+        def refuses_mint_of(amount, account=account):
+            problem_type = refusal_type(shop, member, "mint", 409, amount=amount, ledgerAccountId=account)
+            return problem_type == "/problems/supply-exceeded"
+
+        assert refuses_mint_of(11)
         shop.give(member, 10, ledgerAccountId=account)
-        assert refusal_type(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
+        assert refuses_mint_of(1)
         shop.take(member, 4, ledgerAccountId=account)
         # Burned points can be minted again only in a revolving account.
         if is_revolving:
             shop.give(member, 4, ledgerAccountId=account)
-        assert refusal_type(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
+        assert refuses_mint_of(1)
     shop.check_ledger()
 
 
@@ -198,11 +204,11 @@ def test_a_mint_beyond_the_maximum_supply_is_refused(shop, member):
 def test_a_repeated_request_gets_the_identical_response(shop, member, action):
     shop.give(member, 10)
     body = {"amount": Decimal("5"), "systemUniqueKey": key(), "tags": ["a"], "externalEventDate": LONG_AGO}
-    first = shop.administration.request("POST", path(member, action), body, expect=200)
+    first_reply = shop.administration.request("POST", path(member, action), body, expect=200)
     # Now the balance would not allow another burn.
     shop.take(member, shop.balance(member))
     repeated_reply = shop.administration.request("POST", path(member, action), body, expect=200)
-    assert first.text == repeated_reply.text
+    assert first_reply.text == repeated_reply.text
     assert shop.balance(member) == 0
 
 
@@ -224,9 +230,10 @@ def test_a_request_with_the_key_of_another_one_is_refused(shop, member, change):
 
 
 def test_a_key_belongs_to_one_member_account_and_direction(shop, member):
-    stars, other, body = shop.account()["ledgerAccountId"], shop.member(), {"amount": 5, "systemUniqueKey": key()}
+    stars, other_member = shop.account()["ledgerAccountId"], shop.member()
+    body = {"amount": 5, "systemUniqueKey": key()}
     shop.give(member, **body)
-    assert refusal_type(shop, other, "mint", 409, **body) == "/problems/key-reused"
+    assert refusal_type(shop, other_member, "mint", 409, **body) == "/problems/key-reused"
     assert refusal_type(shop, member, "burn", 409, **body) == "/problems/key-reused"
     assert refusal_type(shop, member, "mint", 409, **body, ledgerAccountId=stars) == "/problems/key-reused"
     assert shop.balance(member) == 5
@@ -234,6 +241,7 @@ def test_a_key_belongs_to_one_member_account_and_direction(shop, member):
 
 def test_the_key_of_a_refused_request_can_be_used_again(shop, member):
     body = {"amount": 5, "systemUniqueKey": key()}
+    # The member has no points yet.
     refusal_type(shop, member, "burn", 409, **body)
     shop.give(member, 5)
     shop.take(member, **body)

@@ -22,6 +22,6 @@ def test_new_keys_of_one_millisecond_differ():
 
 
 def test_a_later_key_is_greater():
-    first = new_uuid()
+    earlier_key = new_uuid()
     time.sleep(0.002)
-    assert first < new_uuid()
+    assert earlier_key < new_uuid()

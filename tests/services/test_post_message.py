@@ -115,20 +115,21 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
 
 
 def test_at_most_a_limited_part_of_a_response_is_read(endpoint):
-    sizes = []
+    sent_sizes = []
 
     def chatter(exchange):
         connection = exchange.handler.connection
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
         while not exchange.receiver.closing.is_set():
             connection.sendall(b"x" * 65_536)
-            sizes.append(65_536)
+            sent_sizes.append(65_536)
 
     endpoint.usual_response = chatter
     reply, seconds = timed_post(LOCAL_CLIENT, endpoint.url)
     assert reply == Reply(200)
     assert seconds < PATIENCE
-    assert sum(sizes) < 50_000_000
+    # Of the 1,000,000,000 bytes that were announced.
+    assert sum(sent_sizes) < 50_000_000
 
 
 @pytest.mark.slow
@@ -207,6 +208,7 @@ class TestAddresses:
         poster = WebhookClient(http_allowed=True, resolve=rebinding)
         assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert (lookups, called_addresses) == ([("rebound.example", 81)], ["8.8.8.8"])
+        # The next message looks the name up again.
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
         assert called_addresses == ["8.8.8.8"]
 

@@ -128,11 +128,12 @@ ITEMS = st.lists(st.decimals("0.01", 40, places=2), min_size=1, max_size=5)
 @given(items=ITEMS, extra=st.decimals(0, 5, places=2), data=st.data())
 def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api, items, extra, data):
     shop = Shop(api.organization())
-    whole, cents = shop.account(name="Whole"), shop.account(name="Cents", decimals=2, pointTrackingEnabled=True)
+    whole_account = shop.account(name="Whole")
+    cents_account = shop.account(name="Cents", decimals=2, pointTrackingEnabled=True)
     shop.campaign(
         running(
-            mint(("=", "floor(order.total)"), ledgerAccountKey=whole["ledgerAccountKey"]),
-            mint(("=", "order.total * 1.5"), ledgerAccountKey=cents["ledgerAccountKey"]),
+            mint(("=", "floor(order.total)"), ledgerAccountKey=whole_account["ledgerAccountKey"]),
+            mint(("=", "order.total * 1.5"), ledgerAccountKey=cents_account["ledgerAccountKey"]),
         ),
         eventType=ORDER_CREATED,
         limitRules=[
@@ -142,14 +143,14 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
         ],
     )
     total = sum(items) + extra
-    minted_amounts = {whole["ledgerAccountId"]: total.to_integral_value(ROUND_FLOOR)}
-    minted_amounts[cents["ledgerAccountId"]] = (total * 3 / 2).quantize(Decimal("0.01"), ROUND_FLOOR)
+    minted_amounts = {whole_account["ledgerAccountId"]: total.to_integral_value(ROUND_FLOOR)}
+    minted_amounts[cents_account["ledgerAccountId"]] = (total * 3 / 2).quantize(Decimal("0.01"), ROUND_FLOOR)
     members = {name: shop.member() for name in ("parts", "full")}
     spent_share = data.draw(st.sampled_from([0, Decimal("0.5"), 1]))
     other_points = data.draw(st.integers(0, 20))
     for name, member in members.items():
         if other_points:
-            shop.give(member, other_points, ledgerAccountId=cents["ledgerAccountId"])
+            shop.give(member, other_points, ledgerAccountId=cents_account["ledgerAccountId"])
         bought_items = [{"productCode": f"p{n}", "total": item} for n, item in enumerate(items)]
         shop.track_one(order(member, total, external_id=name, items=bought_items))
         shop.track_one(order_update(member, name, "confirmed"))
@@ -158,6 +159,7 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
             if spent_amount:
                 shop.take(member, spent_amount, ledgerAccountId=account_id)
     returned_total = Decimal(0)
+    # The items are returned in any order.
     for n, item in data.draw(st.permutations(list(enumerate(items)))):
         returned_items = [{"productCode": f"p{n}", "total": item}]
         part = order_update(members["parts"], "parts", "partially-returned", items=returned_items)
@@ -166,11 +168,11 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
         # When all items are returned, the server returns the rest of the order, too (`extra`).
         if returned_total == sum(items):
             returned_total = total
-        if not spent_share and minted_amounts[whole["ledgerAccountId"]]:
+        if not spent_share and minted_amounts[whole_account["ledgerAccountId"]]:
             remaining_points = (
-                minted_amounts[whole["ledgerAccountId"]] * (total - returned_total) / total
+                minted_amounts[whole_account["ledgerAccountId"]] * (total - returned_total) / total
             ).to_integral_value(ROUND_FLOOR)
-            assert shop.balance(members["parts"], whole["ledgerAccountId"]) == remaining_points
+            assert shop.balance(members["parts"], whole_account["ledgerAccountId"]) == remaining_points
     shop.track_one(order_update(members["full"], "full", "returned"))
     for account_id in minted_amounts:
         assert shop.balance(members["parts"], account_id) == shop.balance(members["full"], account_id)
@@ -181,8 +183,9 @@ def test_returning_all_items_one_by_one_leaves_the_balances_of_a_full_return(api
 def test_verifying_reports_a_clawback_of_more_than_was_minted_and_one_without_a_link(api):
     shop = Shop(api.organization())
     member = shop.member()
+    # An order mints 10 points, and a return of a part of it claws some of them back.
     shop.campaign(running(mint(10)), eventType=ORDER_CREATED)
-    shop.track_one(order(member, 10, external_id="o-1"))
+    shop.track_one(order(member, total=10, external_id="o-1"))
     shop.track_one(order_update(member, "o-1", "confirmed"))
     shop.track_one(order_update(member, "o-1", "partially-returned", items=[{"total": 4}]))
     shop.check_ledger()

@@ -49,12 +49,14 @@ def endpoint():
 
 
 def sender(shop, seconds=2.0, **changes):
+    """A sender for the organization; its attempts end after so many seconds, and `changes` are changed settings."""
     api = shop.organization.api
     poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=seconds)
     return Sender(api.engine, replace(api.settings, **changes), poster, shop.organization.id)
 
 
 def send(shop, **changes):
+    """Send all due messages of the organization; return the number of attempts."""
     return sender(shop, **changes).send_due()
 
 
@@ -65,6 +67,7 @@ def add_webhook(shop, endpoint, type_="WebHook", **settings):
 
 
 def queue(shop, count=1):
+    """Track events of a new member, so that each trigger for generic events gets so many messages."""
     member = shop.member()
     shop.track(*(event(member) for _ in range(count)))
 
@@ -85,7 +88,9 @@ def claim_one(shop):
     """Claim deliveries as a sender with one free thread does."""
     return transactions.run(
         shop.organization.api.engine,
-        lambda db: triggers.claim_due(db, LEASE, ClaimLimits(1, 1), organization_id=shop.organization.id),
+        lambda db: triggers.claim_due(
+            db, LEASE, ClaimLimits(total=1, of_trigger=1), organization_id=shop.organization.id
+        ),
     )
 
 
@@ -161,7 +166,8 @@ class TestAttempts:
             make_due(shop)
         send(shop)
         delivery = only_delivery(shop, trigger)
-        assert (delivery["status"], delivery["attempts"], delivery["lastError"]) == ("succeeded", 4, None)
+        # Three attempts failed.
+        assert (delivery["status"], delivery["attempts"], delivery["lastError"]) == ("succeeded", 3 + 1, None)
         for request in endpoint.received:
             Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers)
 
@@ -172,6 +178,7 @@ class TestAttempts:
         shop.administration.put(path, body)
         queue(shop)
         send(shop)
+        # The time in which the old secret signs ends.
         with shop.organization.api.engine.begin() as db:
             db.execute(
                 text("UPDATE triggers SET previous_secret_until = now() WHERE trigger_id = :id"),
@@ -189,13 +196,14 @@ class TestAttempts:
 
     def test_410_makes_the_trigger_inactive_and_its_other_messages_wait(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
-        queue(shop, 3)
+        queue(shop, count=3)
         endpoint.usual_response = status(410)
-        sender_ = sender(shop, webhook_threads=1)
-        assert sender_.send_due() == 1
+        # One thread, so that no message is being sent during the first one.
+        assert send(shop, webhook_threads=1) == 1
         assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is False
         all_deliveries = deliveries(shop.administration, trigger)
         assert sorted(delivery["status"] for delivery in all_deliveries) == ["failed", "pending", "pending"]
+        # An inactive trigger gets no new message.
         queue(shop)
         assert len(deliveries(shop.administration, trigger)) == 3
         assert send(shop) == 0
@@ -242,8 +250,9 @@ class TestAttempts:
         assert (redelivery["status"], redelivery["attempts"], redelivery["deliveredAt"]) == ("pending", 0, None)
         assert send(shop) == 1
         assert only_delivery(shop, trigger)["status"] == "succeeded"
-        first, second = endpoint.received
-        assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
+        first_request, second_request = endpoint.received
+        assert first_request.headers["webhook-id"] == second_request.headers["webhook-id"]
+        assert first_request.body == second_request.body
 
     def test_a_message_that_is_redelivered_during_its_last_attempt_is_sent_again(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
@@ -254,8 +263,8 @@ class TestAttempts:
         engine = shop.organization.api.engine
         [last_attempt] = claim_one(shop)
         shop.administration.post(path, expect=202)
-        row = outcome(last_attempt, Reply(410), 0.5)
-        transactions.run(engine, lambda db: triggers.conclude(db, [row]))
+        columns = outcome(last_attempt, Reply(410), fraction=0.5)
+        transactions.run(engine, lambda db: triggers.conclude(db, [columns]))
         redelivery = only_delivery(shop, trigger)
         assert (redelivery["status"], redelivery["attempts"]) == ("pending", 0)
         assert send(shop) == 1
@@ -304,9 +313,9 @@ def test_a_server_with_a_wrong_clock_sends_messages_immediately_and_again_by_the
         patch.setattr(send_deliveries, "datetime", clock)
         assert send(shop) == 1
         assert send(shop) == 0
-    [row] = shop.rows("trigger_deliveries", "next_attempt_at - now() AS wait")
+    [delivery_row] = shop.rows("trigger_deliveries", "next_attempt_at - now() AS wait")
     assert only_delivery(shop, trigger)["status"] == "pending"
-    assert timedelta() < row.wait < timedelta(minutes=1)
+    assert timedelta() < delivery_row.wait < timedelta(minutes=1)
 
 
 class TestSeveralReceivers:
@@ -315,18 +324,19 @@ class TestSeveralReceivers:
             stuck_receiver.usual_response = hang
             add_webhook(shop, stuck_receiver)
             add_webhook(shop, endpoint)
-            queue(shop, 20)
+            queue(shop, count=20)
             others_are_sent = threading.Event()
             working_sender = sender(shop, seconds=120, webhook_threads=16)
             thread = threading.Thread(
                 target=lambda: (working_sender.send_due(others_are_sent.is_set), others_are_sent.set())
             )
             thread.start()
-            wait_for(lambda: len(endpoint.received) >= 20, 100)
+            wait_for(lambda: len(endpoint.received) >= 20, seconds=100)
             others_are_sent.set()
             stuck_receiver.closing.set()
             thread.join()
             assert len(endpoint.received) == 20
+            # A quarter of the 16 threads, the most for one trigger.
             assert len(stuck_receiver.received) <= 4
 
     # The first organization uses half of the 8 threads, each further one half of the threads that remain.
@@ -340,7 +350,7 @@ class TestSeveralReceivers:
                 for _ in range(8):
                     add_webhook(slow_shop, stuck_receiver)
             add_webhook(shop, endpoint)
-            queue(slow_shops[0], 8)
+            queue(slow_shops[0], count=8)
             # Longer than both waits below, so that no attempt ends in between.
             poster = WebhookClient(
                 http_allowed=True, private_allowed=True, seconds=300, resolve=resolve_only_this_machine
@@ -349,10 +359,11 @@ class TestSeveralReceivers:
             others_are_sent = threading.Event()
             thread = threading.Thread(target=lambda: working_sender.send_due(others_are_sent.is_set))
             thread.start()
-            for slow_shop, number in zip([*slow_shops[1:], shop], used_threads, strict=True):
-                wait_for(lambda number=number: len(stuck_receiver.received) >= number, 100)
-                queue(slow_shop, 20)
-            wait_for(lambda: len(endpoint.received) >= 20, 100)
+            # Each further organization gets its messages when the ones before it use their threads.
+            for next_shop, number in zip([*slow_shops[1:], shop], used_threads, strict=True):
+                wait_for(lambda number=number: len(stuck_receiver.received) >= number, seconds=100)
+                queue(next_shop, count=20)
+            wait_for(lambda: len(endpoint.received) >= 20, seconds=100)
             others_are_sent.set()
             assert (len(stuck_receiver.received), len(endpoint.received)) == (used_threads[-1], 20)
             stuck_receiver.closing.set()
@@ -364,6 +375,7 @@ class TestSeveralReceivers:
             add_webhook(shop, endpoint, eventTypes=["member-created"]),
         )
         member = shop.member()
+        # The busy trigger has 40 messages, the other one a single message, about the enrolment.
         shop.track(*(event(member) for _ in range(40)))
         trigger_ids = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
         assert trigger_ids == {busy_trigger["triggerId"], quiet_trigger["triggerId"]}
@@ -377,15 +389,16 @@ class TestSeveralReceivers:
             member = shop.member()
             thread = threading.Thread(target=lambda: send(shop))
             thread.start()
-            wait_for(lambda: slow_receiver.received, 3)
+            wait_for(lambda: slow_receiver.received, seconds=3)
             shop.track(event(member))
-            wait_for(lambda: endpoint.received, 1)
+            # The slow receiver takes longer than this.
+            wait_for(lambda: endpoint.received, seconds=1)
             assert len(endpoint.received) == 1
             thread.join()
 
     def test_concurrent_senders_send_each_message_once(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
-        queue(shop, 60)
+        queue(shop, count=60)
         counts = run_simultaneously([lambda: send(shop) for _ in range(4)])
         assert sum(counts) == 60
         assert len({request.headers["webhook-id"] for request in endpoint.received}) == len(endpoint.received) == 60
@@ -394,12 +407,16 @@ class TestSeveralReceivers:
 
     def test_a_delivery_is_claimed_only_once_within_its_lease(self, shop, endpoint):
         add_webhook(shop, endpoint)
-        queue(shop, 40)
+        queue(shop, count=40)
         with shop.organization.api.engine.begin() as db:
-            first_claims = triggers.claim_due(db, LEASE, ClaimLimits(60, 30), organization_id=shop.organization.id)
+            first_claims = triggers.claim_due(
+                db, LEASE, ClaimLimits(total=60, of_trigger=30), organization_id=shop.organization.id
+            )
             assert len(first_claims) == 30
-            second_claims = triggers.claim_due(db, LEASE, ClaimLimits(60, 30), organization_id=shop.organization.id)
-            assert len(second_claims) == 10
+            second_claims = triggers.claim_due(
+                db, LEASE, ClaimLimits(total=60, of_trigger=30), organization_id=shop.organization.id
+            )
+            assert len(second_claims) == 40 - 30
             assert {claim.trigger_delivery_id for claim in first_claims}.isdisjoint(
                 claim.trigger_delivery_id for claim in second_claims
             )
@@ -410,7 +427,9 @@ class TestCrashedSenders:
         """Claim deliveries for a sender that crashes before it sends them."""
         return transactions.run(
             shop.organization.api.engine,
-            lambda db: triggers.claim_due(db, lease, ClaimLimits(9, 9), organization_id=shop.organization.id),
+            lambda db: triggers.claim_due(
+                db, lease, ClaimLimits(total=9, of_trigger=9), organization_id=shop.organization.id
+            ),
         )
 
     @pytest.mark.slow
@@ -435,14 +454,14 @@ class TestCrashedSenders:
         assert send(shop) == 1
         delivery = only_delivery(shop, trigger)
         working_sender = sender(shop)
-        row = outcome(late_claim, Reply(500), 0.5)
-        transactions.run(shop.organization.api.engine, lambda db: triggers.conclude(db, [row]))
+        columns = outcome(late_claim, Reply(500), fraction=0.5)
+        transactions.run(shop.organization.api.engine, lambda db: triggers.conclude(db, [columns]))
         assert only_delivery(shop, trigger) == delivery
         assert working_sender.send_due() == 0
 
     def test_a_sender_that_stops_begins_no_attempt_and_records_the_running_ones(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
-        queue(shop, 30)
+        queue(shop, count=30)
         stop = threading.Event()
 
         def slow(exchange):
@@ -452,43 +471,42 @@ class TestCrashedSenders:
 
         endpoint.usual_response = slow
         attempts = sender(shop, webhook_threads=2).send_due(stop.is_set)
+        # At most one of each thread.
         assert 1 <= attempts <= 2
-        statuses = [
-            result["status"]
-            for result in shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")[
-                "results"
-            ]
-        ]
-        assert len(statuses) == attempts
+        page = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")
+        assert len(page["results"]) == attempts
 
 
 class TestRemoval:
     def test_old_deliveries_are_removed_except_those_pending_for_an_active_trigger(self, shop, endpoint):
         trigger = add_webhook(shop, endpoint)
-        queue(shop, 6)
+        queue(shop, count=6)
         ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         engine, organization_id = shop.organization.api.engine, shop.organization.id
         with engine.begin() as db:
-            # Three old deliveries, and a new one.
-            old = datetime.now(UTC) - timedelta(days=31)
-            for index, status_ in enumerate(("succeeded", "failed", "pending", "succeeded")):
+            now = datetime.now(UTC)
+            old = now - timedelta(days=31)
+            # The last two of the six deliveries stay new and pending.
+            states = (("succeeded", old), ("failed", old), ("pending", old), ("succeeded", now))
+            for delivery_id, (new_status, created_at) in zip(ids[:4], states, strict=True):
                 db.execute(
                     text("UPDATE trigger_deliveries SET status = :s, created_at = :t WHERE trigger_delivery_id = :i"),
-                    {"s": status_, "t": old if index < 3 else datetime.now(UTC), "i": ids[index]},
+                    {"s": new_status, "t": created_at, "i": delivery_id},
                 )
-        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 2
+        assert sum(remove_old_deliveries(engine, organization_id, days=30)) == 2
         remaining_ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
         assert remaining_ids == ids[2:]
         body = trigger_body(key=trigger["triggerKey"], url=endpoint.url, active=False)
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
-        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 1
-        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 0
+        # The old pending delivery, whose trigger is inactive now.
+        assert sum(remove_old_deliveries(engine, organization_id, days=30)) == 1
+        assert sum(remove_old_deliveries(engine, organization_id, days=30)) == 0
         assert len(deliveries(shop.administration, trigger)) == 3
 
     def test_any_number_of_old_deliveries_is_removed_in_batches(self, shop, endpoint, monkeypatch):
         monkeypatch.setattr("handlers.services.webhooks.send_deliveries._REMOVED_AT_ONCE", 4)
         add_webhook(shop, endpoint)
-        queue(shop, 15)
+        queue(shop, count=15)
         engine, organization_id = shop.organization.api.engine, shop.organization.id
         with engine.begin() as db:
             db.execute(
@@ -498,8 +516,8 @@ class TestRemoval:
                 ),
                 {"id": organization_id},
             )
-        queue(shop, 5)
-        assert sum(remove_old_deliveries(engine, organization_id, 30)) == 15
+        queue(shop, count=5)
+        assert sum(remove_old_deliveries(engine, organization_id, days=30)) == 15
         assert shop.rows("trigger_deliveries", "count(*)") == [(5,)]
 
 

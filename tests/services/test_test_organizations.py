@@ -31,6 +31,7 @@ NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def new_organization(engine, environment):
+    """The id of a new organization."""
     return transactions.run(
         engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW, environment=environment)
     ).organization_id
@@ -66,13 +67,14 @@ def test_the_timelines_of_the_sample_contain_all_kinds_and_add_up_to_the_balance
         kinds = set()
         for name in ("ana", "ben", "chloe"):
             member = MEMBERS.find_by(db, coffee_shop, loyalty_member_id=name)
-            rows, query = [], TimelineQuery(7)
+            # Pages of 7 rows.
+            rows, query = [], TimelineQuery(limit=7)
             while True:
                 page = timeline_of(db, member, query)
                 rows += page.rows
                 if page.next is None:
                     break
-                query = TimelineQuery(7, positions=page.next)
+                query = TimelineQuery(limit=7, positions=page.next)
             kinds |= {row.kind for row in rows}
             total_of_rows = sum(row.details["amount"] for row in rows if row.kind == POINTS)
             stored_balance = db.execute(
@@ -96,7 +98,7 @@ def test_the_timelines_of_the_sample_contain_all_kinds_and_add_up_to_the_balance
 def test_a_reset_organization_has_only_the_records_of_a_new_one(engine, api, coffee_shop):
     with engine.connect() as db:
         rows_of_new_organization = rows_of(db, new_organization(engine, TEST))
-        before = db.execute(
+        entries_before = db.execute(
             text("SELECT count(*) FROM audit_log WHERE organization_id = :o"), {"o": coffee_shop}
         ).scalar_one()
     reset = transactions.run(engine, lambda db: reset_organization(db, coffee_shop, NOW))
@@ -111,7 +113,8 @@ def test_a_reset_organization_has_only_the_records_of_a_new_one(engine, api, cof
             text("SELECT operation_id, changes FROM audit_log WHERE organization_id = :o ORDER BY audit_log_id"),
             {"o": coffee_shop},
         ).all()
-        assert len(entries) == before + 1
+        # The entry of the reset.
+        assert len(entries) == entries_before + 1
         assert entries[-1].operation_id == "resetOrganization"
         assert not any(entry.changes for entry in entries)
         counts = {name: count for name, count in rows_of(db, coffee_shop).items() if "audit_log" not in name}
@@ -132,6 +135,7 @@ def test_the_records_of_a_live_organization_cannot_be_removed(engine):
         db.execute(text("DELETE FROM ledger_entries WHERE organization_id = :o"), {"o": live_id})
     with engine.connect() as db, pytest.raises(IntegrityError, match="environment of an organization is never changed"):
         db.execute(text("UPDATE organizations SET environment = 'test' WHERE organization_id = :o"), {"o": live_id})
+    # An organization that does not exist.
     with pytest.raises(NotATestOrganization):
         transactions.run(engine, lambda db: reset_organization(db, 2**60, NOW))
 

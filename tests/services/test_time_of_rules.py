@@ -34,7 +34,10 @@ def unit(execution, *, is_dry_run=False):
 
 
 def spend(clock, unit, origin=None):
-    """The seconds for which an event with endless rules is evaluated; `origin` is the batched call that tracked it."""
+    """Evaluate an event with endless rules until its deadline; return the seconds that it took.
+
+    `origin` is the batched call that tracked it.
+    """
     begin = clock.seconds
     deadline = evaluation._deadline(unit, SimpleNamespace(origin=origin))
     while not deadline.has_passed():
@@ -47,13 +50,14 @@ CALLER = Caller("somebody", 1, frozenset())
 
 def test_the_events_of_a_call_share_its_time(clock):
     call_unit = unit(call(CALLER))
+    # 10 seconds for each event, until the 25 seconds of the call are over.
     assert [spend(clock, call_unit) for _ in range(4)] == [10, 10, 5, 0]
 
 
 def test_the_calls_of_a_batch_each_have_their_own_time(clock):
     batch = unit(call(CALLER))
-    first, second = EventOrigin("r1", "somebody"), EventOrigin("r2", "somebody")
-    assert [spend(clock, batch, origin) for origin in (first, first, first, second, second)] == [10, 10, 5, 10, 10]
+    call_1, call_2 = EventOrigin("r1", "somebody"), EventOrigin("r2", "somebody")
+    assert [spend(clock, batch, origin) for origin in (call_1, call_1, call_1, call_2, call_2)] == [10, 10, 5, 10, 10]
 
 
 def test_the_events_of_a_dry_run_share_the_time_of_one_event(clock):

@@ -36,6 +36,7 @@ def test_events_of_a_member_in_a_tier_that_the_batch_does_not_know_are_tracked(a
     program = shop.organization.created.loyalty_program_id
     with api.engine.begin() as db:
         organization = organizations.find(db, shop.organization.id)
+        # The batch reads the configuration, which another call changes after that.
         configuration_of(db, organization)
         body = {"name": "Gold", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
         shop.administration.post(f"/loyalty-programs/{program}/tiers", body)
@@ -50,6 +51,7 @@ def test_a_mint_creates_lots_if_the_account_has_begun_to_track_points_meanwhile(
     path = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
     with api.engine.begin() as db:
         organization = organizations.find(db, shop.organization.id)
+        # The batch reads the configuration, which another call changes after that.
         configuration_of(db, organization)
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, {**body, "pointTrackingEnabled": True})
@@ -65,6 +67,7 @@ def test_a_mint_fails_if_the_account_has_become_inactive_meanwhile(api, shop):
     path = f"/ledgers/{account['ledgerId']}/accounts/{account['ledgerAccountId']}"
     with api.engine.begin() as db:
         organization = organizations.find(db, shop.organization.id)
+        # The batch reads the configuration, which another call changes after that.
         configuration_of(db, organization)
         body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
         shop.administration.put(path, body)

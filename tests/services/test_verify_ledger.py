@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import insert, text
 
-from domain.ledger.records import MINT, PENDING, REVERT, REVERTED
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, TRANSFER
 from handlers.services.verify import verify
 from persistence.tables.ledger import ledger_lot_uses
 from tests.builders import verification
@@ -47,20 +47,26 @@ class LedgerSession:
 
 @pytest.fixture
 def session(db):
+    """The ledger of these tests.
+
+    In the default account, `mint` gave ana 100 points; she transferred 30 to ben, who burned 5, so that ana has 70 and
+    ben has 25. A burn of 20 by ana was reverted, and a transfer of 7 from ana to ben is pending. In the account
+    `stars`, ana has 2.25 of a `lot` of 12.5, and ben has a debt of 4.
+    """
     ledger = RawLedger.new(db)
     ana, ben = ledger.wallet(), ledger.wallet()
     mint = ledger.mint(ana, 100)
     ledger.transfer(ana, ben, 30)
     ledger.burn(ben, 5)
     burn = ledger.burn(ana, 20, status=REVERTED)
-    revert = ledger.post(REVERT, 20, target=ana, reverted_ledger_transaction_id=burn)
+    revert = ledger.post(REVERT, target=ana, amount=20, reverted_ledger_transaction_id=burn)
     db.execute(
         text("UPDATE ledger_transactions SET reversal_ledger_transaction_id = :r WHERE ledger_transaction_id = :b"),
         {"r": revert, "b": burn},
     )
     # RawLedger counts the revert as a mint, but the revert of a burn only lowers the burned points.
     ledger.supply(ledger.account_id, minted=-20, burned=-20)
-    pending = ledger.transaction(0, 7, source=ana, target=ben, status=PENDING, reserved_amount=7)
+    pending = ledger.transaction(TRANSFER, source=ana, target=ben, amount=7, status=PENDING, reserved_amount=7)
     for wallet, debit, credit in ((ana, 7, 0), (ben, 0, 7)):
         db.execute(
             text(
@@ -71,9 +77,8 @@ def session(db):
         )
     stars = ledger.account(point_tracking_enabled=True, decimals=2, max_supply=1000, overdraft_limit=50)
     stars_mint = ledger.mint(ana, "12.5", account_id=stars)
-    lot = ledger.lot(
-        ana, stars_mint, remaining="2.25", expires_at=START + timedelta(days=90), account_id=stars, amount="12.5"
-    )
+    expires_at = START + timedelta(days=90)
+    lot = ledger.lot(ana, stars_mint, remaining="2.25", expires_at=expires_at, account_id=stars, amount="12.5")
     stars_burn = ledger.burn(ana, "10.25", account_id=stars)
     db.execute(
         insert(ledger_lot_uses).values(
@@ -100,10 +105,9 @@ def session(db):
 
 def owe_four(ledger, wallet, account):
     """Let the wallet have a debt of 4: a burn of 15 when its balance is 6, and then a mint of 5 that repays a part."""
-    ledger.lot(
-        wallet, ledger.mint(wallet, 6, account_id=account), remaining=0, expires_at=None, account_id=account, amount=6
-    )
-    burn = ledger.transaction(2, 15, source=wallet, account_id=account)
+    mint = ledger.mint(wallet, 6, account_id=account)
+    ledger.lot(wallet, mint, remaining=0, expires_at=None, account_id=account, amount=6)
+    burn = ledger.transaction(BURN, source=wallet, amount=15, account_id=account)
     ledger.db.execute(
         insert(ledger_lot_uses).values(
             organization_id=ledger.organization_id,
@@ -118,14 +122,11 @@ def owe_four(ledger, wallet, account):
         {"wallet_id": None, "amount": 15},
     ]
     ledger.entries(burn, parts, account_id=account)
-    mint = ledger.transaction(MINT, 5, target=wallet, account_id=account)
-    ledger.entries(
-        mint,
-        [{"wallet_id": wallet, "amount": 5, "updated_balance": 0}, {"wallet_id": None, "amount": -5}],
-        account_id=account,
-    )
+    repaying_mint = ledger.transaction(MINT, target=wallet, amount=5, account_id=account)
+    parts = [{"wallet_id": wallet, "amount": 5, "updated_balance": 0}, {"wallet_id": None, "amount": -5}]
+    ledger.entries(repaying_mint, parts, account_id=account)
     ledger.supply(account, minted=5, burned=15)
-    ledger.earn(wallet, 5, account)
+    ledger.earn(wallet, 5, account_id=account)
     ledger.db.execute(
         text(
             "UPDATE ledger_balances SET current_balance = 0, current_overdraft_balance = 4,"
@@ -270,6 +271,8 @@ def test_a_correct_ledger_has_no_violations(session):
     ],
 )
 def test_each_violation_is_reported(session, change, words):
+    # The fixture `session` explains the amounts. Statuses are 0 (pending), 1 (settled) and 2 (reverted). Type 1 is a
+    # mint, and `:points` is the default account.
     points = session.ledger.account_id
     session.execute(change, points=points)
     message = words.format(org=session.ledger.organization_id, points=points, **vars(session))
@@ -284,7 +287,8 @@ def test_verifying_an_organization_ignores_violations_of_others(session, db):
 
 def test_the_first_50_violations_of_a_kind_are_reported(session):
     for _ in range(60):
-        session.ledger.transaction(MINT, 1, target=session.ana)
+        # A transaction without its entries.
+        session.ledger.transaction(MINT, target=session.ana, amount=1)
     findings = session.verify()
     assert len([finding for finding in findings if "its entries move 0" in finding]) == 50
     assert "there are more faults of the last kind; only the first 50 are listed" in findings
