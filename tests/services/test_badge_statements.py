@@ -15,8 +15,8 @@ def shop(api):
     return Shop(api.organization())
 
 
-def statements(shop, call):
-    """How many statements a call executes, and how many of them are about badges."""
+def count_statements_of(shop, call):
+    """The number of statements that a call executes, and the number of those about badges."""
     with count_statements(shop.organization.api.engine) as texts:
         call()
     return len(texts), sum("badge" in statement for statement in texts)
@@ -34,15 +34,17 @@ def test_effects_on_badges_take_about_as_many_statements_for_1_event_as_for_100(
             for result in shop.track(*(event(members[n % 20]) for n in range(size))):
                 assert {effect["status"] for effect in result["effects"]} == {"executed"}
 
-        return statements(shop, track)
+        return count_statements_of(shop, track)
 
     track_events(20)
     # Ids are reserved in numbers that double, so that more events need some more statements for them.
-    small, large = track_events(1), track_events(100)
-    assert large[0] - small[0] <= 10
-    assert large[1] - small[1] <= 10
+    statements_of_1, badge_statements_of_1 = track_events(1)
+    statements_of_100, badge_statements_of_100 = track_events(100)
+    assert statements_of_100 - statements_of_1 <= 10
+    assert badge_statements_of_100 - badge_statements_of_1 <= 10
     with count_statements(shop.organization.api.engine) as texts:
         shop.track(*(event(members[n % 20]) for n in range(100)))
+    # Without the statements that reserve ids.
     assert sum("badge" in statement and "nextval" not in statement for statement in texts) == 3
 
 
@@ -51,6 +53,8 @@ def test_events_in_an_organization_without_badges_take_no_statement_about_badges
     member = shop.member()
     shop.track(event(member))
     results = []
-    assert statements(shop, lambda: results.append(shop.track_one(event(member))))[1] == 0
+    _, badge_statements = count_statements_of(shop, lambda: results.append(shop.track_one(event(member))))
+    assert badge_statements == 0
     cancel = f"/events/{results[0]['loyaltyEventKey']}/cancel"
-    assert statements(shop, lambda: shop.integration.post(cancel, {}, expect=200))[1] == 0
+    _, badge_statements = count_statements_of(shop, lambda: shop.integration.post(cancel, {}, expect=200))
+    assert badge_statements == 0

@@ -48,18 +48,22 @@ def costs_of_advance(api, wallet_count, first_activity):
 )
 def test_the_statements_of_an_advance_are_proportional_to_the_balances_that_expire(api, first_activity):
     statements, rows = zip(*(costs_of_advance(api, count, first_activity) for count in (8, 16, 24)), strict=True)
-    for counts in (statements, rows):
-        assert counts[2] - counts[1] <= 1.1 * (counts[1] - counts[0])
+    # The last 8 balances cost as much as the 8 before them.
+    for cost_of_8, cost_of_16, cost_of_24 in (statements, rows):
+        assert cost_of_24 - cost_of_16 <= 1.1 * (cost_of_16 - cost_of_8)
     # For each balance: the transaction of the step, the search for the next moment, and the expiry.
-    assert statements[1] - statements[0] < 40 * 8
+    statements_of_8, statements_of_16, _ = statements
+    assert statements_of_16 - statements_of_8 < 40 * 8
 
 
 @pytest.mark.slow
 def test_an_advance_does_not_read_again_balances_that_an_extension_keeps(api):
     def rows_of(wallet_count):
+        """The rows that are read by an advance over the moments at which the balances would expire."""
         clock, points, wallets = clock_with_balances(api, wallet_count, datetime(2026, 3, 10, 10, tzinfo=UTC))
         extension = {"ledgerAccountId": points.account_id, "until": "2026-09-01T00:00:00Z"}
         points.admin.post("/expiry-extensions", {**extension, "systemUniqueKey": "outage"}, expect=200)
+        # A short advance, in which the extension is applied.
         clock.advance((datetime.fromisoformat(clock.get()["now"]) + timedelta(seconds=1)).isoformat())
         with rows_fetched(api.engine) as rows:
             clock.advance("2026-05-01T00:00:00Z")
@@ -68,5 +72,5 @@ def test_an_advance_does_not_read_again_balances_that_an_extension_keeps(api):
         assert [points.balance(wallet) for wallet in wallets] == [0] * wallet_count
         return sum(rows)
 
-    few, more, most = (rows_of(count) for count in (8, 16, 24))
-    assert most - more <= 1.1 * (more - few)
+    rows_of_8, rows_of_16, rows_of_24 = (rows_of(count) for count in (8, 16, 24))
+    assert rows_of_24 - rows_of_16 <= 1.1 * (rows_of_16 - rows_of_8)

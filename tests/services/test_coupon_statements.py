@@ -40,6 +40,7 @@ def test_a_batch_of_100_members_needs_as_many_statements_as_one_of_2(shop, membe
     book = book_of(shop, type_)
 
     def batch(size):
+        """The number of statements that assign a coupon to each of so many members."""
         items = [BatchItem(member.member_id, None, None) for member in members[:size]]
 
         def call():
@@ -58,9 +59,11 @@ def test_a_batch_of_100_members_needs_as_many_statements_as_one_of_2(shop, membe
 def test_a_thousand_codes_for_one_member_need_as_many_statements_as_two(shop, members, type_):
     book = book_of(shop, type_)
 
-    def assign(codes):
+    def assign(code_count):
+        """The number of statements that assign so many codes to one member."""
+
         def call():
-            assert len(shop.assign(members[0], book, count=codes)) == codes
+            assert len(shop.assign(members[0], book, count=code_count)) == code_count
 
         return count(shop.engine, call)
 
@@ -72,13 +75,14 @@ def test_reverting_30_uses_of_a_code_needs_as_many_statements_as_reverting_2(sho
     [coupon] = shop.add_codes(book, ["ALL"])
     shop.assign(members[0], book, amount=Decimal(100))
 
-    def revert(uses):
-        for _ in range(uses):
+    def revert(use_count):
+        """Use the code so many times; return the number of statements that revert these uses."""
+        for _ in range(use_count):
             shop.use(members[0], book)
 
         def call():
             response = shop.run(lambda call: revert_code(call, members[0], coupon, all_of_them=True))
-            assert len(response.outcomes) == uses
+            assert len(response.outcomes) == use_count
 
         return count(shop.engine, call)
 
@@ -86,13 +90,11 @@ def test_reverting_30_uses_of_a_code_needs_as_many_statements_as_reverting_2(sho
     assert revert(2) == revert(30)
 
 
-def member_with_lots(shop, book, lots):
-    """A member with `lots` lots of a book: a third each expire after 1 day, after 30 days, and never."""
+def member_with_lots(shop, book, lot_count):
+    """A member with so many lots of a book: a third each expire after 1 day, after 30 days, and never."""
     member, now = shop.member(points=10_000), shop.now
     for expires_at in (now + timedelta(days=1), now + timedelta(days=30), None):
-        # An assignment has at most 1000 coupons.
-        for _ in range(-(-lots // 3 // 1000)):
-            shop.assign(member, book, count=min(lots // 3, 1000), expires_at=expires_at)
+        shop.assign(member, book, count=lot_count // 3, expires_at=expires_at)
     return member
 
 
@@ -109,8 +111,8 @@ def measure(shop, act):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("type_", "many"), [("single", 3000), ("codeless", 3000), ("list", 900)])
-def test_a_coupon_reads_as_many_rows_for_a_member_with_3_lots_as_with_many(engine, type_, many):
+@pytest.mark.parametrize(("type_", "lot_count"), [("single", 3000), ("codeless", 3000), ("list", 900)])
+def test_a_coupon_reads_as_many_rows_for_a_member_with_3_lots_as_with_many(engine, type_, lot_count):
     shop = CouponShop.new(engine)
     book = book_of(shop, type_)
 
@@ -123,6 +125,7 @@ def test_a_coupon_reads_as_many_rows_for_a_member_with_3_lots_as_with_many(engin
         return usage
 
     def costs(member):
+        """Of each step: the rows that it fetched of all tables, and the rows that it read of the coupon lots."""
         assignment, *assignment_rows = measure(shop, lambda call: assign(call, member))
         usage, *use_rows = measure(shop, lambda call: use(call, member))
         # With `bypass` expired lots can be used, too.
@@ -131,9 +134,10 @@ def test_a_coupon_reads_as_many_rows_for_a_member_with_3_lots_as_with_many(engin
         _, *assignment_revert_rows = measure(shop, lambda call: revert_usages([call], [UsageToRevert(assignment)]))
         return assignment_rows, use_rows, bypass_rows, use_revert_rows, assignment_revert_rows
 
-    members = [member_with_lots(shop, book, lots) for lots in (3, many)]
+    member_with_few_lots, member_with_many_lots = (member_with_lots(shop, book, number) for number in (3, lot_count))
+    # Now the lots that expire after a day have expired.
     shop.now += timedelta(days=2)
-    costs_of_few_lots, costs_of_many_lots = map(costs, members)
+    costs_of_few_lots, costs_of_many_lots = costs(member_with_few_lots), costs(member_with_many_lots)
     assert costs_of_few_lots == costs_of_many_lots
     assert all(fetched < 60 and read < 20 for fetched, read in costs_of_few_lots)
     shop.check()

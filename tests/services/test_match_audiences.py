@@ -59,7 +59,7 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
 @pytest.mark.parametrize(
     "body",
     [
-        None,
+        pytest.param(None, id="no audience"),
         {"matcherType": "attribute-matcher", "matcher": {}},
         {"matcherType": "null-matcher"},
         {"matcherType": "list-matcher", "active": False},

@@ -42,6 +42,7 @@ def test_events_that_no_mission_counts_take_no_statement_about_missions(shop):
     with count_statements(shop.engine) as statements:
         shop.track(event(ana))
     assert [statement for statement in statements if "mission" in statement] == []
+    # The mission counts an order.
     with count_statements(shop.engine) as statements:
         shop.track(order(ana, 5))
     assert len([statement for statement in statements if "mission" in statement]) == 3

@@ -18,7 +18,7 @@ def shop(api):
     return shop
 
 
-def about_triggers(shop, call):
+def statements_about_triggers(shop, call):
     """The statements of a call that are about triggers, and the number of all its statements."""
     with count_statements(shop.organization.api.engine) as statements:
         call()
@@ -26,6 +26,7 @@ def about_triggers(shop, call):
 
 
 def batch(member, size):
+    """As many generic events and as many orders of a member."""
     return [*(event(member) for _ in range(size)), *(order(member) for _ in range(size))]
 
 
@@ -33,11 +34,11 @@ def test_events_without_a_subscribed_trigger_take_no_statement_about_triggers(sh
     member = shop.organization.member()
     shop.track(*batch(member["loyaltyMemberId"], 2))
 
-    def use():
+    def track_and_change_member():
         shop.track(*batch(member["loyaltyMemberId"], 5))
         shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
 
-    assert about_triggers(shop, use)[0] == []
+    assert statements_about_triggers(shop, track_and_change_member)[0] == []
     # Also if triggers subscribe to other messages, or are inactive.
     add_trigger(shop.administration, "AsyncTrackWebhook")
     add_trigger(shop.administration, "EntityChangeWebhook", entities=["coupon-book"])
@@ -45,7 +46,7 @@ def test_events_without_a_subscribed_trigger_take_no_statement_about_triggers(sh
     body = trigger_body(key=inactive_trigger["triggerKey"], active=False)
     shop.administration.put(f"/triggers/{inactive_trigger['triggerId']}", body)
     shop.track(event(member["loyaltyMemberId"]))
-    assert about_triggers(shop, use)[0] == []
+    assert statements_about_triggers(shop, track_and_change_member)[0] == []
 
 
 def test_any_number_of_events_takes_one_statement_for_each_kind_of_message(shop):
@@ -54,12 +55,14 @@ def test_any_number_of_events_takes_one_statement_for_each_kind_of_message(shop)
         add_trigger(shop.administration)
         add_trigger(shop.administration, "EntityChangeWebhook")
     shop.track(*batch(member, 2))
-    statements_of_few, total_of_few = about_triggers(shop, lambda: shop.track(*batch(member, 1)))
-    statements_of_many, total_of_many = about_triggers(shop, lambda: shop.track(*batch(member, 50)))
+    statements_of_few, total_of_few = statements_about_triggers(shop, lambda: shop.track(*batch(member, 1)))
+    statements_of_many, total_of_many = statements_about_triggers(shop, lambda: shop.track(*batch(member, 50)))
     # The events, the orders, the notifications.
     assert len(statements_of_few) == len(statements_of_many) == 3
     assert total_of_many == total_of_few
-    assert shop.rows("trigger_deliveries", "count(*)")[0][0] > 2 * 3 * 50
+    # At least the messages of three kinds about 50 events, each to two triggers.
+    [(delivery_count,)] = shop.rows("trigger_deliveries", "count(*)")
+    assert delivery_count > 2 * 3 * 50
 
 
 def test_asynchronous_tracking_takes_as_many_statements_for_1_event_as_for_40(shop):
@@ -69,7 +72,7 @@ def test_asynchronous_tracking_takes_as_many_statements_for_1_event_as_for_40(sh
 
     def cost(size):
         send(shop, *(event(member) for _ in range(size)))
-        return len(about_triggers(shop, lambda: drain(shop))[0])
+        return len(statements_about_triggers(shop, lambda: drain(shop))[0])
 
     cost(1)
     assert cost(1) == cost(40)

@@ -44,6 +44,7 @@ def test_cancelling_orders_with_referrals_costs_as_many_statements_for_1_order_a
     shop.track(*(order(member, external_id=f"o-{n}", referralCode=code) for n, member in enumerate(members)))
 
     def cost(numbers):
+        """The statements that cancel the orders with these numbers."""
         events = [order_update(members[n], f"o-{n}", "cancelled") for n in numbers]
         return count(shop.organization.api.engine, lambda: shop.track(*events))
 
@@ -55,11 +56,11 @@ def test_cancelling_orders_with_referrals_costs_as_many_statements_for_1_order_a
 def test_events_that_no_active_program_reacts_to_take_no_statement_about_referrals(shop):
     member = shop.member()
     shop.track(event(member))
-    before = count(shop.organization.api.engine, lambda: shop.track(event(member)))
+    cost_without_programs = count(shop.organization.api.engine, lambda: shop.track(event(member)))
     Friends(shop, eventType="member-updated")
     Friends(shop, active=False)
     shop.track(event(member))
-    assert count(shop.organization.api.engine, lambda: shop.track(event(member))) == before
+    assert count(shop.organization.api.engine, lambda: shop.track(event(member))) == cost_without_programs
     with count_statements(shop.organization.api.engine) as statements:
         shop.track(event(member))
     assert not any("referral_codes" in statement or "referral_logs" in statement for statement in statements)
@@ -68,7 +69,7 @@ def test_events_that_no_active_program_reacts_to_take_no_statement_about_referra
 def test_an_event_without_a_code_takes_one_more_statement_if_a_program_reacts_to_it(shop):
     member = shop.member()
     shop.track(event(member))
-    before = count(shop.organization.api.engine, lambda: shop.track(event(member)))
+    cost_without_programs = count(shop.organization.api.engine, lambda: shop.track(event(member)))
     Friends(shop)
     shop.track(event(member))
-    assert count(shop.organization.api.engine, lambda: shop.track(event(member))) == before + 1
+    assert count(shop.organization.api.engine, lambda: shop.track(event(member))) == cost_without_programs + 1

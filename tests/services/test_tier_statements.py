@@ -29,17 +29,19 @@ LIMITS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("topics", [["member-tier-set"], ["member-tier-set", "ledger-transaction-created"]])
 def test_tiers_that_move_with_every_event_take_as_many_statements_for_1_event_as_for_100(shop, topics):
+    # Tiers at 100, 200, ... 700 points, so that each of the first 7 events of a member moves its tier.
     TierSchedule.new(shop, **{f"Tier{n}": 100 * n for n in range(1, 8)})
     shop.campaign(running(mint(100)), eventType=GENERIC, **LIMITS)
     shop.campaign(running(mint(1)), enabledTopics=topics, maxTransactionsPerMember=3, **LIMITS)
 
     def cost(size):
+        # Five events of each member.
         members = [shop.member() for _ in range((size + 4) // 5)]
         batch = [event(members[i // 5]) for i in range(size)]
         shop.track_one(event(shop.member()))
-        before = count_moves(shop)
+        moves_before = count_moves(shop)
         statement_count = count(shop.engine, lambda: shop.track(*batch))
-        assert count_moves(shop) - before == size
+        assert count_moves(shop) - moves_before == size
         return statement_count
 
     assert len({cost(size) for size in (1, 10, 100)}) == 1
@@ -59,10 +61,10 @@ def test_tiers_that_move_with_every_item_of_a_set_take_as_many_statements_for_1_
             for wallet in wallets
         ]
         shop.give(shop.member(), 100)
-        before = count_moves(shop)
+        moves_before = count_moves(shop)
         path = f"/ledgers/{created.ledger_id}/transaction-sets"
         statement_count = count(shop.engine, lambda: shop.administration.request("POST", path, {"create": items}))
-        assert count_moves(shop) - before == size
+        assert count_moves(shop) - moves_before == size
         return statement_count
 
     assert len({cost(size) for size in (1, 10, 50)}) == 1
@@ -73,7 +75,7 @@ def test_tiers_that_no_event_changes_cost_no_statement(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC)
 
     def costs():
-        """The statements of a mint and of an event."""
+        """The numbers of statements of a mint and of an event."""
         shop.give(member, 1)
         shop.track(event(member))
         return count(shop.engine, lambda: shop.give(member, 1)), count(shop.engine, lambda: shop.track(event(member)))
@@ -82,10 +84,11 @@ def test_tiers_that_no_event_changes_cost_no_statement(shop):
     program = shop.administration.get(path)["loyaltyProgram"]
     body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId")}
     shop.administration.put(path, {**body, "setAsDefault": True, "tierPointsLedgerAccountId": None})
-    costs_without_tiers = costs()
+    cost_of_mint, cost_of_event = costs()
     TierSchedule.new(shop)
-    assert costs() == costs_without_tiers
+    assert costs() == (cost_of_mint, cost_of_event)
+    # A tier that the member does not reach.
     TierSchedule.new(shop, Silver=10**6)
-    mints, tracks = costs()
-    assert tracks == costs_without_tiers[1], "the statement that reads members reads their tiers, too"
-    assert mints == costs_without_tiers[0], "the statement that reads the member reads its tiers, too"
+    cost_of_mint_with_tiers, cost_of_event_with_tiers = costs()
+    assert cost_of_event_with_tiers == cost_of_event, "the statement that reads members reads their tiers, too"
+    assert cost_of_mint_with_tiers == cost_of_mint, "the statement that reads the member reads its tiers, too"

@@ -49,17 +49,17 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding_shop
         def call():
             results = shop.track(*batch(size))
             assert {result["status"] for result in results} == {"success"}
-            assert {e["status"] for result in results for e in result["effects"]} == {"executed"}
+            assert {effect["status"] for result in results for effect in result["effects"]} == {"executed"}
             # 3 campaigns with 4 effects each.
             assert len(results[0]["effects"]) == 12
 
         return count(shop.engine, call)
 
     shop.track(*batch(20))
-    one, ten, hundred = (cost(size) for size in (1, 10, 100))
+    cost_of_1, cost_of_10, cost_of_100 = (cost(size) for size in (1, 10, 100))
     # A batch that spends its own lots reserves their ids in a further statement.
-    assert one <= ten <= hundred <= one + 1
-    assert hundred < 40
+    assert cost_of_1 <= cost_of_10 <= cost_of_100 <= cost_of_1 + 1
+    assert cost_of_100 < 40
 
 
 @pytest.mark.slow
@@ -69,6 +69,7 @@ def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(
     counts = {
         size: count(shop.engine, lambda s=size: shop.track(*(event(member) for _ in range(s)))) for size in (1, 10, 100)
     }
+    # A batch that spends its own lots reserves their ids in a further statement.
     assert counts[1] <= counts[10] <= counts[100] <= counts[1] + 1
 
 
@@ -77,8 +78,8 @@ def test_tracking_of_one_member_costs_as_many_statements_for_1_event_as_for_100(
 def test_dry_runs_and_captures_cost_as_many_statements_for_1_event_as_for_100(rewarding_shop, mode):
     shop, member = rewarding_shop, rewarding_shop.member()
     batches = [[order(member, 5, items=[{}]) for _ in range(size)] for size in (1, 10, 100)]
-    counts = {len(b): count(shop.engine, lambda b=b: shop.track(*b, executionMode=mode)) for b in batches}
-    assert len(set(counts.values())) == 1
+    counts = [count(shop.engine, lambda events=batch: shop.track(*events, executionMode=mode)) for batch in batches]
+    assert len(set(counts)) == 1
 
 
 @pytest.mark.slow
@@ -96,11 +97,11 @@ def test_confirming_orders_costs_as_many_statements_for_1_as_for_50(shop):
     member = shop.member()
     shop.campaign(running(mint(3)), pointsMonthlyLimitPerMember=10**9)
     shop.track(*(order(member, 5, external_id=f"move-{i}", items=[{}]) for i in range(51)))
-    one = count(shop.engine, lambda: shop.track(order_update(member, "move-0", "confirmed")))
-    many = count(
+    cost_of_1 = count(shop.engine, lambda: shop.track(order_update(member, "move-0", "confirmed")))
+    cost_of_50 = count(
         shop.engine, lambda: shop.track(*(order_update(member, f"move-{i}", "confirmed") for i in range(1, 51)))
     )
-    assert one == many
+    assert cost_of_1 == cost_of_50
 
 
 @pytest.mark.slow
@@ -140,9 +141,9 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
     # The configuration that lists need is cached at the first call.
     shop.integration.get("/members", limit=1)
     for surface, path in lists:
-        short = count(shop.engine, lambda s=surface, p=path: s.get(p, limit=1))
+        cost_of_1 = count(shop.engine, lambda s=surface, p=path: s.get(p, limit=1))
         assert len(surface.get(path, limit=25)["results"]) == 25
-        assert count(shop.engine, lambda s=surface, p=path: s.get(p, limit=25)) <= short, path
+        assert count(shop.engine, lambda s=surface, p=path: s.get(p, limit=25)) <= cost_of_1, path
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +158,16 @@ class TestPointsOnEvents:
     TYPE = "member-profile-completed"
 
     def statements(self, shop, members, size=1):
+        """The number of statements that track so many events of the members, at which points become available."""
+
         def call():
             results = shop.track(*(event(members[i % len(members)], self.TYPE) for i in range(size)))
             assert {result["status"] for result in results} == {"success"}
 
         return count(shop.engine, call)
 
-    def wait(self, shop, member, lots):
+    def mint_waiting_points(self, shop, member, lots):
+        """Mint so many lots of 1 point for the member, which wait for the event."""
         body = {"amount": 1, "availableOn": {"eventTypes": [self.TYPE]}}
         for _ in range(lots):
             shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", body, expect=200)
@@ -176,21 +180,21 @@ class TestPointsOnEvents:
     def test_waiting_points_of_a_member_cost_events_of_others_no_statement(self, plain_shop):
         member, waiting_member = plain_shop.member(), plain_shop.member()
         plain_shop.track(event(member, self.TYPE))
-        before = self.statements(plain_shop, [member])
-        self.wait(plain_shop, waiting_member, 2)
-        assert self.statements(plain_shop, [member]) == before
+        cost_before = self.statements(plain_shop, [member])
+        self.mint_waiting_points(plain_shop, waiting_member, lots=2)
+        assert self.statements(plain_shop, [member]) == cost_before
 
     def test_many_lots_cost_no_further_statement_and_many_events_at_most_one(self, plain_shop):
         def count_statements(member_count, lots, event_count):
             members = [plain_shop.member() for _ in range(member_count)]
             for member in members:
-                self.wait(plain_shop, member, lots)
+                self.mint_waiting_points(plain_shop, member, lots)
             statement_count = self.statements(plain_shop, members, event_count)
             # All lots are available, none is pending.
             assert [self.balance(plain_shop, member) for member in members] == [(lots, 0)] * member_count
             return statement_count
 
-        one = count_statements(member_count=1, lots=1, event_count=1)
-        assert count_statements(member_count=1, lots=20, event_count=1) == one
+        cost_of_1_lot = count_statements(member_count=1, lots=1, event_count=1)
+        assert count_statements(member_count=1, lots=20, event_count=1) == cost_of_1_lot
         # One more reserves ids if there are many derived events.
-        assert count_statements(member_count=4, lots=5, event_count=40) <= one + 1
+        assert count_statements(member_count=4, lots=5, event_count=40) <= cost_of_1_lot + 1

@@ -43,6 +43,7 @@ def joined_by(node: dict[str, Any]) -> set[str]:
 @pytest.mark.slow
 def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
     plan_for_many(ledger.db)
+    # A join by too few keys would read about the square of this.
     max_rows = 4 * ledger.db.execute(text("SELECT count(*) FROM ledger_entries")).scalar_one()
     for check in (*ledger_checks.CHECKS, *record_checks.CHECKS):
         for organization_id in (ledger.organization_id, None):
