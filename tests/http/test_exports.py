@@ -19,6 +19,7 @@ from domain.exports import (
     ROLE_OF_KIND,
     ROWS_KEPT_FOR,
 )
+from domain.ledger.records import PENDING, REVERTED, SETTLED
 from handlers.services.exports import manage, write
 from handlers.services.exports import rows as export_rows
 from handlers.services.exports.rows import ROWS, csv_header, csv_row
@@ -57,64 +58,66 @@ def member_ids_of(lines):
     return [json.loads(line)["loyaltyMemberId"] for line in lines]
 
 
-def test_exported_members_can_be_imported_unchanged(api, organization, shop):
-    program = shop.organization.created.loyalty_program_id
+def test_exported_members_can_be_imported_unchanged(api, organization):
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
-    until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    other = api.organization()
-    for tenant in (organization, other):
+    tier_expires_at = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    target_organization = api.organization()
+    # The export names the tier, because its program has another id in the target_organization organization.
+    assert organization.created.loyalty_program_id != target_organization.created.loyalty_program_id
+    for tenant in (organization, target_organization):
         path = f"/loyalty-programs/{tenant.created.loyalty_program_id}/tiers"
         tenant.administration.post(path, gold)
     organization.member("ana", profile=PROFILE, publicLoyaltyMemberId="A-1", customAttributes={"a": {"b": 1.5}})
     organization.member("ben", active=False, notifications={"push": False}, referralCode="FRIEND")
-    Imports(organization).run(f"loyaltyMemberId,joinedAt,tier,tierExpiresAt\ncora,2020-03-02,Gold,{until}\n")
+    Imports(organization).run(f"loyaltyMemberId,joinedAt,tier,tierExpiresAt\ncora,2020-03-02,Gold,{tier_expires_at}\n")
     lines = exported_lines(organization)
-    [_, _, cora] = map(json.loads, lines)
+    [_ana, _ben, cora] = map(json.loads, lines)
     assert cora == {
         "loyaltyMemberId": "cora",
         "active": True,
         "joinedAt": "2020-03-02T00:00:00Z",
         "tier": "Gold",
-        "tierExpiresAt": until,
+        "tierExpiresAt": tier_expires_at,
         "tierHold": "floor",
     }
-    job = Imports(other).run("".join(lines), file_format="ndjson")
-    assert status_read_done_failed(job) == ("done", 3, 3, 0), Imports(other).errors(job)
-    assert exported_lines(other) == lines
-    assert program != other.created.loyalty_program_id
+    job = Imports(target_organization).run("".join(lines), file_format="ndjson")
+    assert status_read_done_failed(job) == ("done", 3, 3, 0), Imports(target_organization).errors(job)
+    assert exported_lines(target_organization) == lines
 
 
-def test_exported_balances_can_be_imported_unchanged(api, organization, shop):
-    other = api.organization()
-    until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for tenant in (organization, other):
+def test_exported_balances_can_be_imported_unchanged(api, organization):
+    target_organization = api.organization()
+    expires_at = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for tenant in (organization, target_organization):
         Shop(tenant).account(pointTrackingEnabled=True, alias="stars", decimals=2)
         tenant.member("ana")
         tenant.member("ben")
-    rows = ["ana,340,,", f"ana,1.25,stars,{until}", "ana,2.5,stars,", "ben,7,,"]
+    rows = ["ana,340,,", f"ana,1.25,stars,{expires_at}", "ana,2.5,stars,", "ben,7,,"]
     Imports(organization).run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
     lines = exported_lines(organization, "balances")
     # Earned points are exported in rows of their own, with the amount 0 and the start of a quarter of an hour.
     quarter = json.loads(lines[1])["earnedAt"]
     assert timedelta() <= datetime.now(UTC) - datetime.fromisoformat(quarter) < timedelta(minutes=16)
     # Member, amount, account, expiresAt if there is one, qualifyingAmount, earnedAt if there is one; without the key.
+    # The earned stars are 1.25 + 2.5.
     assert [tuple(json.loads(line).values())[:-1] for line in lines] == [
         ("ana", 340, "points", 0),
         ("ana", 0, "points", 340, quarter),
-        ("ana", 1.25, "stars", until, 0),
+        ("ana", 1.25, "stars", expires_at, 0),
         ("ana", 2.5, "stars", 0),
         ("ana", 0, "stars", 3.75, quarter),
         ("ben", 7, "points", 0),
         ("ben", 0, "points", 7, quarter),
     ]
-    Imports(other).run("".join(lines), kind="balances", file_format="ndjson")
-    assert exported_lines(other, "balances") == lines
-    Shop(other).check_ledger()
+    Imports(target_organization).run("".join(lines), kind="balances", file_format="ndjson")
+    assert exported_lines(target_organization, "balances") == lines
+    Shop(target_organization).check_ledger()
 
 
 @pytest.mark.slow
 def test_exported_pending_points_can_be_imported_unchanged(api):
-    clock, other = Clock.new(api), Clock.new(api)
+    # Both clocks are at 1 March 2026, 10:00 in Madrid.
+    clock, target_clock = Clock.new(api), Clock.new(api)
     rows = [
         "ana,30,,2026-03-15,2026-02-01,,",
         "ana,5,stars,2026-03-15T09:00:00Z,,2026-04-01,2",
@@ -122,10 +125,10 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
         "ana,3,stars,,,,",
         "ana,2,,2026-02-28,,,",
     ]
-    for side in (clock, other):
-        shop = Shop(side.organization)
-        terms = {"availableAfter": "P14D"}
-        shop.account(pointTrackingEnabled=True, alias="stars", expiresInMonths=12, defaultAvailability=terms)
+    for clock_of_tenant in (clock, target_clock):
+        shop = Shop(clock_of_tenant.organization)
+        after_14_days = {"availableAfter": "P14D"}
+        shop.account(pointTrackingEnabled=True, alias="stars", expiresInMonths=12, defaultAvailability=after_14_days)
         shop.member(loyalty_member_id="ana")
     header = "loyaltyMemberId,amount,account,availableAt,earnedAt,expiresAt,qualifyingAmount"
     job = Imports(clock.organization).run("\n".join([header, *rows]), kind="balances")
@@ -138,36 +141,40 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
         return exported_lines(clock.organization, "balances", now=now)
 
     lines = lines_of(clock)
-    begin, until = "2026-03-01T09:00:00Z", "2026-03-15T09:00:00Z"
+    now, available_at = "2026-03-01T09:00:00Z", "2026-03-15T09:00:00Z"
     # Amount, account, expiresAt, qualifyingAmount, earnedAt and availableAt; rows without a moment lack its field.
+    # Midnight in Madrid is 23:00 UTC of the day before. Stars expire 12 months after they are available.
     assert [tuple(json.loads(line).values())[1:-1] for line in lines] == [
         (2, "points", 0),
-        (0, "points", 2, begin),
+        (0, "points", 2, now),
         (30, "points", 30, "2026-01-31T23:00:00Z", "2026-03-14T23:00:00Z"),
         (3, "stars", "2027-03-01T09:00:00Z", 0),
-        (0, "stars", 3, begin),
-        (5, "stars", "2026-04-01T22:00:00Z", 2, begin, until),
-        (4, "stars", "2027-03-15T09:00:00Z", 4, begin, until),
+        (0, "stars", 3, now),
+        (5, "stars", "2026-04-01T22:00:00Z", 2, now, available_at),
+        (4, "stars", "2027-03-15T09:00:00Z", 4, now, available_at),
     ]
-    Imports(other.organization).run("".join(lines), kind="balances", file_format="ndjson")
-    assert lines_of(other) == lines
-    # From the moment `until` on, they are like other points, whether or not the worker has run.
-    now = datetime.fromisoformat(until)
-    lines_before = [exported_lines(one.organization, "balances", now=now) for one in (clock, other)]
-    for one in (clock, other):
-        one.advance(until)
-        assert lines_of(one) == lines_before[0] == lines_before[1]
-        Shop(one.organization).check_ledger()
-    assert "availableAt" not in "".join(lines_before[0])
+    Imports(target_clock.organization).run("".join(lines), kind="balances", file_format="ndjson")
+    assert lines_of(target_clock) == lines
+    # From the moment `available_at` on, they are like other points, whether or not the worker has run.
+    at = datetime.fromisoformat(available_at)
+    lines_before_worker, target_lines_before_worker = (
+        exported_lines(clock_of_tenant.organization, "balances", now=at) for clock_of_tenant in (clock, target_clock)
+    )
+    assert lines_before_worker == target_lines_before_worker
+    for clock_of_tenant in (clock, target_clock):
+        clock_of_tenant.advance(available_at)
+        assert lines_of(clock_of_tenant) == lines_before_worker
+        Shop(clock_of_tenant.organization).check_ledger()
+    assert "availableAt" not in "".join(lines_before_worker)
 
 
 def test_an_export_can_start_after_a_member_or_contain_only_changed_members(organization):
-    members = [organization.member(name) for name in ("ana", "ben", "cora")]
-    assert member_ids_of(exported_lines(organization, after=members[0]["memberId"])) == ["ben", "cora"]
+    ana, ben, _cora = (organization.member(name) for name in ("ana", "ben", "cora"))
+    assert member_ids_of(exported_lines(organization, after=ana["memberId"])) == ["ben", "cora"]
     since = datetime.now(UTC)
     organization.integration.patch("/members/ana", {"profile": {"name": "Ana"}})
     assert member_ids_of(exported_lines(organization, updated_from=since)) == ["ana"]
-    organization.administration.delete(f"/members/{members[1]['memberId']}", expect=200)
+    organization.administration.delete(f"/members/{ben['memberId']}", expect=200)
     assert member_ids_of(exported_lines(organization)) == ["ana", "cora"]
 
 
@@ -197,6 +204,7 @@ def test_cells_of_csv_are_not_read_as_formulas(organization):
         [row] = ROWS["members"](db, ExportRange(organization.id))
     text = csv_header("members") + csv_row("members", row)
     [exported_row] = csv.DictReader(io.StringIO(text, newline=""))
+    # PROFILE has the name =Ana and the phone number +54 11.
     assert (exported_row["name"], exported_row["phoneNumber"], exported_row["tags"]) == (
         "'=Ana",
         "'+54 11",
@@ -212,9 +220,9 @@ def test_cells_of_csv_are_not_read_as_formulas(organization):
 @pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
 def test_the_number_of_statements_does_not_depend_on_the_size_of_an_export(organization, kind):
     Imports(organization).run("loyaltyMemberId\nm-1\n")
-    statement_count = count(organization.api.engine, lambda: exported_lines(organization, kind))
-    Imports(organization).run("loyaltyMemberId\n" + "\n".join(f"n-{n}" for n in range(200)))
-    assert count(organization.api.engine, lambda: exported_lines(organization, kind)) == statement_count
+    statements_of_small_export = count(organization.api.engine, lambda: exported_lines(organization, kind))
+    Imports(organization).run("loyaltyMemberId\n" + "\n".join(f"n-{number}" for number in range(200)))
+    assert count(organization.api.engine, lambda: exported_lines(organization, kind)) == statements_of_small_export
 
 
 def create_referenced_records(organization):
@@ -244,17 +252,18 @@ ROWS_OF = {
 
 @pytest.mark.slow
 def test_exported_records_of_members_can_be_imported_unchanged(api, organization):
-    other = api.organization()
-    for tenant in (organization, other):
+    target_organization = api.organization()
+    for tenant in (organization, target_organization):
         create_referenced_records(tenant)
     for kind, rows in ROWS_OF.items():
         job = Imports(organization).run("\n".join(rows), kind=kind)
+        # All rows but the header are done, and none failed.
         assert status_read_done_failed(job)[2:] == (len(rows) - 1, 0), Imports(organization).errors(job)
         lines = exported_lines(organization, kind)
         assert len(lines) == len(rows) - 1
-        job = Imports(other).run("".join(lines), kind=kind, file_format="ndjson")
-        assert status_read_done_failed(job)[2:] == (len(lines), 0), Imports(other).errors(job)
-        assert exported_lines(other, kind) == lines
+        job = Imports(target_organization).run("".join(lines), kind=kind, file_format="ndjson")
+        assert status_read_done_failed(job)[2:] == (len(lines), 0), Imports(target_organization).errors(job)
+        assert exported_lines(target_organization, kind) == lines
     [exported_row] = map(json.loads, exported_lines(organization, "events"))
     assert exported_row.pop("systemUniqueKey").startswith("import-")
     assert exported_row == {
@@ -267,7 +276,7 @@ def test_exported_records_of_members_can_be_imported_unchanged(api, organization
 
 
 def test_exported_events_are_those_that_the_server_did_not_emit(organization, shop):
-    # The mint raises the tier, so the event of the client causes an event of the server.
+    # Gold requires the 5 points that the campaign mints, so the event of the client causes an event of the server.
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 5, "tierOrder": 1}
     program = f"/loyalty-programs/{organization.created.loyalty_program_id}"
     gold = organization.administration.post(f"{program}/tiers", tier)["tier"]
@@ -290,8 +299,10 @@ def test_records_with_the_same_name_are_exported_by_their_keys(organization):
     for key in keys:
         organization.integration.post(f"/coupon-books/{key}/coupons", {"codes": ["A"]})
     book_names = {json.loads(line)["couponBook"] for line in exported_lines(organization, "coupon-codes")}
-    # The book with a unique name is exported by its name, the other two by their keys.
-    assert (len(book_names), "Flat white" in book_names, len(book_names & keys)) == (3, True, 2)
+    # The book with a unique name is exported by its name, the two books with the name Twice by their keys.
+    assert len(book_names) == 3
+    assert "Flat white" in book_names
+    assert len(book_names & keys) == 2
 
 
 def test_events_transactions_usages_and_audit_entries_are_exported(organization, shop):
@@ -415,7 +426,8 @@ def test_filters_select_the_matching_rows(filled_organization, filter_values, ki
 
 
 def test_an_export_stores_its_filters_and_applies_them(jobs, organization):
-    ana, _ = (organization.member(name) for name in ("ana", "ben"))
+    ana = organization.member("ana")
+    organization.member("ben")
     path, export = jobs.run(filters={"memberId": ana["memberId"], "createdFrom": "2020-01-01T01:00:00+01:00"})
     assert export["filters"] == dict.fromkeys(FILTERS) | {
         "memberId": ana["memberId"],
@@ -426,7 +438,7 @@ def test_an_export_stores_its_filters_and_applies_them(jobs, organization):
 
 
 @pytest.mark.parametrize(
-    ("kind", "filters", "status", "text"),
+    ("kind", "filters", "status", "expected_text"),
     [
         ("members", {"eventType": GENERIC}, 400, "is no filter of members"),
         ("badges", {"createdFrom": "2026-01-01T00:00:00Z"}, 400, "filtered by memberId"),
@@ -435,9 +447,11 @@ def test_an_export_stores_its_filters_and_applies_them(jobs, organization):
         ("coupons", {"couponBookId": 999_999_999}, 404, "There is no coupon book"),
     ],
 )
-def test_filters_of_another_kind_and_filters_by_unknown_records_are_refused(organization, kind, filters, status, text):
+def test_filters_of_another_kind_and_filters_by_unknown_records_are_refused(
+    organization, kind, filters, status, expected_text
+):
     problem = organization.administration.post("/exports", {"kind": kind, "filters": filters}, expect=status)
-    assert text in json.dumps(problem)
+    assert expected_text in json.dumps(problem)
 
 
 class Jobs:
@@ -460,6 +474,7 @@ class Jobs:
         return path, self.get(path)
 
     def write(self):
+        """Write the exports of all organizations until none is waiting."""
         while self.writer.step():
             pass
 
@@ -467,6 +482,7 @@ class Jobs:
         return self.administration.get(path)["export"]
 
     def part(self, path, number=1, accept="application/json", expect=200):
+        """The reply to a request for a part of the rows."""
         headers = {"Accept": accept}
         return self.administration.request("GET", f"{path}/parts/{number}", headers=headers, expect=expect)
 
@@ -484,23 +500,30 @@ def test_rows_of_ledger_transactions_add_up_to_the_balance(organization, shop):
         running(mint(("=", "floor(order.total)")), rule="order.externalId != 'waiting'", priority=2),
         eventType=ORDER_CREATED,
     )
+    # The points of the order "waiting" become available after 14 days, those of the other orders at once.
     for external_id in ("waiting", "available"):
         shop.track_one(order(member, 100, external_id=external_id))
         shop.track_one(order_update(member, external_id, "confirmed"))
         shop.track_one(order(member, 40, status="partially-returned", external_id=external_id))
     points.revert(points.mint(wallet, 7, availableAfter="P14D"))
     points.revert(points.mint(wallet, 8, captureMethod="manual"))
-    points.capture(
-        (points.mint(wallet, 9, captureMethod="manual"), 5), (points.mint(wallet, 6, captureMethod="manual"), 0)
-    )
+    partly_captured_mint = points.mint(wallet, 9, captureMethod="manual")
+    uncaptured_mint = points.mint(wallet, 6, captureMethod="manual")
+    points.capture((partly_captured_mint, 5), (uncaptured_mint, 0))
     points.revert(points.mint(wallet, 3))
-    # Of these 50 points 30 are spent, so that the revert takes only 20.
+    # The burn of 95 spends 60 of the available order, 5 captured points and 30 of these 50, so the revert takes 20.
     shop.track_one(order(member, 50, external_id="cancelled"))
     points.burn(wallet, 95)
     shop.track_one(order_update(member, "cancelled", "cancelled"))
     rows = [json.loads(line) for line in exported_lines(organization, "ledger-transactions")]
-    assert [(row["amount"], row["status"]) for row in rows][:4] == [(60, 0), (40, 2), (100, 1), (40, 1)]
-    settled_rows = {row["ledgerTransactionId"]: row for row in rows if row["status"] == 1}
+    # The first order is split into 60 and 40 pending points, of which the return reverts 40.
+    assert [(row["amount"], row["status"]) for row in rows][:4] == [
+        (60, PENDING),
+        (40, REVERTED),
+        (100, SETTLED),
+        (40, SETTLED),
+    ]
+    settled_rows = {row["ledgerTransactionId"]: row for row in rows if row["status"] == SETTLED}
     settled_rows |= {
         row["ledgerTransactionId"]: row for row in rows if row.get("reversalLedgerTransactionId") in settled_rows
     }
@@ -510,8 +533,9 @@ def test_rows_of_ledger_transactions_add_up_to_the_balance(organization, shop):
             sums[settled_rows[row["revertedLedgerTransactionId"]]["transactionType"]] -= row["amount"]
         else:
             sums[row["transactionType"]] += row["amount"]
-    # Mints: 100 - 40 of the returned order, 5 captured points, and 50 - 20 of the cancelled order.
-    assert (sums, shop.balance(member)) == ({"mint": 95, "burn": 95}, 0)
+    # The returned order, the captured points, and the cancelled order.
+    assert sums == {"mint": (100 - 40) + 5 + (50 - 20), "burn": 95}
+    assert shop.balance(member) == 0
 
 
 def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
@@ -519,6 +543,7 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     member_names = ["ana", "ben", "cora", "dan", "eva"]
     members = [organization.member(name, profile={"name": "=A"}) for name in member_names]
     path, export = jobs.run(description="For the warehouse")
+    # Five rows in parts of two.
     assert (export["status"], export["parts"], export["rows"], export["lastId"]) == (
         "done",
         3,
@@ -536,18 +561,18 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     # An apostrophe is put before a text that spreadsheets would take for a formula.
     assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in member_names]
     assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-export-part"
-    assert jobs.run(after=export["lastId"])[1]["rows"] == 0
-    assert [export["description"] for export in jobs.administration.get("/exports", status="done")["results"]] == [
-        None,
-        "For the warehouse",
-    ]
+    _, export_after_the_last_member = jobs.run(after=export["lastId"])
+    assert export_after_the_last_member["rows"] == 0
+    exports_newest_first = jobs.administration.get("/exports", status="done")["results"]
+    assert [export["description"] for export in exports_newest_first] == [None, "For the warehouse"]
 
 
 def test_a_csv_of_members_is_imported_unchanged(jobs, organization, api):
     names = {"+c1": "=A", "'+c2": "''=B", "'t": "+54 11 4444", "ana": "-5", "ben": "'"}
     for loyalty_member_id, name in names.items():
         organization.member(loyalty_member_id, profile={"name": name})
-    table = jobs.part(jobs.run()[0], accept="text/csv").text
+    path, _ = jobs.run()
+    table = jobs.part(path, accept="text/csv").text
     target = api.organization()
     assert status_read_done_failed(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 5, 5, 0)
     members = target.integration.get("/members")["results"]
@@ -556,7 +581,8 @@ def test_a_csv_of_members_is_imported_unchanged(jobs, organization, api):
 
 def test_tags_with_a_bar_in_a_csv_are_imported_unchanged(jobs, organization, api):
     organization.member("ana", profile={"tags": ["a|b", " c"]})
-    table = jobs.part(jobs.run()[0], accept="text/csv").text
+    path, _ = jobs.run()
+    table = jobs.part(path, accept="text/csv").text
     target = api.organization()
     assert status_read_done_failed(Imports(target).run(table, ignoreUnknownColumns=True)) == ("done", 1, 1, 0)
     assert target.integration.get("/members/ana")["loyaltyMember"]["profile"]["tags"] == ["a|b", " c"]
@@ -566,13 +592,13 @@ def test_an_export_starts_at_the_time_of_the_test_clock(api):
     clock = Clock.new(api, starts_at="2026-01-05T08:00:00Z")
     jobs = Jobs(clock.organization)
     clock.organization.member("ana")
-    export = jobs.run()[1]
+    _, export = jobs.run()
     assert (export["createdAt"], export["startedAt"]) == ("2026-01-05T08:00:00Z", "2026-01-05T08:00:00Z")
     clock.advance("2026-01-06T08:00:00Z")
     clock.organization.member("ben")
-    path = jobs.run(updatedFrom="2026-01-06T08:00:00Z")[0]
+    path, _ = jobs.run(updatedFrom="2026-01-06T08:00:00Z")
     assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ben"]
-    # The rows are kept for seven days of real time.
+    # The rows are kept for seven days of real time, which is after 2026-01.
     assert datetime.fromisoformat(jobs.get(path)["expiresAt"]) > datetime.now(UTC) + timedelta(days=6)
     cancelled_export = jobs.administration.post(f"{path}/cancel", expect=200)["export"]
     assert datetime.fromisoformat(cancelled_export["finishedAt"]) > datetime.now(UTC) - timedelta(days=1)
@@ -582,22 +608,28 @@ def test_rows_can_only_be_read_while_the_export_has_the_status_done(jobs, organi
     organization.member("ana")
     path = jobs.begin()
     problem = jobs.part(path, expect=409).json
-    assert (problem["type"], "when it is done" in problem["detail"]) == ("/problems/export-state", True)
+    assert problem["type"] == "/problems/export-state"
+    assert "when it is done" in problem["detail"]
     jobs.write()
-    jobs.part(path)
+    jobs.part(path, expect=200)
     assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "cancelled"
     jobs.part(path, expect=409)
+    # A second cancellation changes nothing.
     assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "cancelled"
     assert jobs.get(path)["expiresAt"] is None
+
+
+def expire_rows(engine):
+    """Remove the rows of all exports, as the worker does it when the time of keeping them is over."""
+    end_of_keeping = datetime.now(UTC) + ROWS_KEPT_FOR
+    while transactions.run(engine, lambda db: exports.expire(db, end_of_keeping, limit=10)):
+        pass
 
 
 def test_the_rows_of_an_export_are_removed_when_they_expire(jobs, organization):
     organization.member("ana")
     path, _ = jobs.run()
-    later = datetime.now(UTC) + ROWS_KEPT_FOR
-    engine = organization.api.engine
-    while transactions.run(engine, lambda db: exports.expire(db, later, 10)):
-        pass
+    expire_rows(organization.api.engine)
     assert jobs.get(path)["status"] == "expired"
     jobs.part(path, expect=409)
     assert Shop(organization).rows("export_parts") == []
@@ -605,10 +637,10 @@ def test_the_rows_of_an_export_are_removed_when_they_expire(jobs, organization):
 
 def test_an_export_also_needs_the_role_to_read_its_records(jobs, organization):
     path, _ = jobs.run()
-    writer = organization.administration.with_token(organization.token_of("exports:write", "members:read"))
-    writer.post("/exports", {"kind": "members"})
-    writer.post("/exports", {"kind": "audit-log"}, expect=403)
-    problem = writer.post("/exports", {"kind": "balances"}, expect=403)
+    exporter_of_members = organization.administration.with_token(organization.token_of("exports:write", "members:read"))
+    exporter_of_members.post("/exports", {"kind": "members"})
+    exporter_of_members.post("/exports", {"kind": "audit-log"}, expect=403)
+    problem = exporter_of_members.post("/exports", {"kind": "balances"}, expect=403)
     assert "ledgers:read" in problem["detail"]
     reader = organization.administration.with_token(organization.token_of("exports:read"))
     assert reader.get(path)["export"]["status"] == "done"
@@ -622,41 +654,44 @@ def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, m
     path, engine, now = jobs.begin(), organization.api.engine, datetime.now(UTC)
 
     def claim_export(at):
+        """Claim the export as a worker does it at this moment; return the claim."""
         export_id = jobs.get(path)["exportId"]
         return transactions.run(engine, lambda db: exports.claim(db, organization.id, export_id, at))
 
     # A worker claims the export, writes one part and crashes.
     first_claim = claim_export(now)
-    add = partial(exports.add_part, job=first_claim, content="{}\n", rows=1, last_id=1)
-    assert transactions.run(engine, lambda db: add(db, now=now))
+    add_part = partial(exports.add_part, job=first_claim, content="{}\n", rows=1, last_id=1)
+    assert transactions.run(engine, lambda db: add_part(db, now=now))
     jobs.write()
     assert (jobs.get(path)["status"], jobs.get(path)["rows"]) == ("running", 1)
     # Another worker can claim the export after a time; the part that the dead worker writes then is refused.
     second_claim = claim_export(now + 2 * ABANDONED_AFTER)
     assert (second_claim.export_id, second_claim.attempt, second_claim.rows) == (first_claim.export_id, 2, 0)
-    assert not transactions.run(engine, lambda db: add(db, now=now))
+    assert not transactions.run(engine, lambda db: add_part(db, now=now))
     transactions.run(engine, lambda db: EXPORTS.store(db, second_claim, {"status": "queued"}, datetime.now(UTC)))
     jobs.write()
-    assert [row["loyaltyMemberId"] for row in jobs.part(path, 2).json["results"]] == ["ben"]
+    # Each part has one row: ana is in the first.
+    assert [row["loyaltyMemberId"] for row in jobs.part(path, number=2).json["results"]] == ["ben"]
     assert jobs.get(path)["rows"] == 2
 
 
 def test_the_export_of_an_organization_does_not_wait_for_all_exports_of_another_one(
     jobs, organization, other_organization
 ):
-    writer = ExportWriter(organization.api.engine, organization.api.settings, is_stopping=lambda: False)
-    while writer.step():
-        pass
-    paths, other_path = [jobs.begin() for _ in range(3)], Jobs(other_organization).begin()
-    assert writer.step()
-    assert writer.step()
+    # Exports of other tests must not wait before these.
+    jobs.write()
+    other_jobs = Jobs(other_organization)
+    paths, other_path = [jobs.begin() for _ in range(3)], other_jobs.begin()
+    # Each step of the writer writes one of these exports.
+    assert jobs.writer.step()
+    assert jobs.writer.step()
     assert [jobs.get(path)["status"] for path in paths] == ["done", "queued", "queued"]
-    assert Jobs(other_organization).get(other_path)["status"] == "done"
-    second_export = Jobs(other_organization).begin()
-    assert writer.step()
-    assert writer.step()
+    assert other_jobs.get(other_path)["status"] == "done"
+    second_other_path = other_jobs.begin()
+    assert jobs.writer.step()
+    assert jobs.writer.step()
     assert [jobs.get(path)["status"] for path in paths] == ["done", "done", "queued"]
-    assert Jobs(other_organization).get(second_export)["status"] == "done"
+    assert other_jobs.get(second_other_path)["status"] == "done"
 
 
 @pytest.fixture
@@ -667,6 +702,7 @@ def one_row_at_a_time(monkeypatch):
 
 
 def test_a_small_export_does_not_wait_for_the_end_of_a_large_one(jobs, api, organization, one_row_at_a_time):
+    # Exports of other tests must not wait before these.
     jobs.write()
     # Other tests add members to `other_organization`, which would then have the larger export.
     other_jobs = Jobs(api.organization())
@@ -695,16 +731,17 @@ def test_a_small_export_does_not_wait_for_the_end_of_a_large_one(jobs, api, orga
 def test_the_number_of_exports_that_are_written_alternately_is_limited(
     jobs, organization, other_organization, one_row_at_a_time, monkeypatch
 ):
+    # Exports of other tests must not wait before these.
     jobs.write()
     monkeypatch.setattr(write, "MAX_OPEN_EXPORTS", 1)
     other_jobs = Jobs(other_organization)
     organization.member("ana")
-    first, second = jobs.begin(), other_jobs.begin()
-    while jobs.get(first)["status"] != "done":
-        assert other_jobs.get(second)["status"] == "queued"
+    path, other_path = jobs.begin(), other_jobs.begin()
+    while jobs.get(path)["status"] != "done":
+        assert other_jobs.get(other_path)["status"] == "queued"
         assert jobs.writer.step()
     jobs.write()
-    assert other_jobs.get(second)["status"] == "done"
+    assert other_jobs.get(other_path)["status"] == "done"
 
 
 def test_a_stopping_worker_returns_its_exports_to_the_queue(jobs, organization, one_row_at_a_time):
@@ -724,16 +761,17 @@ def test_a_stopping_worker_returns_its_exports_to_the_queue(jobs, organization, 
 
 
 def test_an_erased_member_is_in_no_export(jobs, organization):
-    members = [organization.member(name) for name in ("ana", "ben")]
-    path, _ = jobs.run()
-    waiting_path = jobs.begin()
-    export_id, now = jobs.get(waiting_path)["exportId"], datetime.now(UTC)
+    ana, _ben = (organization.member(name) for name in ("ana", "ben"))
+    done_path, _ = jobs.run()
+    running_path = jobs.begin()
+    export_id, now = jobs.get(running_path)["exportId"], datetime.now(UTC)
     transactions.run(organization.api.engine, lambda db: exports.claim(db, organization.id, export_id, now))
-    organization.administration.delete(f"/members/{members[0]['memberId']}", expect=200)
-    assert (jobs.get(path)["status"], jobs.get(waiting_path)["status"]) == ("expired", "queued")
+    organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
+    # The rows of the first export are removed, the second export is written from its beginning.
+    assert (jobs.get(done_path)["status"], jobs.get(running_path)["status"]) == ("expired", "queued")
     assert Shop(organization).rows("export_parts") == []
     jobs.write()
-    assert [row["loyaltyMemberId"] for row in jobs.part(waiting_path).json["results"]] == ["ben"]
+    assert [row["loyaltyMemberId"] for row in jobs.part(running_path).json["results"]] == ["ben"]
 
 
 def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, caplog):
@@ -758,10 +796,11 @@ def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, capl
 
 
 def test_an_organization_has_a_maximum_of_unfinished_exports(jobs, organization, api, monkeypatch):
+    # One export of each kind fits.
     assert len(ROLE_OF_KIND) <= MAX_UNFINISHED_EXPORTS == manage.MAX_UNFINISHED_EXPORTS
     monkeypatch.setattr(manage, "MAX_UNFINISHED_EXPORTS", 3)
     organization.member("ana")
-    first, second, _ = (jobs.begin() for _ in range(3))
+    first_path, second_path, _ = (jobs.begin() for _ in range(3))
     problem = jobs.administration.post("/exports", {"kind": "members"}, expect=409)
     assert problem["type"] == "/problems/export-limit"
     assert problem["detail"] == (
@@ -772,12 +811,12 @@ def test_an_organization_has_a_maximum_of_unfinished_exports(jobs, organization,
     # The limit is for each organization.
     Jobs(api.organization()).begin()
     # A running export counts, too.
-    engine, now, export_id = organization.api.engine, datetime.now(UTC), jobs.get(first)["exportId"]
+    engine, now, export_id = organization.api.engine, datetime.now(UTC), jobs.get(first_path)["exportId"]
     running_export = transactions.run(engine, lambda db: exports.claim(db, organization.id, export_id, now))
-    assert jobs.get(first)["status"] == "running"
+    assert jobs.get(first_path)["status"] == "running"
     jobs.administration.post("/exports", {"kind": "members"}, expect=409)
     # Each export that ends, by a request or when it is done, allows another one.
-    jobs.administration.post(f"{second}/cancel", expect=200)
+    jobs.administration.post(f"{second_path}/cancel", expect=200)
     jobs.begin()
     jobs.administration.post("/exports", {"kind": "members"}, expect=409)
     finish = {"status": "done", "finished_at": now}
@@ -785,12 +824,13 @@ def test_an_organization_has_a_maximum_of_unfinished_exports(jobs, organization,
     jobs.begin()
     jobs.administration.post("/exports", {"kind": "members"}, expect=409)
     jobs.write()
+    # All exports are done, so there may be three again.
     assert [jobs.get(jobs.begin())["status"] for _ in range(3)] == ["queued"] * 3
 
 
 @pytest.fixture
 def size_of_rows(jobs, organization):
-    """The bytes of an export of the members, who are two."""
+    """Create two members; return the bytes of an export of them, which is cancelled so that its rows are removed."""
     for name in ("ana", "ben"):
         organization.member(name)
     path, export = jobs.run()
@@ -806,8 +846,8 @@ def limited_jobs(api, organization):
 @pytest.mark.slow
 def test_the_rows_of_all_exports_of_an_organization_have_a_maximum_size(settings, organization, size_of_rows):
     with running_api(replace(settings, export_stored_bytes=2 * size_of_rows)) as api:
-        jobs, others = limited_jobs(api, organization), Jobs(api.organization())
-        (first, export), (second, _) = jobs.run(), jobs.run()
+        jobs, other_jobs = limited_jobs(api, organization), Jobs(api.organization())
+        (first_path, export), (second_path, _) = jobs.run(), jobs.run()
         assert (export["status"], export["bytes"], export["error"]) == ("done", size_of_rows, None)
         problem = jobs.administration.post("/exports", {"kind": "badges"}, expect=409)
         assert problem["type"] == "/problems/export-limit"
@@ -816,15 +856,14 @@ def test_the_rows_of_all_exports_of_an_organization_have_a_maximum_size(settings
             f" {2 * size_of_rows}. Remove the rows of an export by cancelExport, or wait: they are removed 7 days after"
             " the export was done."
         )
-        assert others.run()[1]["status"] == "done"
-        jobs.administration.post(f"{first}/cancel", expect=200)
+        _, export_of_another_organization = other_jobs.run()
+        assert export_of_another_organization["status"] == "done"
+        jobs.administration.post(f"{first_path}/cancel", expect=200)
         assert jobs.run()[1]["status"] == "done"
         jobs.administration.post("/exports", {"kind": "badges"}, expect=409)
-        # The rows of the others count until they expire.
-        later = datetime.now(UTC) + ROWS_KEPT_FOR
-        while transactions.run(api.engine, lambda db: exports.expire(db, later, 10)):
-            pass
-        assert jobs.get(second)["status"] == "expired"
+        # The rows of the two exports that were not cancelled count until they expire.
+        expire_rows(api.engine)
+        assert jobs.get(second_path)["status"] == "expired"
         assert jobs.run()[1]["status"] == "done"
 
 
@@ -834,20 +873,20 @@ def test_an_export_fails_when_its_rows_would_exceed_the_maximum(settings, organi
     limit = 2 * size_of_rows - 1
     with running_api(replace(settings, export_stored_bytes=limit)) as api:
         jobs, shop = limited_jobs(api, organization), Shop(organization)
-        first, _ = jobs.run()
+        first_path, _ = jobs.run()
         path, export = jobs.run()
-        # Its first part fits, its second does not.
+        # Its first_path part fits, its second does not.
         assert (export["status"], export["parts"], export["rows"]) == ("failed", 1, 1)
         assert export["error"] == (
             f"The rows of the organization's exports would have more than {limit} bytes, the maximum. Remove the rows"
             " of other exports by cancelExport, or select fewer rows by filters."
         )
-        first_id = jobs.get(first)["exportId"]
+        first_id = jobs.get(first_path)["exportId"]
         parts = shop.rows("export_parts", "export_id, part_number", order="part_number")
         assert [tuple(row) for row in parts] == [(first_id, 1), (first_id, 2)]
         assert jobs.part(path, expect=409).json["detail"] == "The export is failed."
         # The rows of the failed export do not count any more.
-        jobs.administration.post(f"{first}/cancel", expect=200)
+        jobs.administration.post(f"{first_path}/cancel", expect=200)
         assert jobs.run()[1]["status"] == "done"
 
 

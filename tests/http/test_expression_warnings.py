@@ -18,11 +18,13 @@ def shop(organization):
 
 
 @pytest.fixture
-def actions(shop):
+def actions_path(shop):
+    """The path of the actions_path of a new campaign."""
     return f"/campaigns/{shop.campaign()['campaignId']}/actions"
 
 
-def now_warning(pointer, start, end):
+def now_warning(pointer, *, start, end):
+    """The warning about `now` in a condition at the pointer, from the character `start` up to `end`."""
     return {"code": "NOW_IN_CONDITION", "message": ADVICE, "pointer": pointer, "start": start, "end": end}
 
 
@@ -34,28 +36,32 @@ def parse_warnings(shop, *inputs):
     return [node["warnings"] for node in shop.administration.post("/expressions/parse", body, expect=200)["nodes"]]
 
 
-def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
-    response = shop.administration.post(actions, running(mint(1), rule=MIDNIGHT), expect=201)
-    assert response["warnings"] == [now_warning("/rules/expression", 0, 14)]
-    path = f"{actions}/{response['action']['actionId']}"
+def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions_path):
+    response = shop.administration.post(actions_path, running(mint(1), rule=MIDNIGHT), expect=201)
+    assert response["warnings"] == [now_warning("/rules/expression", start=0, end=len("now.getHours()"))]
+    path = f"{actions_path}/{response['action']['actionId']}"
     assert shop.administration.get(path) == {"action": response["action"]}
     update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
-    assert update["warnings"] == [now_warning("/rules/expression", 8, 22)]
+    assert update["warnings"] == [
+        now_warning("/rules/expression", start=len("true || "), end=len("true || now.getHours()"))
+    ]
     # An update with the same rule repeats the warning.
     repeated_update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
     assert repeated_update["warnings"] == update["warnings"]
 
 
-def test_a_rule_as_a_tree_has_the_same_warning(shop, actions):
-    tree = shop.administration.post("/expressions/parse", {"inputs": [{"expression": MIDNIGHT}]}, expect=200)
-    body = {**running(mint(1)), "rules": {"node": tree["nodes"][0]["node"]}}
-    response = shop.administration.post(actions, body, expect=201)
-    assert response["warnings"] == [now_warning("/rules/node", 0, 14)]
+def test_a_rule_as_a_tree_has_the_same_warning(shop, actions_path):
+    parsing = shop.administration.post("/expressions/parse", {"inputs": [{"expression": MIDNIGHT}]}, expect=200)
+    tree = parsing["nodes"][0]["node"]
+    body = {**running(mint(1)), "rules": {"node": tree}}
+    response = shop.administration.post(actions_path, body, expect=201)
+    assert response["warnings"] == [now_warning("/rules/node", start=0, end=len("now.getHours()"))]
 
 
-def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions):
-    expiry = mint(("=", "7 / 2"), expirationDate=("=", 'now.endOf("quarter")'))
-    response = shop.administration.post(actions, running(expiry), expect=201)
+def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions_path):
+    mint_that_expires = mint(("=", "7 / 2"), expirationDate=("=", 'now.endOf("quarter")'))
+    response = shop.administration.post(actions_path, running(mint_that_expires), expect=201)
+    # The only warning is about the division, not about `now`.
     [warning] = response["warnings"]
     assert (warning["code"], warning["pointer"]) == (
         "integer-division",
@@ -66,7 +72,7 @@ def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions):
 def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
     body = missions.body(countExpression='now.startOf("day") == now ? 1 : 2')
     response = shop.administration.post("/missions", body, expect=201)
-    assert response["warnings"] == [now_warning("/countExpression", 0, 18)]
+    assert response["warnings"] == [now_warning("/countExpression", start=0, end=len('now.startOf("day")'))]
     path = f"/missions/{response['mission']['missionId']}"
     assert shop.administration.get(path) == {"mission": response["mission"]}
     for expression in ("event.externalEventDate.getDate()", None):
@@ -101,11 +107,13 @@ def test_only_conditions_on_the_hour_or_the_date_of_now_have_the_warning(shop, r
 
 def test_the_warnings_of_parsing_point_to_their_input(shop):
     effect = {"expression": "now.getHours()", "isEffectExpression": True}
-    division, condition, effect_warnings, faulty = parse_warnings(
-        shop, "7 / 2 > 1", MIDNIGHT, effect, "now.getHour() > 1"
+    invalid_expression = "now.getHour() > 1"
+    warnings_of_division, warnings_of_condition, warnings_of_effect, warnings_of_invalid_expression = parse_warnings(
+        shop, "7 / 2 > 1", MIDNIGHT, effect, invalid_expression
     )
-    assert [(warning["code"], warning["pointer"]) for warning in division] == [
+    assert [(warning["code"], warning["pointer"]) for warning in warnings_of_division] == [
         ("integer-division", "/inputs/0/expression")
     ]
-    assert condition == [now_warning("/inputs/1/expression", 0, 14)]
-    assert effect_warnings == faulty == []
+    assert warnings_of_condition == [now_warning("/inputs/1/expression", start=0, end=len("now.getHours()"))]
+    assert warnings_of_effect == []
+    assert warnings_of_invalid_expression == []

@@ -19,31 +19,34 @@ def records(request, organization):
 
 
 def test_a_record_is_shown_with_its_key_and_found_by_it(records):
-    first, second = records.create("one", externalKey="a:1"), records.create("two", externalKey="A:1")
-    third, fourth = records.create("three"), records.create("four", externalKey=None)
+    lower, upper = records.create("one", externalKey="a:1"), records.create("two", externalKey="A:1")
+    without_key, with_null = records.create("three"), records.create("four", externalKey=None)
     keys = {records.identity(record): record["externalKey"] for record in records.listed(limit=25)}
-    identities = [records.identity(record) for record in (first, second, third, fourth)]
-    assert [keys[identity] for identity in identities] == ["a:1", "A:1", None, None]
-    assert [records.identity(record) for record in records.listed(externalKey="a:1")] == identities[:1]
+    assert keys[records.identity(lower)] == "a:1"
+    assert keys[records.identity(upper)] == "A:1"
+    assert keys[records.identity(without_key)] is None
+    assert keys[records.identity(with_null)] is None
+    [matching_record] = records.listed(externalKey="a:1")
+    assert records.identity(matching_record) == records.identity(lower)
+    # A part of a key finds nothing.
     assert records.listed(externalKey="a") == []
 
 
 def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization, records):
     name = records.kind.name
-    first = records.create("one", externalKey="early-bird")
+    early_bird = records.create("one", externalKey="early-bird")
     response = records.add("two", externalKey="early-bird")
     assert (response.status, response.json["type"]) == (409, TAKEN)
     assert "early-bird" in response.json["detail"]
     # The refused record was not stored.
-    assert [records.identity(record) for record in records.listed(externalKey="early-bird")] == [
-        records.identity(first)
-    ]
-    second = records.create("two", externalKey="late-bird")
+    [matching_record] = records.listed(externalKey="early-bird")
+    assert records.identity(matching_record) == records.identity(early_bird)
+    late_bird = records.create("two", externalKey="late-bird")
     if name in UPDATABLE:
-        response = records.change(second, externalKey="early-bird")
+        response = records.change(late_bird, externalKey="early-bird")
         assert (response.status, response.json["type"]) == (409, TAKEN)
         # Its own key can be sent again.
-        assert records.update(second, externalKey="late-bird")["externalKey"] == "late-bird"
+        assert records.update(late_bird, externalKey="late-bird")["externalKey"] == "late-bird"
     records_of_other_organization = KeyedRecords.of(organization.api.organization(), name)
     assert records_of_other_organization.create("one", externalKey="early-bird")["externalKey"] == "early-bird"
 
@@ -58,9 +61,10 @@ def test_children_of_different_records_cannot_have_the_same_key(organization):
     programs = KeyedRecords.of(organization, "loyaltyProgram")
     tiers = KeyedRecords.of(organization, "loyaltyTier")
     tiers.create("Gold", externalKey="gold")
-    other = KeyedRecords(organization, tiers.kind, {"loyaltyProgramId": programs.create("Club")["loyaltyProgramId"]})
-    assert other.add("Gold", externalKey="gold").json["type"] == TAKEN
-    assert other.listed(externalKey="gold") == []
+    club = programs.create("Club")
+    tiers_of_club = KeyedRecords(organization, tiers.kind, {"loyaltyProgramId": club["loyaltyProgramId"]})
+    assert tiers_of_club.add("Gold", externalKey="gold").json["type"] == TAKEN
+    assert tiers_of_club.listed(externalKey="gold") == []
 
 
 @pytest.mark.parametrize("name", UPDATABLE)
@@ -70,11 +74,13 @@ def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
     # An update without the field keeps the key.
     assert records.update(record)["externalKey"] == "a"
     assert records.update(record, externalKey="b")["externalKey"] == "b"
-    # The first key is free again.
-    other = records.create("two", externalKey="a")
+    # The key a is free again.
+    second_record = records.create("two", externalKey="a")
     assert records.update(record, externalKey=None)["externalKey"] is None
-    assert records.update(other, externalKey="b")["externalKey"] == "b"
-    assert [records.identity(row) for row in records.listed(externalKey="b")] == [records.identity(other)]
+    # So is the key b.
+    assert records.update(second_record, externalKey="b")["externalKey"] == "b"
+    [matching_record] = records.listed(externalKey="b")
+    assert records.identity(matching_record) == records.identity(second_record)
 
 
 @pytest.mark.parametrize("name", UPDATABLE)
@@ -84,8 +90,8 @@ def test_the_audit_log_has_the_changes_of_a_key(organization, name):
     records.update(record, externalKey="b")
     log = organization.administration.get("/audit-log", operationId=records.kind.update)["results"]
     assert [entry["changes"]["externalKey"] for entry in log] == [{"from": "a", "to": "b"}]
-    [entry, *_] = organization.administration.get("/audit-log", operationId=records.kind.create)["results"]
-    assert entry["changes"]["externalKey"] == {"from": None, "to": "a"}
+    newest_creation = organization.administration.get("/audit-log", operationId=records.kind.create)["results"][0]
+    assert newest_creation["changes"]["externalKey"] == {"from": None, "to": "a"}
 
 
 @pytest.mark.parametrize("key", ["", " a", "a ", "a/b", "{a}", "-a", "é", "a" * 101, 1])
@@ -113,8 +119,9 @@ def test_a_badge_and_a_mission_of_a_member_are_shown_with_their_keys(organizatio
 
 
 def test_built_in_event_types_have_no_key(organization):
-    [first, *_] = organization.integration.get("/event-types")["results"]
-    assert (first["isCustomType"], first["externalKey"]) == (False, None)
+    # A new organization has only built-in types.
+    event_type = organization.integration.get("/event-types")["results"][0]
+    assert (event_type["isCustomType"], event_type["externalKey"]) == (False, None)
 
 
 def test_both_interfaces_find_books_and_event_types_by_their_keys(organization):
@@ -123,8 +130,8 @@ def test_both_interfaces_find_books_and_event_types_by_their_keys(organization):
         records.create("one", externalKey="a")
         records.create("two", externalKey="b")
         for surface in (organization.administration, organization.integration):
-            [result] = surface.get(path, externalKey="b")["results"]
-            assert (result["name"], result["externalKey"]) == ("two", "b")
+            [matching_record] = surface.get(path, externalKey="b")["results"]
+            assert (matching_record["name"], matching_record["externalKey"]) == ("two", "b")
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

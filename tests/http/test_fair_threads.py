@@ -10,13 +10,14 @@ import pytest
 
 from handlers.http.threads import RECENT_SECONDS, FairThreads
 
+# No test waits longer than this; a thread that does not end fails it.
 SECONDS = 60
 
 
 class ThreadsUnderTest:
     """Threads whose work waits until it is released; `begun` has the names of the work in the order of its begin."""
 
-    def __init__(self, count: int = 4) -> None:
+    def __init__(self, *, count: int) -> None:
         self.now = 0.0
         self.begun: list[str] = []
         self.threads = FairThreads(count, "test", lambda: self.now)
@@ -24,6 +25,7 @@ class ThreadsUnderTest:
         self._released: set[str] = set()
 
     def call(self, organization: str | None, name: str) -> Future[str]:
+        """Submit work of an organization; its result is its name."""
         return self.threads.of(organization).submit(self._work, name)
 
     def _work(self, name: str) -> str:
@@ -34,6 +36,7 @@ class ThreadsUnderTest:
         return name
 
     def release(self, *names: str) -> None:
+        """Let the work of these names end, or that of all names by "all"."""
         with self._changed:
             self._released |= set(names)
             self._changed.notify_all()
@@ -46,87 +49,90 @@ class ThreadsUnderTest:
 
 
 @pytest.fixture
-def pool() -> Iterator[ThreadsUnderTest]:
-    new_pool = ThreadsUnderTest()
+def pool_of_4() -> Iterator[ThreadsUnderTest]:
+    new_pool = ThreadsUnderTest(count=4)
     yield new_pool
     new_pool.release("all")
     new_pool.threads.close()
 
 
-def test_the_only_calling_organization_has_all_threads(pool):
+def test_the_only_calling_organization_has_all_threads(pool_of_4):
+    # The fifth call waits.
     for n in range(5):
-        pool.call("a", f"a{n}")
-    assert sorted(pool.wait_for(4)) == ["a0", "a1", "a2", "a3"]
+        pool_of_4.call("a", f"a{n}")
+    assert sorted(pool_of_4.wait_for(4)) == ["a0", "a1", "a2", "a3"]
 
 
-def test_an_organization_has_at_most_half_of_the_threads_while_another_one_calls(pool):
-    pool.call("b", "b0")
-    pool.release("b0")
+def test_an_organization_has_at_most_half_of_the_threads_while_another_one_calls(pool_of_4):
+    pool_of_4.call("b", "b0")
+    pool_of_4.release("b0")
     for n in range(10):
-        pool.call("a", f"a{n}")
+        pool_of_4.call("a", f"a{n}")
     # The organization a has two of the four threads, because b has called just before.
-    assert set(pool.wait_for(3)) == {"b0", "a0", "a1"}
-    pool.call("c", "c0")
-    pool.call("b", "b1")
-    assert set(pool.wait_for(5)[3:]) == {"c0", "b1"}
-    pool.release("a0")
-    assert pool.wait_for(6)[5:] == ["a2"]
+    assert set(pool_of_4.wait_for(3)) == {"b0", "a0", "a1"}
+    # The other two threads are free for other organizations.
+    pool_of_4.call("c", "c0")
+    pool_of_4.call("b", "b1")
+    assert set(pool_of_4.wait_for(5)[3:]) == {"c0", "b1"}
+    pool_of_4.release("a0")
+    assert pool_of_4.wait_for(6)[5:] == ["a2"]
 
 
-def test_calls_of_waiting_organizations_are_started_in_turn(pool):
+def test_calls_of_waiting_organizations_are_started_in_turn():
     # Work on one thread begins in a fixed order.
     pool = ThreadsUnderTest(count=1)
-    first = pool.call("a", "a0")
+    call_of_a = pool.call("a", "a0")
     pool.wait_for(1)
     for name in ("a1", "a2", "a3", "b1", "c1", "b2"):
         pool.call(name[0], name)
     pool.release("all")
-    assert first.result(SECONDS) == "a0"
+    assert call_of_a.result(SECONDS) == "a0"
     assert pool.wait_for(7) == ["a0", "a1", "b1", "c1", "a2", "b2", "a3"]
     pool.threads.close()
 
 
-def test_an_organization_that_called_long_ago_no_longer_counts(pool):
-    pool.call("b", "b0")
-    pool.release("b0")
-    pool.wait_for(1)
+def test_an_organization_that_called_long_ago_no_longer_counts(pool_of_4):
+    pool_of_4.call("b", "b0")
+    pool_of_4.release("b0")
+    pool_of_4.wait_for(1)
     # After this time, b is no longer an organization that calls.
-    pool.now = RECENT_SECONDS + 1
+    pool_of_4.now = RECENT_SECONDS + 1
     for n in range(4):
-        pool.call("a", f"a{n}")
-    assert sorted(pool.wait_for(5)[1:]) == ["a0", "a1", "a2", "a3"]
+        pool_of_4.call("a", f"a{n}")
+    assert sorted(pool_of_4.wait_for(5)[1:]) == ["a0", "a1", "a2", "a3"]
 
 
-def test_work_without_an_organization_does_not_count_as_another_organization(pool):
-    pool.call(None, "key")
-    pool.release("key")
+def test_work_without_an_organization_does_not_count_as_another_organization(pool_of_4):
+    pool_of_4.call(None, "key")
+    pool_of_4.release("key")
     for n in range(4):
-        pool.call("a", f"a{n}")
-    assert sorted(pool.wait_for(5)) == ["a0", "a1", "a2", "a3", "key"]
+        pool_of_4.call("a", f"a{n}")
+    assert sorted(pool_of_4.wait_for(5)) == ["a0", "a1", "a2", "a3", "key"]
 
 
-def test_errors_are_raised_and_cancelled_calls_are_not_run(pool):
+def test_errors_are_raised_and_cancelled_calls_are_not_run(pool_of_4):
     def fail() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        pool.threads.of("a").submit(fail).result(SECONDS)
+        pool_of_4.threads.of("a").submit(fail).result(SECONDS)
+    # All four threads are busy.
     for n in range(4):
-        pool.call("a", f"a{n}")
-    pool.wait_for(4)
-    waiting_call = pool.call("a", "never")
+        pool_of_4.call("a", f"a{n}")
+    pool_of_4.wait_for(4)
+    waiting_call = pool_of_4.call("a", "never")
     assert waiting_call.cancel()
-    pool.release("all")
-    assert pool.call("a", "last").result(SECONDS) == "last"
-    assert "never" not in pool.begun
+    pool_of_4.release("all")
+    assert pool_of_4.call("a", "last").result(SECONDS) == "last"
+    assert "never" not in pool_of_4.begun
 
 
-def test_closing_finishes_waiting_calls_and_the_threads_can_be_reused(pool):
-    calls = [pool.call("a", f"a{n}") for n in range(6)]
-    pool.wait_for(4)
-    closing = threading.Thread(target=pool.threads.close)
+def test_closing_finishes_waiting_calls_and_the_threads_can_be_reused(pool_of_4):
+    calls = [pool_of_4.call("a", f"a{n}") for n in range(6)]
+    pool_of_4.wait_for(4)
+    closing = threading.Thread(target=pool_of_4.threads.close)
     closing.start()
-    pool.release("all")
+    pool_of_4.release("all")
     closing.join(SECONDS)
     assert [call.result(0) for call in calls] == [f"a{n}" for n in range(6)]
-    assert pool.call("a", "again").result(SECONDS) == "again"
+    assert pool_of_4.call("a", "again").result(SECONDS) == "again"

@@ -29,7 +29,8 @@ def count_garbage():
         yield type_counts
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
-        type_counts.update(name for one in gc.garbage if (name := _name(type(one))).startswith(PACKAGES))
+        names = [_name(type(garbage)) for garbage in gc.garbage]
+        type_counts.update(name for name in names if name.startswith(PACKAGES))
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
@@ -38,6 +39,7 @@ def count_garbage():
 
 
 def _name(kind: type) -> str:
+    """The name of a type with its module."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -60,6 +62,7 @@ def calls(api):
     }
 
 
+# The keys of the fixture `calls`.
 CALLS = (
     *("track", "order", "cancel", "mint", "burn", "revert", "assign", "use", "badge", "change", "enrol", "read"),
     *("list", "not found"),

@@ -16,11 +16,12 @@ MADRID = "Europe/Madrid"
 
 
 def window(day, begin, end):
+    """A window of a schedule; day 1 is Monday."""
     return {"day": day, "from": begin, "to": end}
 
 
 def daily(begin, end):
-    """A schedule with the same window on every day of the week."""
+    """A schedule with the same window on each day of the week."""
     return {"schedule": [window(day, begin, end) for day in range(1, 8)]}
 
 
@@ -40,11 +41,12 @@ def books(organization):
 
 @pytest.fixture
 def ana(shop):
+    """The loyaltyMemberId of a new member."""
     return shop.member()
 
 
 def set_location_timezones(shop, expect=200, **timezones):
-    """Set the time zones of these locations; all other locations have none afterwards."""
+    """Set the time zones of these locations; all other locations have none afterwards. Return the response."""
     body = {"defaultLocale": "en", "locationTimezones": timezones}
     return shop.administration.put("", body, expect=expect)
 
@@ -57,9 +59,12 @@ def sale(member, at, location=None):
     return purchase
 
 
-def applies_at(shop, member, schedule, *moments, zone=MADRID):
-    """Whether a campaign with this schedule applies to events at each of these moments."""
-    shop.campaign(running(mint(1)), eventType=GENERIC, dayOfWeekSchedule=schedule, timezone=zone)
+def applies_at(shop, member, schedule, *moments):
+    """Track an event at each of these moments; return for each whether a campaign with this schedule in Madrid applied.
+
+    The campaign mints one point for each event to which it applies.
+    """
+    shop.campaign(running(mint(1)), eventType=GENERIC, dayOfWeekSchedule=schedule, timezone=MADRID)
     results = shop.track(*(event(member, externalEventDate=moment) for moment in moments))
     assert {result["status"] for result in results} == {"success"}
     return [bool(result["effects"]) for result in results]
@@ -69,7 +74,7 @@ def applies_at(shop, member, schedule, *moments, zone=MADRID):
 
 
 def test_happy_hours_follow_the_local_clock_before_and_after_it_changes(shop, ana):
-    # 15:00 in Madrid is 14:00 UTC in winter, 13:00 UTC in summer.
+    # The happy hours are from 15:00 to 17:00 in Madrid: from 14:00 UTC in winter, from 13:00 UTC in summer.
     spring = {
         "2026-03-28T14:00:00Z": True,
         "2026-03-29T13:00:00Z": True,
@@ -92,8 +97,13 @@ def test_happy_hours_follow_the_local_clock_before_and_after_it_changes(shop, an
 
 def test_a_window_of_friday_night_is_open_on_saturday_morning(shop, ana):
     night = {"schedule": [window(5, "22:00", "02:00")]}
-    moments = ["2026-03-07T00:30:00Z", "2026-03-06T00:30:00Z", "2026-03-07T01:00:00Z"]
-    assert applies_at(shop, ana, night, *moments) == [True, False, False]
+    applies_by_moment = {
+        # Saturday, 01:30 in Madrid; Friday, 01:30; and Saturday, 02:00.
+        "2026-03-07T00:30:00Z": True,
+        "2026-03-06T00:30:00Z": False,
+        "2026-03-07T01:00:00Z": False,
+    }
+    assert applies_at(shop, ana, night, *applies_by_moment) == list(applies_by_moment.values())
 
 
 def test_a_window_never_opens_in_an_hour_that_clocks_skip_and_opens_twice_in_a_repeated_hour(shop, ana):
@@ -109,6 +119,7 @@ def test_the_hours_follow_the_clock_of_the_store(shop, ana):
         "LPA": "Atlantic/Canary"
     }
     shop.campaign(running(mint(1)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
+    # The happy hours from 15:00 to 17:00 are from 13:00 to 15:00 UTC in Madrid, from 14:00 to 16:00 UTC in Las Palmas.
     applies_by_hour = {}
     for hour in (13, 14, 15):
         sales = [sale(ana, f"2026-07-01T{hour}:30:00Z", location) for location in (None, "MAD", "LPA")]
@@ -130,9 +141,8 @@ def test_days_of_the_week_follow_the_clock_of_the_store_and_limits_that_of_the_c
         timezone=MADRID,
         limitRules=[{"scope": "member", "type": "transactions", "period": "daily", "limit": 1}],
     )
-    # 23:30 on Sunday in Las Palmas is Monday in Madrid, also for the daily limit.
-    late_sale = sale(ana, "2026-03-08T23:30:00Z", "LPA")
-    assert shop.track_one(late_sale)["effects"][0]["status"] == "executed"
+    # The campaign runs on Sundays. 23:30 on Sunday in Las Palmas is Monday in Madrid, also for the daily limit.
+    assert shop.track_one(sale(ana, "2026-03-08T23:30:00Z", "LPA"))["effects"][0]["status"] == "executed"
     assert shop.track_one(sale(ana, "2026-03-08T23:30:00Z", "MAD"))["effects"] == []
     # 23:30 and 23:40 on Sunday in Madrid: the limit of that day allows one transaction.
     assert shop.track_one(sale(ana, "2026-03-08T22:30:00Z", "LPA"))["effects"][0]["status"] == "executed"
@@ -164,9 +174,11 @@ def test_a_dry_run_explains_the_local_time(shop, ana):
     shop.campaign(running(mint(1)), code="happy", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
 
     def explain(**body):
+        """The first reason of a dry run for which a campaign does not apply, or None."""
         [result] = shop.track(event(ana), executionMode="dryRun", **body)
         return next((explanation["reason"] for explanation in result["explain"] if "reason" in explanation), None)
 
+    # 19:00 in Madrid, on a Thursday.
     reason = explain(now="2030-03-07T18:00:00Z")
     assert reason["code"] == "OUTSIDE_HOURS"
     assert reason["actual"] == {"localTime": "19:00", "day": 4, "timezone": MADRID}
@@ -191,13 +203,15 @@ def test_coupons_are_assigned_and_used_within_the_hours_of_their_book(organizati
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
 
     def do(verb, expect):
+        """Send the request that assigns or uses a coupon of the book; return the response."""
         if surface == "integration":
             path, body = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/{verb}", {}
         else:
             path, body = f"/coupon-books/{book['couponBookId']}/{verb}", {"memberId": member["memberId"]}
         return getattr(organization, surface).post(path, body, expect=expect)
 
-    def reasons():
+    def exclusion_reasons():
+        """The codes of the reasons for which the book is not available to the member."""
         path = f"/members/{member['loyaltyMemberId']}/coupon-books"
         [entry] = organization.integration.get(path, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
         assert organization.integration.get(path)["totalCount"] == int(entry["eligible"])
@@ -206,12 +220,14 @@ def test_coupons_are_assigned_and_used_within_the_hours_of_their_book(organizati
     problem = do("assign", 409)
     assert problem["type"] == CLOSED
     assert problem["detail"] == "The coupon book is closed at 14:30 on day 3 of the week (time zone Europe/Madrid)."
-    assert reasons() == ["coupon-book-hours"]
+    assert exclusion_reasons() == ["coupon-book-hours"]
+    # 15:00 in Madrid, when the happy hours begin.
     clock.wait(minutes=30)
-    assert reasons() == []
+    assert exclusion_reasons() == []
     do("assign", 200)
     do("assign", 200)
     do("use", 200)
+    # 17:00, when they end.
     clock.wait(hours=2)
     assert do("use", 409)["type"] == CLOSED
     assert books.get(book)["totalUsages"] == 1
@@ -220,6 +236,7 @@ def test_coupons_are_assigned_and_used_within_the_hours_of_their_book(organizati
 def test_a_coupon_book_without_a_zone_has_the_hours_of_the_organization(organization, books, shop, clock):
     book, member = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS), shop.member()
     path = f"/members/{member}/coupon-books/{book['couponBookKey']}/assign"
+    # 13:30 in UTC, the first time zone of the organization, and 15:30 in Madrid. The happy hours begin at 15:00.
     clock.wait(hours=1)
     assert organization.integration.post(path, {}, expect=409)["type"] == CLOSED
     shop.administration.put("", {"defaultLocale": "en", "timezone": MADRID}, expect=200)
@@ -232,6 +249,7 @@ def test_an_effect_depends_on_the_time_and_the_store_of_its_event(shop, books, a
     params = {"couponBookKey": book["couponBookKey"], "amount": 1}
     assign, use = effect("assign-coupon", **params), effect("use-coupon", **params)
     shop.campaign(running(assign, use), eventType=ORDER_CREATED)
+    # 15:00 in Madrid is 13:00 UTC, 15:00 in Las Palmas is 14:00 UTC.
     expected_statuses = {
         ("2030-07-03T12:30:00Z", None): "skipped",
         ("2030-07-02T13:30:00Z", None): "executed",
@@ -253,14 +271,16 @@ def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, an
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     missions.create(shop, eventType=ORDER_CREATED, goalCount=1, couponBookKey=book["couponBookKey"])
 
-    def rewards(*time_and_location):
-        [move] = shop.track_one(sale(ana, *time_and_location))["missions"]
+    def problem_of_reward(at, location=None):
+        """The type of the problem for which a sale gets no coupon, or None."""
+        [move] = shop.track_one(sale(ana, at, location))["missions"]
         [reward] = move["rewards"]
         return reward.get("error", {}).get("type")
 
-    assert rewards("2030-07-02T13:30:00Z") is None
-    assert rewards("2030-07-02T13:30:00Z", "LPA") == CLOSED
-    assert rewards("2030-07-02T15:30:00Z", "LPA") is None
+    # 15:30 in Madrid, 14:30 and 16:30 in Las Palmas.
+    assert problem_of_reward("2030-07-02T13:30:00Z") is None
+    assert problem_of_reward("2030-07-02T13:30:00Z", "LPA") == CLOSED
+    assert problem_of_reward("2030-07-02T15:30:00Z", "LPA") is None
     assert books.get(book)["totalAssigned"] == 2
 
 
@@ -268,22 +288,19 @@ def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, an
 
 
 def test_the_hours_of_a_campaign_are_stored_kept_and_cleared(shop):
-    path, required_fields = "/campaigns", {"code": "c", "name": "C"}
-    campaign = shop.administration.post(path, {**required_fields, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)[
-        "campaign"
-    ]
-    path = f"{path}/{campaign['campaignId']}"
-    assert (
-        campaign["dayOfWeekSchedule"] == shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
-    )
+    required_fields = {"code": "c", "name": "C"}
+    campaign = shop.campaign(**required_fields, dayOfWeekSchedule=HAPPY_HOURS)
+    path = f"/campaigns/{campaign['campaignId']}"
+    assert campaign["dayOfWeekSchedule"] == HAPPY_HOURS
+    assert shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    # An update without the field keeps the hours.
     assert shop.administration.put(path, required_fields)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
     problem = shop.administration.put(path, {**required_fields, "daysOfWeek": [1]}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
-    response = shop.administration.put(
-        path, {**required_fields, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200
-    )
-    assert response["campaign"]["daysOfWeek"] == [1]
-    assert "dayOfWeekSchedule" not in response["campaign"]
+    body = {**required_fields, "daysOfWeek": [1], "dayOfWeekSchedule": None}
+    campaign = shop.administration.put(path, body, expect=200)["campaign"]
+    assert campaign["daysOfWeek"] == [1]
+    assert "dayOfWeekSchedule" not in campaign
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
@@ -307,6 +324,7 @@ def test_books_are_listed_by_the_days_of_their_hours(organization, surface):
     books.make(name="nights", dayOfWeekSchedule={"schedule": windows})
 
     def names(days):
+        """The names of the books that are listed by these days of the week."""
         return [book["name"] for book in books.surface.get("/coupon-books", daysOfWeek=days, order="name")["results"]]
 
     assert names("1") == ["always", "mondays"]
@@ -316,6 +334,7 @@ def test_books_are_listed_by_the_days_of_their_hours(organization, surface):
     assert names("1,5") == ["always", "mondays", "nights"]
 
 
+# The first window ends on Monday at 02:00.
 OVERLAPPING = [window(7, "22:00", "02:00"), window(1, "01:00", "03:00")]
 
 
@@ -331,6 +350,7 @@ OVERLAPPING = [window(7, "22:00", "02:00"), window(1, "01:00", "03:00")]
         ([window(8, "09:00", "10:00")], "/0/day"),
         ([{"day": 1, "from": "09:00"}], "/0/to"),
         ([], ""),
+        # 51 windows, one more than the maximum.
         ([window(1, f"00:{minute:02}", f"00:{minute + 1:02}") for minute in range(51)], ""),
     ],
 )
@@ -367,7 +387,9 @@ def test_invalid_time_zones_of_locations_are_refused(shop):
     problem = set_location_timezones(shop, expect=400, LPA="Atlantic/Canaries", MAD=MADRID)
     assert [error["pointer"] for error in problem["errors"]] == ["/locationTimezones/LPA"]
     assert "Did you mean Atlantic/Canary?" in problem["detail"]
-    assert set_location_timezones(shop, expect=400, **{"": MADRID})["errors"][0]["pointer"] == "/locationTimezones/"
+    problem = set_location_timezones(shop, expect=400, **{"": MADRID})
+    assert problem["errors"][0]["pointer"] == "/locationTimezones/"
+    # 5000 is the maximum.
     max_timezones = {f"store-{number}": MADRID for number in range(5000)}
     assert set_location_timezones(shop, **max_timezones)["organization"]["locationTimezones"] == max_timezones
     problem = set_location_timezones(shop, expect=400, **max_timezones, another=MADRID)

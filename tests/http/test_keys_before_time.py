@@ -24,13 +24,16 @@ def shop(organization):
 
 @pytest.fixture
 def request_now_and_later(clock):
-    """A function that makes a request now and again after its dates have passed, and compares both responses."""
+    """A function that makes a request and repeats it after 3 days; it checks that the responses are equal.
 
-    def request_twice(request, **more):
-        first = request("once", **more)
+    The request is a function of the systemUniqueKey. The dates of requests are a day ahead.
+    """
+
+    def request_twice(request):
+        response = request("once")
         clock.wait(days=3)
-        assert request("once", **more) == first
-        return first
+        assert request("once") == response
+        return response
 
     return request_twice
 
@@ -38,35 +41,37 @@ def request_now_and_later(clock):
 def test_repeated_coupon_calls_return_their_result_after_the_expiry(shop, request_now_and_later, clock):
     book, member = CouponBooks(shop.organization).make(type="codeless"), shop.organization.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
-    soon = {"expiresAt": clock.moment(days=1)}
-    request_now_and_later(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **soon}, expect=200))
-    path = f"/coupon-books/{book['couponBookId']}/assign"
-    soon = {"memberId": member["memberId"], "expiredAt": clock.moment(days=1)}
+    body = {"expiresAt": clock.moment(days=1)}
+    request_now_and_later(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **body}, expect=200))
+    admin_path = f"/coupon-books/{book['couponBookId']}/assign"
+    admin_body = {"memberId": member["memberId"], "expiredAt": clock.moment(days=1)}
     request_now_and_later(
-        lambda key: shop.administration.post(path, {"systemUniqueKeys": [f"{key}-more"], **soon}, expect=200)
+        lambda key: shop.administration.post(
+            admin_path, {"systemUniqueKeys": [f"{key}-more"], **admin_body}, expect=200
+        )
     )
-    # Under another key, the request is new, and its date is in the past.
-    problem = shop.administration.post(path, soon, expect=400)
+    # Without the key, the request is new, and its date is in the past.
+    problem = shop.administration.post(admin_path, admin_body, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/expiredAt"]
     assert shop.rows("coupon_books", "total_assigned")[0].total_assigned == 2
 
 
 def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, request_now_and_later, clock):
     ledger, wallet = shop.organization.created.ledger_id, shop.organization.member()["ledgerWalletId"]
-    path, soon = f"/ledgers/{ledger}/wallets/{wallet}/mint", clock.moment(days=1)
+    path = f"/ledgers/{ledger}/wallets/{wallet}/mint"
     account = shop.account(pointTrackingEnabled=True)["ledgerAccountId"]
-    body = {"amount": 5, "expirationDate": soon}
+    body = {"amount": 5, "expirationDate": clock.moment(days=1)}
     request_now_and_later(lambda key: shop.administration.post(path, {"systemUniqueKey": key, **body}, expect=200))
-    item = {"organizationId": shop.organization.id, "ledgerId": ledger, "ledgerAccountId": account}
-    item |= {"fromWalletId": None, "toWalletId": wallet, "amount": 5, "expirationDate": clock.moment(days=1)}
+    mint_in_batch = {"organizationId": shop.organization.id, "ledgerId": ledger, "ledgerAccountId": account}
+    mint_in_batch |= {"fromWalletId": None, "toWalletId": wallet, "amount": 5, "expirationDate": clock.moment(days=1)}
 
-    def batch(key):
-        items = [{"systemUniqueKey": f"batch-{key}", **item}]
+    def send_batch(key):
+        items = [{"systemUniqueKey": f"batch-{key}", **mint_in_batch}]
         response = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
         assert response["failed"] == []
         return response
 
-    request_now_and_later(batch)
+    request_now_and_later(send_batch)
 
 
 def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, request_now_and_later, clock):
@@ -86,19 +91,19 @@ def test_a_repeated_advance_returns_its_result_after_the_mission_closed(shop, re
     request_now_and_later(
         lambda key: missions.advance(shop, member, mission["missionId"], amount=1, systemUniqueKey=key)
     )
-    assert (
-        missions.advance(shop, member, mission["missionId"], amount=1, expect=409)["type"] == "/problems/mission-closed"
-    )
+    problem = missions.advance(shop, member, mission["missionId"], amount=1, expect=409)
+    assert problem["type"] == "/problems/mission-closed"
 
 
 def test_repeated_badge_calls_return_their_result_after_the_deactivation(shop, clock):
     badges, member = Badges(shop), shop.member()
     badge = badges.create()
-    first = badges.assign(member, badge, systemUniqueKey="once")
+    assignment = badges.assign(member, badge, systemUniqueKey="once")
     unassignment = badges.unassign(member, badge, systemUniqueKey="back")
     badges.change(badge, active=False)
     clock.wait(days=3)
-    assert badges.assign(member, badge, systemUniqueKey="once") == first
+    # Both would be refused as new requests.
+    assert badges.assign(member, badge, systemUniqueKey="once") == assignment
     assert badges.unassign(member, badge, systemUniqueKey="back") == unassignment
 
 
