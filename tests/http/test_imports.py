@@ -659,7 +659,7 @@ def test_new_members_with_tiers_are_inserted_once_and_not_locked(imports, shop):
 
 
 def test_new_members_have_the_order_of_their_rows_and_the_tiers_that_the_rows_name(imports, shop):
-    tiers = TierSchedule.new(shop, {"basis": "earned"}, Silver=500)
+    tiers = TierSchedule.new(shop, policy={"basis": "earned"}, Silver=500)
     # Every third row names a tier; the members of the other rows get the default tier.
     rows = [f"m{number},{'' if number % 3 else 'Silver'}" for number in range(250)]
     assert status_read_done_failed(imports.run("loyaltyMemberId,tier\n" + "\n".join(rows))) == ("done", 250, 250, 0)

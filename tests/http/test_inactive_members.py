@@ -36,12 +36,12 @@ def deactivate(shop, member, **more):
 def test_badges_of_an_inactive_member_cannot_change(shop, member, by_id):
     badges = Badges(shop, by_id=by_id)
     badge = badges.create()
-    assignment = badges.assign(member, badge, 2, systemUniqueKey="till-1")
+    assignment = badges.assign(member, badge, amount=2, systemUniqueKey="till-1")
     deactivate(shop, member)
     # New changes are refused; a repeated request gets its response, and earlier changes can be reverted.
     for act in (badges.assign, badges.unassign):
         assert act(member, badge, expect=409)["type"] == INACTIVE
-    assert badges.assign(member, badge, 2, systemUniqueKey="till-1") == assignment
+    assert badges.assign(member, badge, amount=2, systemUniqueKey="till-1") == assignment
     assert badges.balance(member, badge) == 2
     badges.revert(member, assignment)
     assert badges.balance(member, badge) == 0

@@ -66,7 +66,7 @@ class Program:
 @pytest.fixture
 def clock(api):
     """The clock of a test organization in Madrid, at 20 May 2025."""
-    return Clock.new(api, START)
+    return Clock.new(api, starts_at=START)
 
 
 @pytest.fixture
@@ -157,11 +157,11 @@ class TestActivities:
         program.points.burn(program.wallet, 100)
         assert program.lots == {END_OF_2026: 500 - 100}
         program.clock.advance("2026-03-01T11:00:00Z")
-        program.points.move(program.wallet, receiver, 100)
+        program.points.move(100, source=program.wallet, target=receiver)
         assert program.lots == {END_OF_MARCH_2027: 500 - 100 - 100}
         # The first transfer starts the period of the receiving wallet; the second does not extend it.
         program.clock.advance("2026-06-01T11:00:00Z")
-        program.points.move(program.wallet, receiver, 100)
+        program.points.move(100, source=program.wallet, target=receiver)
         lots_of_receiver = program.points.wallet_of(receiver, include="lots")["lots"]["expiring"]
         assert {lot["expiresAt"]: lot["available"] for lot in lots_of_receiver} == {END_OF_MARCH_2027: 100 + 100}
         assert program.points.verify() == []
@@ -196,7 +196,7 @@ class TestActivities:
                 "released": {"availableAfter": "P600D"},
                 "captured": {"captureMethod": "manual"},
             }
-            pending_transaction = points.move(None, wallet, 40, **waits[kind])[0]
+            pending_transaction = points.move(40, target=wallet, **waits[kind])[0]
         # 450 days after 20 May 2025; the 500 points have expired.
         advance_past_the_end("2026-08-13T10:00:00Z")
         if kind == "released":
@@ -233,7 +233,7 @@ class TestActivities:
             points.mint(sender, 40)
             pending_transaction = points.move(40, source=sender, target=program.wallet, captureMethod="manual")[0]
         else:
-            pending_transaction = points.move(None, program.wallet, 40, **waits[kind])[0]
+            pending_transaction = points.move(40, target=program.wallet, **waits[kind])[0]
         # 90 days after 20 May 2025, in the next quarter.
         clock.advance("2025-08-18T10:00:00Z")
         if kind == "released":
@@ -339,7 +339,7 @@ class TestActivities:
         policy_with_defaults = {**inactivity, "activities": ["earn", "spend"], "rounding": "none"}
         assert points.account["expirationPolicies"] == [policy_with_defaults]
         # A transfer always counts as an activity, so its body has no such field.
-        problem = points.move(points.wallet(), points.wallet(), 0, expect=400, countsAsActivity=False)
+        problem = points.move(0, source=points.wallet(), target=points.wallet(), expect=400, countsAsActivity=False)
         assert [error["pointer"] for error in problem["errors"]] == ["/countsAsActivity"]
 
 

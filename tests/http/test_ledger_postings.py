@@ -22,6 +22,7 @@ DETAILS = {
 
 @pytest.fixture
 def points(organization):
+    """An account with two decimals, which allows no overdraft."""
     return Points.new(organization, decimals=2)
 
 
@@ -68,10 +69,10 @@ def test_a_burn_has_a_fiat_value(points):
     fiat = {"fiatValue": Decimal("3.55"), "fiatGrossAmount": 4, "fiatCurrency": "EUR"}
     [row] = points.burn(wallet, 20, **fiat)
     assert {name: row[name] for name in fiat} == fiat
-    assert (row["transactionType"], row["fromWalletId"], row["updatedBalance"]) == ("burn", wallet, 30)
+    assert (row["transactionType"], row["fromWalletId"], row["updatedBalance"]) == ("burn", wallet, 50 - 20)
     assert points.wallet_of(wallet)["totalFiatValue"] == Decimal("3.55")
     points.burn(wallet, 1, fiatValue=1)
-    assert points.wallet_of(wallet)["totalFiatValue"] == Decimal("4.55")
+    assert points.wallet_of(wallet)["totalFiatValue"] == Decimal("3.55") + 1
 
 
 def test_a_transfer_has_a_row_for_each_wallet(points):
@@ -79,7 +80,7 @@ def test_a_transfer_has_a_row_for_each_wallet(points):
     points.mint(ana, 50)
     debit, credit = points.move(20, source=ana, target=ben, **DETAILS)
     assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in (debit, credit)] == [
-        (ana, 20, 30),
+        (ana, 20, 50 - 20),
         (ben, 20, 20),
     ]
     assert (debit["ledgerTransactionDetailIndex"], credit["ledgerTransactionDetailIndex"]) == (0, 1)
@@ -89,8 +90,8 @@ def test_a_transfer_has_a_row_for_each_wallet(points):
 
 def test_a_key_is_generated_where_none_is_sent(points):
     wallet = points.wallet()
-    first, second = points.move(1, target=wallet)[0], points.move(1, target=wallet)[0]
-    assert uuid.UUID(first["systemUniqueKey"]) != uuid.UUID(second["systemUniqueKey"])
+    first_mint, second_mint = (points.move(1, target=wallet)[0] for _ in range(2))
+    assert uuid.UUID(first_mint["systemUniqueKey"]) != uuid.UUID(second_mint["systemUniqueKey"])
     assert points.balance(wallet) == 2
 
 
@@ -116,7 +117,7 @@ def test_a_key_is_generated_where_none_is_sent(points):
     ],
 )
 def test_malformed_requests_are_refused_with_the_field(points, body, pointer):
-    # Bodies with the wallet 7, which need not exist, are refused before wallets are looked up.
+    # OWN is replaced by an existing wallet. The wallet 7 need not exist: bodies are checked before wallets are read.
     wallet = points.wallet()
     body = {name: wallet if value == "OWN" else value for name, value in body.items()}
     problem = points.admin.post(f"{points.path}/transactions", body, expect=400)
@@ -143,24 +144,27 @@ def test_wallets_outside_the_ledger_are_unknown(points, organization, other_orga
             (wallet, unknown_wallet),
             (unknown_wallet, wallet),
         ):
-            assert points.move(1, source=source, target=target, expect=404)["type"] == "/problems/unknown-wallet"
+            problem = points.move(1, source=source, target=target, expect=404)
+            assert problem["type"] == "/problems/unknown-wallet"
+    # Only the mint of 5.
     assert len(points.rows()) == 1
 
 
-def refusal_type(points, amount, **more):
-    """Send a transaction that is refused with 409; return the type of the problem."""
-    return points.move(amount, expect=409, **more)["type"]
+def refusal_type(points, *, amount, source=None, target=None, **more):
+    """The problem type of a refused transaction: a mint has no source, a burn no target."""
+    return points.move(amount, source=source, target=target, expect=409, **more)["type"]
 
 
 def test_a_burn_or_transfer_cannot_exceed_the_balance(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 10)
     for more in ({}, {"captureMethod": "manual"}, {"allowOverdraft": True}):
-        assert refusal_type(points, Decimal("10.01"), source=ana, **more) == "/problems/insufficient-balance"
+        assert refusal_type(points, source=ana, amount=Decimal("10.01"), **more) == "/problems/insufficient-balance"
         assert (
-            refusal_type(points, Decimal("10.01"), source=ana, target=ben, **more) == "/problems/insufficient-balance"
+            refusal_type(points, source=ana, target=ben, amount=Decimal("10.01"), **more)
+            == "/problems/insufficient-balance"
         )
-    assert refusal_type(points, 1, source=ben) == "/problems/insufficient-balance"
+    assert refusal_type(points, source=ben, amount=1) == "/problems/insufficient-balance"
     points.burn(ana, 10)
     assert points.balance(ana) == 0
     assert points.verify() == []
@@ -170,8 +174,8 @@ def test_only_burns_have_a_fiat_value(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 10)
     for fiat in ({"fiatValue": 0}, {"fiatGrossAmount": 1}, {"fiatCurrency": "EUR"}):
-        assert refusal_type(points, 1, target=ana, **fiat) == "/problems/fiat-not-allowed"
-        assert refusal_type(points, 1, source=ana, target=ben, **fiat) == "/problems/fiat-not-allowed"
+        assert refusal_type(points, target=ana, amount=1, **fiat) == "/problems/fiat-not-allowed"
+        assert refusal_type(points, source=ana, target=ben, amount=1, **fiat) == "/problems/fiat-not-allowed"
     # null is like a missing field.
     points.move(1, target=ana, fiatValue=None, fiatCurrency=None)
 
@@ -181,8 +185,8 @@ def test_movements_on_an_inactive_account_are_refused(points):
     mint_id = points.mint(wallet, 10)
     body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False, "decimals": 2, "active": False}
     points.admin.put(points.path, body)
-    assert refusal_type(points, 1, target=wallet) == "/problems/account-inactive"
-    assert refusal_type(points, 1, source=wallet) == "/problems/account-inactive"
+    assert refusal_type(points, target=wallet, amount=1) == "/problems/account-inactive"
+    assert refusal_type(points, source=wallet, amount=1) == "/problems/account-inactive"
     assert points.revert(mint_id, expect=409)["type"] == "/problems/account-inactive"
 
 
@@ -194,19 +198,21 @@ def test_a_mint_cannot_exceed_the_maximum_supply(organization):
     assert (problem["type"], problem["available"]) == ("/problems/supply-exceeded", 40)
     burn = points.burn(wallet, 30)[0]["ledgerTransactionId"]
     points.mint(wallet, 70)
+    # 60 - 30 + 70 = 100 points are issued, the maximum.
     # On a revolving account burned points are free to be issued again: reverting the burn would exceed the supply.
     assert points.revert(burn, expect=409)["type"] == "/problems/supply-exceeded"
     # On an account that is not revolving, burned points count as issued.
     points_issued_once = Points.new(organization, maxSupply=100, isRevolving=False)
     points_issued_once.mint(wallet, 100)
     points_issued_once.burn(wallet, 100)
-    assert refusal_type(points_issued_once, 1, target=wallet) == "/problems/supply-exceeded"
+    assert refusal_type(points_issued_once, target=wallet, amount=1) == "/problems/supply-exceeded"
 
 
 def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdrawable):
     wallet = overdrawable.wallet()
     overdrawable.mint(wallet, 10)
-    assert refusal_type(overdrawable, 30, source=wallet) == "/problems/insufficient-balance"
+    assert refusal_type(overdrawable, source=wallet, amount=30) == "/problems/insufficient-balance"
+    # 10 of the balance, and 20 of the overdraft.
     from_balance, from_overdraft = overdrawable.burn(wallet, 30, allowOverdraft=True)
     assert [
         (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"])
@@ -215,39 +221,30 @@ def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdraw
         (10, False, 0, 0),
         (20, True, 0, 1),
     ]
-    assert refusal_type(overdrawable, 31, source=wallet, allowOverdraft=True) == "/problems/overdraft-limit"
+    # The limit is 50: 20 + 30 are allowed.
+    assert refusal_type(overdrawable, source=wallet, amount=31, allowOverdraft=True) == "/problems/overdraft-limit"
     [overdraft_row] = overdrawable.burn(wallet, 30, allowOverdraft=True)
     assert (overdraft_row["amount"], overdraft_row["isOverdraft"]) == (30, True)
     # 50 are owed: 20 repay a part of them, then 35 repay the rest and leave 5.
     overdrawable.mint(wallet, 20)
     balances = overdrawable.wallet_of(wallet)
-    assert (
-        balances["currentBalance"],
-        balances["currentOverdraftBalance"],
-        balances["totalOverdraftCreditBalance"],
-    ) == (
-        0,
-        30,
-        20,
-    )
+    assert balances["currentBalance"] == 0
+    assert balances["currentOverdraftBalance"] == 50 - 20
+    assert balances["totalOverdraftCreditBalance"] == 20
     overdrawable.mint(wallet, 35)
     balances = overdrawable.wallet_of(wallet)
-    assert (
-        balances["currentBalance"],
-        balances["currentOverdraftBalance"],
-        balances["totalOverdraftCreditBalance"],
-    ) == (
-        5,
-        0,
-        50,
-    )
+    assert balances["currentBalance"] == 5
+    assert balances["currentOverdraftBalance"] == 0
+    assert balances["totalOverdraftCreditBalance"] == 50
     assert overdrawable.verify() == []
 
 
 def test_an_account_with_an_overdraft_limit_has_no_manual_capture(overdrawable, points):
     wallet = overdrawable.wallet()
     overdrawable.mint(wallet, 10)
-    assert refusal_type(overdrawable, 1, source=wallet, captureMethod="manual") == "/problems/capture-not-supported"
+    assert (
+        refusal_type(overdrawable, source=wallet, amount=1, captureMethod="manual") == "/problems/capture-not-supported"
+    )
     points.mint(wallet, 10)
     points.burn(wallet, 1, captureMethod="manual")
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, "decimals": 2}
@@ -264,6 +261,7 @@ def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organi
     late_mint, early_mint = points.mint(ana, 10, expires_at=later), points.mint(ana, 5, expires_at=soon)
     [debit, credit] = points.move(8, source=ana, target=ben)
     rows = {(r["ledgerTransactionId"], r["walletId"]): r["lots"] for r in points.rows(include="lots")}
+    # The 8 points are the 5 of the early mint and 3 of the late one.
     consumed_lots = rows[debit["ledgerTransactionId"], ana]["consumed"]
     assert rows[debit["ledgerTransactionId"], ana]["count"] == 2
     assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in consumed_lots] == [(early_mint, 5), (late_mint, 3)]
@@ -276,8 +274,8 @@ def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organi
         (later, 3),
     ]
     points.burn(ben, 6)
-    burn = points.rows(include="lots", walletId=ben)[0]["lots"]["consumed"]
-    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in burn] == [
+    lots_of_burn = points.rows(include="lots", walletId=ben)[0]["lots"]["consumed"]
+    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in lots_of_burn] == [
         (debit["ledgerTransactionId"], 5),
         (debit["ledgerTransactionId"], 1),
     ]
@@ -308,7 +306,7 @@ def test_expired_points_cannot_be_spent(organization):
     expired_mint_id = points.mint(wallet, 10, expires_at=datetime.now(UTC) - timedelta(days=2))
     points.mint(wallet, 5)
     assert points.balance(wallet) == 5
-    assert refusal_type(points, 6, source=wallet) == "/problems/insufficient-balance"
+    assert refusal_type(points, source=wallet, amount=6) == "/problems/insufficient-balance"
     [burn] = points.burn(wallet, 5)
     assert burn["updatedBalance"] == 0
     # Newest first: the burn of 5, the mint of 5, the expiry of 10, its mint.
@@ -317,6 +315,7 @@ def test_expired_points_cannot_be_spent(organization):
     problem = points.revert(expiry["ledgerTransactionId"], expect=409)
     assert problem["type"] == "/problems/not-revertible"
     assert problem["detail"].endswith(" cannot be reverted: it is an expiry.")
+    # All points of the mint have expired, so nothing is clawed back.
     [revert] = points.revert(expired_mint_id)
     assert (revert["amount"], points.balance(wallet)) == (0, 0)
     assert points.verify() == []
@@ -334,18 +333,20 @@ def test_points_whose_lifetime_has_ended_expire_as_soon_as_they_are_minted(organ
 def test_a_repeated_key_returns_the_same_rows_and_posts_nothing(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
-    for kind, wallets in {
-        "mint": {"target": ana},
-        "burn": {"source": ana},
-        "transfer": {"source": ana, "target": ben},
-    }.items():
-        request = {"amount": 7, **DETAILS, "systemUniqueKey": f"{kind}-once"}
-        rows = points.move(**wallets, **request)
-        assert points.move(**wallets, **request) == rows
+    for source, target in ((None, ana), (ana, None), (ana, ben)):
+        movement = {
+            **DETAILS,
+            "source": source,
+            "target": target,
+            "amount": 7,
+            "systemUniqueKey": f"once-{source}-{target}",
+        }
+        rows = points.move(**movement)
+        assert points.move(**movement) == rows
         for change in ({"amount": 8}, {"description": "Tea"}, {"tags": []}, {"captureMethod": "manual"}):
-            assert refusal_type(points, **wallets, **{**request, **change}) == "/problems/key-reused"
-    # Rows: two mints, a burn, and a transfer with two.
-    assert len(points.rows()) == 5
+            assert refusal_type(points, **{**movement, **change}) == "/problems/key-reused"
+    # Two mints, a burn, and a transfer, which has two rows.
+    assert len(points.rows()) == 2 + 1 + 2
     assert points.balance(ana) == 100 + 7 - 7 - 7
     assert points.verify() == []
 
@@ -354,23 +355,25 @@ def test_a_repeated_key_returns_the_first_response_after_captures_and_reverts(po
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
     fiat = {"fiatValue": 10, "fiatCurrency": "EUR"}
-    hold = points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
-    assert (hold[0]["status"], hold[0]["amount"], hold[0]["updatedBalance"]) == (PENDING, 30, 100)
-    transfer = points.move(5, source=ana, target=ben, systemUniqueKey="sent")
-    points.capture((hold[0]["ledgerTransactionId"], 7))
-    points.revert(transfer[0]["ledgerTransactionId"])
+    [hold] = points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
+    assert (hold["status"], hold["amount"], hold["updatedBalance"]) == (PENDING, 30, 100)
+    debit, credit = points.move(5, source=ana, target=ben, systemUniqueKey="sent")
+    points.capture((hold["ledgerTransactionId"], 7))
+    points.revert(debit["ledgerTransactionId"])
     assert points.rows(walletId=ana, systemUniqueKey="held")[0]["amount"] == 7
-    assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
-    assert points.move(5, source=ana, target=ben, systemUniqueKey="sent") == transfer
-    points.revert(hold[0]["ledgerTransactionId"])
-    assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
+    assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == [hold]
+    assert points.move(5, source=ana, target=ben, systemUniqueKey="sent") == [debit, credit]
+    points.revert(hold["ledgerTransactionId"])
+    assert points.burn(ana, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == [hold]
+    # Both movements are reverted.
     assert points.balance(ana) == 100
 
 
 def test_organizations_may_use_the_same_key(points, other_organization):
-    other = Points.new(other_organization)
-    other.move(5, target=other.wallet(), systemUniqueKey="shared")
-    assert points.move(3, target=points.wallet(), systemUniqueKey="shared")[0]["amount"] == 3
+    foreign_points = Points.new(other_organization)
+    foreign_points.mint(foreign_points.wallet(), 5, systemUniqueKey="shared")
+    [mint] = points.move(3, target=points.wallet(), systemUniqueKey="shared")
+    assert mint["amount"] == 3
 
 
 def test_accounts_of_other_ledgers_and_organizations_are_unknown(points, other_organization):
@@ -396,14 +399,14 @@ def test_points_of_a_wallet_can_be_burned_by_its_path(points, overdrawable):
     assert points.admin.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"] == [row]
     [hold] = points.admin.post(path, {"amount": 5, "captureMethod": "manual"}, expect=200)["transactions"]
     assert (hold["status"], points.wallet_of(wallet)["pendingDebitBalance"]) == (PENDING, 5)
+    # 4 of the 10 points are burned and 5 on hold, so only 1 is available.
     assert points.admin.post(path, {"amount": 2}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.admin.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
     points.admin.post(path, {"amount": 1, "fiatValue": 1}, expect=400)
     points.admin.post(f"{points.path}/wallets/{2**60}/burn", {"amount": 1}, expect=404)
-    debt = points.admin.post(
-        f"{overdrawable.path}/wallets/{wallet}/burn", {"amount": 9, "allowOverdraft": True}, expect=200
-    )
-    assert [(r["amount"], r["isOverdraft"]) for r in debt["transactions"]] == [(9, True)]
+    path = f"{overdrawable.path}/wallets/{wallet}/burn"
+    [overdraft] = points.admin.post(path, {"amount": 9, "allowOverdraft": True}, expect=200)["transactions"]
+    assert (overdraft["amount"], overdraft["isOverdraft"]) == (9, True)
 
 
 def test_points_can_be_minted_into_a_wallet_by_its_path(organization):
@@ -440,10 +443,10 @@ def test_a_repeated_mint_returns_its_first_response_after_its_points_have_expire
     path = f"{points.ledger_path}/wallets/{wallet}/mint"
     soon = datetime.now(UTC) + timedelta(seconds=2)
     body = {"amount": 4, "expirationDate": soon.isoformat(), "systemUniqueKey": "short"}
-    first = points.admin.post(path, body, expect=200)
+    first_response = points.admin.post(path, body, expect=200)
     while datetime.now(UTC) <= soon:
         pass
-    assert points.admin.post(path, body, expect=200) == first
+    assert points.admin.post(path, body, expect=200) == first_response
     assert points.balance(wallet) == 0
 
 
@@ -455,22 +458,14 @@ def test_a_ledger_without_accounts_mints_nothing(points):
 
 
 def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
-    other, ana, ben = Points.new(organization, name="Moons"), points.wallet(), points.wallet()
+    moons, ana, ben = Points.new(organization, name="Moons"), points.wallet(), points.wallet()
     path = f"{points.ledger_path}/transaction-sets"
     account_field = {"ledgerAccountId": points.account_id}
-    create = [
-        {
-            **account_field,
-            "amount": 10,
-            "fromWalletId": None,
-            "toWalletId": ana,
-            "systemUniqueKey": "set-1",
-            "tags": ["a"],
-        },
-        {**account_field, "amount": 4, "fromWalletId": ana, "toWalletId": ben},
-        {**account_field, "amount": 3, "fromWalletId": ben, "toWalletId": None, "fiatValue": 2},
-        {"ledgerAccountId": other.account_id, "amount": 9, "fromWalletId": None, "toWalletId": ana},
-    ]
+    mint = {**account_field, "amount": 10, "fromWalletId": None, "toWalletId": ana, "tags": ["a"]}
+    transfer = {**account_field, "amount": 4, "fromWalletId": ana, "toWalletId": ben}
+    burn = {**account_field, "amount": 3, "fromWalletId": ben, "toWalletId": None, "fiatValue": 2}
+    mint_of_moons = {"ledgerAccountId": moons.account_id, "amount": 9, "fromWalletId": None, "toWalletId": ana}
+    create = [{**mint, "systemUniqueKey": "set-1"}, transfer, burn, mint_of_moons]
     rows = points.admin.post(path, {"create": create})["transactions"]
     assert [
         (r["transactionType"], r["ledgerAccountId"], r["walletId"], r["amount"], r["updatedBalance"]) for r in rows
@@ -479,37 +474,41 @@ def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
         ("transfer", points.account_id, ana, 4, 6),
         ("transfer", points.account_id, ben, 4, 4),
         ("burn", points.account_id, ben, 3, 1),
-        ("mint", other.account_id, ana, 9, 9),
+        ("mint", moons.account_id, ana, 9, 9),
     ]
     failing_set = [
-        {**create[0], "systemUniqueKey": "set-2"},
+        {**mint, "systemUniqueKey": "set-2"},
         {**account_field, "amount": 999, "fromWalletId": ana, "toWalletId": None},
     ]
     assert points.admin.post(path, {"create": failing_set}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.rows(systemUniqueKey="set-2") == []
-    invalid_set = [create[3], {**account_field, "amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": ana}]
+    # The account has two decimals.
+    invalid_set = [mint_of_moons, {**mint, "amount": Decimal("0.001")}]
     problem = points.admin.post(path, {"create": invalid_set}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/create/1/amount"]
     problem = points.admin.post(path, {"create": [{"amount": 1, "fromWalletId": None, "toWalletId": ana}]}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/create/0/ledgerAccountId"]
     points.admin.post(path, {"create": []}, expect=400)
-    points.admin.post(path, {"create": create[1:2] * 101}, expect=400)
-    assert (points.balance(ana), points.balance(ben), other.balance(ana)) == (6, 1, 9)
+    # A set has at most 100 items.
+    points.admin.post(path, {"create": [transfer] * 101}, expect=400)
+    # Only the first set was posted.
+    assert (points.balance(ana), points.balance(ben), moons.balance(ana)) == (10 - 4, 4 - 3, 9)
     assert points.verify() == []
 
 
 def test_a_repeated_set_gets_its_first_response_in_any_order_and_a_changed_one_is_refused(points):
     ana = points.wallet()
-    item = {"ledgerAccountId": points.account_id, "amount": 10, "fromWalletId": None, "toWalletId": ana}
-    create = [{**item, "systemUniqueKey": "one"}, {**item, "systemUniqueKey": "two", "captureMethod": "manual"}]
+    mint = {"ledgerAccountId": points.account_id, "amount": 10, "fromWalletId": None, "toWalletId": ana}
+    create = [{**mint, "systemUniqueKey": "one"}, {**mint, "systemUniqueKey": "two", "captureMethod": "manual"}]
     path = f"{points.ledger_path}/transaction-sets"
-    first = points.admin.post(path, {"create": create})
-    points.capture((first["transactions"][1]["ledgerTransactionId"], 3))
-    assert points.admin.post(path, {"create": create}) == first
-    assert points.admin.post(path, {"create": create[::-1]})["transactions"] == first["transactions"][::-1]
+    first_response = points.admin.post(path, {"create": create})
+    points.capture((first_response["transactions"][1]["ledgerTransactionId"], 3))
+    assert points.admin.post(path, {"create": create}) == first_response
+    assert points.admin.post(path, {"create": create[::-1]})["transactions"] == first_response["transactions"][::-1]
     set_with_reused_key = [
-        {**item, "amount": 11, "systemUniqueKey": "three"},
-        {**item, "amount": 11, "systemUniqueKey": "one"},
+        {**mint, "amount": 11, "systemUniqueKey": "three"},
+        {**mint, "amount": 11, "systemUniqueKey": "one"},
     ]
     assert points.admin.post(path, {"create": set_with_reused_key}, expect=409)["type"] == "/problems/key-reused"
+    # The mint "one", and the captured points of the mint "two".
     assert points.balance(ana) == 10 + 3

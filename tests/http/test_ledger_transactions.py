@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import combinations
 
 import pytest
 from sqlalchemy import text
 
-from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED
 from persistence import ledger_transactions
 from tests.builders.ledger import START, RawLedger
 
@@ -28,7 +29,10 @@ def path(organization):
 
 @pytest.fixture
 def raw(api, organization):
-    """A function that changes the stored ledger, past all rules, and commits: `raw(lambda ledger: ...)`."""
+    """A function that changes the stored ledger, past all rules, and commits: `raw(lambda ledger: ...)`.
+
+    Transactions are created at START, 15 January 2026, 12:00.
+    """
 
     def work(do):
         with api.engine.begin() as db:
@@ -41,7 +45,7 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
     def mint_and_burn(ledger):
         wallet, event_date = ledger.wallet(), datetime(2026, 1, 10, 8, 30, tzinfo=UTC)
         ledger.mint(wallet, 50)
-        return wallet, ledger.burn(
+        burn = ledger.burn(
             wallet,
             20,
             system_unique_key="till-1",
@@ -54,6 +58,7 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
             fiat_currency="EUR",
             updated_at=START + timedelta(days=1),
         )
+        return wallet, burn
 
     wallet, burn = raw(mint_and_burn)
     response = administration.get(path)
@@ -70,7 +75,7 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
         "walletId": wallet,
         "fromWalletId": wallet,
         "toWalletId": None,
-        "updatedBalance": 30,
+        "updatedBalance": 50 - 20,
         "isOverdraft": False,
         "systemUniqueKey": "till-1",
         "externalId": "R-17",
@@ -84,6 +89,7 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
         "fiatCurrency": "EUR",
         "availability": "available",
         "availableAt": None,
+        # START, and a day later.
         "createdAt": "2026-01-15T12:00:00Z",
         "updatedAt": "2026-01-16T12:00:00Z",
     }
@@ -104,7 +110,8 @@ def test_a_transaction_has_a_row_for_each_wallet_and_for_its_overdraft(administr
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
         ledger.transfer(ana, ben, 40)
-        burn = ledger.transaction(BURN, 60, source=ben)
+        burn = ledger.transaction(BURN, source=ben, target=None, amount=60)
+        # 40 of the balance, and 20 of an overdraft.
         parts = [
             # The entry of the issuance side need not come last.
             {"wallet_id": None, "amount": 60},
@@ -124,38 +131,44 @@ def test_a_transaction_has_a_row_for_each_wallet_and_for_its_overdraft(administr
         ("mint", 0, ana, 100, 100),
     ]
     assert [r["isOverdraft"] for r in response["results"]] == [False, True, False, False, False]
+    # The rows of one wallet.
     assert rows(administration.get(path, walletId=ana)) == [("transfer", 0, ana, 40, 60), ("mint", 0, ana, 100, 100)]
     assert rows(administration.get(path, walletId=ben))[2] == ("transfer", 1, ben, 40, 40)
 
 
 def test_a_transaction_that_moves_nothing_has_a_row_without_a_wallet(administration, path, raw):
-    raw(lambda ledger: ledger.transaction(MINT, 0, description="The supply is unlimited now"))
+    raw(
+        lambda ledger: ledger.transaction(
+            MINT, source=None, target=None, amount=0, description="The supply is unlimited now"
+        )
+    )
     assert rows(administration.get(path)) == [("mint", 0, None, 0, None)]
     # Such a transaction counts like any other.
-    raw(lambda ledger: ledger.transaction(MINT, 0))
+    raw(lambda ledger: ledger.transaction(MINT, source=None, target=None, amount=0))
     assert administration.get(path, limit=1)["totalCount"] == 2
 
 
 def test_a_pending_transaction_shows_its_hold_and_a_captured_one_the_captured_amount(administration, path, raw):
-    def reserve(ledger):
+    def hold_30(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 100)
-        hold_id = ledger.transaction(BURN, 30, source=wallet, status=PENDING)
+        hold_id = ledger.transaction(BURN, source=wallet, target=None, amount=30, status=PENDING)
         ledger.entries(hold_id, [{"wallet_id": wallet, "amount": 0, "updated_balance": 100}])
         return wallet, hold_id
 
-    wallet, hold_id = raw(reserve)
+    wallet, hold_id = raw(hold_30)
     assert rows(administration.get(path, walletId=wallet))[0] == ("burn", 0, wallet, 30, 100)
 
-    def capture(ledger):
+    def capture_25(ledger):
         ledger.db.execute(
-            text("UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id"), {"id": hold_id}
+            text("UPDATE ledger_transactions SET status = :settled WHERE ledger_transaction_id = :id"),
+            {"settled": SETTLED, "id": hold_id},
         )
         parts = [{"wallet_id": wallet, "amount": -25, "updated_balance": 75}, {"wallet_id": None, "amount": 25}]
         ledger.entries(hold_id, parts, first=1)
 
-    raw(capture)
-    expected_rows = [("burn", 0, wallet, 25, 75), ("mint", 0, wallet, 100, 100)]
+    raw(capture_25)
+    expected_rows = [("burn", 0, wallet, 25, 100 - 25), ("mint", 0, wallet, 100, 100)]
     for filters in ({"walletId": wallet}, {}):
         assert rows(administration.get(path, **filters)) == expected_rows
         assert administration.get(path, **filters, limit=1)["totalCount"] == 2
@@ -165,7 +178,7 @@ def test_a_revert_and_its_transaction_name_each_other(administration, path, raw)
     def mint_and_revert(ledger):
         wallet = ledger.wallet()
         mint = ledger.mint(wallet, 10, status=REVERTED)
-        revert = ledger.post(REVERT, 10, source=wallet, reverted_ledger_transaction_id=mint)
+        revert = ledger.post(REVERT, source=wallet, target=None, amount=10, reverted_ledger_transaction_id=mint)
         ledger.db.execute(
             text("UPDATE ledger_transactions SET reversal_ledger_transaction_id = :r WHERE ledger_transaction_id = :m"),
             {"r": revert, "m": mint},
@@ -173,16 +186,18 @@ def test_a_revert_and_its_transaction_name_each_other(administration, path, raw)
         return mint, revert
 
     mint, revert = raw(mint_and_revert)
-    first, second = administration.get(path)["results"]
-    assert (first["transactionType"], first["revertedLedgerTransactionId"]) == ("revert", mint)
-    assert (second["status"], second["reversalLedgerTransactionId"]) == (REVERTED, revert)
+    # Newest first.
+    revert_row, mint_row = administration.get(path)["results"]
+    assert (revert_row["transactionType"], revert_row["revertedLedgerTransactionId"]) == ("revert", mint)
+    assert (mint_row["status"], mint_row["reversalLedgerTransactionId"]) == (REVERTED, revert)
 
 
 @pytest.fixture
 def six_mints(raw):
     """Six mints with keys, tags, dates and amounts for two wallets, and one of another account.
 
-    Returns the ids of the six by number, and the two wallets.
+    Returns the ids of the six by number, and the two wallets. The mint of number n has the key `key-n` and the date
+    START plus n days, but number 5 has no date. Amounts and moments of creation are in other orders than the ids.
     """
 
     def mint_many(ledger):
@@ -193,7 +208,7 @@ def six_mints(raw):
         ):
             ids[number] = ledger.mint(
                 wallet,
-                10 + (number * 7) % 5,
+                amount=10 + (number * 7) % 5,
                 tags=tags,
                 at=START + timedelta(hours=(number * 5) % 7),
                 system_unique_key=f"key-{number}",
@@ -208,11 +223,12 @@ def six_mints(raw):
 @pytest.mark.slow
 def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, path, six_mints):
     ids, ana, ben = six_mints
-    days = [(START + timedelta(days=n)).isoformat() for n in range(6)]
-    # A filter, and the numbers of the mints that it finds.
+    date_of_2 = (START + timedelta(days=2)).isoformat()
+    # A filter, and the numbers of the mints that it finds. Wallets and tags by number: 0 ana a, 1 ben a,b,
+    # 2 ana b,a,c, 3 ana none, 4 ben c, 5 ana a.
     filters = [
-        ({"fromExternalEventDate": days[2]}, {2, 3, 4}),
-        ({"toExternalEventDate": days[2]}, {0, 1}),
+        ({"fromExternalEventDate": date_of_2}, {2, 3, 4}),
+        ({"toExternalEventDate": date_of_2}, {0, 1}),
         ({"fromLedgerTransactionId": ids[3]}, {3, 4, 5}),
         ({"toLedgerTransactionId": ids[3]}, {0, 1, 2, 3}),
         ({"systemUniqueKey": "key-1"}, {1}),
@@ -226,17 +242,22 @@ def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, p
     ]
 
     def find_ids(**query):
+        """The ids of the listed rows, all of which are on the first page."""
         response = administration.get(path, **query)
         assert response["totalCount"] == len(response["results"])
         return [r["ledgerTransactionId"] for r in response["results"]]
 
-    assert find_ids() == [ids[n] for n in range(5, -1, -1)]
-    for index, (filter_, numbers) in enumerate(filters):
-        assert find_ids(**filter_) == [ids[n] for n in sorted(numbers, reverse=True)], filter_
-        for other, other_numbers in filters[index + 1 :]:
-            if not set(filter_) & set(other):
-                expected_ids = [ids[n] for n in sorted(numbers & other_numbers, reverse=True)]
-                assert find_ids(**filter_, **other) == expected_ids, (filter_, other)
+    def newest_first(numbers):
+        return [ids[number] for number in sorted(numbers, reverse=True)]
+
+    assert find_ids() == newest_first({0, 1, 2, 3, 4, 5})
+    for filter_, numbers in filters:
+        assert find_ids(**filter_) == newest_first(numbers), filter_
+    for (filter_, numbers), (second_filter, second_numbers) in combinations(filters, 2):
+        # A parameter cannot be sent twice.
+        if filter_.keys().isdisjoint(second_filter):
+            expected_ids = newest_first(numbers & second_numbers)
+            assert find_ids(**filter_, **second_filter) == expected_ids, (filter_, second_filter)
 
 
 @pytest.mark.parametrize("name", ["externalEventDate", "amount", "createdAt", "updatedAt", "ledgerTransactionId"])
@@ -245,15 +266,17 @@ def test_rows_are_ordered_by_a_column_then_by_id(administration, path, six_mints
     _, ana, _ = six_mints
     query = {"walletId": ana} if with_wallet else {}
     unordered = administration.get(path, **query)["results"]
+    # Rows without a value, such as the mint without a date, come last in both directions.
+    rows_with_value = [row for row in unordered if row[name] is not None]
+    rows_without_value = [row for row in unordered if row[name] is None]
 
-    def by_column(row):
-        return (row[name] is not None, row[name] or 0, row["ledgerTransactionId"])
+    def by_column_and_id(row):
+        return (row[name], row["ledgerTransactionId"])
 
-    unset_last = sorted(unordered, key=lambda row: (row[name] is None, row[name] or 0, row["ledgerTransactionId"]))
-    assert administration.get(path, order=name, **query)["results"] == unset_last
-    assert administration.get(path, order=f"{name},asc", **query)["results"] == unset_last
-    # Rows without a value come last in both directions.
-    descending = sorted(unordered, key=by_column, reverse=True)
+    ascending = sorted(rows_with_value, key=by_column_and_id) + rows_without_value
+    assert administration.get(path, order=name, **query)["results"] == ascending
+    assert administration.get(path, order=f"{name},asc", **query)["results"] == ascending
+    descending = sorted(rows_with_value, key=by_column_and_id, reverse=True) + rows_without_value
     assert administration.get(path, order=f"{name},desc", **query)["results"] == descending
 
 
@@ -285,30 +308,31 @@ def test_invalid_parameters_of_a_list_are_refused_with_their_names(administratio
 
 
 def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts(organization, raw):
-    member, other = organization.member(), organization.member()
-    wallet = member["ledgerWalletId"]
+    member = organization.member()
+    wallet, wallet_of_another = member["ledgerWalletId"], organization.member()["ledgerWalletId"]
 
     def post_and_read(ledger):
         stars = ledger.account()
         ledger.mint(wallet, 10, tags=["a"], system_unique_key="first", external_event_date=START)
-        ledger.mint(other["ledgerWalletId"], 20, tags=["a"])
+        ledger.mint(wallet_of_another, 20, tags=["a"])
         ledger.mint(wallet, 30, account_id=stars, tags=["a", "b"])
-        ledger.transfer(wallet, other["ledgerWalletId"], 4, external_event_date=START + timedelta(days=1))
+        ledger.transfer(wallet, wallet_of_another, 4, external_event_date=START + timedelta(days=1))
         return ledger.organization.ledger_account_key
 
-    points = raw(post_and_read)
+    default_account_key = raw(post_and_read)
     path = f"/members/{member['loyaltyMemberId']}/ledger-transactions"
 
     def find_movements(**query):
+        """The type and the amount of each listed row."""
         return [(r["transactionType"], r["amount"]) for r in organization.integration.get(path, **query)["results"]]
 
     assert find_movements() == [("transfer", 4), ("mint", 30), ("mint", 10)]
     assert {r["walletId"] for r in organization.integration.get(path)["results"]} == {wallet}
-    assert find_movements(ledgerAccountKey=points) == [("transfer", 4), ("mint", 10)]
+    assert find_movements(ledgerAccountKey=default_account_key) == [("transfer", 4), ("mint", 10)]
     assert find_movements(ledgerAccountKey=str(uuid.uuid4())) == []
     assert find_movements(systemUniqueKey="first") == [("mint", 10)]
     assert find_movements(tags="a") == [("mint", 30), ("mint", 10)]
-    assert find_movements(tags="a,b", ledgerAccountKey=points) == []
+    assert find_movements(tags="a,b", ledgerAccountKey=default_account_key) == []
     assert find_movements(fromExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("transfer", 4)]
     assert find_movements(toExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("mint", 10)]
     assert find_movements(order="amount") == [("transfer", 4), ("mint", 10), ("mint", 30)]
@@ -331,7 +355,7 @@ def test_the_total_count_of_an_account_has_each_transfer_once_for_each_wallet(ad
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
         for _ in range(3):
-            ledger.post(TRANSFER, 1, source=ana, target=ben)
+            ledger.transfer(ana, ben, 1)
 
     raw(mint_and_transfer)
     # The mint, and two rows of each transfer.
@@ -339,11 +363,11 @@ def test_the_total_count_of_an_account_has_each_transfer_once_for_each_wallet(ad
 
 
 def test_the_total_of_an_account_is_counted_up_to_a_limit(administration, path, six_mints, monkeypatch):
-    total = administration.get(path, limit=2)["totalCount"]
-    monkeypatch.setattr(ledger_transactions, "MAX_COUNTED", total // 2)
+    assert administration.get(path, limit=2)["totalCount"] == 6
+    monkeypatch.setattr(ledger_transactions, "MAX_COUNTED", 3)
     # One more than the limit: there are more rows.
-    assert administration.get(path, limit=2)["totalCount"] == total // 2 + 1
-    # A page beyond the limit counts its own row and one more, so that a next page is known to exist.
-    page_beyond_limit = total // 2 + 1
-    assert administration.get(path, limit=1, page=page_beyond_limit)["totalCount"] == page_beyond_limit + 2
-    assert administration.get(path, limit=1, page=total - 1)["totalCount"] == total
+    assert administration.get(path, limit=2)["totalCount"] == 3 + 1
+    # Pages of one row, numbered from 0. The page 4 is beyond the limit: it counts the 4 rows before it, its own row
+    # and one more, so that a next page is known to exist.
+    assert administration.get(path, limit=1, page=4)["totalCount"] == 4 + 2
+    assert administration.get(path, limit=1, page=5)["totalCount"] == 6

@@ -17,6 +17,7 @@ from persistence.tables.ledger import ledger_lots, ledger_transactions
 from tests.builders.ledger import RawLedger
 from tests.builders.points import Points
 
+# The required fields of an account.
 STARS = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
 
@@ -33,7 +34,10 @@ def accounts(organization):
 
 @pytest.fixture
 def raw(api, organization):
-    """A function that changes the stored ledger, past all rules, and commits: `raw(lambda ledger: ...)`."""
+    """A function that changes the stored ledger, past all rules, and commits: `raw(lambda ledger: ...)`.
+
+    The methods of `ledger` use the default account unless they are called with another `account_id`.
+    """
 
     def work(do):
         with api.engine.begin() as db:
@@ -48,9 +52,8 @@ def configuration_version(api, organization):
 
 
 def test_a_ledger_is_created_and_listed(organization, administration):
-    ledger_record = administration.post("/ledgers", {"name": "Franchise", "description": "Of the franchise bars."})[
-        "ledger"
-    ]
+    body = {"name": "Franchise", "description": "Of the franchise bars."}
+    ledger_record = administration.post("/ledgers", body)["ledger"]
     assert ledger_record == {
         "organizationId": organization.id,
         "ledgerId": ledger_record["ledgerId"],
@@ -62,6 +65,7 @@ def test_a_ledger_is_created_and_listed(organization, administration):
         "createdAt": ledger_record["createdAt"],
         "updatedAt": ledger_record["createdAt"],
     }
+    # The organization has its default ledger, too.
     page = administration.get("/ledgers")
     assert (page["totalCount"], page["page"], page["limit"]) == (2, 0, 25)
     assert page["results"][0] == ledger_record
@@ -164,6 +168,7 @@ def test_an_account_without_a_required_field_is_refused(administration, accounts
     ],
 )
 def test_invalid_settings_are_refused_with_the_field(administration, accounts, change, pointer):
+    # Without other settings, an account has no decimals and is revolving.
     problem = administration.post(accounts, {**STARS, **change}, expect=400)
     assert problem["type"] == "/problems/invalid-request"
     assert any(error.get("pointer", "").startswith(pointer) for error in problem["errors"]), problem
@@ -191,9 +196,10 @@ def test_an_account_whose_points_expire_tracks_points(administration, accounts, 
 def test_an_alias_is_unique_in_its_ledger(administration, accounts):
     administration.post(accounts, {**STARS, "alias": "stars"})
     assert administration.post(accounts, {**STARS, "alias": "stars"}, expect=409)["type"] == "/problems/name-taken"
-    other = administration.post(accounts, {**STARS, "alias": "moons"})["ledgerAccount"]
-    path = f"{accounts}/{other['ledgerAccountId']}"
+    moons = administration.post(accounts, {**STARS, "alias": "moons"})["ledgerAccount"]
+    path = f"{accounts}/{moons['ledgerAccountId']}"
     assert administration.put(path, {**STARS, "alias": "stars"}, expect=409)["type"] == "/problems/name-taken"
+    # Another ledger may have the same alias.
     ledger = administration.post("/ledgers", {"name": "Other"})["ledger"]
     administration.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**STARS, "alias": "stars"})
 
@@ -203,6 +209,7 @@ def test_accounts_are_filtered_and_ordered(administration, accounts):
     administration.post(accounts, {**STARS, "name": "Moons"})
 
     def list_names(**query):
+        """The names of the listed accounts; the default account has the name Points and the alias points."""
         return [account["name"] for account in administration.get(accounts, **query)["results"]]
 
     assert list_names() == ["Moons", "Stars", "Points"]
@@ -215,6 +222,7 @@ def test_accounts_are_filtered_and_ordered(administration, accounts):
     assert list_names(ledgerAccountKey=str(uuid.uuid4())) == []
     assert list_names(alias="stars", name="Moons") == []
     assert list_names(limit=1, page=1) == ["Stars"]
+    # Refused: an order by that field, more than 25 rows, and a key that is no UUID.
     administration.get(accounts, order="issued", expect=400)
     administration.get(accounts, limit=26, expect=400)
     administration.get(accounts, ledgerAccountKey="points", expect=400)
@@ -223,32 +231,36 @@ def test_accounts_are_filtered_and_ordered(administration, accounts):
 def test_the_first_account_of_a_ledger_is_its_default_until_another_one_replaces_it(administration, accounts):
     ledger = administration.post("/ledgers", {"name": "Other"})["ledger"]
     other_accounts = f"/ledgers/{ledger['ledgerId']}/accounts"
-    first = administration.post(other_accounts, STARS)["ledgerAccount"]
-    assert first["isDefaultAccount"] is True
+    first_account = administration.post(other_accounts, STARS)["ledgerAccount"]
+    assert first_account["isDefaultAccount"] is True
     assert administration.post(other_accounts, STARS)["ledgerAccount"]["isDefaultAccount"] is False
-    third = administration.post(other_accounts, {**STARS, "isDefaultAccount": True})["ledgerAccount"]
+    third_account = administration.post(other_accounts, {**STARS, "isDefaultAccount": True})["ledgerAccount"]
 
-    def default_of(path):
+    def default_ids(path):
+        """The ids of the accounts that are the default of their ledger."""
         return [a["ledgerAccountId"] for a in administration.get(path)["results"] if a["isDefaultAccount"]]
 
-    assert default_of(other_accounts) == [third["ledgerAccountId"]]
-    path = f"{other_accounts}/{first['ledgerAccountId']}"
+    assert default_ids(other_accounts) == [third_account["ledgerAccountId"]]
+    path = f"{other_accounts}/{first_account['ledgerAccountId']}"
     administration.put(path, {**STARS, "isDefaultAccount": True})
-    assert default_of(other_accounts) == [first["ledgerAccountId"]]
+    assert default_ids(other_accounts) == [first_account["ledgerAccountId"]]
     # A ledger always has a default account: only another account can replace it.
     assert administration.put(path, {**STARS, "isDefaultAccount": False})["ledgerAccount"]["isDefaultAccount"] is True
-    assert len(default_of(accounts)) == 1
+    # The default ledger still has its default account.
+    assert len(default_ids(accounts)) == 1
 
 
 def test_concurrent_updates_leave_one_default_account(administration, accounts):
     account_ids = [administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"] for _ in range(6)]
+
+    def make_default(account_id):
+        administration.put(f"{accounts}/{account_id}", {**STARS, "isDefaultAccount": True})
+
     with ThreadPoolExecutor(6) as pool:
-        list(
-            pool.map(lambda i: administration.put(f"{accounts}/{i}", {**STARS, "isDefaultAccount": True}), account_ids)
-        )
-    defaults = [a for a in administration.get(accounts)["results"] if a["isDefaultAccount"]]
-    assert len(defaults) == 1
-    assert defaults[0]["ledgerAccountId"] in account_ids
+        # `list` raises the errors of the threads.
+        list(pool.map(make_default, account_ids))
+    [default_account] = [a for a in administration.get(accounts)["results"] if a["isDefaultAccount"]]
+    assert default_account["ledgerAccountId"] in account_ids
 
 
 def test_an_update_changes_only_the_sent_fields_and_never_the_maximum_supply(administration, accounts):
@@ -280,11 +292,11 @@ def test_an_update_changes_only_the_sent_fields_and_never_the_maximum_supply(adm
 def test_every_change_of_an_account_raises_the_version_of_the_configuration(
     api, organization, administration, accounts
 ):
-    before = configuration_version(api, organization)
+    version_before = configuration_version(api, organization)
     account = administration.post(accounts, STARS)["ledgerAccount"]
-    after_creation = configuration_version(api, organization)
+    version_after_creation = configuration_version(api, organization)
     administration.put(f"{accounts}/{account['ledgerAccountId']}", STARS)
-    assert before < after_creation < configuration_version(api, organization)
+    assert version_before < version_after_creation < configuration_version(api, organization)
 
 
 @pytest.mark.parametrize(
@@ -296,6 +308,7 @@ def test_settings_on_which_stored_amounts_depend_cannot_change_after_the_first_a
     body = {**STARS, "decimals": 0, "expiresInMonths": 6}
     account_id = administration.post(accounts, body)["ledgerAccount"]["ledgerAccountId"]
     path = f"{accounts}/{account_id}"
+    # Before the first amount, the change is allowed; the second update undoes it.
     administration.put(path, {**body, **change})
     administration.put(path, {**body})
     raw(lambda ledger: ledger.mint(ledger.wallet(), 5, account_id=account_id))
@@ -308,15 +321,15 @@ def test_burns_reduce_the_issued_amount_only_on_a_revolving_account(administrati
     def mint_and_burn(ledger):
         wallet = ledger.wallet()
         account_issued_once = ledger.account(name="once", is_revolving=False)
-        for account in (ledger.account_id, account_issued_once):
+        for account_id in (ledger.account_id, account_issued_once):
             for amount in (100, 50, "0.5"):
-                ledger.mint(wallet, amount, account_id=account)
-            ledger.burn(wallet, 30, account_id=account)
+                ledger.mint(wallet, amount, account_id=account_id)
+            ledger.burn(wallet, 30, account_id=account_id)
 
     raw(mint_and_burn)
-    # Mints of 150.5, and a burn of 30.
+    # The default account, Points, is revolving.
     issued_amounts = {a["name"]: a["issued"] for a in administration.get(accounts)["results"]}
-    assert issued_amounts == {"Points": Decimal("120.5"), "once": Decimal("150.5")}
+    assert issued_amounts == {"Points": 100 + 50 + Decimal("0.5") - 30, "once": 100 + 50 + Decimal("0.5")}
 
 
 def test_an_account_that_starts_tracking_points_gets_a_lot_for_each_balance(api, administration, accounts, raw):
@@ -333,12 +346,15 @@ def test_an_account_that_starts_tracking_points_gets_a_lot_for_each_balance(api,
     path = f"{accounts}/{account_id}"
     account = administration.put(path, {**STARS, "expiresInMonths": 1})["ledgerAccount"]
     assert account["pointTrackingEnabled"] is True
+    lots_of_account = select(ledger_lots).where(ledger_lots.c.ledger_account_id == account_id)
     with api.engine.begin() as db:
-        lots = db.execute(select(ledger_lots).where(ledger_lots.c.ledger_account_id == account_id)).all()
-        assert [(lot.wallet_id, lot.amount, lot.remaining, lot.expires_at) for lot in lots] == [(ana, 70, 70, None)]
+        # ben has no balance, and so no lot.
+        [lot] = db.execute(lots_of_account).all()
+        assert (lot.wallet_id, lot.amount, lot.remaining, lot.expires_at) == (ana, 70, 70, None)
         assert verify(db, organization_id) == []
+        # A later change adds no lots.
         administration.put(path, {**STARS, "expiresInMonths": 2})
-        assert len(db.execute(select(ledger_lots).where(ledger_lots.c.ledger_account_id == account_id)).all()) == 1
+        assert len(db.execute(lots_of_account).all()) == 1
 
 
 def test_an_account_cannot_start_tracking_points_while_transactions_are_pending(administration, accounts, raw):
@@ -347,7 +363,7 @@ def test_an_account_cannot_start_tracking_points_while_transactions_are_pending(
     def place_hold(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 70, account_id=account_id)
-        ledger.transaction(BURN, 7, source=wallet, account_id=account_id, status=PENDING)
+        ledger.transaction(BURN, source=wallet, target=None, amount=7, account_id=account_id, status=PENDING)
         ledger.db.execute(
             text("UPDATE ledger_balances SET pending_debit_balance = 7 WHERE wallet_id = :wallet"), {"wallet": wallet}
         )
@@ -356,6 +372,7 @@ def test_an_account_cannot_start_tracking_points_while_transactions_are_pending(
     problem = administration.put(f"{accounts}/{account_id}", {**STARS, "pointTrackingEnabled": True}, expect=409)
     assert problem["type"] == "/problems/ledger-account-in-use"
     assert raw(lambda ledger: ledger.count(ledger_lots)) == 0
+    # Only the mint and the pending burn.
     assert raw(lambda ledger: ledger.count(ledger_transactions)) == 2
 
 
@@ -415,19 +432,19 @@ def test_a_wallet_shows_its_stored_balances(organization, administration, accoun
     assert {name: record[name] for name in stored_values} == stored_values
 
 
-def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(administration, raw):
+def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(organization, administration, raw):
     def open_accounts(ledger):
         wallet = ledger.wallet()
         stars = ledger.account(name="Stars", decimals=2)
         ledger.account(name="Moons", active=False)
         ledger.mint(wallet, "12.50", account_id=stars)
+        # The points of another wallet do not count.
         ledger.mint(ledger.wallet(), 99)
         return wallet
 
     wallet = raw(open_accounts)
     administration.post("/ledgers", {"name": "Other"})
-    ledger_id = administration.get("/ledgers", order="ledgerId")["results"][0]["ledgerId"]
-    wallets = administration.get(f"/ledgers/{ledger_id}/wallets/{wallet}")["wallets"]
+    wallets = administration.get(f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}")["wallets"]
     assert [(w["ledgerAccountName"], w["currentBalance"], w["isDefaultAccount"]) for w in wallets] == [
         ("Points", 0, True),
         ("Stars", Decimal("12.5"), False),
@@ -439,39 +456,31 @@ def test_a_balance_excludes_expired_points(administration, accounts, raw):
     now = datetime.now(UTC)
 
     def mint_with_expiry(ledger):
-        tracking_account = ledger.account(name="tracked", point_tracking_enabled=True, expires_in_months=1)
-        wallet, other = ledger.wallet(), ledger.wallet()
-        for expires_at, amount in (
-            (now - timedelta(days=1), 5),
-            (now - timedelta(seconds=1), 7),
-            (now + timedelta(days=1), 11),
-            (None, 13),
-        ):
+        account_id = ledger.account(name="tracked", point_tracking_enabled=True, expires_in_months=1)
+        wallet, wallet_of_another = ledger.wallet(), ledger.wallet()
+
+        def mint_lot(wallet_id, amount, expires_at, *, remaining):
+            mint_id = ledger.mint(wallet_id, amount, account_id=account_id)
             ledger.lot(
-                wallet,
-                ledger.mint(wallet, amount, account_id=tracking_account),
-                remaining=amount,
-                expires_at=expires_at,
-                account_id=tracking_account,
+                wallet_id, mint_id, remaining=remaining, expires_at=expires_at, account_id=account_id, amount=amount
             )
-        spent_mint = ledger.mint(wallet, 17, account_id=tracking_account)
-        ledger.burn(wallet, 17, account_id=tracking_account)
-        ledger.lot(
-            wallet, spent_mint, remaining=0, expires_at=now - timedelta(days=1), account_id=tracking_account, amount=17
-        )
-        ledger.lot(
-            other,
-            ledger.mint(other, 19, account_id=tracking_account),
-            remaining=19,
-            expires_at=now - timedelta(days=1),
-            account_id=tracking_account,
-        )
-        return tracking_account, wallet
 
-    tracking_account, wallet = raw(mint_with_expiry)
-    assert administration.get(f"{accounts}/{tracking_account}/wallets/{wallet}")["wallet"]["currentBalance"] == 11 + 13
+        mint_lot(wallet, 5, now - timedelta(days=1), remaining=5)
+        mint_lot(wallet, 7, now - timedelta(seconds=1), remaining=7)
+        mint_lot(wallet, 11, now + timedelta(days=1), remaining=11)
+        mint_lot(wallet, 13, None, remaining=13)
+        # These points were spent before they expired.
+        mint_lot(wallet, 17, now - timedelta(days=1), remaining=0)
+        ledger.burn(wallet, 17, account_id=account_id)
+        mint_lot(wallet_of_another, 19, now - timedelta(days=1), remaining=19)
+        return account_id, wallet
+
+    account_id, wallet = raw(mint_with_expiry)
+    record = administration.get(f"{accounts}/{account_id}/wallets/{wallet}")["wallet"]
+    assert record["currentBalance"] == 11 + 13
 
 
+# A balance expires a month after the last transaction.
 @pytest.mark.parametrize(("days_ago", "balance"), [(27, 40), (32, 3)])
 def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, accounts, raw, days_ago, balance):
     def mint_idle_points(ledger):
@@ -480,7 +489,7 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
         wallet = ledger.wallet()
         # 3 of the 40 points are on hold, so that the lot has 37.
         mint_id = ledger.mint(wallet, 40, account_id=account, at=datetime.now(UTC) - timedelta(days=days_ago))
-        ledger.lot(wallet, mint_id, remaining=37, expires_at=None, account_id=account, amount=40)
+        ledger.lot(wallet, mint_id, remaining=37, account_id=account, amount=40)
         ledger.db.execute(
             text("UPDATE ledger_balances SET pending_debit_balance = 3 WHERE wallet_id = :wallet"), {"wallet": wallet}
         )
@@ -493,12 +502,12 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
 def test_accounts_and_wallets_are_found_only_in_the_path_of_their_ledger(organization, administration, raw):
     other_ledger_id = administration.post("/ledgers", {"name": "Other"})["ledger"]["ledgerId"]
     account = organization.created.ledger_account_id
-    wallet, wallet_of_other = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other_ledger_id)))
+    wallet, wallet_of_other_ledger = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other_ledger_id)))
     default_ledger_id = organization.created.ledger_id
     administration.get(f"/ledgers/{default_ledger_id}/wallets/{wallet}")
     administration.get(f"/ledgers/{other_ledger_id}/wallets/{wallet}", expect=404)
-    administration.get(f"/ledgers/{other_ledger_id}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
-    administration.get(f"/ledgers/{default_ledger_id}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
+    administration.get(f"/ledgers/{other_ledger_id}/accounts/{account}/wallets/{wallet_of_other_ledger}", expect=404)
+    administration.get(f"/ledgers/{default_ledger_id}/accounts/{account}/wallets/{wallet_of_other_ledger}", expect=404)
     administration.put(f"/ledgers/{other_ledger_id}/accounts/{account}", STARS, expect=404)
     administration.get(f"/ledgers/{other_ledger_id + 1000}/accounts", expect=404)
 
@@ -514,6 +523,7 @@ def test_accounts_of_another_organization_are_not_found(organization, other_orga
 
 def test_an_overdraft_without_mints_makes_the_issued_amount_negative(organization):
     points = Points.new(organization, overdraftLimit=50)
-    points.move(20, source=points.wallet(), allowOverdraft=True)
+    points.burn(points.wallet(), 20, allowOverdraft=True)
     accounts = points.admin.get(f"{points.ledger_path}/accounts")["results"]
-    assert {result["ledgerAccountId"]: result["issued"] for result in accounts}[points.account_id] == -20
+    issued_by_account = {account["ledgerAccountId"]: account["issued"] for account in accounts}
+    assert issued_by_account[points.account_id] == -20
