@@ -83,13 +83,13 @@ class _FileApplication:
         self._names_in_files = {file.ref for file in files}
 
     def run(self) -> ConfigurationOutcome:
-        """Apply the files in the order of kinds; files that refer to later records are applied again at the end."""
+        """Apply the files in the order of kinds; files with later references or final values are applied again."""
         incomplete_files: list[RecordFile] = []
         for file in sorted(self._files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
-            applicable_file = self._without_later_references(file)
-            if applicable_file is not file:
+            first_file = self._without_final_values(self._without_later_references(file))
+            if first_file is not file:
                 incomplete_files.append(file)
-            self._apply_file(applicable_file)
+            self._apply_file(first_file)
         for file in incomplete_files:
             self._apply_file(file)
         outcome = self._outcome
@@ -105,6 +105,17 @@ class _FileApplication:
         except UnknownNameAt:
             return replace(file, fields={name: value for name, value in file.fields.items() if name not in later})
         return file
+
+    def _without_final_values(self, file: RecordFile) -> RecordFile:
+        """The file, with the initial values of a new record, or the stored ones, instead of its final values."""
+        initial_fields = KIND_OF[file.ref.kind].initial_fields(file.fields)
+        if initial_fields is file.fields:
+            return file
+        if file.ref not in self._records.by_ref:
+            return replace(file, fields=initial_fields)
+        return replace(
+            file, fields={name: value for name, value in file.fields.items() if value == initial_fields[name]}
+        )
 
     def _apply_file(self, file: RecordFile) -> None:
         """Create or change the record that a file describes; raises FaultyFiles."""
@@ -228,7 +239,10 @@ def check_files(api: LocalApi, files: Sequence[RecordFile]) -> tuple[list[str], 
     faults, warnings = list[str](), list[str]()
     for file in files:
         kind, missing_names = KIND_OF[file.ref.kind], list[str]()
-        operation, body = (kind.surface, kind.create), {**kind.extra_fields, **_placeholders(file.fields)}
+        operation, body = (
+            (kind.surface, kind.create),
+            {**kind.extra_fields, **_placeholders(kind.initial_fields(file.fields))},
+        )
         unset_names = api.fields_of(operation) - body.keys()
         for fault in api.faults_of_body(operation, body):
             pointer = fault.pointer or ""

@@ -39,6 +39,8 @@ class Kind:
     parent_path: tuple[str, ...] = ()
     # Fields that name records of later kinds, or depend on such fields: written after these records are created.
     later: frozenset[str] = frozenset()
+    # Values that records get after all others are created, by field, each with the value of a new record until then.
+    final_values: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     # Fields of the body that are not configuration, or that other records contain.
     left_out: frozenset[str] = frozenset()
     # Additional fields of a creation or an update.
@@ -53,6 +55,13 @@ class Kind:
     def is_name_of_default(self, name: str) -> bool:
         """True for the name that default records have, whatever their fields are."""
         return self.is_default is not None and name == DEFAULT
+
+    def initial_fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields with which a record is created; `fields` itself if the record has no final values."""
+        initial_values = {
+            name: initial for name, (final, initial) in self.final_values.items() if fields.get(name) == final
+        }
+        return {**fields, **initial_values} if initial_values else fields
 
     @property
     def path_parameter(self) -> str:
@@ -78,6 +87,15 @@ def _kind(name: str, own_name: Callable[[Mapping[str, Any]], str | None], noun: 
 
 
 KINDS: tuple[Kind, ...] = (
+    _kind(
+        "eventType",
+        _field("apiCode"),
+        "CustomEventType",
+        identity="apiCode",
+        key=None,
+        # New records cannot name an inactive type.
+        final_values={"active": (False, True)},
+    ),
     _kind("ledger", _field("name"), update=None, is_default=lambda record, organization: bool(record["isDefault"])),
     _kind(
         "ledgerAccount",
@@ -106,13 +124,6 @@ KINDS: tuple[Kind, ...] = (
         parent="loyaltyProgram",
         parent_path=("loyaltyProgramId",),
     ),
-    _kind(
-        "eventType",
-        _field("apiCode"),
-        "CustomEventType",
-        identity="apiCode",
-        key=None,
-    ),
     _kind("matcher", _field("name")),
     _kind("stackingGroup", _field("name")),
     _kind(
@@ -122,7 +133,8 @@ KINDS: tuple[Kind, ...] = (
         left_out=frozenset({"memberCount", "refreshedAt"}),
     ),
     _kind("badge", _field("name"), surface=INTEGRATION, address="badgeKey"),
-    _kind("couponBook", _field("name")),
+    # A book is not created as archived, and cannot be changed afterwards.
+    _kind("couponBook", _field("name"), final_values={"publishingStatus": ("archived", "draft")}),
     _kind(
         "contentCollection",
         _field("slug"),
