@@ -74,7 +74,7 @@ def test_a_budget_is_spent_completely_only_with_partial_application(shop, ana, p
     campaign = create_campaign(shop, money(100), partial=partial)
     amounts = sell(shop, ana, orders=20)
     granted_amounts = [amount for amount in amounts if amount is not None]
-    # 13 discount_count of 7.50 are 97.50. Only with partial application there is a discount of the remaining 2.50.
+    # 13 discounts of 7.50 are 97.50. Only with partial application there is a discount of the remaining 2.50.
     assert (len(granted_amounts), sum(granted_amounts)) == (discount_count, Decimal(used_amount))
     assert amounts[13:15] == ([Decimal("2.5"), None] if partial else [None, None])
     assert limits(shop, campaign) == [(Decimal(used_amount), 100 - Decimal(used_amount), None)]

@@ -40,13 +40,15 @@ def sections(page: str) -> dict[str, list[Exchange]]:
 
 
 def exchanges(section: str) -> Iterator[Exchange]:
+    """The requests of a section, each with the response in the block after it if that is JSON."""
     blocks = BLOCK.findall(section)
-    for (kind, content), (following, answer) in zip(blocks, [*blocks, ("", "")][1:], strict=True):
+    for (kind, content), (next_kind, next_content) in zip(blocks, [*blocks, ("", "")][1:], strict=True):
         if kind == "http":
             head, _, body = content.partition("\n\n")
-            first, _, headers = head.strip().partition("\n")
-            method, path = first.split(" ")
-            yield Exchange(method, path, headers, body.strip(), parse_answer(answer) if following == "json" else None)
+            request_line, _, headers = head.strip().partition("\n")
+            method, path = request_line.split(" ")
+            answer = parse_answer(next_content) if next_kind == "json" else None
+            yield Exchange(method, path, headers, body.strip(), answer)
 
 
 def parse_answer(answer: str) -> Any:
@@ -73,8 +75,8 @@ def compare(page_value: Any, answer: Any, values: dict[str, Any], place: str) ->
     elif isinstance(page_value, list):
         answer_items = answer[: len(page_value)] if place.endswith(SHOWN_IN_PART) else answer
         assert len(answer_items) == len(page_value), f"{place} is {answer}"
-        for index, (part, other) in enumerate(zip(page_value, answer_items, strict=True)):
-            compare(part, other, values, f"{place}[{index}]")
+        for index, (part, answer_item) in enumerate(zip(page_value, answer_items, strict=True)):
+            compare(part, answer_item, values, f"{place}[{index}]")
     elif isinstance(page_value, str) and NAME.fullmatch(page_value):
         name = page_value.strip("<>")
         assert values.setdefault(name, answer) == answer, f"{place} is {answer}"

@@ -22,26 +22,26 @@ def versions(shop, campaign):
 
 def test_every_change_creates_a_new_version_of_the_campaign_with_all_its_actions(shop):
     campaign = shop.campaign()
-    other = shop.campaign(running(mint(1)))
+    other_campaign = shop.campaign(running(mint(1)))
     path = f"/campaigns/{campaign['campaignId']}"
     assert versions(shop, campaign) == (1, [])
-    first = shop.administration.post(f"{path}/actions", running(mint(1)))["action"]
+    first_action = shop.administration.post(f"{path}/actions", running(mint(1)))["action"]
     assert versions(shop, campaign) == (2, [2])
     shop.administration.post(f"{path}/actions", running(mint(1)))
     assert versions(shop, campaign) == (3, [3, 3])
-    updated_action = shop.administration.put(f"{path}/actions/{first['actionId']}", running(mint(2)))["action"]
+    updated_action = shop.administration.put(f"{path}/actions/{first_action['actionId']}", running(mint(2)))["action"]
     assert updated_action["campaignVersionId"] == 4
     assert versions(shop, campaign) == (4, [4, 4])
     updated_campaign = shop.administration.put(path, {"code": campaign["code"], "name": "New"})["campaign"]
     assert updated_campaign["campaignVersionId"] == 5
     assert versions(shop, campaign) == (5, [5, 5])
-    assert versions(shop, other) == (2, [2])
+    assert versions(shop, other_campaign) == (2, [2])
 
 
 def test_a_refused_change_creates_no_version(shop):
-    campaign, other = shop.campaign(running(mint(1))), shop.campaign()
+    campaign, other_campaign = shop.campaign(running(mint(1))), shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}"
-    shop.administration.put(path, {"code": other["code"], "name": "Taken"}, expect=409)
+    shop.administration.put(path, {"code": other_campaign["code"], "name": "Taken"}, expect=409)
     shop.administration.post(f"{path}/actions", running({"effectId": "nothing", "params": []}), expect=400)
     assert versions(shop, campaign) == (2, [2])
 
@@ -49,11 +49,14 @@ def test_a_refused_change_creates_no_version(shop):
 def test_effects_and_explanations_name_the_version_of_their_campaign(shop):
     member = shop.member()
     campaign = shop.campaign(running(mint(1)))
-    first = shop.track_one(event(member))
+    first_result = shop.track_one(event(member))
     shop.administration.put(f"/campaigns/{campaign['campaignId']}", {"code": campaign["code"], "name": "New"})
-    second = shop.track_one(event(member))
-    assert [[e["campaignVersionId"] for e in result["effects"]] for result in (first, second)] == [[2], [3]]
-    stored_result = shop.integration.get(f"/events/{first['loyaltyEventKey']}")["result"]
+    second_result = shop.track_one(event(member))
+    assert [[e["campaignVersionId"] for e in result["effects"]] for result in (first_result, second_result)] == [
+        [2],
+        [3],
+    ]
+    stored_result = shop.integration.get(f"/events/{first_result['loyaltyEventKey']}")["result"]
     assert stored_result["effects"][0]["campaignVersionId"] == 2
     [dry_result] = shop.track(event(member), executionMode="dryRun")
     assert {explanation["campaignVersionId"] for explanation in dry_result["explain"]} == {3}
@@ -63,6 +66,7 @@ def test_a_change_based_on_another_version_is_refused_and_creates_no_version(sho
     campaign = shop.campaign(running(mint(1)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
     action = f"{path}/{campaign['actions'][0]['actionId']}"
+    # The current version is 2.
     for version in (1, 3):
         problem = shop.administration.put(action, {**running(mint(9)), "campaignVersionId": version}, expect=409)
         assert problem["type"] == "/problems/campaign-changed"

@@ -271,10 +271,10 @@ def test_a_code_belongs_to_one_campaign_of_an_organization(administration, other
     body = {"code": new_code(), "name": "n"}
     administration.post("/campaigns", body)
     assert administration.post("/campaigns", body, expect=409)["type"] == "/problems/name-taken"
-    other = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
-    problem = administration.put(f"/campaigns/{other['campaignId']}", body, expect=409)
+    other_campaign = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
+    problem = administration.put(f"/campaigns/{other_campaign['campaignId']}", body, expect=409)
     assert problem["type"] == "/problems/name-taken"
-    administration.put(f"/campaigns/{other['campaignId']}", {"code": other["code"], "name": "same"})
+    administration.put(f"/campaigns/{other_campaign['campaignId']}", {"code": other_campaign["code"], "name": "same"})
     other_organization.administration.post("/campaigns", body)
 
 
@@ -286,7 +286,7 @@ def four_campaigns(api):
     """A shop and its campaigns, oldest first."""
     shop = Shop(api.organization())
     program = shop.organization.created.loyalty_program_id
-    rows = [
+    bodies = [
         {"code": "c", "name": "x", "type": "accrual", "tags": ["a", "b"], "validFrom": "2026-01-02T00:00:00Z"},
         {"code": "a", "name": "y", "type": "burn", "tags": ["b"], "validTo": "2026-01-02T00:00:00Z", "active": False},
         {"code": "d", "name": "x", "tags": ["a", "c"], "loyaltyProgramId": program},
@@ -298,19 +298,21 @@ def four_campaigns(api):
             "validTo": "2027-01-01T00:00:00Z",
         },
     ]
-    return shop, [shop.campaign(**row) for row in rows]
+    return shop, [shop.campaign(**body) for body in bodies]
 
 
-def codes_in_list(four_campaigns, **query):
-    return [result["code"] for result in four_campaigns[0].administration.get("/campaigns", **query)["results"]]
+def codes_in_list(shop, **query):
+    """The codes of the campaigns in the list, in its order."""
+    return [result["code"] for result in shop.administration.get("/campaigns", **query)["results"]]
 
 
 def test_campaigns_are_listed_newest_first_in_pages(four_campaigns):
-    administration = four_campaigns[0].administration
+    shop, campaigns = four_campaigns
+    administration = shop.administration
     whole_list = administration.get("/campaigns")
     assert (whole_list["totalCount"], whole_list["page"]) == (4, 0)
     assert [result["code"] for result in whole_list["results"]] == ["b", "d", "a", "c"]
-    expected_record = {name: value for name, value in four_campaigns[1][0].items() if name != "actions"}
+    expected_record = {name: value for name, value in campaigns[0].items() if name != "actions"}
     assert whole_list["results"][-1] == expected_record
     pages = [administration.get("/campaigns", page=page, limit=3) for page in range(3)]
     assert [[result["code"] for result in page["results"]] for page in pages] == [["b", "d", "a"], ["c"], []]
@@ -318,15 +320,16 @@ def test_campaigns_are_listed_newest_first_in_pages(four_campaigns):
 
 
 def test_campaigns_can_be_filtered(four_campaigns):
-    program = four_campaigns[0].organization.created.loyalty_program_id
-    assert codes_in_list(four_campaigns, type="accrual") == ["b", "c"]
-    assert codes_in_list(four_campaigns, type="none") == []
-    assert codes_in_list(four_campaigns, tags="a") == ["d", "c"]
-    assert codes_in_list(four_campaigns, tags="a,b") == ["c"]
-    assert codes_in_list(four_campaigns, codes="a,d,nothing") == ["d", "a"]
-    assert codes_in_list(four_campaigns, loyaltyProgramId=program) == ["d"]
-    assert codes_in_list(four_campaigns, loyaltyProgramId=program + 10**6) == []
-    assert codes_in_list(four_campaigns, codes="c,b", tags="a", type="accrual") == ["c"]
+    shop, _ = four_campaigns
+    program = shop.organization.created.loyalty_program_id
+    assert codes_in_list(shop, type="accrual") == ["b", "c"]
+    assert codes_in_list(shop, type="none") == []
+    assert codes_in_list(shop, tags="a") == ["d", "c"]
+    assert codes_in_list(shop, tags="a,b") == ["c"]
+    assert codes_in_list(shop, codes="a,d,nothing") == ["d", "a"]
+    assert codes_in_list(shop, loyaltyProgramId=program) == ["d"]
+    assert codes_in_list(shop, loyaltyProgramId=program + 10**6) == []
+    assert codes_in_list(shop, codes="c,b", tags="a", type="accrual") == ["c"]
     for query in (
         {"loyaltyProgramId": 0},
         {"limit": 101},
@@ -335,27 +338,28 @@ def test_campaigns_can_be_filtered(four_campaigns):
         {"colour": "red"},
         {"codes": ""},
     ):
-        four_campaigns[0].administration.get("/campaigns", expect=400, **query)
+        shop.administration.get("/campaigns", expect=400, **query)
 
 
 @pytest.mark.parametrize(
     "column", ["campaignId", "code", "name", "active", "type", "validFrom", "validTo", "createdAt", "updatedAt"]
 )
 def test_campaigns_can_be_ordered_by_every_column(four_campaigns, column):
+    shop, _ = four_campaigns
     for direction in ("", ",asc", ",desc"):
-        rows = four_campaigns[0].administration.get("/campaigns", order=column + direction)["results"]
-        check_order(rows, column, "campaignId", direction == ",desc")
+        records = shop.administration.get("/campaigns", order=column + direction)["results"]
+        check_order(records, column, tie_break="campaignId", descending=direction == ",desc")
 
 
-def check_order(rows, column, tie_break, descending):
-    """Check that rows are ordered by the column, without a value last, and equal ones by `tie_break`."""
-    values = [row[column] for row in rows]
+def check_order(records, column, *, tie_break, descending):
+    """Check that records are ordered by the column, those without a value last, and equal ones by `tie_break`."""
+    values = [record[column] for record in records]
     present_values = [value for value in values if value is not None]
     assert present_values == sorted(present_values, reverse=descending)
     assert values[len(present_values) :] == [None] * (len(values) - len(present_values))
-    for before, after in itertools.pairwise(rows):
-        if before[column] == after[column]:
-            assert (before[tie_break] > after[tie_break]) is descending
+    for record, next_record in itertools.pairwise(records):
+        if record[column] == next_record[column]:
+            assert (record[tie_break] > next_record[tie_break]) is descending
 
 
 # --- actions -----------------------------------------------------------------------------------------------------
@@ -541,8 +545,8 @@ def test_a_literal_account_key_must_exist(administration, campaign_path, other_o
 
 def test_an_action_belongs_to_its_campaign(administration, campaign_path):
     action = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
-    other = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
-    path = f"/campaigns/{other['campaignId']}/actions/{action['actionId']}"
+    other_campaign = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
+    path = f"/campaigns/{other_campaign['campaignId']}/actions/{action['actionId']}"
     administration.get(path, expect=404)
     administration.put(path, running(mint(1)), expect=404)
     administration.get(f"{campaign_path}/actions/{10**12}", expect=404)
@@ -569,8 +573,8 @@ def test_actions_are_listed_filtered_and_ordered(administration, campaign_path):
         assert (page["totalCount"], {result["status"] for result in page["results"]}) == (count, {status})
     for column in ("actionId", "actionIndex", "name", "status", "priority", "createdAt", "updatedAt"):
         for direction in ("", ",asc", ",desc"):
-            rows = administration.get(path, order=column + direction)["results"]
-            check_order(rows, column, "actionId", direction == ",desc")
+            records = administration.get(path, order=column + direction)["results"]
+            check_order(records, column, tie_break="actionId", descending=direction == ",desc")
     for query in ({"status": "paused"}, {"order": "rules"}, {"limit": 101}, {"colour": "red"}):
         administration.get(path, expect=400, **query)
 
@@ -592,5 +596,6 @@ def test_keys_of_accounts_may_be_in_upper_case(organization):
     # The limit cuts the second mint to 2.
     assert shop.balance(member, account["ledgerAccountId"]) == 7
     simulation = {"as": {"balances": {stars.upper(): 3}}, "event": {"eventType": GENERIC}}
+    # The simulated event mints 5 points.
     accounts = shop.integration.post("/simulations", simulation, expect=200)["simulation"]["earn"]["accounts"]
     assert [(account["ledgerAccountKey"], account["available"]) for account in accounts] == [(stars, 5)]

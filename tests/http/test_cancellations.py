@@ -38,10 +38,12 @@ def member(shop):
 
 
 def cancel(shop, event_key, expect=200, **body):
+    """Cancel the event with this key; return the response."""
     return shop.integration.post(f"/events/{event_key}/cancel", body, expect=expect)
 
 
 def event_of(shop, event_key):
+    """The current record of the event with this key."""
     return shop.integration.get(f"/events/{event_key}")["event"]
 
 
@@ -52,6 +54,7 @@ def counters(shop):
 
 
 def test_cancelling_reverts_all_effects_of_the_event_and_reports_them(shop, member):
+    # A point for each whole dollar: 12 for 12.50.
     campaign = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
     tracked_event = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
     [transaction] = shop.rows("ledger_transactions")
@@ -129,9 +132,9 @@ def test_a_cancelled_event_no_longer_counts_against_limits(shop, member):
         running(mint(5)),
         limitRules=[{"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}],
     )
-    first = shop.track_one(event(member))
+    first_result = shop.track_one(event(member))
     assert shop.track_one(event(member))["effects"][0]["status"] == "skipped"
-    cancel(shop, first["loyaltyEventKey"])
+    cancel(shop, first_result["loyaltyEventKey"])
     assert shop.track_one(event(member))["effects"][0]["status"] == "executed"
     assert shop.balance(member) == 5
 
@@ -141,8 +144,7 @@ def test_cancelling_gives_burned_points_back_and_claws_minted_points_back(shop, 
     shop.give(member, 50)
     shop.campaign(running(spend(30), mint(7, recipient="sponsor"), mint(4)))
     tracked_event = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
-    # 50 - 30 + 4
-    assert (shop.balance(member), shop.balance(sponsor)) == (24, 7)
+    assert (shop.balance(member), shop.balance(sponsor)) == (50 - 30 + 4, 7)
     [result] = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     reversals = [
         (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"])
@@ -156,7 +158,7 @@ def test_cancelling_a_spent_mint_claws_back_only_the_remaining_points(shop, memb
     shop.campaign(running(mint(10)), pointsMonthlyLimitPerMember=10)
     tracked_event = shop.track_one(event(member))
     shop.take(member, 8)
-    # The account has no overdraft limit, so the missing 8 cannot become debt.
+    # 10 - 8 = 2 points remain. The account has no overdraft limit, so the missing 8 cannot become debt.
     response = cancel(shop, tracked_event["loyaltyEventKey"], allowOverdraft=True)
     [transaction] = response["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["overdraftAmount"], transaction["outcome"]) == (2, 0, "clamped")
@@ -168,15 +170,15 @@ def test_a_shortfall_becomes_debt_up_to_the_overdraft_limit(shop, member):
     debt_account = shop.account(overdraftLimit=8)
     account_id, account_key = debt_account["ledgerAccountId"], debt_account["ledgerAccountKey"]
     shop.campaign(running(mint(10, ledgerAccountKey=account_key)))
-    one, two = (shop.track_one(event(member))["loyaltyEventKey"] for _ in range(2))
-    # Leaves 4 of the 20 points.
+    first_key, second_key = (shop.track_one(event(member))["loyaltyEventKey"] for _ in range(2))
+    # Leaves 4 of the 20 points, so that the first cancellation makes a debt of 6.
     shop.take(member, 16, ledgerAccountId=account_id)
-    [transaction] = cancel(shop, one, allowOverdraft=True)["results"][0]["ledgerTransactions"]
+    [transaction] = cancel(shop, first_key, allowOverdraft=True)["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["overdraftAmount"]) == (10, 6)
     assert transaction["outcome"] == "reverted"
     # Another 10 would exceed the limit of 8.
-    assert cancel(shop, two, expect=409, allowOverdraft=True)["type"] == "/problems/overdraft-limit"
-    [transaction] = cancel(shop, two)["results"][0]["ledgerTransactions"]
+    assert cancel(shop, second_key, expect=409, allowOverdraft=True)["type"] == "/problems/overdraft-limit"
+    [transaction] = cancel(shop, second_key)["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["outcome"]) == (0, "clamped")
 
 
@@ -184,14 +186,15 @@ def test_an_event_can_only_be_cancelled_once(shop, member):
     shop.campaign(running(mint(10)))
     tracked_event = shop.track_one(event(member))
     cancel(shop, tracked_event["loyaltyEventKey"])
-    before = shop.events(member)
+    previous_events = shop.events(member)
     problem = cancel(shop, tracked_event["loyaltyEventKey"], expect=409)
     assert problem["type"] == "/problems/event-cancelled"
-    assert shop.events(member) == before
+    assert shop.events(member) == previous_events
 
 
 def test_failed_events_and_reversals_cannot_be_cancelled(shop, member):
     shop.track_one(order(member, external_id="o-1"))
+    # The order exists already.
     [failed_event] = shop.track(order(member, external_id="o-1"))
     assert cancel(shop, failed_event["loyaltyEventKey"], expect=409)["type"] == "/problems/event-not-cancellable"
     tracked_event = shop.track_one(event(member))
@@ -203,9 +206,9 @@ def test_failed_events_and_reversals_cannot_be_cancelled(shop, member):
 def test_cancelling_skips_transactions_reverted_by_request(shop, member):
     shop.campaign(running(mint(10), mint(1)))
     tracked_event = shop.track_one(event(member))
-    first = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
-    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{first.ledger_account_id}"
-    shop.administration.post(f"{path}/transactions/{first.ledger_transaction_id}/revert", {}, expect=200)
+    mint_of_10 = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
+    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{mint_of_10.ledger_account_id}"
+    shop.administration.post(f"{path}/transactions/{mint_of_10.ledger_transaction_id}/revert", {}, expect=200)
     [result] = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     assert [ledger_transaction["revertedAmount"] for ledger_transaction in result["ledgerTransactions"]] == [1]
     assert shop.balance(member) == 0
@@ -219,7 +222,7 @@ def test_events_that_an_event_caused_are_cancelled_with_it(shop, member):
         maxTransactionsPerMember=1,
     )
     tracked_event = shop.track_one(event(member))
-    assert shop.balance(member) == 13
+    assert shop.balance(member) == 10 + 3
     results = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     assert [result["eventType"] for result in results][-2:] == ["ledger-transaction-created", GENERIC]
     assert [t["amount"] for result in results for t in result["ledgerTransactions"]] == [3, 10]
@@ -257,7 +260,7 @@ def test_cancelling_the_creation_of_an_order_also_reverts_its_confirmation(shop,
     limit = {"scope": "member", "type": "points", "period": "total", "limit": 12}
     shop.campaign(running(mint(10)), eventType="member-purchase-order-confirmed", limitRules=[limit])
     creation, confirmation = shop.track(order(member, 20, external_id="o-1"), order_update(member, "o-1", "confirmed"))
-    assert shop.balance(member) == 15
+    assert shop.balance(member) == 5 + 10
     results = cancel(shop, creation["loyaltyEventKey"])["results"]
     assert [result["loyaltyEventKey"] for result in results] == [
         confirmation["loyaltyEventKey"],
@@ -268,7 +271,7 @@ def test_cancelling_the_creation_of_an_order_also_reverts_its_confirmation(shop,
     assert cancel(shop, confirmation["loyaltyEventKey"], expect=409)["type"] == "/problems/event-cancelled"
     # The limit of 12 has all its points again.
     shop.track(order(member, 20, external_id="o-2"), order_update(member, "o-2", "confirmed"))
-    assert shop.balance(member) == 15
+    assert shop.balance(member) == 5 + 10
     shop.check_ledger()
 
 
@@ -295,9 +298,9 @@ def test_a_refused_cancellation_changes_nothing(shop, member):
     path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
     body = {"name": "Stars", "active": False, "isRevolving": True, "chainSyncEnabled": False}
     shop.administration.put(path, body)
-    before = (shop.events(member), counters(shop), shop.balance(member))
+    initial_state = (shop.events(member), counters(shop), shop.balance(member))
     assert cancel(shop, tracked_event["loyaltyEventKey"], expect=409)["type"] == "/problems/account-inactive"
-    assert (shop.events(member), counters(shop), shop.balance(member)) == before
+    assert (shop.events(member), counters(shop), shop.balance(member)) == initial_state
     assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
 
 
@@ -332,20 +335,20 @@ def test_cancelling_lowers_the_tier_that_the_points_gave(shop, member):
             "tierPointsLedgerAccountId": created.ledger_account_id,
         },
     )
-    tier = shop.administration.post(
+    gold = shop.administration.post(
         f"{program}/tiers",
         {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2},
     )["tier"]
     shop.campaign(running(mint(10)), eventType=GENERIC)
     tracked_event = shop.track_one(event(member))
 
-    def tiers():
+    def tier_ids():
         record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
         return [tier["loyaltyTierId"] for tier in record["tiers"]]
 
-    assert tiers() == [tier["loyaltyTierId"]]
+    assert tier_ids() == [gold["loyaltyTierId"]]
     cancel(shop, tracked_event["loyaltyEventKey"])
-    assert tiers() != [tier["loyaltyTierId"]]
+    assert tier_ids() != [gold["loyaltyTierId"]]
     reversal = next(loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled")
     tier_events = [
         loyalty_event for loyalty_event in shop.events(member) if loyalty_event["eventType"] == "member-tier-set"
@@ -376,11 +379,11 @@ def test_spent_points_of_a_cancelled_event_are_clawed_back_when_a_revert_gives_t
     [reversal] = result["ledgerTransactions"]
     assert (reversal["revertedAmount"], reversal["outcome"]) == (0, "clamped")
     for transaction_id, amount in ((burn_id, 30), (hold_id, 20)):
-        rows = shop.administration.post(f"{account}/transactions/{transaction_id}/revert", {}, expect=200)[
-            "transactions"
-        ]
-        [(reverted_id, clawed_back)] = [(row["revertedLedgerTransactionId"], row["amount"]) for row in rows[1:]]
-        assert (reverted_id, clawed_back) == (reversal["ledgerTransactionId"], amount)
+        response = shop.administration.post(f"{account}/transactions/{transaction_id}/revert", {}, expect=200)
+        # The revert gives the points back, and the clawback of the cancelled mint takes them.
+        [_, clawback] = response["transactions"]
+        assert clawback["revertedLedgerTransactionId"] == reversal["ledgerTransactionId"]
+        assert clawback["amount"] == amount
     assert shop.balance(member) == 0
 
 

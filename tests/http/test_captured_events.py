@@ -32,13 +32,14 @@ def capture(shop, captured_event):
     return result["loyaltyEventKey"]
 
 
-def evaluate(shop, loyalty_event_key, expect=200):
+def evaluate(shop, loyalty_event_key, *, expect=200):
+    """Evaluate the captured event with this key; return the response."""
     return shop.administration.post(f"/events/{loyalty_event_key}/evaluate", expect=expect)
 
 
-def refusal(shop, loyalty_event_key, expect=409):
+def refusal(shop, loyalty_event_key, *, expect=409):
     """The type of the problem of a refused evaluation, without its prefix."""
-    return evaluate(shop, loyalty_event_key, expect)["type"].removeprefix("/problems/")
+    return evaluate(shop, loyalty_event_key, expect=expect)["type"].removeprefix("/problems/")
 
 
 def test_a_captured_event_is_evaluated_once(shop, member):
@@ -86,20 +87,20 @@ def test_a_late_evaluation_uses_the_current_campaigns_and_counts_in_the_month_of
     shop.track_one(event(member, externalEventDate=JANUARY))
     assert shop.balance(member) == 5
     shop.track_one(event(member, externalEventDate=FEBRUARY))
-    assert shop.balance(member) == 10
+    assert shop.balance(member) == 5 + 5
 
 
 def test_a_captured_order_earns_points_and_can_be_returned(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = capture(shop, order(member, 40, external_id="order-1"))
     shop.track_one(order_update(member, "order-1", "confirmed"))
-    before = shop.rows("purchase_orders", "order_id, status, event_ids, updated_at")
+    stored_orders = shop.rows("purchase_orders", "order_id, status, event_ids, updated_at")
     evaluate(shop, key)
-    assert shop.rows("purchase_orders", "order_id, status, event_ids, updated_at") == before
+    assert shop.rows("purchase_orders", "order_id, status, event_ids, updated_at") == stored_orders
+    # A point for each whole dollar.
     assert shop.balance(member) == 40
-    # 10 of 40 are returned.
     shop.track_one(order(member, 10, status="partially-returned", external_id="order-1"))
-    assert shop.balance(member) == 30
+    assert shop.balance(member) == 40 - 10
     shop.track_one(order_update(member, "order-1", "returned"))
     assert shop.balance(member) == 0
     shop.check_ledger()
@@ -109,17 +110,20 @@ def test_an_imported_return_claws_points_back_when_it_is_evaluated(shop, member)
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(member, 40, external_id="order-1"))
     shop.track_one(order_update(member, "order-1", "confirmed"))
-    row = {**order(member, 10, status="partially-returned", external_id="order-1"), "externalEventDate": JANUARY}
-    job = Imports(shop.organization).run(json.dumps(row, default=float), kind="events", file_format="ndjson")
+    return_in_file = order(member, 10, status="partially-returned", external_id="order-1") | {
+        "externalEventDate": JANUARY
+    }
+    job = Imports(shop.organization).run(json.dumps(return_in_file, default=float), kind="events", file_format="ndjson")
     assert status_read_done_failed(job) == ("done", 1, 1, 0)
+    # A point for each whole dollar, since the return is not evaluated yet.
     assert shop.balance(member) == 40
-    [partial_return] = [
+    [imported_return] = [
         loyalty_event
         for loyalty_event in shop.events(member)
         if loyalty_event["eventType"].endswith("partially-returned")
     ]
-    assert evaluate(shop, partial_return["loyaltyEventKey"])["result"]["reverted"]
-    assert shop.balance(member) == 30
+    assert evaluate(shop, imported_return["loyaltyEventKey"])["result"]["reverted"]
+    assert shop.balance(member) == 40 - 10
     shop.check_ledger()
 
 
@@ -131,13 +135,12 @@ def test_the_creation_of_a_cancelled_or_returned_order_cannot_be_evaluated(shop,
         shop.track_one(order_update(member, "order-1", "confirmed"))
     shop.track_one(order(member, 10 if status == "partially-returned" else None, status=status, external_id="order-1"))
     # A cancellation or full return of the order also cancels its creation; a partial return does not.
-    slug, detail = {
-        "partially-returned": (
-            "event-not-captured",
-            "The event cannot be evaluated, because its order order-1 is partially-returned.",
-        ),
-    }.get(status, ("event-cancelled", f"The event {key} was cancelled, or its order was undone."))
-    problem = evaluate(shop, key, 409)
+    if status == "partially-returned":
+        slug = "event-not-captured"
+        detail = "The event cannot be evaluated, because its order order-1 is partially-returned."
+    else:
+        slug, detail = "event-cancelled", f"The event {key} was cancelled, or its order was undone."
+    problem = evaluate(shop, key, expect=409)
     assert (problem["type"], problem["detail"]) == (f"/problems/{slug}", detail)
     assert shop.balance(member) == 0
 
@@ -145,10 +148,10 @@ def test_the_creation_of_a_cancelled_or_returned_order_cannot_be_evaluated(shop,
 def test_the_creation_of_an_order_that_an_import_cancelled_cannot_be_evaluated(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = capture(shop, order(member, 40, external_id="order-1"))
-    row = {**order_update(member, "order-1", "cancelled"), "externalEventDate": JANUARY}
-    job = Imports(shop.organization).run(json.dumps(row), kind="events", file_format="ndjson")
+    cancellation_in_file = {**order_update(member, "order-1", "cancelled"), "externalEventDate": JANUARY}
+    job = Imports(shop.organization).run(json.dumps(cancellation_in_file), kind="events", file_format="ndjson")
     assert status_read_done_failed(job) == ("done", 1, 1, 0)
-    problem = evaluate(shop, key, 409)
+    problem = evaluate(shop, key, expect=409)
     assert (problem["type"], problem["detail"]) == (
         "/problems/event-cancelled",
         "The event cannot be evaluated, because its order order-1 is cancelled.",
@@ -169,6 +172,7 @@ def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
     tracked_key = shop.track_one(event(member))["loyaltyEventKey"]
     [queued_event] = send(shop, event(member))
     [enrolment] = shop.integration.get(f"/members/{member}/events", eventType="member-created")["results"]
+    # There is no such order.
     [failed_event] = shop.track(order_update(member, "order-9", "confirmed"))
     for key in (
         tracked_key,
@@ -182,7 +186,7 @@ def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
     assert refusal(shop, cancelled_key) == "event-cancelled"
     [cancellation] = [loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled"]
     assert refusal(shop, cancellation["loyaltyEventKey"]) == "event-not-captured"
-    assert refusal(shop, "9a1e0c2d-5b7f-4e3a-8c6d-0f1e2d3c4b5a", 404) == "not-found"
+    assert refusal(shop, "9a1e0c2d-5b7f-4e3a-8c6d-0f1e2d3c4b5a", expect=404) == "not-found"
     assert shop.balance(member) == 7
 
 

@@ -37,6 +37,7 @@ def webhook_receiver():
 
 
 def send(shop):
+    """Send all deliveries that are due."""
     api = shop.organization.api
     client = WebhookClient(http_allowed=True, private_allowed=True, seconds=2.0)
     return Sender(api.engine, api.settings, client, shop.organization.id).send_due()
@@ -85,9 +86,9 @@ class TestHeaders:
         path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
         shop.administration.post(path, None, expect=202)
         send(shop)
-        first, second = webhook_receiver.received
+        failed_request, repeated_request = webhook_receiver.received
         for name in ("ce-id", "ce-time"):
-            assert first.headers[name] == second.headers[name]
+            assert failed_request.headers[name] == repeated_request.headers[name]
 
     def test_the_cloudevents_sdk_reads_the_request(self, shop, webhook_receiver):
         add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])

@@ -14,7 +14,7 @@ from persistence.configuration_sizes import configuration_bytes
 
 @pytest.fixture
 def size(organization):
-    """Returns the bytes of the organization's configuration."""
+    """Return the number of bytes of the organization's configuration."""
 
     def bytes_of_configuration():
         with organization.api.engine.connect() as db:
@@ -40,38 +40,40 @@ def load(api, organization_id):
 
 def test_a_configuration_grows_up_to_its_limit_and_can_be_made_smaller(organization, size, monkeypatch):
     administration = organization.administration
-    first = administration.post("/audiences", audience(10_000), expect=201)["audience"]
+    first_audience = administration.post("/audiences", audience(10_000), expect=201)["audience"]
     monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size() + 8_000)
     administration.post("/audiences", audience(6_000), expect=201)
     monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size() + 100)
-    before = size()
+    size_at_limit = size()
     refusal = administration.post("/audiences", audience(4_000), expect=400)
     assert refusal["detail"].startswith("The organization's configuration would have ")
     assert "make matchers, rules or texts shorter" in refusal["detail"]
-    administration.put(f"/audiences/{first['audienceId']}", audience(14_000), expect=400)
+    administration.put(f"/audiences/{first_audience['audienceId']}", audience(14_000), expect=400)
     account = {"alias": "large", "name": "Large", "active": True, "isRevolving": False, "chainSyncEnabled": False}
     ledger_id = administration.get("/ledgers")["results"][0]["ledgerId"]
     account_refusal = administration.post(f"/ledgers/{ledger_id}/accounts", {**account, "name": "a" * 255}, expect=400)
     assert account_refusal["detail"].startswith("The organization's configuration would have ")
-    assert size() == before
+    assert size() == size_at_limit
     # A configuration above its limit can still be made smaller.
     monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", 1_000)
-    administration.put(f"/audiences/{first['audienceId']}", audience(8_000))
+    administration.put(f"/audiences/{first_audience['audienceId']}", audience(8_000))
     # 8,000 letters in place of 10,000.
-    assert before - 2_100 < size() < before - 1_900
-    administration.put(f"/audiences/{first['audienceId']}", audience(8_000, active=False))
+    assert size_at_limit - 2_100 < size() < size_at_limit - 1_900
+    administration.put(f"/audiences/{first_audience['audienceId']}", audience(8_000, active=False))
     # An inactive audience does not count: 10,000 letters and its other fields fewer.
-    assert before - 10_400 < size() < before - 9_900
+    assert size_at_limit - 10_400 < size() < size_at_limit - 9_900
 
 
 def test_a_body_of_the_configuration_is_at_most_256_kib(organization):
     administration = organization.administration
 
     def body(letters):
+        """An audience with 1,000 tags of 200 letters, and this many letters in its locations."""
         return audience(0, matcher={"tags": ["a" * 200] * 1000, "locations": ["a" * 200] * (letters // 200)})
 
-    # 200 letters take 203 bytes.
+    # 256 KiB are 262,144 bytes. 200 letters take 203 bytes, so these texts take 1,290 x 203 = 261,870 bytes.
     record = administration.post("/audiences", body(58_000), expect=201)["audience"]
+    # Two texts more: 1,292 x 203 = 262,276 bytes.
     for refusal in (
         administration.post("/audiences", body(58_400), expect=413),
         administration.put(f"/audiences/{record['audienceId']}", body(58_400), expect=413),
@@ -101,13 +103,14 @@ def test_calls_at_the_same_time_load_a_configuration_once(organization, monkeypa
 
 
 def test_a_full_cache_forgets_the_configurations_that_were_loaded_first(api, monkeypatch):
-    first, second, third = (api.organization().id for _ in range(3))
+    first_id, second_id, third_id = (api.organization().id for _ in range(3))
     monkeypatch.setattr(configuration, "_cache", {})
-    size_of_one = load(api, first).size
+    size_of_one = load(api, first_id).size
+    # The cache can hold two configurations, not three.
     monkeypatch.setattr(configuration, "_MAX_CACHED_BYTES", int(size_of_one * 2.5))
-    for organization_id in (second, third):
-        load(api, organization_id)
-    assert list(configuration._cache) == [second, third]
+    load(api, second_id)
+    load(api, third_id)
+    assert list(configuration._cache) == [second_id, third_id]
     monkeypatch.setattr(configuration, "_MAX_CACHED", 1)
-    load(api, first)
-    assert list(configuration._cache) == [first]
+    load(api, first_id)
+    assert list(configuration._cache) == [first_id]

@@ -37,7 +37,7 @@ def plain(value):
     return type(value).__name__ if callable(value) else value
 
 
-def check(engine, organization_id):
+def check_cached_configuration(engine, organization_id):
     """Check that the cached configuration of the current version equals a freshly loaded one."""
     with engine.connect() as db:
         organization = organizations.find(db, organization_id)
@@ -61,23 +61,23 @@ def operations_run_twice(organization, monkeypatch):
 
     def run_twice(engine, work):
         def run_and_roll_back(db):
-            before = organizations.find(db, organization.id)
+            record_before = organizations.find(db, organization.id)
             operation_ids.clear()
             work(db)
             # An operation that looks for triggers after its change reads the configuration, too.
-            configuration.configuration_of(db, before)
-            after = organizations.find(db, organization.id)
-            for operation_id in operation_ids:
-                operations[after.configuration_version > before.configuration_version].add(operation_id)
+            configuration.configuration_of(db, record_before)
+            record_after = organizations.find(db, organization.id)
+            raised_version = record_after.configuration_version > record_before.configuration_version
+            operations[raised_version].update(operation_ids)
             raise RolledBack
 
         configuration._cache.clear()
         try:
             run(engine, run_and_roll_back)
         except RolledBack:
-            check(engine, organization.id)
+            check_cached_configuration(engine, organization.id)
         result = run(engine, work)
-        check(engine, organization.id)
+        check_cached_configuration(engine, organization.id)
         return result
 
     monkeypatch.setattr(transactions, "run", run_twice)
@@ -108,6 +108,7 @@ def test_events_are_evaluated_by_the_committed_action_after_an_update_was_rolled
     path = f"/campaigns/{campaign['campaignId']}/actions/{action['actionId']}"
     configuration._cache.clear()
 
+    # The audit entries are written after the change, so this rolls the change back.
     def fail(calls, operation_id):
         raise RolledBack
 

@@ -38,7 +38,7 @@ def test_a_collection_is_stored_with_all_its_fields(organization, integration):
 
 
 def test_missing_fields_of_a_collection_have_defaults(organization):
-    collection = Content.of(organization).collection
+    collection = Content.of(organization, name="Drinks").collection
     defaults = {
         "slug": "drinks",
         "ftsFields": [],
@@ -52,12 +52,13 @@ def test_missing_fields_of_a_collection_have_defaults(organization):
 
 
 def test_slugs_derive_from_names_and_are_unique(organization, integration):
-    assert [Content.of(organization).collection["slug"] for _ in range(3)] == ["drinks", "drinks-2", "drinks-3"]
+    slugs = [Content.of(organization, name="Drinks").collection["slug"] for _ in range(3)]
+    assert slugs == ["drinks", "drinks-2", "drinks-3"]
     body = {"name": "Other", "description": "", "slug": "drinks"}
     assert integration.post(COLLECTIONS, body, expect=409)["type"] == "/problems/name-taken"
-    other = Content.of(organization, name="Other")
-    assert integration.patch(other.path, {"slug": "drinks"}, expect=409)["type"] == "/problems/name-taken"
-    assert integration.patch(other.path, {"slug": "other"})["collection"]["slug"] == "other"
+    other_collection = Content.of(organization, name="Other")
+    assert integration.patch(other_collection.path, {"slug": "drinks"}, expect=409)["type"] == "/problems/name-taken"
+    assert integration.patch(other_collection.path, {"slug": "other"})["collection"]["slug"] == "other"
     # A slug must differ from the last part of other paths and from keys.
     for slug in ("batch", UNKNOWN):
         problem = integration.post(COLLECTIONS, {**body, "slug": slug}, expect=400)
@@ -66,7 +67,7 @@ def test_slugs_derive_from_names_and_are_unique(organization, integration):
 
 def test_an_update_changes_only_the_fields_it_sends(organization, integration):
     content = Content.of(organization)
-    before = content.collection
+    collection = content.collection
     for change in (
         {"name": "Hot drinks"},
         {"description": ""},
@@ -78,10 +79,10 @@ def test_an_update_changes_only_the_fields_it_sends(organization, integration):
         {"contentType": "coupon"},
         {"customAttributes": {"a": 1}},
     ):
-        after = integration.patch(content.path, change)["collection"]
-        assert after == {**before, **change, "updatedAt": after["updatedAt"]}
-        before = after
-    assert integration.get(content.path) == before
+        updated_collection = integration.patch(content.path, change)["collection"]
+        assert updated_collection == {**collection, **change, "updatedAt": updated_collection["updatedAt"]}
+        collection = updated_collection
+    assert integration.get(content.path) == collection
 
 
 @pytest.mark.parametrize(
@@ -128,22 +129,21 @@ def test_unknown_and_foreign_collections_are_not_found(organization, integration
 
 
 def test_collections_are_listed_filtered_and_ordered(organization, integration):
-    collections = [
-        Content.of(organization, name=name, tags=tags, contentType=kind).collection
-        for name, tags, kind in (("b", ["x"], "static"), ("a", ["x", "y"], "coupon"), ("c", [], "static"))
-    ]
-    b, a, c = collections
-    listing = integration.get(COLLECTIONS)
-    assert listing == {"results": [c, a, b], "totalCount": 3, "page": 0, "limit": 20}
-    assert integration.get(COLLECTIONS, tags="x")["results"] == [a, b]
-    assert integration.get(COLLECTIONS, tags="x,y")["results"] == [a]
-    assert integration.get(COLLECTIONS, contentType="static")["results"] == [c, b]
-    page = integration.get(COLLECTIONS, limit=1, page=1)
-    assert (page["results"], page["totalCount"], page["page"], page["limit"]) == ([a], 3, 1, 1)
+    oldest = Content.of(organization, name="b", tags=["x"], contentType="static").collection
+    middle = Content.of(organization, name="a", tags=["x", "y"], contentType="coupon").collection
+    newest = Content.of(organization, name="c", tags=[], contentType="static").collection
+    whole_list = integration.get(COLLECTIONS)
+    assert whole_list == {"results": [newest, middle, oldest], "totalCount": 3, "page": 0, "limit": 20}
+    assert integration.get(COLLECTIONS, tags="x")["results"] == [middle, oldest]
+    assert integration.get(COLLECTIONS, tags="x,y")["results"] == [middle]
+    assert integration.get(COLLECTIONS, contentType="static")["results"] == [newest, oldest]
+    second_page = integration.get(COLLECTIONS, limit=1, page=1)
+    assert second_page == {"results": [middle], "totalCount": 3, "page": 1, "limit": 1}
     for column in ("name", "slug", "contentType", "createdAt", "updatedAt", "collectionKey"):
         for direction in ("asc", "desc"):
-            names = [result[column] for result in integration.get(COLLECTIONS, sort=f"{column}:{direction}")["results"]]
-            assert names == sorted(names, reverse=direction == "desc")
+            results = integration.get(COLLECTIONS, sort=f"{column}:{direction}")["results"]
+            column_values = [result[column] for result in results]
+            assert column_values == sorted(column_values, reverse=direction == "desc")
     # Invalid queries
     for query in ({"sort": "tags"}, {"sort": "name,asc"}, {"limit": 101}, {"contentType": "x"}):
         integration.get(COLLECTIONS, expect=400, **query)

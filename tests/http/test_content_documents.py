@@ -15,10 +15,12 @@ SCHEDULE = {"timezone": "Europe/Madrid", "schedule": [{"day": 1, "fromHour": 7, 
 
 @pytest.fixture
 def drinks(organization):
+    """A collection whose documents can have a price, of at least 0."""
     return Content.of(organization, jsonschema={"properties": {"price": {"type": "number", "minimum": 0}}})
 
 
-def audience(organization) -> str:
+def new_audience(organization) -> str:
+    """Create an audience; return its key."""
     return organization.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceKey"]
 
 
@@ -29,7 +31,7 @@ def test_a_document_is_stored_with_all_its_fields(organization, drinks):
         "status": "draft",
         "fromDate": "2026-01-01T00:00:00Z",
         "toDate": "2026-12-31T00:00:00Z",
-        "audienceKeys": [audience(organization)],
+        "audienceKeys": [new_audience(organization)],
         "daysOfWeek": ["1", "7"],
         "dayOfWeekSchedule": SCHEDULE,
     }
@@ -42,15 +44,16 @@ def test_a_document_is_stored_with_all_its_fields(organization, drinks):
 
 
 def test_a_write_keeps_missing_fields_of_a_document_and_null_unsets_them(drinks):
-    first = drinks.put({"a": 1}, key=KEY, slug="x", daysOfWeek=["1"], dayOfWeekSchedule=SCHEDULE)
-    second = drinks.put({"b": 2}, key=KEY, daysOfWeek=None, dayOfWeekSchedule=None)
-    assert (second["slug"], second["attrs"], second["daysOfWeek"]) == ("x", {"b": 2}, [])
-    assert "dayOfWeekSchedule" not in second
-    assert second["createdAt"] == first["createdAt"]
-    assert second["updatedAt"] > first["updatedAt"]
+    document = drinks.put({"a": 1}, key=KEY, slug="x", daysOfWeek=["1"], dayOfWeekSchedule=SCHEDULE)
+    rewritten_document = drinks.put({"b": 2}, key=KEY, daysOfWeek=None, dayOfWeekSchedule=None)
+    assert rewritten_document["slug"] == "x"
+    assert (rewritten_document["attrs"], rewritten_document["daysOfWeek"]) == ({"b": 2}, [])
+    assert "dayOfWeekSchedule" not in rewritten_document
+    assert rewritten_document["createdAt"] == document["createdAt"]
+    assert rewritten_document["updatedAt"] > document["updatedAt"]
     # Another locale is another version, which had no slug.
     batch = drinks.batch(item({"c": 3}, documentKey=KEY, locale=""), item({"d": 4}, documentKey=KEY, locale="es"))
-    assert [document["slug"] for document in batch["upserted"]] == ["x", None]
+    assert [version["slug"] for version in batch["upserted"]] == ["x", None]
     assert drinks.put({"b": 2}, key=KEY, slug=None)["slug"] is None
 
 
@@ -82,14 +85,14 @@ def test_locales_are_versions_of_one_document(drinks):
 
 
 def test_a_slug_of_several_documents_identifies_the_oldest(drinks):
-    first, second = (drinks.put({"n": n}, slug="same") for n in range(2))
+    older_document, newer_document = (drinks.put({"n": n}, slug="same") for n in range(2))
     path = f"{drinks.documents}/same"
-    assert drinks.integration.get(path, locale="")["document"] == first
+    assert drinks.integration.get(path, locale="")["document"] == older_document
     drinks.integration.delete(path, locale="", expect=200)
-    assert drinks.integration.get(path, locale="")["document"] == second
+    assert drinks.integration.get(path, locale="")["document"] == newer_document
     body = {"attrs": {}, "status": "draft"}
     spanish = drinks.integration.put(f"{path}/locales/es", body)["document"]
-    assert spanish["documentKey"] == second["documentKey"]
+    assert spanish["documentKey"] == newer_document["documentKey"]
     drinks.integration.put(f"{drinks.documents}/nobody/locales/es", body, expect=404)
 
 
@@ -152,7 +155,7 @@ def test_an_update_changes_only_the_fields_it_sends(organization, drinks):
         {"fromDate": "2026-01-01T00:00:00Z"},
         {"toDate": "2026-02-01T00:00:00Z"},
         {"fromDate": None},
-        {"audienceKeys": [audience(organization)]},
+        {"audienceKeys": [new_audience(organization)]},
         {"daysOfWeek": ["3"]},
         {"dayOfWeekSchedule": SCHEDULE},
         {"locale": ""},
@@ -190,6 +193,7 @@ FAULTS = [
         {"dayOfWeekSchedule": {**SCHEDULE, "schedule": [{"day": 1, "fromHour": 9, "toHour": 8}]}},
         "/dayOfWeekSchedule/schedule/0/fromHour",
     ),
+    # A price is a number of at least 0.
     ({"attrs": {"price": -1}}, "/attrs/price"),
     ({"attrs": {"price": "free"}}, "/attrs/price"),
     # Too many characters, and too many values.
@@ -225,11 +229,14 @@ def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):
     spanish_item = item({"n": 3}, locale="es")
     items = [
         item({"n": 1}, documentKey=KEY),
+        # attrs and status are missing.
         {"documentKey": KEY},
+        # The minimum is 0.
         item({"price": -1}, locale="fr"),
         spanish_item,
         # A second item for the same version
         {**spanish_item, "attrs": {"n": 4}},
+        # No object, and a locale that is no text
         7,
         {**item({}), "locale": 5},
         item({"n": 8}, status="draft", slug="eight"),
@@ -273,20 +280,20 @@ def test_documents_that_take_too_long_to_validate_are_refused(organization):
 def test_a_batch_has_1_to_200_documents(drinks):
     path = f"{drinks.documents}/batch"
     for documents in ([], [item({})] * 201):
-        assert (
-            drinks.integration.post(path, {"documents": documents}, expect=400)["errors"][0]["pointer"] == "/documents"
-        )
+        problem = drinks.integration.post(path, {"documents": documents}, expect=400)
+        assert problem["errors"][0]["pointer"] == "/documents"
     assert drinks.batch(*(item({"n": n}) for n in range(200)))["successCount"] == 200
 
 
 def test_the_number_of_statements_does_not_depend_on_the_size_of_a_batch(api, organization, drinks):
-    key = audience(organization)
+    audience_key = new_audience(organization)
 
-    def write(number: int) -> int:
-        items = [item({"n": n, "tags": ["a", "b"]}, audienceKeys=[key]) for n in range(number)]
+    def count_statements(size: int) -> int:
+        """Write a batch of this size; return the number of statements."""
+        items = [item({"n": n, "tags": ["a", "b"]}, audienceKeys=[audience_key]) for n in range(size)]
         return count(api.engine, lambda: drinks.batch(*items))
 
-    assert write(1) == write(150)
+    assert count_statements(1) == count_statements(150)
 
 
 def test_documents_of_coupons_must_name_an_existing_book(organization):
@@ -320,11 +327,11 @@ def test_the_references_of_a_coupon_book_include_documents_of_coupons(organizati
 
 def test_documents_of_another_collection_or_organization_are_not_found(organization, other_organization, drinks):
     drinks.put({}, key=KEY, slug="here")
-    other = Content.of(organization)
+    other_collection = Content.of(organization)
     foreign_content = Content.of(other_organization, name="Elsewhere")
     foreign_content.put({}, key=UNKNOWN, slug="there")
     for name in (KEY, "here", UNKNOWN, "there"):
-        other.integration.get(f"{other.documents}/{name}", locale="", expect=404)
+        other_collection.integration.get(f"{other_collection.documents}/{name}", locale="", expect=404)
     drinks.integration.get(f"{foreign_content.documents}/{UNKNOWN}", locale="", expect=404)
 
 

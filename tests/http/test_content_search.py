@@ -85,12 +85,12 @@ def scan(documents, *, locale, status, q, facets, ranges):
     """The documents that satisfy all criteria; the last word of `q` may be the beginning of a word."""
 
     def matches(document):
-        text = f"{document['attrs'].get('title', '')} {document['attrs'].get('body', '')}".split()
-        whole, last = q.split()[:-1], (q.split() or [""])[-1]
+        words = f"{document['attrs'].get('title', '')} {document['attrs'].get('body', '')}".split()
+        whole_words, beginning = q.split()[:-1], (q.split() or [""])[-1]
         return (
             (document["locale"], document["status"]) == (locale, status)
-            and all(word in text for word in whole)
-            and (not q or any(word.startswith(last) for word in text))
+            and all(word in words for word in whole_words)
+            and (not q or any(word.startswith(beginning) for word in words))
             and all(
                 set(map(facet_text, values(document, field))) & set(chosen_values)
                 for field, chosen_values in facets.items()
@@ -102,6 +102,7 @@ def scan(documents, *, locale, status, q, facets, ranges):
 
 
 def facet_text(value):
+    """The value as the query of a facet names it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -111,9 +112,13 @@ def within(document, field, minimum, maximum):
     def inside(value):
         if field != "since":
             return (minimum is None or value >= Decimal(minimum)) and (maximum is None or value <= Decimal(maximum))
-        end = None if maximum is None else moment(maximum) + (timedelta(days=1) if len(maximum) == 10 else timedelta(0))
-        before = end is None or (moment(value) < end if len(maximum) == 10 else moment(value) <= end)
-        return before and (minimum is None or moment(value) >= moment(minimum))
+        if maximum is None:
+            is_before_end = True
+        elif len(maximum) == 10:
+            is_before_end = moment(value) < moment(maximum) + timedelta(days=1)
+        else:
+            is_before_end = moment(value) <= moment(maximum)
+        return is_before_end and (minimum is None or moment(value) >= moment(minimum))
 
     return any(inside(value) for value in values(document, field))
 
@@ -232,6 +237,7 @@ def test_a_field_without_a_type_is_sorted_with_numbers_before_texts(filled_colle
     content, documents = filled_collection
     for direction in ("asc", "desc"):
         field_values = []
+        # These pages contain all published documents in the default locale.
         for page in range(12):
             response = content.search(sort=f"anything:{direction}", limit=7, page=page)
             field_values += [document["attrs"].get("anything") for document in response["items"]]
@@ -253,9 +259,8 @@ def test_the_response_repeats_the_query(organization):
     document = content.put({"title": "Flat white", "colour": "red", "size": 2})
     query = {"q": "flat", "facet.colour": "red,blue", "range.size.min": "2.0", "sort": "price:asc", "limit": 5}
     response = content.search(**query)
-    name = {key: content.collection[key] for key in ("collectionKey", "name")}
     assert response == {
-        "collection": name,
+        "collection": {key: content.collection[key] for key in ("collectionKey", "name")},
         "query": {
             "q": "flat",
             "locale": "",
@@ -337,9 +342,10 @@ def test_every_facet_value_can_be_used_as_a_filter(organization):
         text = city.replace("\\", "\\\\").replace(",", "\\,")
         for query in ({"facet.city": text}, {"facet": f"city={text}"}):
             assert [document["attrs"] for document in content.search(**query)["items"]] == [{"city": city}], query
-    both = content.search(**{"facet.city": "Paris\\, Texas,Texas,"})
-    assert {document["attrs"]["city"] for document in both["items"]} == {"Paris, Texas", "Texas", ""}
-    assert both["query"]["facet"] == {"city": ["Paris, Texas", "Texas", ""]}
+    # Three values: one with an escaped comma, one without, and the empty one at the end.
+    response = content.search(**{"facet.city": "Paris\\, Texas,Texas,"})
+    assert {document["attrs"]["city"] for document in response["items"]} == {"Paris, Texas", "Texas", ""}
+    assert response["query"]["facet"] == {"city": ["Paris, Texas", "Texas", ""]}
 
 
 def test_words_are_found_in_the_language_of_the_locale(organization):

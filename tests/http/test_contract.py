@@ -33,7 +33,8 @@ PATHS = {"/book": {"get": operation("getBook", responses=RESPONSES)}}
 PATHS["/book"]["get"]["responses"].pop("409")
 
 
-def serve_answer(answer, settings=SETTINGS):
+def client_of_answer(answer, *, settings=SETTINGS):
+    """A client of a server that sends this response to `GET /v2/book`."""
     return serve(PATHS, {"Book": BOOK}, dispatch=lambda request: answer, settings=settings)[0]
 
 
@@ -47,7 +48,7 @@ def serve_answer(answer, settings=SETTINGS):
     ],
 )
 def test_a_response_that_the_document_allows_is_sent(answer):
-    assert serve_answer(answer)("GET", "/v2/book").status == answer.status
+    assert client_of_answer(answer)("GET", "/v2/book").status == answer.status
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_a_response_that_the_document_allows_is_sent(answer):
     ],
 )
 def test_a_response_that_violates_the_document_becomes_a_500_and_is_logged(answer, violation, caplog):
-    reply = serve_answer(answer)("GET", "/v2/book")
+    reply = client_of_answer(answer)("GET", "/v2/book")
     assert reply.status == 500
     assert violation in reply.json["detail"]
     assert "AssertionError: integration:getBook" in caplog.text
@@ -83,7 +84,8 @@ def test_an_undocumented_problem_becomes_a_500():
 
 
 def test_responses_are_not_checked_without_validate_responses(caplog):
-    client = serve_answer(Response(201, {"x": 1}), Settings(threads=1, validate_responses=False))
+    settings = Settings(threads=1, validate_responses=False)
+    client = client_of_answer(Response(201, {"x": 1}), settings=settings)
     with caplog.at_level(logging.WARNING):
         assert client("GET", "/v2/book").status == 201
     assert not caplog.records

@@ -48,8 +48,8 @@ class BookOfMember:
         problem = self.do(verb, expect=409, **body)
         fields = {"memberId": self.member["memberId"]}
         path = f"/coupon-books/{self.record['couponBookId']}/{verb}"
-        other = self.books.organization.administration.post(path, fields, expect=409)
-        return problem["type"].removeprefix("/problems/"), other["type"].removeprefix("/problems/")
+        administration_problem = self.books.organization.administration.post(path, fields, expect=409)
+        return problem["type"].removeprefix("/problems/"), administration_problem["type"].removeprefix("/problems/")
 
     def reasons(self, **query):
         """The reasons why the book is excluded for the member; the lists of eligible books must agree."""
@@ -62,6 +62,7 @@ class BookOfMember:
         return [reason["code"] for reason in entry["exclusionReasons"]]
 
     def list_for_program(self, **query):
+        """The list of the program for the member, restricted to the book."""
         program = self.books.organization.created.loyalty_program_id
         path = f"/loyalty-programs/{program}/members/{self.member['memberId']}/coupon-books"
         return self.books.organization.administration.get(path, couponBookId=self.record["couponBookId"], **query)
@@ -97,6 +98,7 @@ def test_a_book_is_excluded_when_the_uses_of_the_period_are_used_up(make_book):
 def test_uses_beyond_the_maximum_discount_of_a_period_are_refused(make_book):
     book = make_book(maxDiscountPerPeriod=10, discountPeriodType="weekly", maxDiscountPerUse=9)
     book.do("assign", amount=5)
+    # The maximum of a use is 9.
     assert book.do("use", amountDiscounted=9.5, expect=409)["type"] == "/problems/coupon-discount-too-high"
     book.do("use", amountDiscounted=8)
     # Of the discount of 10, 2 are left in this week.
@@ -132,15 +134,16 @@ def test_the_minimum_total_of_an_order_applies_if_the_total_is_sent(make_book):
 def test_a_repeated_use_must_have_the_same_order_total(make_book):
     book = make_book(minOrderTotal=30)
     book.do("assign", amount=5)
-    first = book.do("use", systemUniqueKey="use-1", orderTotal=30)
-    assert book.do("use", systemUniqueKey="use-1", orderTotal=30) == first
-    for other in ({}, {"orderTotal": 31}):
-        assert book.do("use", systemUniqueKey="use-1", expect=409, **other)["type"] == "/problems/key-reused"
+    first_response = book.do("use", systemUniqueKey="use-1", orderTotal=30)
+    assert book.do("use", systemUniqueKey="use-1", orderTotal=30) == first_response
+    for other_total in ({}, {"orderTotal": 31}):
+        assert book.do("use", systemUniqueKey="use-1", expect=409, **other_total)["type"] == "/problems/key-reused"
 
 
 def test_a_book_is_excluded_while_the_member_has_too_few_points(make_book, shop, points):
     book = make_book(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
     assert book.refusals("assign") == ("insufficient-balance", "insufficient-balance")
+    # 10 for the assignment and 5 for a use.
     shop.give("ana", 15)
     assert book.reasons() == []
     book.do("assign")
@@ -224,17 +227,19 @@ def test_the_totals_and_the_last_usage_of_a_book_are_those_of_the_member(make_bo
     path = f"/members/ana/coupon-usages/{usage['couponUsageKey']}/revert"
     organization.integration.post(path, expect=200)
     [entry] = book.list_for_program(includeLastUsage=True)["results"]
-    assert (entry["totalUsages"], entry["lastUsage"]["couponUsageId"] < usage["couponUsageId"]) == (1, True)
+    assert entry["totalUsages"] == 1
+    # The first use is the last one again.
+    assert entry["lastUsage"]["couponUsageId"] < usage["couponUsageId"]
 
 
 def test_a_program_lists_its_own_books_and_books_without_a_program(make_book, books, organization):
     path = f"/loyalty-programs/{organization.created.loyalty_program_id}"
     listing_program = organization.administration.get(path)["loyaltyProgram"]
     body = {"ledgerId": organization.created.ledger_id, "description": "Other", "setAsDefault": False}
-    other = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
-    for program, count in ((listing_program, 1), (other, 0)):
+    other_program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
+    for program, expected_count in ((listing_program, 1), (other_program, 0)):
         book = make_book(loyaltyProgramKey=program["loyaltyProgramKey"], tags=["x"])
-        assert book.list_for_program(tags="x")["totalCount"] == count
+        assert book.list_for_program(tags="x")["totalCount"] == expected_count
     assert make_book().list_for_program()["totalCount"] == 1
 
 

@@ -36,6 +36,7 @@ Keys = Mapping[str, list[str]]
 
 
 def start_of_day(day: int) -> str:
+    """Midnight this many days after 1 January 2026."""
     return (START + timedelta(days=day)).isoformat().replace("+00:00", "Z")
 
 
@@ -104,15 +105,18 @@ def any_of(name: str, values: list[Any], *, or_empty: bool = False) -> Callable[
 
 
 def contains(text: str) -> Callable[[Book], bool]:
+    """A predicate: a field that searches cover contains the text, in upper or lower case."""
     columns = ("name", "description", "externalId")
     return lambda book: any(text.lower() in (book[column] or "").lower() for column in columns)
 
 
 def at_least(name: str, limit: str, *, or_null: bool = False) -> Callable[[Book], bool]:
+    """A predicate: the field has at least this value, or is null and `or_null` is set."""
     return lambda book: or_null if book[name] is None else book[name] >= limit
 
 
 def at_most(name: str, limit: str, *, or_null: bool = False) -> Callable[[Book], bool]:
+    """A predicate: the field has at most this value, or is null and `or_null` is set."""
     return lambda book: or_null if book[name] is None else book[name] <= limit
 
 
@@ -164,12 +168,12 @@ def value_conditions(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[An
     return filters
 
 
-def list_ids(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tuple[int, list[Any]]:
-    """The total count, and the ids of all pages of a list."""
+def list_ids(surface: Any, path: str, query: Mapping[str, Any]) -> tuple[int, list[Any]]:
+    """The total count, and the ids of the books on all pages of a list."""
     ids: list[Any] = []
     for page in range(5):
         response = surface.get(path, limit=25, page=page, **query)
-        ids += [book[id_] for book in response["results"]]
+        ids += [book["couponBookId"] for book in response["results"]]
         if len(response["results"]) < 25:
             break
     return response["totalCount"], ids
@@ -178,9 +182,9 @@ def list_ids(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tup
 def test_no_book_is_valid_in_a_range_that_ends_before_it_begins(organization, member, all_books):
     for path, total in (("/coupon-books", len(all_books)), (f"/members/{member}/coupon-books", 0)):
         query = {"validFromDate": "2999-01-02T00:00:00Z", "validToDate": "2999-01-01T00:00:00Z"}
-        assert list_ids(organization.integration, path, "couponBookId", query) == (0, [])
+        assert list_ids(organization.integration, path, query) == (0, [])
         query = {"validFromDate": "1999-01-01T00:00:00Z", "validToDate": "2999-01-01T00:00:00Z"}
-        assert list_ids(organization.integration, path, "couponBookId", query)[0] >= total
+        assert list_ids(organization.integration, path, query)[0] >= total
 
 
 @pytest.mark.slow
@@ -192,7 +196,7 @@ def test_lists_contain_the_books_that_match_every_filter(organization, keys, all
     expected_ids = [
         book["couponBookId"] for book in all_books if all(matches(book) for _, matches in conditions.values())
     ]
-    listing = list_ids(organization.integration, "/coupon-books", "couponBookId", query)
+    listing = list_ids(organization.integration, "/coupon-books", query)
     assert listing == (len(expected_ids), expected_ids), query
     # The other surface offers fewer filters, and the program by its id.
     for name in ("tierKeys", "externalId", "type"):
@@ -203,7 +207,7 @@ def test_lists_contain_the_books_that_match_every_filter(organization, keys, all
     expected_ids = [
         book["couponBookId"] for book in all_books if all(matches(book) for _, matches in conditions.values())
     ]
-    listing = list_ids(organization.administration, "/coupon-books", "couponBookId", query)
+    listing = list_ids(organization.administration, "/coupon-books", query)
     assert listing == (len(expected_ids), expected_ids), query
 
 
@@ -227,7 +231,7 @@ def test_lists_of_a_member_contain_the_books_that_match_every_filter(organizatio
         book["couponBookId"] for book in all_books if all(matches(book) for _, matches in conditions.values())
     ]
     path = f"/members/{member}/coupon-books"
-    assert list_ids(organization.integration, path, "couponBookId", {**query, "dryRun": True}) == (
+    assert list_ids(organization.integration, path, {**query, "dryRun": True}) == (
         len(expected_ids),
         expected_ids,
     ), query
@@ -237,7 +241,7 @@ def test_lists_of_a_member_contain_the_books_that_match_every_filter(organizatio
         for book in organization.integration.get(path, limit=25, page=page, dryRun=True, **query)["results"]
     ]
     eligible_ids = [book["couponBookId"] for book in candidates if book["eligible"]]
-    assert list_ids(organization.integration, path, "couponBookId", query) == (len(eligible_ids), eligible_ids), query
+    assert list_ids(organization.integration, path, query) == (len(eligible_ids), eligible_ids), query
 
 
 @pytest.mark.parametrize("column", ["name", "rankingIndex", "validToDate", "type", "externalId"])
@@ -250,7 +254,7 @@ def test_books_are_sorted_by_each_column_with_empty_values_last(organization, al
     expected_books = sorted(books_with_value, key=lambda book: (book[column], book["couponBookId"]), reverse=backwards)
     expected_books += sorted(books_without_value, key=lambda book: book["couponBookId"], reverse=backwards)
     query = {"order": f"{column}{direction}"}
-    _, ids = list_ids(organization.integration, "/coupon-books", "couponBookId", query)
+    _, ids = list_ids(organization.integration, "/coupon-books", query)
     by_id = {book["couponBookId"]: book for book in all_books}
     assert [by_id[id_][column] for id_ in ids] == [book[column] for book in expected_books]
     assert ids == [book["couponBookId"] for book in expected_books]

@@ -33,28 +33,32 @@ class Holder:
         self.path = f"/members/{self.member}/coupon-books/{book['couponBookKey']}"
 
     def lock(self, expect=201, **body):
+        """Lock a coupon that the member has, or with `autoAssign` one of the stock; return the lock."""
         body = {"systemUniqueKey": key(), **body}
         response = self.shop.integration.post(f"{self.path}/lock", body, expect=expect)
         return response["couponLock"] if expect == 201 else response["type"]
 
     def use(self, lock=None, expect=200, **body):
+        """Use a coupon, with the key of the lock if there is one; return the usage."""
         if lock is not None:
             body["couponLockKey"] = lock["couponLockKey"]
         response = self.shop.integration.post(f"{self.path}/use", body, expect=expect)
         return response["couponUsage"] if expect == 200 else response["type"]
 
     def assign(self, expect=200, **body):
+        """Assign a coupon; return the usage."""
         response = self.shop.integration.post(f"{self.path}/assign", body, expect=expect)
         return response["couponUsage"] if expect == 200 else response["type"]
 
     def release(self, lock, expect=200):
+        """Release the lock; return it."""
         response = self.shop.integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=expect)
         return response["couponLock"] if expect == 200 else response["type"]
 
     def book_names(self, **query):
-        return [
-            b["name"] for b in self.shop.integration.get(f"/members/{self.member}/coupon-books", **query)["results"]
-        ]
+        """The names of the books in the member's list."""
+        books = self.shop.integration.get(f"/members/{self.member}/coupon-books", **query)["results"]
+        return [book["name"] for book in books]
 
 
 def test_a_locked_coupon_can_only_be_used_with_its_lock_key(shop, books):
@@ -74,12 +78,12 @@ def test_an_expired_lock_returns_the_coupon_to_the_stock(api):
     shop, books = Shop(clock.organization), CouponBooks(clock.organization)
     book = books.make(type="codeless", maxCouponCount=1)
     ana, ben = Holder(shop, book), Holder(shop, book)
-    first = ana.lock(autoAssign=True, validFor="PT30M")
-    assert first == {"couponLockKey": first["couponLockKey"], "code": None, "expiresAt": "2026-03-02T10:30:00Z"}
+    lock = ana.lock(autoAssign=True, validFor="PT30M")
+    assert lock == {"couponLockKey": lock["couponLockKey"], "code": None, "expiresAt": "2026-03-02T10:30:00Z"}
     clock.advance("2026-03-02T10:29:59Z")
     assert ben.lock(expect=409, autoAssign=True) == ben.assign(expect=409) == OUT_OF_STOCK
     clock.advance("2026-03-02T10:30:00Z")
-    assert ana.use(first, expect=409) == ENDED
+    assert ana.use(lock, expect=409) == ENDED
     assert ben.use(autoAssign=True)["amountUsed"] == 1
 
 
@@ -91,9 +95,8 @@ def test_reverts_of_a_use_and_its_assignment_free_the_coupon_for_another_lock(ap
     assert usage["amountUsed"] == 1
     assert ana.lock(expect=409, autoAssign=True) == OUT_OF_STOCK
     shop.administration.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
-    [assignment] = [
-        u for u in shop.integration.get(f"/members/{ana.member}/coupon-usages")["results"] if u["amountAssigned"] > 0
-    ]
+    usages = shop.integration.get(f"/members/{ana.member}/coupon-usages")["results"]
+    [assignment] = [usage for usage in usages if usage["amountAssigned"] > 0]
     shop.administration.post(f"/coupon-usages/{assignment['couponUsageId']}/revert", {}, expect=200)
     # By default a lock lasts 30 minutes.
     assert ana.lock(autoAssign=True)["expiresAt"] == "2026-03-02T10:30:00Z"
@@ -113,10 +116,12 @@ def test_a_locked_code_of_a_list_is_reserved_for_its_member(shop, books):
     assert ana.lock(expect=409, code="A", autoAssign=True) == LOCKED
     assert ana.use(lock, expect=400, code="B") == "/problems/invalid-request"
     assert ana.use(lock)["code"] == "A"
-    other = Holder(shop, books.make("C", type="list"))
-    lock = other.lock(autoAssign=True)
-    assert (lock["code"], other.release(lock)) == ("C", lock)
-    assert Holder(shop, other.book).assign()["code"] == "C"
+    # In a book with only one code, another member gets it after the lock was released.
+    book = books.make("C", type="list")
+    ana = Holder(shop, book)
+    lock = ana.lock(autoAssign=True)
+    assert (lock["code"], ana.release(lock)) == ("C", lock)
+    assert Holder(shop, book).assign()["code"] == "C"
 
 
 def test_codes_are_generated_for_locks(shop, books):
@@ -133,6 +138,7 @@ def test_locks_of_a_shared_code_count_against_its_limit(shop, books):
     lock = ana.lock(autoAssign=True, code="ALL")
     # The member has the code, but only the lock can use it.
     assert ana.lock(expect=409, autoAssign=True) == ana.use(expect=409, autoAssign=True) == LOCKED
+    # The lock and this assignment reach the limit of 2.
     ben.assign()
     assert eva.lock(expect=409, autoAssign=True) == OUT_OF_STOCK
     ana.release(lock)
@@ -156,6 +162,7 @@ def test_a_member_can_lock_a_coupon_of_the_stock_and_an_assigned_one_and_use_bot
 
 def test_using_a_lock_on_the_stock_keeps_a_coupon_that_was_assigned_meanwhile(shop, books):
     ana = Holder(shop, books.make(type="codeless", maxCouponCount=2))
+    # One of the two coupons is locked, the other one assigned.
     lock = ana.lock(autoAssign=True)
     ana.assign()
     ana.use(lock)
@@ -182,6 +189,7 @@ def test_a_refused_use_keeps_the_lock(shop, books):
     price_settings = {"requiredPointsConfig": {"ledgerAccountKey": account}, "usageRequiredPoints": 3}
     ana = Holder(shop, books.make(type="codeless", maxCouponCount=1, **price_settings))
     lock = ana.lock(autoAssign=True)
+    # A use costs 3 points.
     assert ana.use(lock, expect=409) == "/problems/insufficient-balance"
     shop.give(ana.member, 3)
     assert ana.use(lock)["amountUsed"] == 1
@@ -201,11 +209,11 @@ def test_lists_with_stock_only_omit_a_book_whose_only_coupon_is_locked(shop, boo
 def test_a_repeated_key_returns_the_first_lock(shop, books):
     ana = Holder(shop, books.make(type="codeless"))
     body = {"autoAssign": True, "systemUniqueKey": key()}
-    first = ana.lock(**body)
-    ana.release(first)
-    assert ana.lock(**body) == first
+    first_lock = ana.lock(**body)
+    ana.release(first_lock)
+    assert ana.lock(**body) == first_lock
     # The default time, written out, is the same request.
-    assert ana.lock(**body, validFor="PT30M") == first
+    assert ana.lock(**body, validFor="PT30M") == first_lock
     assert ana.lock(expect=409, **{**body, "validFor": "PT1H"}) == "/problems/key-reused"
 
 
@@ -218,26 +226,26 @@ def test_a_lock_lasts_at_most_seven_days(shop, books):
 
 def test_locks_are_shown_in_the_timeline(shop, books):
     ana = Holder(shop, books.make(type="codeless", name="Tea"))
-    locks = [ana.lock(autoAssign=True)]
-    ana.use(locks[0])
-    locks.append(ana.lock(autoAssign=True))
-    ana.release(locks[1])
-    locks.append(ana.lock(autoAssign=True))
+    lock_with_use = ana.lock(autoAssign=True)
+    ana.use(lock_with_use)
+    released_lock = ana.lock(autoAssign=True)
+    ana.release(released_lock)
+    active_lock = ana.lock(autoAssign=True)
     rows = shop.integration.get(f"/members/{ana.member}/timeline", kinds="coupon")["results"]
     lock_rows = [(row["text"], row["isReversed"], row["by"] is not None) for row in rows if "couponLock" in row]
-    ends = [f"The coupon Tea was locked until {lock['expiresAt']}" for lock in locks]
     assert lock_rows == [
-        (f"{ends[2]}.", False, True),
-        (f"{ends[1]}, and released.", True, True),
-        (f"{ends[0]}, and used.", False, True),
+        (f"The coupon Tea was locked until {active_lock['expiresAt']}.", False, True),
+        (f"The coupon Tea was locked until {released_lock['expiresAt']}, and released.", True, True),
+        (f"The coupon Tea was locked until {lock_with_use['expiresAt']}, and used.", False, True),
     ]
     assert rows[0]["couponLock"] == {
-        "couponLockKey": locks[2]["couponLockKey"],
+        "couponLockKey": active_lock["couponLockKey"],
         "couponBookId": ana.book["couponBookId"],
         "couponBookKey": ana.book["couponBookKey"],
-        "expiresAt": locks[2]["expiresAt"],
+        "expiresAt": active_lock["expiresAt"],
         "couponUsageId": None,
     }
+    # The assignment and the use of the first lock.
     assert len([row for row in rows if "coupon" in row]) == 2
 
 
@@ -245,9 +253,8 @@ def test_a_lock_is_unknown_to_other_members_and_books(shop, books):
     ana = Holder(shop, books.make(type="codeless"))
     lock = ana.lock(autoAssign=True)
     assert Holder(shop, ana.book).use(lock, expect=404) == "/problems/unknown-coupon-lock"
-    assert (
-        Holder(shop, books.make(type="codeless"), ana.member).use(lock, expect=404) == "/problems/unknown-coupon-lock"
-    )
+    ana_with_other_book = Holder(shop, books.make(type="codeless"), ana.member)
+    assert ana_with_other_book.use(lock, expect=404) == "/problems/unknown-coupon-lock"
 
 
 @pytest.mark.parametrize("way", ["deactivate", "erase"])
