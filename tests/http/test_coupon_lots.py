@@ -28,6 +28,7 @@ class Member:
         self.book = CouponBooks(shop.organization).make(*codes, **settings)
 
     def do(self, verb, expect=200, **body):
+        """Assign or use a coupon; return the usage, or the type of the problem if `expect` is not 200."""
         path = f"/members/{self.id}/coupon-books/{self.book['couponBookKey']}/{verb}"
         response = self.shop.integration.post(path, body, expect=expect)
         return response["couponUsage"] if expect == 200 else response["type"]
@@ -39,16 +40,17 @@ class Member:
         return self.do("use", **body)
 
     def revert(self, usage, expect=200):
+        """Revert a usage; return the new usage, or the type of the problem if `expect` is not 200."""
         path = f"/members/{self.id}/coupon-usages/{usage['couponUsageKey']}/revert"
         response = self.shop.integration.post(path, expect=expect)
         return response["couponUsage"] if expect == 200 else response["type"]
 
-    def entry(self, **query):
+    def coupons(self, **query):
         """(assigned amount, used amount, expiry, data) of each coupon of the book in the member's list."""
         path = f"/members/{self.id}/coupons"
-        coupons = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
+        results = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
         names = ("amountAssigned", "amountUsed", "expiredAt", "customAttributes")
-        return [tuple(result[name] for name in names) for result in coupons]
+        return [tuple(result[name] for name in names) for result in results]
 
     def unused_assignment_ids(self):
         """The ids of the assignments that are not used up, newest first."""
@@ -62,6 +64,7 @@ class Member:
 
 @pytest.fixture(params=SHARED_CODES)
 def ana(request, organization):
+    """A member, and a book whose members share one coupon."""
     return Member(Shop(organization), *SHARED_CODES[request.param], type=request.param)
 
 
@@ -69,20 +72,21 @@ def test_each_assignment_has_its_own_expiry(ana, movable_clock):
     soon = movable_clock.moment(days=1)
     short_assignment = ana.assign(expiresAt=soon, couponData={"seat": 1}, amount=2)
     unlimited_assignment = ana.assign(couponData={"seat": 2})
-    expiry = ana.entry()[0][2]
-    assert ana.entry() == [(3, 0, expiry, {"seat": 1})]
+    # One entry for the shared coupon: the amounts of both lots, and the expiry and data of the lot that is used next.
+    [(_, _, expiry, _)] = ana.coupons()
+    assert ana.coupons() == [(2 + 1, 0, expiry, {"seat": 1})]
     assert expiry is not None
     assert ana.unused_assignment_ids() == [unlimited_assignment["couponUsageId"], short_assignment["couponUsageId"]]
     ana.use()
     movable_clock.wait(days=2)
     # One of the two with an expiry is used, the other has expired; the unlimited one is unaffected.
-    assert ana.entry() == [(3, 1, None, {"seat": 2})]
+    assert ana.coupons() == [(3, 1, None, {"seat": 2})]
     assert ana.unused_assignment_ids() == [unlimited_assignment["couponUsageId"]]
     assert (ana.count(is_expired=True), ana.count(is_expired=False)) == (0, 1)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
-    assert ana.entry() == [(3, 2, expiry, {"seat": 1})]
-    assert (ana.entry(notUsedOnly=True), ana.unused_assignment_ids()) == ([], [])
+    assert ana.coupons() == [(3, 2, expiry, {"seat": 1})]
+    assert (ana.coupons(notUsedOnly=True), ana.unused_assignment_ids()) == ([], [])
     assert (ana.count(is_expired=True), ana.count(is_expired=False)) == (1, 0)
     ana.use(bypassUsageRestrictions=True)
     assert ana.use(bypassUsageRestrictions=True, expect=409) == "/problems/coupon-not-assigned"
@@ -103,17 +107,19 @@ def test_a_coupon_assigned_after_an_expiry_can_be_used(ana, movable_clock):
 
 def test_a_revert_of_an_assignment_leaves_the_others_unchanged(ana, movable_clock):
     ana.assign(expiresAt=movable_clock.moment(days=5), couponData={"seat": 1})
-    before = ana.entry()
-    second = ana.assign(expiresAt=movable_clock.moment(days=1), couponData={"seat": 2})
-    assert ana.entry()[0][3] == {"seat": 2}
-    ana.revert(second)
-    assert ana.entry() == before
-    third = ana.assign(expiresAt=movable_clock.moment(days=1))
+    initial_coupons = ana.coupons()
+    shorter_assignment = ana.assign(expiresAt=movable_clock.moment(days=1), couponData={"seat": 2})
+    # The lot that expires first is used next.
+    [(_, _, _, data)] = ana.coupons()
+    assert data == {"seat": 2}
+    ana.revert(shorter_assignment)
+    assert ana.coupons() == initial_coupons
+    shorter_assignment = ana.assign(expiresAt=movable_clock.moment(days=1))
     usage = ana.use()
-    assert ana.revert(third, expect=409) == "/problems/coupon-assignment-used"
+    assert ana.revert(shorter_assignment, expect=409) == "/problems/coupon-assignment-used"
     ana.revert(usage)
-    ana.revert(third)
-    assert ana.entry() == before
+    ana.revert(shorter_assignment)
+    assert ana.coupons() == initial_coupons
 
 
 def test_a_reverted_use_returns_to_its_lot(ana, movable_clock):
@@ -167,16 +173,17 @@ def test_a_used_coupon_of_a_cancelled_event_is_clawed_back_when_its_use_is_rever
     ana = Member(Shop(organization), type="codeless")
     assignment = effect("assign-coupon", couponBookKey=ana.book["couponBookKey"], amount=2)
     ana.shop.campaign(running(assignment), eventType=GENERIC)
+    # The campaign assigns two coupons, of which one or both are used before the cancellation.
     for uses in (1, 2):
         key = ana.shop.track_one(event(ana.id))["loyaltyEventKey"]
         usages = [ana.use() for _ in range(uses)]
         # Only coupons that are not used are clawed back at once.
         ana.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
-        assert [entry[:2] for entry in ana.entry()] == [(uses, uses)]
+        assert [(assigned, used) for assigned, used, _, _ in ana.coupons()] == [(uses, uses)]
         for usage in usages:
             reversal = ana.revert(usage)
             assert (reversal["amountUsed"], reversal["amountAssigned"]) == (-1, -1)
-        assert ana.entry() == []
+        assert ana.coupons() == []
         assert ana.use(expect=409) == "/problems/coupon-not-assigned"
 
 
@@ -188,16 +195,16 @@ def test_usages_report_the_code_and_the_book(organization):
     [assignment, failure] = ana.shop.administration.post(f"{path}/batch-assign", body, expect=200)["results"]
     assert (assignment["code"], assignment["couponBookKey"]) == ("A-1", ana.book["couponBookKey"])
     assert (failure["code"], failure["couponBookKey"]) == (None, None)
-    key = {"systemUniqueKey": "again"}
-    usages = [ana.assign(**key), ana.assign(**key), ana.use(code="A-2")]
-    usages.append(ana.revert(usages[-1]))
-    usages.append(ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"][0])
-    assert {(usage["code"], usage["couponBookKey"]) for usage in usages} == {("A-2", ana.book["couponBookKey"])}
+    new_assignment, repeated_assignment = (ana.assign(systemUniqueKey="again") for _ in range(2))
+    use = ana.use(code="A-2")
+    reversal = ana.revert(use)
+    [listed_usage, *_] = ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"]
+    for usage in (new_assignment, repeated_assignment, use, reversal, listed_usage):
+        assert (usage["code"], usage["couponBookKey"]) == ("A-2", ana.book["couponBookKey"])
     member_with_codeless_coupon = Member(ana.shop, type="codeless")
-    assert (member_with_codeless_coupon.assign()["code"], member_with_codeless_coupon.use()["couponBookKey"]) == (
-        None,
-        member_with_codeless_coupon.book["couponBookKey"],
-    )
+    assert member_with_codeless_coupon.assign()["code"] is None
+    codeless_book_key = member_with_codeless_coupon.book["couponBookKey"]
+    assert member_with_codeless_coupon.use()["couponBookKey"] == codeless_book_key
 
 
 def test_effects_and_rewards_report_the_coupon(organization):
@@ -239,6 +246,7 @@ def test_effects_and_rewards_report_the_coupon(organization):
 def test_coupons_can_be_used_without_a_discount_after_the_discounts_of_the_period_are_used_up(organization):
     ana = Member(Shop(organization), type="codeless", maxDiscountPerPeriod=10, discountPeriodType="monthly")
     ana.assign(amount=9)
+    # The whole discount of the month.
     ana.use(amountDiscounted=10)
     ana.use()
     ana.use(amountDiscounted=0)
@@ -254,8 +262,8 @@ def test_reverting_all_uses_reports_the_number_of_remaining_uses(organization):
     for _ in range(103):
         ana.use()
     path = f"/members/{ana.id}/coupon-books/{ana.book['couponBookKey']}/coupons/ALL/revert"
-    assert ana.shop.integration.post(path, expect=200)["remainingUsages"] == 102
+    assert ana.shop.integration.post(path, expect=200)["remainingUsages"] == 103 - 1
     # One call reverts at most 100 uses.
     response = ana.shop.integration.post(path, expect=200, revertAll=True)
-    assert (len(response["details"]), response["remainingUsages"]) == (100, 2)
+    assert (len(response["details"]), response["remainingUsages"]) == (100, 103 - 1 - 100)
     assert ana.shop.integration.post(path, expect=200, revertAll=True)["remainingUsages"] == 0

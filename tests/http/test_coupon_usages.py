@@ -28,15 +28,18 @@ class CouponClient:
         self.is_integration = surface == "integration"
 
     def book(self, type_: str = "codeless", *codes: str, **settings: Any) -> Any:
+        """A new book; without `codes` it has those of `CODES_BY_TYPE`."""
         return self.books.make(*(codes or CODES_BY_TYPE[type_]), type=type_, **settings)
 
     def member(self, points: int = 0, **properties: Any) -> Any:
+        """A new member with this number of points in the default account."""
         member = self.organization.member(**properties)
         if points:
             self.shop.give(member["loyaltyMemberId"], points)
         return member
 
-    def _do(self, verb: str, member: Any, book: Any, body: Any, expect: int) -> Any:
+    def _usages(self, verb: str, member: Any, book: Any, body: Any, expect: int) -> Any:
+        """Assign or use coupons; return the usages, or the problem if `expect` is not 200."""
         if self.is_integration:
             path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/{verb}"
             response = self.organization.integration.post(path, body, expect=expect)
@@ -52,11 +55,11 @@ class CouponClient:
                     body[plural] = [body.pop(name)]
             if "expiresAt" in body:
                 body["expiredAt"] = body.pop("expiresAt")
-        response = self._do("assign", member, book, body, expect)
+        response = self._usages("assign", member, book, body, expect)
         return response[0] if expect == 200 else response["type"]
 
     def use(self, member: Any, book: Any, *, expect: int = 200, **body: Any) -> Any:
-        response = self._do("use", member, book, body, expect)
+        response = self._usages("use", member, book, body, expect)
         return response[0] if expect == 200 else response["type"]
 
     def revert(self, member: Any, usage: Any, *, expect: int = 200, force: bool | None = None) -> Any:
@@ -70,6 +73,7 @@ class CouponClient:
         return response["couponUsages"][0] if expect == 200 else response["type"]
 
     def balance(self, member: Any) -> Any:
+        """The member's points in the default account."""
         return self.shop.balance(member["loyaltyMemberId"])
 
     def totals(self, book: Any) -> tuple[Any, Any]:
@@ -95,17 +99,15 @@ def administration(organization):
     return CouponClient(organization, "administration")
 
 
-def points(client, **prices):
-    """Settings of a book whose points come from the default account."""
-    account = client.organization.administration.get(f"/ledgers/{client.organization.created.ledger_id}/accounts")[
-        "results"
-    ][0]
-    return {"requiredPointsConfig": {"ledgerAccountKey": account["ledgerAccountKey"]}, **prices}
+def point_prices(client, **prices):
+    """Settings of a book that takes these numbers of points from the default account."""
+    account_key = client.organization.created.ledger_account_key
+    return {"requiredPointsConfig": {"ledgerAccountKey": account_key}, **prices}
 
 
-@pytest.mark.parametrize("type_", CODES_BY_TYPE)
-def test_amounts_follow_an_assignment_a_use_and_a_revert(client, type_):
-    book, member = client.book(type_), client.member()
+@pytest.mark.parametrize("book_type", CODES_BY_TYPE)
+def test_amounts_follow_an_assignment_a_use_and_a_revert(client, book_type):
+    book, member = client.book(book_type), client.member()
     assignment = client.assign(member, book, externalId="till-4")
     assert (assignment["amountAssigned"], assignment["amountUsed"], assignment["externalId"]) == (1, 0, "till-4")
     assert client.totals(book) == (1, 0)
@@ -125,17 +127,17 @@ def test_amounts_follow_an_assignment_a_use_and_a_revert(client, type_):
 
 
 def test_codes_of_a_list_are_assigned_in_order_and_are_free_again_after_a_revert(client):
-    book, ana, ben = client.book("list"), client.member(), client.member()
-    first, second = client.assign(ana, book), client.assign(ben, book)
-    assert first["couponId"] < second["couponId"]
-    assert client.assign(ana, book, code="A-3")["couponId"] == second["couponId"] + 1
+    book, ana, ben = client.book("list", "A-1", "A-2", "A-3"), client.member(), client.member()
+    usage_of_a1, usage_of_a2 = client.assign(ana, book), client.assign(ben, book)
+    assert usage_of_a1["couponId"] < usage_of_a2["couponId"]
+    assert client.assign(ana, book, code="A-3")["couponId"] == usage_of_a2["couponId"] + 1
     assert client.assign(ben, book, expect=409) == "/problems/coupon-out-of-stock"
     assert client.assign(ben, book, code="A-1", expect=409) == "/problems/coupon-code-held"
     assert client.assign(ben, book, code="A-9", expect=404) == "/problems/unknown-coupon"
     assert client.use(ben, book, code="A-9", expect=404) == "/problems/unknown-coupon"
     assert client.use(ben, book, code="A-1", expect=409) == "/problems/coupon-not-assigned"
-    client.revert(ana, first)
-    assert client.assign(ben, book, code="A-1")["couponId"] == first["couponId"]
+    client.revert(ana, usage_of_a1)
+    assert client.assign(ben, book, code="A-1")["couponId"] == usage_of_a1["couponId"]
 
 
 def test_generated_codes_are_all_different_and_follow_the_pattern(client):
@@ -187,8 +189,8 @@ def test_an_archived_book_and_a_book_of_another_day_refuse_assignments(client):
     assert client.assign(member, book, expect=409) == "/problems/coupon-book-archived"
     assert client.use(member, book, expect=409) == "/problems/coupon-book-archived"
     # Not today, wherever midnight falls while the test runs.
-    other = (datetime.now(UTC) + timedelta(days=3)).isoweekday()
-    assert client.assign(member, client.book(daysOfWeek=[other]), expect=409) == "/problems/coupon-book-day"
+    other_day = (datetime.now(UTC) + timedelta(days=3)).isoweekday()
+    assert client.assign(member, client.book(daysOfWeek=[other_day]), expect=409) == "/problems/coupon-book-day"
 
 
 def test_a_book_refuses_members_of_other_tiers_or_audiences_and_inactive_members(client):
@@ -207,45 +209,43 @@ def test_a_book_refuses_members_of_other_tiers_or_audiences_and_inactive_members
 
 
 def test_assignments_and_uses_cost_the_points_of_the_book(client):
-    book = client.book(**points(client, assignmentRequiredPoints=10, usageRequiredPoints=5))
+    book = client.book(**point_prices(client, assignmentRequiredPoints=10, usageRequiredPoints=5))
     member = client.member(points=26)
     assignment = client.assign(member, book, amount=2)
-    # 26 - 2 x 10
-    assert client.balance(member) == 6
+    assert client.balance(member) == 26 - 2 * 10
     assert assignment["ledgerTransactionId"] is not None
     usage = client.use(member, book)
-    assert client.balance(member) == 1
+    assert client.balance(member) == 6 - 5
     assert client.use(member, book, expect=409) == "/problems/insufficient-balance"
     assert client.assign(member, book, expect=409) == "/problems/insufficient-balance"
     reversal = client.revert(member, usage)
     assert reversal["ledgerTransactionId"] not in (None, usage["ledgerTransactionId"])
-    assert client.balance(member) == 6
+    assert client.balance(member) == 1 + 5
     client.revert(member, assignment)
     assert client.balance(member) == 26
     client.shop.check_ledger()
 
 
 def test_an_override_replaces_the_points_of_a_book(client):
-    book = client.book(**points(client, assignmentRequiredPoints=10, usageRequiredPoints=5))
+    book = client.book(**point_prices(client, assignmentRequiredPoints=10, usageRequiredPoints=5))
     member = client.member(points=3)
     free_assignment = client.assign(member, book, pointsOverride=0, amount=5)
     assert (free_assignment["ledgerTransactionId"], client.balance(member)) == (None, 3)
     # A negative price gives points.
     negative_use = client.use(member, book, pointsOverride=-7)
-    assert client.balance(member) == 10
+    assert client.balance(member) == 3 + 7
     client.use(member, book, pointsOverride=8)
-    assert client.balance(member) == 2
+    assert client.balance(member) == 10 - 8
     assert client.use(member, book, pointsOverride=3, expect=409) == "/problems/insufficient-balance"
-    # The 7 minted points are spent.
+    # Only 2 of the 7 minted points remain.
     assert client.revert(member, negative_use, expect=409) == "/problems/insufficient-balance"
     assert client.use(member, book, pointsOverride=0.5, expect=400) == "/problems/invalid-request"
 
 
 def test_an_amount_whose_price_exceeds_the_maximum_of_points_is_refused(integration):
-    book, member = (
-        integration.book(**points(integration, assignmentRequiredPoints=18446744073709)),
-        integration.member(),
-    )
+    # More than half of the maximum.
+    book = integration.book(**point_prices(integration, assignmentRequiredPoints=18446744073709))
+    member = integration.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     faults = integration.organization.integration.post(path, {"amount": 2}, expect=400)["errors"]
     assert [fault["pointer"] for fault in faults] == ["/amount"]
@@ -253,10 +253,11 @@ def test_an_amount_whose_price_exceeds_the_maximum_of_points_is_refused(integrat
 
 def test_an_assignment_can_capture_a_pending_burn_as_its_price(client):
     ledger, account = client.organization.created.ledger_id, client.organization.created.ledger_account_id
-    book = client.book(**points(client, assignmentRequiredPoints=10))
-    member, other = client.member(points=30), client.member(points=30)
+    book = client.book(**point_prices(client, assignmentRequiredPoints=10))
+    member, other_member = client.member(points=30), client.member(points=30)
 
     def hold(owner, amount):
+        """Hold points of a member; return the id of the pending burn."""
         body = {
             "fromWalletId": owner["ledgerWalletId"],
             "toWalletId": None,
@@ -266,15 +267,17 @@ def test_an_assignment_can_capture_a_pending_burn_as_its_price(client):
         path = f"/ledgers/{ledger}/accounts/{account}/transactions"
         return client.organization.administration.post(path, body)["transactions"][0]["ledgerTransactionId"]
 
-    hold_id, other_hold_id = hold(member, 12), hold(other, 12)
+    hold_id, hold_id_of_other_member = hold(member, 12), hold(other_member, 12)
     name = "pendingCaptureLedgerTransactionId"
-    assert client.assign(member, book, expect=404, **{name: other_hold_id}) == "/problems/unknown-ledger-transaction"
-    assert client.assign(member, book, expect=404, **{name: 10**15}) == "/problems/unknown-ledger-transaction"
+    # The hold of another member, and an id that no transaction has.
+    for unknown_id in (hold_id_of_other_member, 10**15):
+        refusal = client.assign(member, book, expect=404, **{name: unknown_id})
+        assert refusal == "/problems/unknown-ledger-transaction"
     assert client.assign(member, book, expect=400, pointsOverride=1, **{name: hold_id}) == "/problems/invalid-request"
     assignment = client.assign(member, book, **{name: hold_id})
     assert assignment["ledgerTransactionId"] == hold_id
     # 12 are captured, although the price is 10.
-    assert client.balance(member) == 18
+    assert client.balance(member) == 30 - 12
     assert client.assign(member, book, expect=409, **{name: hold_id}) == "/problems/not-pending"
     client.revert(member, assignment)
     assert client.balance(member) == 30
@@ -282,15 +285,16 @@ def test_an_assignment_can_capture_a_pending_burn_as_its_price(client):
 
 
 def test_a_repeated_key_returns_the_first_usage(client):
-    book, member, other = client.book(), client.member(), client.member()
-    name = key()
-    first = client.assign(member, book, systemUniqueKey=name, amount=3)
-    assert first["systemUniqueKey"] == name
-    assert client.assign(member, book, systemUniqueKey=name, amount=3) == first
+    book, member, other_member = client.book(), client.member(), client.member()
+    assign_key = key()
+    assignment = client.assign(member, book, systemUniqueKey=assign_key, amount=3)
+    assert assignment["systemUniqueKey"] == assign_key
+    assert client.assign(member, book, systemUniqueKey=assign_key, amount=3) == assignment
     assert client.totals(book) == (3, 0)
-    assert client.assign(member, book, systemUniqueKey=name, expect=409) == "/problems/key-reused"
-    assert client.assign(other, book, systemUniqueKey=name, amount=3, expect=409) == "/problems/key-reused"
-    assert client.use(member, book, systemUniqueKey=name, expect=409) == "/problems/key-reused"
+    # The same key with another amount, another member, or for a use.
+    assert client.assign(member, book, systemUniqueKey=assign_key, expect=409) == KEY_REUSED
+    assert client.assign(other_member, book, systemUniqueKey=assign_key, amount=3, expect=409) == KEY_REUSED
+    assert client.use(member, book, systemUniqueKey=assign_key, expect=409) == KEY_REUSED
     use_key = key()
     usage = client.use(member, book, systemUniqueKey=use_key)
     client.revert(member, usage)
@@ -313,12 +317,12 @@ def test_an_empty_object_counts_as_a_missing_one_in_a_repeated_request(client):
 
 def test_a_repeated_key_returns_the_current_code_of_the_coupon(client):
     book, member = client.book("list", "A-1"), client.member()
-    name = key()
-    first = client.assign(member, book, systemUniqueKey=name)
-    assert first["code"] == "A-1"
-    path = f"/coupon-books/{book['couponBookId']}/coupons/{first['couponId']}"
+    assign_key = key()
+    assignment = client.assign(member, book, systemUniqueKey=assign_key)
+    assert assignment["code"] == "A-1"
+    path = f"/coupon-books/{book['couponBookId']}/coupons/{assignment['couponId']}"
     client.organization.administration.patch(path, {"code": "B-1"})
-    assert client.assign(member, book, systemUniqueKey=name) == {**first, "code": "B-1"}
+    assert client.assign(member, book, systemUniqueKey=assign_key) == {**assignment, "code": "B-1"}
 
 
 def test_uses_and_discounts_are_limited_per_period(integration):
@@ -335,12 +339,14 @@ def test_uses_and_discounts_are_limited_per_period(integration):
     assert integration.use(member, book, amountDiscounted=9, expect=409) == "/problems/coupon-discount-too-high"
     usage = integration.use(member, book, amountDiscounted=8)
     assert usage["amountDiscounted"] == 8
+    # 8 + 3 is more than 10 in the month.
     assert integration.use(member, book, amountDiscounted=3, expect=409) == "/problems/coupon-discount-limit"
     integration.use(member, book, amountDiscounted=2)
+    # These were the two uses of the month.
     assert integration.use(member, book, expect=409) == "/problems/coupon-usage-limit"
     integration.use(member, book, amountDiscounted=5, bypassUsageRestrictions=True)
-    too_high = integration.use(member, book, amountDiscounted=9, bypassUsageRestrictions=True, expect=409)
-    assert too_high == "/problems/coupon-discount-too-high"
+    refusal = integration.use(member, book, amountDiscounted=9, bypassUsageRestrictions=True, expect=409)
+    assert refusal == "/problems/coupon-discount-too-high"
 
 
 def test_a_revert_gives_the_limits_of_the_period_back(integration):
@@ -391,7 +397,7 @@ def test_auto_assign_follows_the_rules_of_an_assignment(integration):
         "list",
         "ONE",
         maxAssignedPerMember=1,
-        **points(integration, assignmentRequiredPoints=4, usageRequiredPoints=2),
+        **point_prices(integration, assignmentRequiredPoints=4, usageRequiredPoints=2),
     )
     member, poor_member = integration.member(points=6), integration.member()
     assert integration.use(member, book, expect=409) == "/problems/coupon-not-assigned"
@@ -400,16 +406,11 @@ def test_auto_assign_follows_the_rules_of_an_assignment(integration):
     usage = integration.use(member, book, autoAssign=True, systemUniqueKey=key())
     assert (usage["updatedTotalAssigned"], usage["updatedTotalUsages"]) == (1, 1)
     # 4 for the assignment and 2 for the use.
-    assert integration.balance(member) == 0
+    assert integration.balance(member) == 6 - 4 - 2
     assert integration.use(member, book, autoAssign=True, expect=409) == "/problems/coupon-quota"
-    assert (
-        integration.use(poor_member, book, autoAssign=True, pointsOverride=0, expect=409)
-        == "/problems/coupon-out-of-stock"
-    )
-    assert (
-        integration.use(poor_member, book, autoAssign=True, code="ONE", pointsOverride=0, expect=409)
-        == "/problems/coupon-code-held"
-    )
+    free_use = {"autoAssign": True, "pointsOverride": 0}
+    assert integration.use(poor_member, book, **free_use, expect=409) == "/problems/coupon-out-of-stock"
+    assert integration.use(poor_member, book, **free_use, code="ONE", expect=409) == "/problems/coupon-code-held"
 
 
 def test_several_codes_are_assigned_to_one_member_at_once(administration):
@@ -417,6 +418,7 @@ def test_several_codes_are_assigned_to_one_member_at_once(administration):
     path = f"/coupon-books/{book['couponBookId']}/assign"
 
     def assign(expect=200, **body):
+        """Assign codes of the book to the member; return the usages, or the problem if `expect` is not 200."""
         response = administration.organization.administration.post(
             path, {"memberId": member["memberId"], **body}, expect=expect
         )
@@ -441,6 +443,7 @@ def test_several_codes_are_assigned_to_one_member_at_once(administration):
     faults = assign(codes=["B-1"], numberOfCodes=2, systemUniqueKeys=["p"], expect=400)["errors"]
     assert [fault["pointer"] for fault in faults] == ["/numberOfCodes", "/systemUniqueKeys"]
     administration.books.add(book, "B-4", "B-5")
+    # Only these two codes are free.
     assert len(assign(numberOfCodes=5)) == 2
     faults = assign(numberOfCodes=2, pendingCaptureLedgerTransactionId=1, expect=400)["errors"]
     assert [fault["pointer"] for fault in faults] == ["/pendingCaptureLedgerTransactionId"]
@@ -448,7 +451,7 @@ def test_several_codes_are_assigned_to_one_member_at_once(administration):
 
 def test_a_batch_reports_a_result_for_each_item(administration):
     book = administration.book(
-        "list", *(f"C-{n}" for n in range(4)), **points(administration, assignmentRequiredPoints=3)
+        "list", *(f"C-{n}" for n in range(4)), **point_prices(administration, assignmentRequiredPoints=3)
     )
     ana, ben, cleo = administration.member(points=3), administration.member(), administration.member(points=3)
     path = f"/coupon-books/{book['couponBookId']}/batch-assign"
@@ -463,6 +466,7 @@ def test_a_batch_reports_a_result_for_each_item(administration):
         # The first item again, and its key for another member.
         {"memberId": ana["memberId"], "systemUniqueKey": "b-1"},
         {"memberId": cleo["memberId"], "systemUniqueKey": "b-1"},
+        # An unknown member, and ids of two members.
         {"memberId": 10**15},
         {"memberId": ana["memberId"], "loyaltyMemberId": ben["loyaltyMemberId"]},
         {"memberId": cleo["memberId"], "loyaltyMemberId": cleo["loyaltyMemberId"]},
@@ -483,6 +487,7 @@ def test_a_batch_reports_a_result_for_each_item(administration):
     assert administration.totals(book) == (2, 0)
     repeated_results = batch({"memberId": ana["memberId"], "systemUniqueKey": "b-1"})["results"]
     assert repeated_results == response["results"][:1]
+    # A negative price gives points.
     assert batch({"memberId": ben["memberId"]}, pointsOverride=-2)["successCount"] == 1
     assert administration.balance(ben) == 2
     refusal = batch({"systemUniqueKey": "b-9"}, expect=400)
@@ -503,20 +508,22 @@ def test_a_batch_fails_only_the_items_of_erased_members(administration):
 
 
 def test_a_coupon_can_be_assigned_and_used_by_its_id(administration):
-    book, member, other = administration.book("list", "D-1", "D-2"), administration.member(), administration.member()
-    [second, first] = administration.books.surface.get(f"{administration.books.path(book)}/coupons")["results"]
-    assert (first["code"], second["code"]) == ("D-1", "D-2")
-    path = f"/coupon-books/{book['couponBookId']}/coupons/{second['couponId']}"
+    book = administration.book("list", "D-1", "D-2")
+    member, other_member = administration.member(), administration.member()
+    # The newest is first.
+    [coupon, _] = administration.books.surface.get(f"{administration.books.path(book)}/coupons")["results"]
+    assert coupon["code"] == "D-2"
+    path = f"/coupon-books/{book['couponBookId']}/coupons/{coupon['couponId']}"
     post = administration.organization.administration.post
     body = {"memberId": member["memberId"], "systemUniqueKey": key(), "amount": 2, "strictMode": True}
     [assignment] = post(f"{path}/assign", body, expect=200)["couponUsages"]
-    assert (assignment["couponId"], assignment["amountAssigned"]) == (second["couponId"], 2)
+    assert (assignment["couponId"], assignment["amountAssigned"]) == (coupon["couponId"], 2)
     assert post(f"{path}/assign", body, expect=200)["couponUsages"] == [assignment]
-    refusal = post(f"{path}/assign", {"memberId": other["memberId"]}, expect=409)
+    refusal = post(f"{path}/assign", {"memberId": other_member["memberId"]}, expect=409)
     assert refusal["type"] == "/problems/coupon-code-held"
     use = {"memberId": member["memberId"], "systemUniqueKey": key(), "customAttributes": {"till": 2}}
     usage = post(f"{path}/use", use, expect=200)["couponUsage"]
-    assert (usage["couponId"], usage["customAttributes"]) == (second["couponId"], {"till": 2})
+    assert (usage["couponId"], usage["customAttributes"]) == (coupon["couponId"], {"till": 2})
     assert post(f"{path}/use", use, expect=200)["couponUsage"] == usage
     unknown_member_problem = post(f"{path}/use", {"memberId": 10**15}, expect=404)
     assert unknown_member_problem["type"] == "/problems/unknown-member"
@@ -525,46 +532,45 @@ def test_a_coupon_can_be_assigned_and_used_by_its_id(administration):
 
 
 def test_a_forced_revert_claws_a_used_coupon_back(administration):
-    book, member, other = administration.book("list", "E-1"), administration.member(), administration.member()
+    book, member, other_member = administration.book("list", "E-1"), administration.member(), administration.member()
     assignment = administration.assign(member, book)
     administration.use(member, book)
     assert administration.revert(member, assignment, force=False, expect=409) == "/problems/coupon-assignment-used"
     assert administration.revert(member, assignment, force=True)["amountAssigned"] == -1
     assert administration.totals(book) == (0, 1)
     # A used code is not assigned to another member.
-    assert administration.assign(other, book, expect=409) == "/problems/coupon-out-of-stock"
-    assert administration.assign(other, book, code="E-1", expect=409) == "/problems/coupon-code-held"
+    assert administration.assign(other_member, book, expect=409) == "/problems/coupon-out-of-stock"
+    assert administration.assign(other_member, book, code="E-1", expect=409) == "/problems/coupon-code-held"
 
 
 def test_uses_of_a_code_can_be_reverted_individually_or_all_at_once(integration):
     code = "50% off/ñ"
-    book, member = integration.book("single", code, **points(integration)), integration.member(points=10)
+    book, member = integration.book("single", code, **point_prices(integration)), integration.member(points=10)
     integration.assign(member, book, amount=9)
 
+    book_path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}"
+
     def revert(expect=200, **query):
-        path = (
-            f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/coupons/{quote(code, safe='')}"
-        )
-        return integration.organization.integration.post(f"{path}/revert", expect=expect, **query)
+        """Revert the last use of the code, or all uses; return the response."""
+        path = f"{book_path}/coupons/{quote(code, safe='')}/revert"
+        return integration.organization.integration.post(path, expect=expect, **query)
 
     assert revert(expect=409)["type"] == "/problems/coupon-nothing-to-revert"
-    first, second = integration.use(member, book), integration.use(member, book)
-    first_revert = revert()
-    assert (first_revert["status"], first_revert["couponUsage"]["revertedUsageId"]) == (
-        "success",
-        second["couponUsageId"],
-    )
-    assert [detail["status"] for detail in first_revert["details"]] == ["reverted"]
+    first_use, second_use = integration.use(member, book), integration.use(member, book)
+    response = revert()
+    assert (response["status"], response["couponUsage"]["revertedUsageId"]) == ("success", second_use["couponUsageId"])
+    assert [detail["status"] for detail in response["details"]] == ["reverted"]
+    # This use gives the member 5 points. Its revert needs them, but all 10 + 5 points are spent then.
     negative_use = integration.use(member, book, pointsOverride=-5)
-    integration.shop.take(member["loyaltyMemberId"], 15)
+    integration.shop.take(member["loyaltyMemberId"], 10 + 5)
     response = revert(revertAll=True)
     assert response["status"] == "warning"
     assert [(detail["couponUsageKey"], detail["status"]) for detail in response["details"]] == [
         (negative_use["couponUsageKey"], "failed"),
-        (first["couponUsageKey"], "reverted"),
+        (first_use["couponUsageKey"], "reverted"),
     ]
     assert response["details"][0]["error"]["type"] == "/problems/insufficient-balance"
-    assert response["couponUsage"]["revertedUsageId"] == first["couponUsageId"]
+    assert response["couponUsage"]["revertedUsageId"] == first_use["couponUsageId"]
     assert revert(expect=409, revertAll=True)["type"] == "/problems/insufficient-balance"
     integration.shop.give(member["loyaltyMemberId"], 5)
     assert revert(revertAll=True)["status"] == "success"
@@ -575,9 +581,9 @@ def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(integration):
     member = integration.member()
     coffee = integration.book("list", "F-1", "F-2", tags=["coffee", "spring"])
     cake = integration.book("codeless", tags=["cake", "spring"])
-    first, second = integration.assign(member, coffee), integration.assign(member, coffee)
+    assignment_of_f1, assignment_of_f2 = integration.assign(member, coffee), integration.assign(member, coffee)
     integration.assign(member, cake, amount=2)
-    usage = integration.use(member, coffee, code="F-1")
+    use_of_f1 = integration.use(member, coffee, code="F-1")
     base = f"/members/{member['loyaltyMemberId']}"
 
     def codes(**query):
@@ -596,36 +602,40 @@ def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(integration):
     assert (entry["amountAssigned"], entry["amountUsed"]) == (2, 0)
     assert entry["couponBook"] == integration.books.get(cake)
 
-    def usages(**query):
+    def usage_ids_in_list(**query):
         results = get(f"{base}/coupon-usages", **query)["results"]
         return [result["couponUsageId"] for result in results]
 
-    usage_ids = usages()
-    assert (usage_ids[0], usage_ids[-1], len(usage_ids)) == (usage["couponUsageId"], first["couponUsageId"], 4)
-    assert usages(codes="F-1") == [usage["couponUsageId"], first["couponUsageId"]]
-    assert usages(codes="F-1,F-2", unusedOnly=True) == [second["couponUsageId"]]
-    assert len(usages(unusedOnly=True)) == 2
-    assert len(usages(couponBookTags="spring", couponBookTagsAny="cake,tea")) == 1
-    assert usages(couponBookKey=coffee["couponBookKey"], order="couponUsageId,asc")[0] == first["couponUsageId"]
-    assert usages(fromCreatedAt="2999-01-01T00:00:00Z") == []
-    assert len(usages(toCreatedAt="2999-01-01T00:00:00Z", fromCreatedAt=first["createdAt"])) == 4
-    usage_response = get(f"{base}/coupon-usages/{usage['couponUsageKey']}")
-    assert (usage_response["status"], usage_response["couponUsage"]) == ("success", usage)
-    other = integration.member()
-    path = f"/members/{other['loyaltyMemberId']}/coupon-usages/{usage['couponUsageKey']}"
+    usage_ids = usage_ids_in_list()
+    assert (usage_ids[0], usage_ids[-1], len(usage_ids)) == (
+        use_of_f1["couponUsageId"],
+        assignment_of_f1["couponUsageId"],
+        4,
+    )
+    assert usage_ids_in_list(codes="F-1") == [use_of_f1["couponUsageId"], assignment_of_f1["couponUsageId"]]
+    assert usage_ids_in_list(codes="F-1,F-2", unusedOnly=True) == [assignment_of_f2["couponUsageId"]]
+    assert len(usage_ids_in_list(unusedOnly=True)) == 2
+    assert len(usage_ids_in_list(couponBookTags="spring", couponBookTagsAny="cake,tea")) == 1
+    assert (
+        usage_ids_in_list(couponBookKey=coffee["couponBookKey"], order="couponUsageId,asc")[0]
+        == assignment_of_f1["couponUsageId"]
+    )
+    assert usage_ids_in_list(fromCreatedAt="2999-01-01T00:00:00Z") == []
+    assert len(usage_ids_in_list(toCreatedAt="2999-01-01T00:00:00Z", fromCreatedAt=assignment_of_f1["createdAt"])) == 4
+    usage_response = get(f"{base}/coupon-usages/{use_of_f1['couponUsageKey']}")
+    assert (usage_response["status"], usage_response["couponUsage"]) == ("success", use_of_f1)
+    other_member = integration.member()
+    path = f"/members/{other_member['loyaltyMemberId']}/coupon-usages/{use_of_f1['couponUsageKey']}"
     assert get(path, expect=404)["type"] == "/problems/not-found"
-    integration.revert(member, second)
+    integration.revert(member, assignment_of_f2)
     assert codes() == [None, "F-1"]
 
 
 def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     surface = administration.organization.administration
     program = administration.organization.created.loyalty_program_id
-    other = surface.post(
-        "/loyalty-programs",
-        {"description": "", "setAsDefault": False, "ledgerId": administration.organization.created.ledger_id},
-    )
-    other = other["loyaltyProgram"]["loyaltyProgramId"]
+    body = {"description": "", "setAsDefault": False, "ledgerId": administration.organization.created.ledger_id}
+    other_program = surface.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
     program_key = surface.get(f"/loyalty-programs/{program}")["loyaltyProgram"]["loyaltyProgramKey"]
     member = administration.member()
     program_book = administration.book(
@@ -644,7 +654,7 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
         return [result["couponBookId"] for result in results]
 
     assert book_ids() == [book_without_program["couponBookId"], program_book["couponBookId"]]
-    assert book_ids(other) == [book_without_program["couponBookId"]]
+    assert book_ids(other_program) == [book_without_program["couponBookId"]]
     assert book_ids(couponBookId=program_book["couponBookId"]) == [program_book["couponBookId"]]
     assert book_ids(couponCodeId=assignment["couponId"], couponCode="G-1") == [program_book["couponBookId"]]
     assert book_ids(notUsedOnly=True, couponBookTags="a") == [program_book["couponBookId"]]
@@ -653,11 +663,13 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     assert entry["couponBook"] == CouponBooks(administration.organization, "administration").get(program_book)
 
     def totals(program_id=program, **query):
+        """(assigned, used): the total amounts of the member's coupons in the program."""
         response = surface.get(f"{base(program_id)}/coupon-totals", **query)
         return response["amountAssigned"], response["amountUsed"]
 
-    assert totals() == (5, 1)
-    assert totals(other) == (4, 1)
+    # One coupon of the program's book, and four of the other book, of which one is used.
+    assert totals() == (1 + 4, 1)
+    assert totals(other_program) == (4, 1)
     assert totals(tags="a,b") == (1, 0)
     assert totals(tagsAny="a,c") == (1, 0)
     # Books that are valid after the first moment, or before the second one.
@@ -670,11 +682,12 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
 
 def test_coupons_of_another_organization_cannot_be_assigned_used_or_reverted(client, other_organization):
     foreign_client = CouponClient(other_organization, client.surface)
-    book, member = foreign_client.book(), foreign_client.member()
-    usage = foreign_client.assign(member, book)
-    own_member = client.member()
-    assert client.assign(own_member, book, expect=404) == "/problems/not-found"
-    assert client.use(own_member, book, expect=404) == "/problems/not-found"
-    assert client.revert(own_member, usage, expect=404) == "/problems/not-found"
+    foreign_book, foreign_member = foreign_client.book(), foreign_client.member()
+    foreign_usage = foreign_client.assign(foreign_member, foreign_book)
+    our_member = client.member()
+    assert client.assign(our_member, foreign_book, expect=404) == "/problems/not-found"
+    assert client.use(our_member, foreign_book, expect=404) == "/problems/not-found"
+    assert client.revert(our_member, foreign_usage, expect=404) == "/problems/not-found"
     # The integration names the member in the path, the administration in the body.
-    assert client.assign(member, client.book(), expect=404) in ("/problems/not-found", "/problems/unknown-member")
+    refusal = client.assign(foreign_member, client.book(), expect=404)
+    assert refusal in ("/problems/not-found", "/problems/unknown-member")

@@ -22,7 +22,8 @@ def shop(organization):
     return Shop(organization)
 
 
-def assigning(book, **params):
+def assign_effect(book, **params):
+    """An effect that assigns a coupon of the book."""
     return effect("assign-coupon", couponBookKey=book["couponBookKey"], **params)
 
 
@@ -36,7 +37,7 @@ WHERE coupon.organization_id = :id AND coupon.code = :code
 """
 
 
-def expire(shop, code, at, statement=EXPIRE):
+def expire(shop, code, at, *, statement=EXPIRE):
     """Let a coupon expire, or its assignments to members."""
     with shop.engine.begin() as db:
         assert db.execute(text(statement), {"at": at, "id": shop.organization.id, "code": code}).rowcount == 1
@@ -49,7 +50,7 @@ def codes_of(page):
 
 
 def test_coupons_of_all_books_are_listed_newest_first(books):
-    first, second = books.make("A", "B"), books.make("A", "C", type="list")
+    older_book, newer_book = books.make("A", "B", type="list"), books.make("A", "C", type="list")
     books.make(type="codeless")
     page = books.surface.get("/coupons")
     assert codes_of(page) == [None, "C", "A", "B", "A"]
@@ -58,11 +59,14 @@ def test_coupons_of_all_books_are_listed_newest_first(books):
     page_after_the_last = books.surface.get("/coupons", limit=2, page=9)
     assert page_after_the_last == {"totalCount": 5, "page": 9, "limit": 2, "nextCursor": None, "results": []}
     assert codes_of(books.surface.get("/coupons", order="code,desc", limit=2)) == ["C", "B"]
-    both = books.surface.get("/coupons", code="A")
-    assert [c["couponBookId"] for c in both["results"]] == [second["couponBookId"], first["couponBookId"]]
-    assert codes_of(books.surface.get("/coupons", couponBookKey=first["couponBookKey"])) == ["B", "A"]
-    one = books.surface.get("/coupons", couponBookKey=first["couponBookKey"].upper(), code="A")
-    assert one["results"] == both["results"][1:]
+    coupons_with_code = books.surface.get("/coupons", code="A")["results"]
+    assert [coupon["couponBookId"] for coupon in coupons_with_code] == [
+        newer_book["couponBookId"],
+        older_book["couponBookId"],
+    ]
+    assert codes_of(books.surface.get("/coupons", couponBookKey=older_book["couponBookKey"])) == ["B", "A"]
+    page = books.surface.get("/coupons", couponBookKey=older_book["couponBookKey"].upper(), code="A")
+    assert page["results"] == coupons_with_code[1:]
     assert codes_of(books.surface.get("/coupons", code="a")) == []
 
 
@@ -86,8 +90,9 @@ def test_coupons_can_be_filtered_by_expiry(books, shop):
 
 
 def test_coupons_can_be_filtered_by_member(books, shop):
-    book, other = books.make("A", "B", "C"), books.make("X", "Y")
-    shop.campaign(running(assigning(book), assigning(other)), eventType=GENERIC)
+    book, other_book = books.make("A", "B", "C"), books.make("X", "Y")
+    # An event of a member assigns the next code of each book.
+    shop.campaign(running(assign_effect(book), assign_effect(other_book)), eventType=GENERIC)
     ana, bob = shop.member(), shop.member()
     shop.track_one(event(ana))
     result = shop.track_one(event(bob))
@@ -97,7 +102,7 @@ def test_coupons_can_be_filtered_by_member(books, shop):
     assert codes_of(page) == ["B"]
     assert page["results"][0]["totalAssigned"] == 1
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, code="B")) == []
-    expire(shop, "A", datetime.now(UTC), EXPIRE_FOR_MEMBERS)
+    expire(shop, "A", datetime.now(UTC), statement=EXPIRE_FOR_MEMBERS)
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, expired=True)) == ["A"]
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, expired=False)) == ["X"]
     shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
@@ -105,12 +110,14 @@ def test_coupons_can_be_filtered_by_member(books, shop):
 
 
 def test_actions_that_assign_coupons_of_a_book_are_among_its_references(books, shop):
-    book, other = books.make(), books.make()
+    book, other_book = books.make(), books.make()
     key = book["couponBookKey"]
-    by_value = shop.campaign(running(assigning(book), assigning(other)), running(assigning(other)))
-    expression = f"event.externalId == 'x' ? '{key.upper()}' : '{other['couponBookKey']}'"
+    campaign_with_key = shop.campaign(
+        running(assign_effect(book), assign_effect(other_book)), running(assign_effect(other_book))
+    )
+    expression = f"event.externalId == 'x' ? '{key.upper()}' : '{other_book['couponBookKey']}'"
     draft = {**running(effect("assign-coupon", couponBookKey=("=", expression))), "status": "draft"}
-    by_expression = shop.campaign(draft, running(assigning(other)))
+    campaign_with_expression = shop.campaign(draft, running(assign_effect(other_book)))
     # An action that only uses coupons is no reference.
     shop.campaign(running(effect("use-coupon", couponBookKey=key)))
     response = books.surface.get(f"{books.path(book)}/references")
@@ -123,7 +130,7 @@ def test_actions_that_assign_coupons_of_a_book_are_among_its_references(books, s
                     "campaignKey": campaign["campaignKey"],
                     "actionId": campaign["actions"][0]["actionId"],
                 }
-                for campaign in (by_value, by_expression)
+                for campaign in (campaign_with_key, campaign_with_expression)
             ],
             "documents": [],
         },

@@ -21,15 +21,17 @@ def shop(organization):
 
 
 def items(*totals):
+    """The items of an order with these totals."""
     return [{"productCode": f"p-{index}", "total": Decimal(total)} for index, total in enumerate(totals)]
 
 
 def simulate(shop, **body):
+    """What a simulation reports as earned."""
     return shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
 
 
 def discounts_of(result):
-    """The status, the amount, the shares and the worth of each effect."""
+    """(status, amount, shares of the items, worth) of each effect; a share is (index of the item, amount)."""
     return [
         (
             outcome["status"],
@@ -46,6 +48,7 @@ def test_a_discount_is_spread_over_the_items_in_all_modes(shop, mode):
     shop.campaign(running(TEN_PERCENT), eventType=ORDER_CREATED)
     result = shop.track_one(order(shop.member(), 30, items=items(10, 20)), executionMode=mode)
     status = {"full": "executed", "dryRun": "evaluated", "authorize": "authorized"}[mode]
+    # 10 % of 30, that is 10 % of 10 and 10 % of 20.
     assert discounts_of(result) == [(status, 3, [(0, 1), (1, 2)], 3)]
     assert result["discountTotal"] == 3
 
@@ -57,7 +60,7 @@ def test_the_worth_of_effects_is_that_of_their_points_and_coupons(shop):
     shop.campaign(running(mint(300, ledgerAccountKey=account["ledgerAccountKey"]), mint(7), coupons), eventType=GENERIC)
     result = shop.track_one(event(shop.member()))
     # 300 points of 0.03, points without a worth, 3 coupons of 2.50
-    assert [discount[3] for discount in discounts_of(result)] == [9, None, Decimal("7.5")]
+    assert [outcome.get("worth") for outcome in result["effects"]] == [9, None, Decimal("7.5")]
     assert result["discountTotal"] == 0
 
 
@@ -107,7 +110,8 @@ def test_a_discount_of_0_uses_no_limit_and_excludes_no_campaign(shop, total, dis
         0,
     )
     assert (result["discountTotal"], shop.balance(member)) == (0, 3)
-    [limit] = shop.administration.get(f"/campaigns/{offer['campaignId']}", include="limits")["campaign"]["limits"]
+    campaign = shop.administration.get(f"/campaigns/{offer['campaignId']}", include="limits")["campaign"]
+    [limit] = campaign["limits"]
     assert limit["used"] == 0
 
 

@@ -31,10 +31,12 @@ def client():
 
 
 def page(client, path, **headers):
+    """The reply to a request without a token."""
     return client("GET", path, token=None, headers=headers)
 
 
 def html(client, path):
+    """The text of a page, which must be HTML."""
     reply = page(client, path)
     assert reply.status == 200, path
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
@@ -46,7 +48,7 @@ def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
     texts_by_path = {
         f"/docs/{name}" if name != "README" else "/docs": html(client, f"/docs/{name}") for name in _names()
     }
-    others = {
+    other_paths = {
         "/",
         "/playground",
         "/docs/page.css",
@@ -64,14 +66,15 @@ def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
             if target.startswith(("http", "data:")):
                 continue
             has_anchor = not fragment or f'id="{fragment}"' in texts_by_path.get(path, "")
-            if path not in {*texts_by_path, *others} or not has_anchor:
+            if path not in {*texts_by_path, *other_paths} or not has_anchor:
                 broken_links.append((place, target))
     assert broken_links == []
-    for path in others:
+    for path in other_paths:
         assert page(client, path).status == 200, path
 
 
 def _names():
+    """The names of all pages, such as "events" or "decisions/README"."""
     return [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
 
 
@@ -250,19 +253,22 @@ def search(client, tmp_path):
 
 @pytest.mark.slow
 def test_a_search_finds_sections_that_have_all_words(search):
-    returns, start, prefix, mistyped, setting, nothing, empty = search(
-        "partial RETURN", "quickstart", "idempot", "campagns", "LOYALTY_THREADS", "partial xylophone", " "
-    )
+    queries = ("partial RETURN", "quickstart", "idempot", "campagns", "LOYALTY_THREADS", "partial xylophone", " ")
+    sections = dict(zip(queries, search(*queries), strict=True))
+    first_urls = {query: sections_of_query[0][0] for query, sections_of_query in sections.items() if sections_of_query}
     # A recipe about partial returns may come first.
-    snippets = dict(returns[:2])
+    snippets = dict(sections["partial RETURN"][:2])
     # Every second part of a snippet is one of the words.
     assert set(snippets["events#returns"][1::2]) == {"partially", "returned"}
-    assert start[0][0] == "quickstart#quick-start"
-    assert prefix[0][0] == "events#idempotency"
-    assert mistyped[0][0].startswith("campaigns#")
-    assert {"configuration#server-processes-and-addresses", "operations#sizing"} <= {url for url, _ in setting}
-    assert all("LOYALTY_THREADS" in parts for _, parts in setting)
-    assert (nothing, empty) == ([], [])
+    assert first_urls["quickstart"] == "quickstart#quick-start"
+    # The beginning of a word, and a mistyped word.
+    assert first_urls["idempot"] == "events#idempotency"
+    assert first_urls["campagns"].startswith("campaigns#")
+    sections_of_setting = dict(sections["LOYALTY_THREADS"])
+    assert sections_of_setting.keys() >= {"configuration#server-processes-and-addresses", "operations#sizing"}
+    assert all("LOYALTY_THREADS" in parts for parts in sections_of_setting.values())
+    assert sections["partial xylophone"] == []
+    assert sections[" "] == []
 
 
 def test_a_search_shows_the_text_around_the_words(search):
@@ -346,7 +352,7 @@ def test_pages_can_only_run_scripts_of_the_server(client):
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "after"),
+    ("name", "previous_page", "next_page"),
     [
         ("quickstart", None, "concepts"),
         ("concepts", "quickstart", "recipes"),
@@ -354,11 +360,11 @@ def test_pages_can_only_run_scripts_of_the_server(client):
         ("decisions/0001-postgresql-only", None, "decisions/0002"),
     ],
 )
-def test_a_page_links_to_the_pages_before_and_after_it(client, name, before, after):
+def test_a_page_links_to_the_pages_before_and_after_it(client, name, previous_page, next_page):
     links = dict(re.findall(r'<a rel="(prev|next)" href="/docs/([^"]+)"', html(client, f"/docs/{name}")))
-    assert links.keys() == {rel for rel, neighbour in (("prev", before), ("next", after)) if neighbour}
-    assert links.get("prev", "").startswith(before or "")
-    assert links.get("next", "").startswith(after or "")
+    assert links.keys() == {rel for rel, neighbour in (("prev", previous_page), ("next", next_page)) if neighbour}
+    assert links.get("prev", "").startswith(previous_page or "")
+    assert links.get("next", "").startswith(next_page or "")
 
 
 @pytest.mark.parametrize(

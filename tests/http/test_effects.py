@@ -41,6 +41,7 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
 def test_the_catalogue_describes_the_parameters_of_each_effect(administration):
     catalogue = administration.get("/effects")
     params = {result["effectId"]: result["params"] for result in catalogue["results"]}
+    # The fields of the tuples below.
     assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [tuple(param.values()) for param in params["mint-points"]] == [
         ("amount", "Amount", "decimal", None, False),
@@ -87,6 +88,7 @@ def test_the_catalogue_describes_the_parameters_of_each_effect(administration):
 
 def test_the_catalogue_can_be_ordered_and_paged(administration):
     def ids(**query):
+        """The ids of the effects on the page."""
         return [result["effectId"] for result in administration.get("/effects", **query)["results"]]
 
     for column in ("effectId", "name"):
