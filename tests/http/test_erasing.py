@@ -40,15 +40,23 @@ TABLES_WITH_THE_MEMBER = {
 
 @pytest.fixture(scope="module")
 def erased_history(api):
-    """An organization whose member has a history and was erased: the state before, and the response."""
+    """An organization whose member Ana has a history and was erased, and the records of `live`.
+
+    The records also have the tables in which Ana occurred before, the figures of that time, and the erased member.
+    """
     organization = api.organization()
     history = live(organization)
     seal_audit_log(api.engine, organization.id)
-    traces_before = set(traces(api.engine))
-    token = organization.member_token(NAME)
+    tables_before = set(traces(api.engine))
     figures = figures_of(organization, history)
-    answer = organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)["loyalMember"]
-    return organization, {**history, "before": traces_before, "token": token, "figures": figures, "answer": answer}
+    path = f"/members/{history['ana']['memberId']}"
+    erased_member = organization.administration.delete(path, expect=200)["loyalMember"]
+    return organization, {
+        **history,
+        "tables_before": tables_before,
+        "figures": figures,
+        "erased_member": erased_member,
+    }
 
 
 def figures_of(organization, history):
@@ -73,19 +81,19 @@ def figures_of(organization, history):
             statement = text(f"SELECT {columns} FROM {table} WHERE organization_id = :o ORDER BY 1, 2, 3")
             figures[table] = db.execute(statement, {"o": organization.id}).all()
     program = f"/referral-programs/{history['program']['referralProgramId']}"
-    [row] = [
+    [place_of_ana] = [
         result
         for result in organization.administration.get(f"{program}/leaderboard")["results"]
         if result["memberId"] == history["ana"]["memberId"]
     ]
-    figures["leaderboard"] = {name: row[name] for name in ("invites", "acceptedInvites", "pointsAccumulated")}
+    figures["leaderboard"] = {name: place_of_ana[name] for name in ("invites", "acceptedInvites", "pointsAccumulated")}
     return figures
 
 
 @pytest.mark.slow
 def test_no_trace_of_the_erased_member_is_in_the_database(api, erased_history):
     _, history = erased_history
-    assert history["before"] == TABLES_WITH_THE_MEMBER
+    assert history["tables_before"] == TABLES_WITH_THE_MEMBER
     assert traces(api.engine) == {}
 
 
@@ -105,9 +113,10 @@ ENTRIES_TO_KEEP = (
     "entity_type = 'member' AND member_ids <> ARRAY[CAST(:m AS bigint)]",
     "true",
 )
+ENTRIES_TO_KEEP_IDS = ("about no member", "about another member", "all")
 
 
-@pytest.mark.parametrize("condition", ENTRIES_TO_KEEP)
+@pytest.mark.parametrize("condition", ENTRIES_TO_KEEP, ids=ENTRIES_TO_KEEP_IDS)
 def test_the_database_refuses_to_empty_entries_except_by_erasing_a_member(erased_history, condition):
     organization, history = erased_history
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
@@ -119,7 +128,7 @@ def test_the_database_refuses_to_empty_entries_except_by_erasing_a_member(erased
 
 
 @pytest.mark.undistributed
-@pytest.mark.parametrize("condition", ENTRIES_TO_KEEP)
+@pytest.mark.parametrize("condition", ENTRIES_TO_KEEP, ids=ENTRIES_TO_KEEP_IDS)
 def test_verify_finds_entries_that_were_emptied_without_erasing_a_member(erased_history, condition):
     organization, history = erased_history
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
@@ -128,14 +137,14 @@ def test_verify_finds_entries_that_were_emptied_without_erasing_a_member(erased_
         # The triggers that would refuse the change do not run for a replica.
         db.execute(text("SET LOCAL session_replication_role = replica"))
         erasing_ids = db.execute(text(FIND_EMPTY_ENTRIES), parameters).scalars().all()
-        ids = db.execute(empty_entries, parameters).scalars().all()
+        expected_ids = db.execute(empty_entries, parameters).scalars().all()
         if condition == "true":
             # Without the entry about the erasing, nothing lists the entries that it emptied.
-            ids += erasing_ids
+            expected_ids += erasing_ids
         findings = [finding for finding in verify(db, organization.id) if "is empty" in finding]
-    # verify returns at most 50 findings of one kind.
-    assert {int(finding.split("entry ")[1].split(":")[0]) for finding in findings[:50]} <= set(ids)
-    assert len(findings) == min(len(ids), 50)
+    # Such as "audit log entry 7: is empty, ..."; verify returns at most 50 findings of one kind.
+    assert {int(finding.split("entry ")[1].split(":")[0]) for finding in findings[:50]} <= set(expected_ids)
+    assert len(findings) == min(len(expected_ids), 50)
 
 
 def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(erased_history):
@@ -162,9 +171,9 @@ def test_verify_finds_emptied_entries_that_the_entry_about_the_erasing_does_not_
         db.execute(text("SET LOCAL session_replication_role = replica"))
         assert db.execute(text(remove_list), {"o": organization.id}).rowcount == 1
         erasing_ids = db.execute(text(FIND_EMPTY_ENTRIES), {"o": organization.id}).scalars().all()
-        assert (
-            len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erasing_ids) > 1
-        )
+        findings = [finding for finding in verify(db, organization.id) if "is empty" in finding]
+    assert len(erasing_ids) > 1
+    assert len(findings) == len(erasing_ids)
 
 
 def test_verify_finds_no_fault_after_an_erasing_with_a_test_clock(api):
@@ -177,19 +186,19 @@ def test_verify_finds_no_fault_after_an_erasing_with_a_test_clock(api):
 
 def test_the_erased_member_is_found_by_id_without_personal_data(erased_history):
     organization, history = erased_history
-    member_id, answer = history["ana"]["memberId"], history["answer"]
+    member_id, erased_member = history["ana"]["memberId"], history["erased_member"]
     record = organization.administration.get(f"/members/{member_id}")["loyalMember"]
-    assert record == answer
-    assert answer["loyaltyMemberId"].startswith("erased-")
-    assert (answer["active"], answer["publicLoyaltyMemberId"]) == (False, None)
-    assert {value for name, value in answer["profile"].items() if isinstance(value, str)} == set()
+    assert record == erased_member
+    assert erased_member["loyaltyMemberId"].startswith("erased-")
+    assert (erased_member["active"], erased_member["publicLoyaltyMemberId"]) == (False, None)
+    assert [value for value in erased_member["profile"].values() if isinstance(value, str)] == []
     organization.integration.get(f"/members/{NAME}", expect=404)
 
 
 def test_erasing_again_returns_the_same_response(erased_history):
     organization, history = erased_history
     path = f"/members/{history['ana']['memberId']}"
-    assert organization.administration.delete(path, expect=200)["loyalMember"] == history["answer"]
+    assert organization.administration.delete(path, expect=200)["loyalMember"] == history["erased_member"]
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
     assert [(entry["entityId"], entry["isErased"]) for entry in entries] == [(str(history["ana"]["memberId"]), False)]
     entries_about_ana = organization.administration.get("/audit-log", memberId=history["ana"]["memberId"])["results"]
@@ -199,7 +208,7 @@ def test_erasing_again_returns_the_same_response(erased_history):
 
 def test_operations_on_an_erased_member_are_refused(erased_history):
     organization, history = erased_history
-    member_id, pseudonym = history["ana"]["memberId"], history["answer"]["loyaltyMemberId"]
+    member_id, pseudonym = history["ana"]["memberId"], history["erased_member"]["loyaltyMemberId"]
     problem = organization.administration.patch(f"/members/{member_id}", {"active": True}, expect=409)
     assert problem["type"] == "/problems/member-erased"
     badge = f"/members/{pseudonym}/badges/{history['badge']['badgeKey']}/assign"
@@ -252,23 +261,29 @@ def test_reverts_for_an_erased_member_are_refused(organization):
 def test_new_movements_of_an_erased_members_points_are_refused(organization):
     points = Points.default(organization)
     ana, ben = organization.member("ana"), organization.member("ben")
-    wallet, other = ana["ledgerWalletId"], ben["ledgerWalletId"]
-    mint_id, _ = points.mint(wallet, 9), points.mint(other, 9)
+    wallet_of_ana, wallet_of_ben = ana["ledgerWalletId"], ben["ledgerWalletId"]
+    mint_id = points.mint(wallet_of_ana, 9)
+    points.mint(wallet_of_ben, 9)
     organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
-    for source, target in ((None, wallet), (wallet, None), (wallet, other), (other, wallet)):
+    # A mint, a burn, and a transfer in each direction.
+    for source, target in (
+        (None, wallet_of_ana),
+        (wallet_of_ana, None),
+        (wallet_of_ana, wallet_of_ben),
+        (wallet_of_ben, wallet_of_ana),
+    ):
         problem = points.move(1, source=source, target=target, expect=409)
-        assert (problem["type"], problem["detail"]) == (
-            "/problems/member-erased",
-            f"The member of the wallet {wallet} was erased.",
-        )
+        assert problem["type"] == "/problems/member-erased"
+        assert problem["detail"] == f"The member of the wallet {wallet_of_ana} was erased."
     # A mint from before the erasing can still be reverted.
     points.revert(mint_id)
-    assert (points.balance(wallet), points.balance(other)) == (0, 9)
+    assert (points.balance(wallet_of_ana), points.balance(wallet_of_ben)) == (0, 9)
 
 
 def test_a_repeated_event_of_an_erased_member_is_refused(erased_history):
     organization, history = erased_history
-    repeated_event = {**history["event"], "loyaltyMemberId": history["answer"]["loyaltyMemberId"]}
+    # An event of the history, with the pseudonym of the member.
+    repeated_event = {**history["event"], "loyaltyMemberId": history["erased_member"]["loyaltyMemberId"]}
     [result] = organization.integration.post("/events/track", {"events": [repeated_event]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/key-reused"
     assert WORD not in str({**result, "systemUniqueKey": None})
@@ -283,6 +298,7 @@ def test_a_repeated_event_with_the_old_id_is_refused_before_and_after_another_pe
     organization.administration.delete(f"/members/{zoe['memberId']}", expect=200)
 
     def refusals():
+        """The types of the problems when the event is tracked and when it is queued."""
         results = {
             call: organization.integration.post(f"/events/{call}", {"events": [sale]}, expect=status)["results"][0]
             for call, status in (("track", 200), ("track-async", 202))
@@ -306,7 +322,8 @@ def test_all_messages_about_the_member_except_the_last_one_are_deleted(erased_hi
         delivery for delivery, record in records if record.get("memberId") == history["ana"]["memberId"]
     ]
     assert [delivery["payload"]["type"] for delivery in member_deliveries] == ["member.updated"]
-    assert member_deliveries[0]["payload"]["data"]["record"]["loyaltyMemberId"] == history["answer"]["loyaltyMemberId"]
+    stored_record = member_deliveries[0]["payload"]["data"]["record"]
+    assert stored_record["loyaltyMemberId"] == history["erased_member"]["loyaltyMemberId"]
 
 
 def test_a_new_member_can_have_the_erased_id_and_old_tokens_remain_invalid(api):
@@ -323,9 +340,7 @@ def test_a_new_member_can_have_the_erased_id_and_old_tokens_remain_invalid(api):
     assert new_member["memberId"] != old_member["memberId"]
     assert surface_of_old_member.request("GET", path).status == 401
     assert content.shown_to("free-again", token=organization.member_token("free-again")) == [document["documentKey"]]
-    assert new_member["ledgerBalances"] == [] or all(
-        ledger_balance["balance"] == 0 for ledger_balance in new_member["ledgerBalances"]
-    )
+    assert all(ledger_balance["balance"] == 0 for ledger_balance in new_member["ledgerBalances"])
 
 
 @pytest.mark.slow
@@ -333,9 +348,10 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
     organization = api.organization()
     history = live(organization)
     cleo = organization.integration.get("/members/cleo-9")["loyaltyMember"]
+    # Cleo uses the referral code of Ana.
     purchase = event("member-purchase-order-created", payload={"order": {**order(), "referralCode": f"{WORD}-friend"}})
-    loyalty_event = {**purchase, "loyaltyMemberId": "cleo-9"}
-    organization.integration.post("/events/track", {"events": [loyalty_event]}, expect=200)
+    purchase_of_cleo = {**purchase, "loyaltyMemberId": "cleo-9"}
+    organization.integration.post("/events/track", {"events": [purchase_of_cleo]}, expect=200)
     codes = text(
         "SELECT m.referral_code, p.referral_code FROM members m"
         " JOIN purchase_orders p USING (organization_id, member_id) WHERE m.organization_id = :o AND m.member_id = :m"
@@ -347,6 +363,7 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
             organization.administration.delete(f"/members/{erased_member['memberId']}", expect=200)
         with api.engine.connect() as db:
             stored_codes.append(tuple(db.execute(codes, {"o": organization.id, "m": cleo["memberId"]}).one()))
+    # The code in the record of Cleo and in her order: before the erasing of Cleo, after it, and after that of Ana.
     assert stored_codes == [(f"{WORD}-friend", f"{WORD}-friend"), (None, None), (None, None)]
     assert traces(api.engine) == {}
 

@@ -29,11 +29,11 @@ def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
         return [len(result["errors"]) for result in results]
 
     assert count_errors_of_two_events() == [0, 0]
-    assert shop.balance(member) == 20
+    assert shop.balance(member) == 2 * 10
     # A call has no time left for expressions.
     monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
     assert count_errors_of_two_events() == [1, 1]
-    assert shop.balance(member) == 20
+    assert shop.balance(member) == 2 * 10
 
 
 def test_rules_of_events_that_a_mint_causes_share_the_time_limit_of_the_call(shop, monkeypatch):

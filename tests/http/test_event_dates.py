@@ -27,7 +27,11 @@ ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
 
 @dataclass
 class Store:
-    """A shop in which an order mints, burns, advances a mission, uses a referral code and assigns a coupon."""
+    """A shop in which an order has effects of all kinds, in points of the default account and in stars.
+
+    It mints 30 stars and 30 points, burns 5 stars, and assigns a coupon for 2 stars. It completes a mission for 11
+    points. It uses a referral code, for which the buyer gets 50 points and the friend 100.
+    """
 
     shop: Shop
     clock: clocks.Clock
@@ -61,7 +65,7 @@ def store(organization, monkeypatch):
         limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 60}],
     )
     create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=11)
-    friends = Friends(shop, eventType=ORDER_CREATED)
+    friends = Friends(shop, eventType=ORDER_CREATED, referrerPointsAccrual=100, referredPointsAccrual=50)
     members = [shop.member(), shop.member()]
     tiers = TierSchedule.new(shop, policy=ROLLING, Silver=10)
     return Store(shop, clock, stars, tiers, friends.code(members[1]), members)
@@ -73,6 +77,7 @@ def long_ago(store):
 
 
 def text_of(moment):
+    """The moment as requests have it."""
     return moment.isoformat().replace("+00:00", "Z")
 
 
@@ -99,8 +104,8 @@ def track(store, late_event):
 def track_batch(store, late_event):
     """Track the event now, between events of other members."""
     store.clock.wait(days=DAYS_AGO)
-    others = [order(store.shop.member(), 1) for _ in range(2)]
-    results = store.shop.track(others[0], late_event, others[1])
+    first_order, last_order = (order(store.shop.member(), 1) for _ in range(2))
+    results = store.shop.track(first_order, late_event, last_order)
     assert [result["status"] for result in results] == ["success"] * 3
 
 
@@ -142,12 +147,13 @@ def test_all_effects_of_an_event_have_its_date(store, way, dated_by):
     expiries = [
         row.expires_at for row in shop.rows("ledger_lots", "*", order="expires_at") if row.expires_at is not None
     ]
+    # Stars expire after 36 months.
     assert near(expiries[0], date.replace(year=date.year + 3))
     # The day of the reports.
     assert read_reports(shop, date) == (30 + 11 + 50 + 100, 1)
     # The event lies before the rolling year whose points count for tiers.
     assert store.tiers.of(buyer) == "Basic"
-    # The limit of 60 points is used up for the day of the event, but not for today.
+    # The limit of 60 points and stars is used up for the day of the event, but not for today.
     second_order = store.order(externalEventDate=text_of(date))
     assert [result["status"] for result in shop.track_one(second_order)["effects"]][:2] == ["skipped", "skipped"]
     order_of_today = store.order(externalEventDate=text_of(datetime.now(UTC)))
@@ -164,8 +170,9 @@ def near(moment, date):
 
 
 def event_id_of(shop, late_event):
+    """The id of the stored event."""
     rows = shop.rows("events", "loyalty_event_id, system_unique_key")
-    return next(row[0] for row in rows if row[1] == late_event["systemUniqueKey"])
+    return next(row.loyalty_event_id for row in rows if row.system_unique_key == late_event["systemUniqueKey"])
 
 
 def read_reports(shop, date):
@@ -182,10 +189,11 @@ def test_points_that_a_return_reverts_have_the_date_of_the_return(store, way):
     shop, date = store.shop, long_ago(store)
     late_event = store.order()
     shop.track_one(late_event)
-    name = late_event["payload"]["order"]["externalId"]
-    shop.track_one(order_update(store.members[0], name, "confirmed"))
-    way(store, order_update(store.members[0], name, "returned"))
-    assert shop.balance(store.members[0]) == 0
+    [buyer, _] = store.members
+    external_id = late_event["payload"]["order"]["externalId"]
+    shop.track_one(order_update(buyer, external_id, "confirmed"))
+    way(store, order_update(buyer, external_id, "returned"))
+    assert shop.balance(buyer) == 0
     reverts = shop.rows("ledger_transactions", "transaction_type, coalesce(external_event_date, created_at)")
     assert {near(at, date) for kind, at in reverts if kind == REVERT} == {True}
     # Minted and reverted on the same day.

@@ -16,8 +16,13 @@ def surface(organization, request):
 
 
 def test_an_event_type_is_stored_with_all_its_fields(organization, surface):
-    more = {"customAttributes": {"a": [1, None]}, "externalKey": "returned"}
-    body = {**BODY, "description": "A cup was returned.", "active": False, **more}
+    body = {
+        **BODY,
+        "description": "A cup was returned.",
+        "active": False,
+        "customAttributes": {"a": [1, None]},
+        "externalKey": "returned",
+    }
     event_type = surface.post(PATH, body)["eventType"]
     assert event_type == {
         **body,
@@ -61,8 +66,8 @@ def test_the_list_of_all_event_types_has_built_in_and_active_custom_ones(organiz
     surface.post(PATH, BODY)
     surface.post(PATH, {**BODY, "apiCode": "mug", "active": False})
     event_types = organization.integration.get("/event-types")["results"]
-    assert [row["apiCode"] for row in event_types] == [*BUILT_IN_EVENT_TYPES, "cup"]
-    assert {row["apiCode"] for row in surface.get(PATH)["results"]} == {"cup", "mug"}
+    assert [event_type["apiCode"] for event_type in event_types] == [*BUILT_IN_EVENT_TYPES, "cup"]
+    assert {event_type["apiCode"] for event_type in surface.get(PATH)["results"]} == {"cup", "mug"}
 
 
 def test_an_event_type_is_not_found_in_another_organization(surface, other_organization):

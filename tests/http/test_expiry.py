@@ -26,21 +26,26 @@ def lots_of(points, wallet):
 
 
 class TestRounding:
+    """The clock begins at 10 February 2025, 10:00 in Madrid."""
+
     def test_points_of_a_quarter_expire_together(self, clock):
         points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
         ana = points.wallet()
         points.mint(ana, 100)
+        # 12 months later, at the end of the quarter: 1 April 2026, 00:00 in Madrid.
         assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 100}
+        # The last second of the quarter in Madrid.
         clock.advance("2025-03-31T21:59:59Z")
         points.mint(ana, 50)
-        assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 150}
+        assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 100 + 50}
         clock.advance("2025-03-31T22:00:00Z")
         points.mint(ana, 7)
-        assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 150, "2026-06-30T22:00:00Z": 7}
+        assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 100 + 50, "2026-06-30T22:00:00Z": 7}
         assert points.verify() == []
 
     def test_an_expiry_depends_on_the_date_of_the_event_and_the_time_zone_of_the_account(self, clock):
-        # Midnight on 1 September in New York; the organization is in Madrid.
+        # Points are earned a second before midnight on 1 September in New York, and at midnight. The organization is
+        # in Madrid.
         points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="month", timezone="America/New_York")
         ana = points.wallet()
         points.mint(ana, 100, externalEventDate="2024-09-01T03:59:59Z")
@@ -53,12 +58,14 @@ class TestRounding:
         rows = "loyaltyMemberId,account,amount,earnedAt\nana,stars,100,2024-09-01T12:00:00Z\nana,stars,10,\n"
         record = Imports(clock.organization).run(rows, kind="balances")
         assert status_read_done_failed(record) == ("done", 2, 2, 0)
+        # 12 months after the date in the file, or after the import.
         assert lots_of(points, wallet) == {"2025-09-01T12:00:00Z": 100, "2026-02-10T09:00:00Z": 10}
 
     def test_an_expiry_year_begins_with_the_configured_month(self, clock):
         points = Points.new(clock.organization, expiresInMonths=1, expiryRounding="year", expiryYearStartMonth=4)
         ana = points.wallet()
         points.mint(ana, 100)
+        # The year that begins in April ends on 31 March.
         assert lots_of(points, ana) == {"2025-03-31T22:00:00Z": 100}
 
     def test_an_explicit_expiration_date_is_not_rounded(self, clock):
@@ -78,6 +85,7 @@ class TestRounding:
         updated_account = points.admin.put(points.path, {**body, "expiryRounding": "year"})["ledgerAccount"]
         assert (updated_account["expiryRounding"], updated_account["expiresInMonths"]) == ("year", 12)
         points.mint(ana, 1)
+        # 12 months after each mint; the second lot lives until the end of that year.
         assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 100, "2026-12-31T23:00:00Z": 1}
 
     def test_settings_without_effect_are_refused(self, clock):
@@ -85,6 +93,7 @@ class TestRounding:
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
         def faults(**settings):
+            """The details of the faults of an account with these settings, by pointer."""
             problem = clock.organization.administration.post(path, {**body, **settings}, expect=400)
             return {error["pointer"]: error["detail"] for error in problem["errors"]}
 
@@ -94,6 +103,11 @@ class TestRounding:
 
 
 class TestTiers:
+    """The clock begins at 10 February 2025, 10:00 in Madrid. Points live for 12 months, those of the tier Gold for 24.
+
+    The amounts are powers of two, so that a sum shows which mints it has.
+    """
+
     @pytest.fixture
     def shop(self, clock):
         return Shop(clock.organization)
@@ -105,8 +119,8 @@ class TestTiers:
     @pytest.fixture
     def points(self, clock, tiers):
         """An account whose points live for 12 months, or 24 if they were earned in the tier Gold."""
-        of_gold = [{"loyaltyTierKey": tiers.key("Gold"), "months": 24}]
-        return Points.new(clock.organization, expiresInMonths=12, tierExpirations=of_gold)
+        gold_expiration = {"loyaltyTierKey": tiers.key("Gold"), "months": 24}
+        return Points.new(clock.organization, expiresInMonths=12, tierExpirations=[gold_expiration])
 
     def test_the_lifetime_of_points_depends_on_the_tier_in_which_they_were_earned(self, clock, shop, tiers, points):
         ana = clock.organization.member("ana")["ledgerWalletId"]
@@ -118,6 +132,7 @@ class TestTiers:
         tiers.set("ana")
         assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 1, "2027-02-10T09:00:00Z": 2}
         points.mint(ana, 4)
+        # While ana was in the tier, and before.
         points.mint(ana, 8, externalEventDate="2025-02-10T20:00:00Z")
         points.mint(ana, 16, externalEventDate="2025-02-10T08:00:00Z")
         assert lots_of(points, ana) == {
@@ -163,8 +178,9 @@ class TestTiers:
         body = {"order": {"externalId": "basket", "total": 10}, "include": ["earn"]}
 
         def expiry(**person):
-            answer = shop.integration.post("/simulations", {**body, "as": person}, expect=200)
-            return answer["simulation"]["earn"]["accounts"][0]["expiresAt"]
+            """The expiry of the points that this simulated member would earn."""
+            response = shop.integration.post("/simulations", {**body, "as": person}, expect=200)
+            return response["simulation"]["earn"]["accounts"][0]["expiresAt"]
 
         assert expiry() == "2026-02-10T09:00:00Z"
         assert expiry(tierKeys=[tiers.key("Gold")]) == "2027-02-10T09:00:00Z"
@@ -178,6 +194,7 @@ class TestTiers:
         points.mint(ana, 1)
         tiers.set("ana", "Gold")
         points.mint(ana, 2)
+        # One month after 10 February, at the end of March.
         assert lots_of(points, ana) == {"2025-03-31T22:00:00Z": 2, None: 1}
 
     def test_unknown_and_repeated_tiers_are_refused(self, clock, tiers):
@@ -194,13 +211,13 @@ class TestTiers:
 class TestReverts:
     @pytest.fixture
     def burn_then_expire(self, clock):
-        """Burn 80 of 100 points and let all lots expire: `burn_then_expire(30)` for 30 restored days.
+        """Burn 80 of 100 points and let all lots expire; on 14 March 2025 the balance is 0.
 
         Returns the account, the wallet and the id of the burn.
         """
 
-        def make(days):
-            points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=days)
+        def make(*, restored_days):
+            points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=restored_days)
             ana = points.wallet()
             points.mint(ana, 60)
             points.mint(ana, 40)
@@ -212,19 +229,19 @@ class TestReverts:
         return make
 
     def test_points_returned_to_an_expired_lot_expire_at_once(self, burn_then_expire):
-        points, ana, burn = burn_then_expire(0)
+        points, ana, burn = burn_then_expire(restored_days=0)
         points.revert(burn)
         assert points.balance(ana) == 0
         assert points.verify() == []
 
     def test_points_returned_to_an_expired_lot_live_for_the_configured_days(self, clock, burn_then_expire):
-        points, ana, burn = burn_then_expire(30)
+        points, ana, burn = burn_then_expire(restored_days=30)
         points.revert(burn)
-        # 30 days after the revert; summer time began in between, so that it is 11:00 in Madrid on both days.
+        # 30 days after the revert on 14 March; summer time began in between, so that it is 11:00 in Madrid on both.
         assert lots_of(points, ana) == {"2025-04-13T09:00:00Z": 80}
         points.burn(ana, 30)
         clock.advance("2025-04-13T08:59:59Z")
-        assert points.balance(ana) == 50
+        assert points.balance(ana) == 80 - 30
         clock.advance("2025-04-13T09:00:00Z")
         assert points.balance(ana) == 0
         assert points.verify() == []
@@ -235,6 +252,7 @@ class TestReverts:
         points.mint(ana, 50)
         clock.advance("2025-02-20T09:00:00Z")
         points.mint(ana, 50)
+        # 50 of the older lot, and 20 of the newer one.
         burn = points.burn(ana, 70)[0]["ledgerTransactionId"]
         clock.advance("2025-03-14T10:00:00Z")
         points.revert(burn)
@@ -247,13 +265,13 @@ class TestReverts:
         """5 of 7 points expire; 2 are burned, returned, and expire on 13 April. The 30 points are of another mint."""
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
-        mint = points.mint(ana, 7)
+        mint_id = points.mint(ana, 7)
         burn = points.burn(ana, 2)[0]["ledgerTransactionId"]
         clock.advance("2025-03-14T10:00:00Z")
         points.revert(burn)
         clock.advance(moment)
         points.mint(ana, 30)
-        points.revert(mint)
+        points.revert(mint_id)
         assert points.balance(ana) == 30
         assert points.verify() == []
 

@@ -17,19 +17,19 @@ from tests.builders.tracking import GENERIC, Shop, event, running
 from tests.http.test_inactivity import END_OF_QUARTER, Program
 
 START = "2025-01-31T12:00:00Z"
-LONG = {"until": "2030-01-01T00:00:00Z"}
 # After the moment at which the balance of a `Program` expires by inactivity.
 AFTER_INACTIVITY = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
 def clock(api):
+    """A clock at 31 January 2025, 12:00 in UTC."""
     return Clock.new(api, starts_at=START)
 
 
 @pytest.fixture
 def points(clock):
-    """An account whose points live for 12 months, in UTC."""
+    """An account whose points live for 12 months, in UTC: until 31 January 2026."""
     return Points.new(clock.organization, expiresInMonths=12, timezone="UTC")
 
 
@@ -65,13 +65,13 @@ def ana(clock, points):
     return Member(clock, points)
 
 
-def extend(points, key="apology-1", expect=200, **body):
+def extend(points, *, key="apology-1", expect=200, **body):
     """Extend points of the account; with the same key and body, return the state of the earlier extension."""
     values = {"ledgerAccountId": points.account["ledgerAccountId"], "systemUniqueKey": key, **body}
     return points.organization.administration.post("/expiry-extensions", values, expect=expect)
 
 
-def completed_extension(lots, amount):
+def completed_extension(*, lots, amount):
     """The response of an extension that has extended this number of lots, with this amount in sum."""
     return {"lots": lots, "amount": amount, "status": "done"}
 
@@ -80,24 +80,27 @@ class TestLots:
     def test_months_are_added_to_the_expiry_of_each_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == completed_extension(2, 130)
+        assert extend(points, memberId=ana.id, months=3) == completed_extension(lots=2, amount=130)
+        # 3 months after 30 November 2025 and after 31 January 2026; neither month has such a last day.
         assert ana.lots == {"2026-02-28T00:00:00Z": 30, "2026-04-30T12:00:00Z": 100}
         assert points.verify() == []
 
     def test_an_extension_until_a_date_shortens_no_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == completed_extension(1, 30)
+        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == completed_extension(lots=1, amount=30)
+        # The 100 points expire later without the extension.
         assert ana.lots == {"2025-12-24T00:00:00Z": 30, "2026-01-31T12:00:00Z": 100}
 
     def test_an_extension_revives_no_expired_lot(self, clock, points, ana):
         ana.mint(100)
         clock.advance("2026-01-31T12:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == completed_extension(0, 0)
+        assert extend(points, memberId=ana.id, months=3) == completed_extension(lots=0, amount=0)
         assert points.balance(ana.wallet) == 0
 
     def test_an_extended_lot_expires_at_its_new_end(self, clock, points, ana):
         ana.mint(100)
+        # Until 28 February, the last day of the next month.
         extend(points, memberId=ana.id, months=1)
         clock.advance("2026-02-28T11:59:59Z")
         assert points.balance(ana.wallet) == 100
@@ -109,33 +112,36 @@ class TestLots:
     def test_only_the_requested_lots_are_extended(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
+        # The burn takes points of the lot that expires first.
         points.burn(ana.wallet, 10)
         burn = points.rows(include="lots")[0]
         [lot] = burn["lots"]["consumed"]
-        assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **LONG) == completed_extension(1, 20)
-        assert ana.lots == {"2026-01-31T12:00:00Z": 100, LONG["until"]: 20}
+        extension = extend(points, ledgerLotIds=[lot["ledgerLotId"]], until="2030-01-01T00:00:00Z")
+        assert extension == completed_extension(lots=1, amount=30 - 10)
+        assert ana.lots == {"2026-01-31T12:00:00Z": 100, "2030-01-01T00:00:00Z": 30 - 10}
 
     def test_a_repeated_request_extends_once(self, points, ana):
         ana.mint(100)
-        first = extend(points, memberId=ana.id, months=1)
-        assert extend(points, memberId=ana.id, months=1) == first
+        first_response = extend(points, memberId=ana.id, months=1)
+        assert extend(points, memberId=ana.id, months=1) == first_response
         assert ana.lots == {"2026-02-28T12:00:00Z": 100}
         assert extend(points, memberId=ana.id, months=2, expect=409)["type"] == "/problems/key-reused"
 
     def test_a_dry_run_changes_nothing(self, points, ana):
         ana.mint(100)
-        assert extend(points, memberId=ana.id, months=1, dryRun=True) == completed_extension(1, 100)
+        assert extend(points, memberId=ana.id, months=1, dryRun=True) == completed_extension(lots=1, amount=100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
+        # Only the mint.
         assert len(points.rows()) == 1
-        assert extend(points, memberId=ana.id, months=1) == completed_extension(1, 100)
+        assert extend(points, memberId=ana.id, months=1) == completed_extension(lots=1, amount=100)
 
     def test_an_extension_is_in_the_timeline_and_the_audit_log(self, points, ana):
         ana.mint(100)
         extend(points, memberId=ana.id, months=1)
         administration = points.organization.administration
-        row = administration.get(f"/members/{ana.id}/timeline", kinds="points")["results"][0]
-        assert row["points"]["amount"] == 0
-        assert row["text"] == f"The expiry of {points.account['name']} was extended by request."
+        timeline_row = administration.get(f"/members/{ana.id}/timeline", kinds="points")["results"][0]
+        assert timeline_row["points"]["amount"] == 0
+        assert timeline_row["text"] == f"The expiry of {points.account['name']} was extended by request."
         [entry] = administration.get("/audit-log", entityType="expiry-extension")["results"]
         assert entry["operationId"] == "extendExpiry"
 
@@ -168,7 +174,7 @@ class TestWholeAccount:
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == completed_extension(2, 150)
+        assert extend(points, months=1) == completed_extension(lots=2, amount=100 + 50)
         assert (ana.lots, ben.lots) == ({"2026-02-28T12:00:00Z": 100}, {"2026-02-28T12:00:00Z": 50})
         assert points.verify() == []
 
@@ -177,25 +183,27 @@ class TestWholeAccount:
         assert extend(points, months=1, dryRun=True)["status"] == "running"
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1, dryRun=True) == completed_extension(1, 100)
+        assert extend(points, months=1, dryRun=True) == completed_extension(lots=1, amount=100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
+        # Only the mint.
         assert len(points.rows()) == 1
 
     def test_a_failed_clock_does_not_delay_other_organizations(self, clock, points, ana, api):
-        other = Clock.new(api, starts_at=START)
-        other_points = Points.new(other.organization, expiresInMonths=12, timezone="UTC")
-        bea = Member(other, other_points, "bea")
+        other_clock = Clock.new(api, starts_at=START)
+        other_points = Points.new(other_clock.organization, expiresInMonths=12, timezone="UTC")
+        bea = Member(other_clock, other_points, "bea")
         ana.mint(100)
         bea.mint(50)
         for account in (points, other_points):
             assert extend(account, months=1)["status"] == "running"
+        # Let the advance of the first clock fail.
         points.change(
             "UPDATE organizations SET clock_target = clock_now, clock_error = 'x' WHERE organization_id = :id",
             id=clock.organization.id,
         )
         while extend_running(api.engine):
             pass
-        assert extend(other_points, months=1) == completed_extension(1, 50)
+        assert extend(other_points, months=1) == completed_extension(lots=1, amount=50)
         assert bea.lots == {"2026-02-28T12:00:00Z": 50}
 
     def test_extensions_are_applied_in_the_order_of_their_requests(self, points, ana, api):
@@ -219,45 +227,51 @@ class TestWholeAccount:
             assert extend(points, months=1) == {"lots": lots, "amount": 10 * lots, "status": "running"}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == completed_extension(3, 30)
+        assert extend(points, months=1) == completed_extension(lots=3, amount=3 * 10)
 
     def test_an_advance_of_the_clock_completes_extensions_before_it_expires_points(self, clock, points, ana):
         ana.mint(100)
         extend(points, months=1)
+        # A day after the expiry without the extension.
         clock.advance("2026-02-01T00:00:00Z")
         assert points.balance(ana.wallet) == 100
-        assert extend(points, months=1) == completed_extension(1, 100)
+        assert extend(points, months=1) == completed_extension(lots=1, amount=100)
 
 
 class TestInactivity:
     @pytest.fixture
     def program(self, api):
-        """A program whose member got 500 points on 20 May 2025; by inactivity they expire at END_OF_QUARTER."""
+        """A program whose member got 500 points on 20 May 2025, a point for each unit spent.
+
+        By inactivity they expire 12 months later, at END_OF_QUARTER: 1 July 2026, 00:00 in Madrid.
+        """
         program = Program(Clock.new(api, starts_at="2025-05-20T10:00:00Z"))
         program.buy(500)
         return program
 
     @staticmethod
     def extend(program, **body):
+        """Extend the points of the program's only member."""
         [member] = program.clock.organization.administration.get("/members")["results"]
         return extend(program.points, memberId=member["memberId"], **body)
 
     def test_activity_after_an_extension_can_only_prolong_it(self, program):
-        assert self.extend(program, until="2026-12-31T00:00:00Z") == completed_extension(1, 500)
+        assert self.extend(program, until="2026-12-31T00:00:00Z") == completed_extension(lots=1, amount=500)
         assert program.lots == {"2026-12-31T00:00:00Z": 500}
         program.clock.advance("2026-02-20T10:00:00Z")
         program.buy(10)
-        assert program.lots == {"2027-03-31T22:00:00Z": 510}
+        # 12 months after the purchase, at the end of the quarter.
+        assert program.lots == {"2027-03-31T22:00:00Z": 500 + 10}
 
     def test_extended_points_outlive_points_that_were_not_extended(self, program):
-        assert self.extend(program, until="2028-01-01T00:00:00Z") == completed_extension(1, 500)
+        assert self.extend(program, until="2028-01-01T00:00:00Z") == completed_extension(lots=1, amount=500)
         program.buy(10)
         assert program.lots == {END_OF_QUARTER: 10, "2028-01-01T00:00:00Z": 500}
         program.clock.advance(END_OF_QUARTER)
         assert program.balance == 500
         assert program.lots == {"2028-01-01T00:00:00Z": 500}
         program.points.burn(program.wallet, 100)
-        assert program.lots == {"2028-01-01T00:00:00Z": 400}
+        assert program.lots == {"2028-01-01T00:00:00Z": 500 - 100}
         program.clock.advance("2028-01-01T00:00:00Z")
         assert program.balance == 0
         assert program.points.rows()[0]["externalEventDate"] == "2028-01-01T00:00:00Z"
@@ -267,6 +281,7 @@ class TestInactivity:
         self.extend(program, until="2026-08-01T00:00:00Z")
         program.buy(10)
         program.clock.advance("2026-07-31T23:59:59Z")
+        # The 10 points expired at END_OF_QUARTER.
         assert program.balance == 500
         program.clock.advance("2026-08-01T00:00:00Z")
         assert program.balance == 0
@@ -277,17 +292,19 @@ class TestInactivity:
         self.extend(program, until="2026-10-01T00:00:00Z")
         program.clock.advance("2026-08-01T00:00:00Z")
         program.points.burn(program.wallet, 100, countsAsActivity=False)
-        assert program.lots == {"2026-10-01T00:00:00Z": 400}
+        assert program.lots == {"2026-10-01T00:00:00Z": 500 - 100}
         program.clock.advance("2026-10-01T00:00:00Z")
         assert program.balance == 0
         assert program.points.verify() == []
 
     def test_an_extension_is_no_activity(self, program):
         program.clock.advance("2026-06-30T10:00:00Z")
+        # One month after the end of June.
         self.extend(program, months=1)
         assert program.lots == {"2026-07-31T22:00:00Z": 500}
 
     def test_a_restored_lot_outlives_the_idle_balance(self, clock):
+        # 12 months after 31 January 2025, this balance expires at the end of the quarter.
         program = Program(clock, restoredExpiryDays=30)
         program.buy(500)
         [burn] = program.points.burn(program.wallet, 80)
@@ -314,7 +331,8 @@ class TestEffect:
         assert points.verify() == []
 
     @pytest.mark.parametrize(
-        "params", [{}, {"months": 1, "until": LONG["until"]}, {"months": 0}, {"months": 1.5}, {"until": START}]
+        "params",
+        [{}, {"months": 1, "until": "2030-01-01T00:00:00Z"}, {"months": 0}, {"months": 1.5}, {"until": START}],
     )
     def test_an_action_that_cannot_extend_is_refused(self, clock, points, params):
         shop = Shop(clock.organization)
@@ -327,6 +345,7 @@ class TestReads:
     """Reads of a balance with extended lots, before and after the expiry of its other lots is posted."""
 
     def read_all(self, program):
+        """What each read reports about the points of the program's only member."""
         administration = program.clock.organization.administration
         [member] = administration.get("/members")["results"]
         member = administration.get(f"/members/{member['memberId']}", include="expiring")["loyalMember"]
@@ -362,16 +381,17 @@ class TestReads:
             now=AFTER_INACTIVITY,
             id=program.clock.organization.id,
         )
-        before = self.read_all(program)
-        assert before == {
+        # The 10 points have expired on 1 July, the 500 are extended.
+        expected_reads = {
             "wallet": 500,
             "lots": {"2027-02-01T00:00:00Z": 500},
             "member": 500,
             "next expiry": {"amount": 500, "expiresAt": "2027-02-01T00:00:00Z"},
-            "daily balances": [510, 500],
+            "daily balances": [500 + 10, 500],
             "export": [(500, "2027-02-01T00:00:00Z")],
         }
+        assert self.read_all(program) == expected_reads
         expire_points(api.engine, program.clock.organization.id)
-        assert self.read_all(program) == before
+        assert self.read_all(program) == expected_reads
         assert program.history()[-1] == ("burn", 10, "Expired")
         assert program.points.verify() == []

@@ -18,6 +18,7 @@ START = "2025-03-01T09:00:00Z"
 # Points that are minted in Madrid in March 2025 expire 12 months later, at the end of the month.
 EXPIRED_AT = "2026-03-31T22:00:00Z"
 MONTHLY = {"expiresInMonths": 12, "expiryRounding": "month"}
+# At 10:00, the default time.
 NOTICES = {"daysBefore": [30, 7, 1]}
 TYPES = ("points-expiring", "points-expired")
 
@@ -25,7 +26,7 @@ TYPES = ("points-expiring", "points-expired")
 class ExpiringPoints:
     """A program whose points expire on 1 April 2026, with notices to its members."""
 
-    def __init__(self, clock: Clock, notices=NOTICES, **settings) -> None:
+    def __init__(self, clock: Clock, *, notices=NOTICES, **settings) -> None:
         self.clock = clock
         self.shop = Shop(clock.organization)
         self.points = Points.new(clock.organization, **{**MONTHLY, "pointsExpiring": notices, **settings})
@@ -38,6 +39,7 @@ class ExpiringPoints:
         return self.points.mint(self.wallets[member], amount, **more)
 
     def burn(self, member, amount):
+        """Burn points of a member."""
         self.points.burn(self.wallets[member], amount)
 
     def events(self, *types):
@@ -55,6 +57,7 @@ class ExpiringPoints:
         ]
 
     def notices(self):
+        """(moment, amount, days before) of the reported notices, in order."""
         return [(moment, amount, days) for moment, _, amount, days in self.events("points-expiring")]
 
     def set_clock(self, to):
@@ -85,6 +88,11 @@ def program(clock):
 
 
 class TestNotices:
+    """In `program`, it is 1 March 2026, and the 400 points of ana expire at the end of the month.
+
+    Notices are due at 10:00 in Madrid on 2, 25 and 31 March: 30 days, 7 days and 1 day before 1 April.
+    """
+
     def test_one_advance_reports_notices_and_the_expiry_at_their_moments(self, program):
         """The notices are reported at 10:00 in Madrid on 2, 25 and 31 March, the expiry at the start of 1 April."""
         trigger = {"triggerKey": "app", "name": "App", "type": "WebHook", "active": True}
@@ -122,8 +130,8 @@ class TestNotices:
         program.clock.advance("2026-04-01T09:00:00Z")
         assert program.notices() == [
             ("2026-03-02T09:00:00Z", 400, 30),
-            ("2026-03-25T09:00:00Z", 250, 7),
-            ("2026-03-31T08:00:00Z", 250, 1),
+            ("2026-03-25T09:00:00Z", 400 - 150, 7),
+            ("2026-03-31T08:00:00Z", 400 - 150, 1),
         ]
 
     def test_no_notice_is_reported_if_no_points_will_expire(self, program):
@@ -135,36 +143,38 @@ class TestNotices:
 
     def test_points_minted_after_a_notice_are_in_the_next_one(self, program):
         program.clock.advance("2026-03-10T09:00:00Z")
+        # Points of March 2025 also expire at the end of March 2026.
         program.give("ben", 70, externalEventDate="2025-03-20T09:00:00Z")
         program.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
         program.clock.advance("2026-03-25T09:00:00Z")
-        assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 405, 7), ("2026-03-25T09:00:00Z", 70, 7)]
+        assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 400 + 5, 7), ("2026-03-25T09:00:00Z", 70, 7)]
 
     def test_accounts_without_settings_use_those_of_the_organization(self, clock):
         administration = clock.organization.administration
         body = {"defaultLocale": "en", "pointsExpiring": {"daysBefore": [2], "at": "18:30"}}
         assert administration.put("", body)["organization"]["pointsExpiring"] == body["pointsExpiring"]
         program_of_organization, program_with_settings = (
-            ExpiringPoints(clock, None),
-            ExpiringPoints(clock, {"daysBefore": [3], "at": "07:00"}, timezone="Asia/Tokyo"),
+            ExpiringPoints(clock, notices=None),
+            ExpiringPoints(clock, notices={"daysBefore": [3], "at": "07:00"}, timezone="Asia/Tokyo"),
         )
         assert "pointsExpiring" not in program_of_organization.points.account
         program_of_organization.give("ana", 10)
         program_with_settings.wallets = program_of_organization.wallets
         program_with_settings.give("ana", 20)
         clock.advance("2026-04-01T09:00:00Z")
+        # Three days before 1 April at 07:00 in Tokyo, and two days before it at 18:30 in Madrid.
         assert program_with_settings.notices() == [("2026-03-28T22:00:00Z", 20, 3), ("2026-03-30T16:30:00Z", 10, 2)]
         settings = administration.put("", {"defaultLocale": "en", "pointsExpiring": None})["organization"]
         assert "pointsExpiring" not in settings
 
     def test_lots_that_expire_on_one_day_are_announced_by_one_notice(self, clock):
-        program = ExpiringPoints(clock, {"daysBefore": [1], "at": "08:00"}, expiryRounding="none")
+        program = ExpiringPoints(clock, notices={"daysBefore": [1], "at": "08:00"}, expiryRounding="none")
         for hour in ("05", "12", "20"):
             program.give("ana", 10, externalEventDate=f"2025-02-28T{hour}:30:00Z")
         clock.advance("2026-02-27T06:59:59Z")
         assert program.notices() == []
         clock.advance("2026-02-27T07:00:00Z")
-        assert program.notices() == [("2026-02-27T07:00:00Z", 30, 1)]
+        assert program.notices() == [("2026-02-27T07:00:00Z", 3 * 10, 1)]
         clock.advance("2026-03-02T07:00:00Z")
         assert [amount for _, _, amount, _ in program.events("points-expired")] == [10] * 3
 
@@ -175,6 +185,7 @@ class TestNotices:
         program.give("ana", 400)
         program.give("ben", 30)
         clock.advance("2026-03-10T09:00:00Z")
+        # This activity prolongs the balance of ben.
         program.burn("ben", 10)
         clock.advance("2026-04-30T08:00:00Z")
         assert program.events() == [
@@ -206,12 +217,14 @@ class TestNotices:
         program.set_clock("2026-03-26T15:00:00Z")
         assert program.run_job() == 1
         assert program.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
-        [row] = [row for row in program.shop.rows("events") if row.event_type == "points-expiring"]
-        assert row.external_event_date == datetime(2026, 3, 25, 9, tzinfo=UTC)
+        # The date of the event is the moment at which the notice was due.
+        [notice_event] = [row for row in program.shop.rows("events") if row.event_type == "points-expiring"]
+        assert notice_event.external_event_date == datetime(2026, 3, 25, 9, tzinfo=UTC)
         program.set_clock("2026-04-01T15:00:00Z")
         assert program.run_job() == 0
 
     def test_a_late_notice_omits_lots_minted_after_its_moment(self, program):
+        # The notice of 25 March is late.
         program.set_clock("2026-03-26T15:00:00Z")
         program.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
         program.give("ben", 6, externalEventDate="2025-03-20T09:00:00Z")
@@ -228,7 +241,7 @@ class TestNotices:
         assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 400, 7), ("2026-03-27T11:00:00Z", 400, 5)]
 
     def test_new_settings_cause_no_notices_whose_moments_have_passed(self, clock):
-        program = ExpiringPoints(clock, None)
+        program = ExpiringPoints(clock, notices=None)
         program.give("ana", 400)
         program.set_clock("2026-03-26T15:00:00Z")
         body = {"name": "Stars", **SETTINGS}
@@ -244,8 +257,7 @@ class TestNotices:
         for name in ("FIRST_WALLETS", "MAX_WALLETS"):
             monkeypatch.setattr(wallet_batches, name, 2)
         program.set_clock("2026-03-02T09:00:00Z")
-        # The five members and ana.
-        assert program.run_job() == 6
+        assert program.run_job() == 1 + 5
         assert [amount for _, amount, _ in program.notices()] == [400, 1, 2, 3, 4, 5]
         assert program.run_job() == 0
 
@@ -253,6 +265,7 @@ class TestNotices:
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
 
         def places(**notices):
+            """The pointers of the faults of an account with these notices."""
             body = {"name": "Stars", **SETTINGS, "pointsExpiring": notices}
             problem = clock.organization.administration.post(path, body, expect=400)
             return [error["pointer"] for error in problem["errors"]]
@@ -265,20 +278,22 @@ class TestNotices:
 
 
 class TestExpired:
+    """In `program`, it is 1 March 2026, and the 400 points of ana expire at the end of the month."""
+
     def test_expired_points_cause_no_event_without_a_subscriber(self, clock):
-        program = ExpiringPoints(clock, None)
+        program = ExpiringPoints(clock, notices=None)
         program.give("ana", 400)
         clock.advance("2026-04-02T09:00:00Z")
         assert program.events() == []
 
     def test_campaigns_can_react_to_expired_points(self, clock):
-        program = ExpiringPoints(clock, None)
+        program = ExpiringPoints(clock, notices=None)
         program.give("ana", 400)
         amount = mint(("=", "event.payload.amount / 4"))
         program.shop.campaign(running(amount), eventType="points-expired")
         clock.advance("2026-04-02T09:00:00Z")
         assert program.events() == [(EXPIRED_AT, "points-expired", 400, None)]
-        assert program.shop.balance("ana") == 100
+        assert program.shop.balance("ana") == 400 / 4
 
     def test_an_expiry_is_reported_once_by_an_event_or_the_job(self, program):
         program.set_clock("2026-04-01T15:00:00Z")
@@ -293,7 +308,7 @@ class TestExpired:
         program.clock.advance("2026-04-05T09:00:00Z")
         program.points.revert(burn)
         assert [(moment, amount) for moment, _, amount, _ in program.events("points-expired")] == [
-            (EXPIRED_AT, Decimal(320)),
+            (EXPIRED_AT, Decimal(400 - 80)),
             ("2026-04-05T09:00:00Z", Decimal(80)),
         ]
         assert program.points.verify() == []
