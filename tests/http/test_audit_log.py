@@ -135,14 +135,14 @@ def test_only_administrators_of_the_organization_can_read_the_log(organization, 
 
 def test_entries_of_a_batch_take_one_statement(organization):
     ana = organization.member("ana-7")
-    item = {
+    mint = {
         "amount": 1,
         "fromWalletId": None,
         "toWalletId": ana["ledgerWalletId"],
         "ledgerAccountId": organization.created.ledger_account_id,
     }
     with count_statements(organization.api.engine) as statements:
-        organization.administration.post("/ledger-transactions/batch", {"items": [item] * 20}, expect=200)
+        organization.administration.post("/ledger-transactions/batch", {"items": [mint] * 20}, expect=200)
     assert len([statement for statement in statements if "audit_log" in statement]) == 1
     assert len(entries_of(organization, operationId="batchLedgerTransactions")) == 20
 
@@ -176,11 +176,11 @@ def test_entries_of_documents_have_the_old_and_the_new_values(organization):
 def test_a_change_of_the_default_leaves_entries_about_the_new_and_the_former_default(organization):
     surface = organization.administration
 
-    def new_values(name):
-        """The value of the field `name` after the last request, by the id of each record on which it changed."""
+    def new_values(field):
+        """The value of the field after the last request, by the id of each record on which it changed."""
         entries = entries_of(organization)
         last_entries = [entry for entry in entries if entry["requestId"] == entries[0]["requestId"]]
-        return {entry["entityId"]: entry["changes"][name]["to"] for entry in last_entries if name in entry["changes"]}
+        return {entry["entityId"]: entry["changes"][field]["to"] for entry in last_entries if field in entry["changes"]}
 
     [program] = surface.get("/loyalty-programs")["loyaltyPrograms"]
     path, program_id = f"/loyalty-programs/{program['loyaltyProgramId']}", str(program["loyaltyProgramId"])

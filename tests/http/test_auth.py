@@ -74,6 +74,7 @@ def api_user(api, organization):
 
 
 def claims_of(reply):
+    """The claims of the access token in the reply."""
     return jwt.decode(reply.json["access_token"], options={"verify_signature": False})
 
 

@@ -35,6 +35,7 @@ def account_path(shop, account=None):
 
 
 def wallet_of(shop, member):
+    """The id of the member's wallet."""
     return shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
 
 
@@ -286,7 +287,7 @@ def test_an_authorized_order_is_stored_and_its_cancellation_releases_pending_poi
 
 def test_a_pending_mint_by_request_keeps_its_expiration_date_when_captured(shop, member):
     account = shop.account(pointTrackingEnabled=True)
-    item = {
+    pending_mint = {
         "ledgerAccountId": account["ledgerAccountId"],
         "fromWalletId": None,
         "toWalletId": wallet_of(shop, member),
@@ -294,7 +295,7 @@ def test_a_pending_mint_by_request_keeps_its_expiration_date_when_captured(shop,
         "captureMethod": "manual",
         "expirationDate": "2031-05-01T00:00:00Z",
     }
-    response = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
+    response = shop.administration.post("/ledger-transactions/batch", {"items": [pending_mint]}, expect=200)
     assert response["failed"] == []
     capture_all(shop, member, account)
     assert lots(shop, member) == [(5, "2031-05-01T00:00:00+00:00")]

@@ -51,7 +51,7 @@ def outcomes(result):
 
 
 def test_a_campaign_assigns_and_unassigns_badges(shop, badges, badge, member):
-    other_badge = badges.create()
+    other_badge = badges.create(maxAmount=3)
     badges.assign(member, other_badge, amount=3)
     effects = (assigns(badge), assigns(badge, amount=2), unassigns(other_badge, amount=2))
     shop.campaign(running(*effects), eventType=GENERIC)
@@ -110,9 +110,8 @@ def test_a_literal_badge_key_must_exist(shop, badge, other_organization):
     problem = shop.administration.put(f"{path}/{action['actionId']}", running(assigns(foreign_badge)), expect=404)
     assert problem["type"] == "/problems/unknown-badge"
     effect_without_key = {"effectId": "assign-badge", "params": [{"id": "amount", "value": 1}]}
-    assert (
-        shop.administration.post(path, running(effect_without_key), expect=400)["type"] == "/problems/invalid-request"
-    )
+    problem = shop.administration.post(path, running(effect_without_key), expect=400)
+    assert problem["type"] == "/problems/invalid-request"
 
 
 def test_a_badge_key_from_an_expression_may_be_unknown(shop, badges, badge, member):

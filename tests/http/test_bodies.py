@@ -368,6 +368,7 @@ def test_only_faults_of_the_alternative_that_the_discriminator_names_are_reporte
     client, _ = server
 
     def faults(action):
+        """The faults of a book with this action."""
         return client("POST", "/v2/books", json_body={"title": "a", "action": action}).faults()
 
     assert faults({"kind": "mint"}) == {"/action/amount": "action.amount is missing."}

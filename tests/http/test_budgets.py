@@ -55,6 +55,7 @@ def sell(shop, member, *, orders, total=60, **more):
 
 
 def _amount(outcome):
+    """The discount of the effect, or None if it was skipped."""
     return None if outcome["status"] == "skipped" else outcome["discountAmount"]
 
 
@@ -132,8 +133,8 @@ def test_an_alert_share_is_reported_only_when_it_is_reached_for_the_first_time(s
     campaign = create_campaign(shop, money(100, alertShares=[80, 50, 100]), partial=True)
     sell(shop, ana, orders=10)
     # The seventh of ten discounts reaches half of the budget.
-    [half] = alerts(shop, hook)
-    assert half["data"] == {
+    [first_alert] = alerts(shop, hook)
+    assert first_alert["data"] == {
         "campaignKey": campaign["campaignKey"],
         "rule": {**RULE_DEFAULTS, **money(100, alertShares=[80, 50, 100])},
         "share": 50,
@@ -435,7 +436,7 @@ def test_rules_with_a_shared_key_must_be_equal(shop, other_fields, body, differe
 
 def test_rules_with_a_shared_key_may_list_alert_shares_in_any_order(shop):
     rule = money(100, scope="location", sharedKey="both", locationLimits={"MAD": 5}, alertShares=[80, 90])
-    first = create_campaign(shop, rule)
-    second = create_campaign(shop, {**rule, "alertShares": [90, 80], "ledgerAccountKey": None})
-    assert first["limitRules"] == [{**RULE_DEFAULTS, **rule}]
-    assert second["limitRules"] == [{**RULE_DEFAULTS, **rule, "alertShares": [90, 80]}]
+    first_campaign = create_campaign(shop, rule)
+    second_campaign = create_campaign(shop, {**rule, "alertShares": [90, 80], "ledgerAccountKey": None})
+    assert first_campaign["limitRules"] == [{**RULE_DEFAULTS, **rule}]
+    assert second_campaign["limitRules"] == [{**RULE_DEFAULTS, **rule, "alertShares": [90, 80]}]

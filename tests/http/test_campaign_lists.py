@@ -18,8 +18,12 @@ import pytest
 )
 def test_campaigns_are_filtered_by_all_tags_and_any_code(organization, query, expected_codes):
     campaigns = organization.administration
-    for code, tags, kind in (("a", ["morning"], None), ("b", ["vip", "morning"], None), ("c", [], "accrual")):
-        campaigns.post("/campaigns", {"code": code, "name": code, "tags": tags, "type": kind})
+    for body in (
+        {"code": "a", "tags": ["morning"]},
+        {"code": "b", "tags": ["vip", "morning"]},
+        {"code": "c", "type": "accrual"},
+    ):
+        campaigns.post("/campaigns", {"name": "Campaign", **body})
     page = campaigns.get("/campaigns", order="code,asc", **query)
     assert [result["code"] for result in page["results"]] == expected_codes
     assert page["totalCount"] == len(expected_codes)

@@ -183,6 +183,7 @@ def coffee_shop(api) -> Iterator[CoffeeShop]:
 
 
 def is_within(at: datetime, begin: str | None, end: str | None) -> bool:
+    """True if the moment is in the range, of which both ends are optional."""
     return (begin is None or datetime.fromisoformat(begin) <= at) and (end is None or at <= datetime.fromisoformat(end))
 
 

@@ -55,6 +55,7 @@ def operations_run_twice(organization, monkeypatch):
     run, write_entries, operation_ids = transactions.run, dispatch.write_entries, []
     operations: dict[bool, set[str]] = {True: set(), False: set()}
 
+    # The entries of the audit log are written in the transaction of their operation.
     def note_operation(calls, operation_id):
         operation_ids.append(operation_id)
         write_entries(calls, operation_id)

@@ -71,6 +71,7 @@ def filled_collection(module_organization):
 
 
 def moment(text):
+    """The moment of a date, or of a time with or without an offset."""
     timestamp = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp
 
@@ -142,10 +143,12 @@ def sort_documents(documents, keys):
 
 
 def _one_or_two(*options):
+    """One or two of the options."""
     return st.lists(st.sampled_from(options), min_size=1, max_size=2, unique=True)
 
 
 def _ends(minimum, maximum):
+    """The ends of a range: one of the two, or both."""
     return st.sampled_from([(minimum, None), (None, maximum), (minimum, maximum)])
 
 
@@ -356,6 +359,7 @@ def test_words_are_found_in_the_language_of_the_locale(organization):
     default = content.put({"title": "Cold drinks", "parts": ["oats", {"deep": "sugar"}]})["documentKey"]
 
     def search_keys(q, locale=""):
+        """The keys of the documents that a search in the locale finds."""
         return [document["documentKey"] for document in content.search(q=q, locale=locale)["items"]]
 
     assert search_keys("run water", "en") == search_keys("runs", "en") == search_keys("runn", "en") == [english]
@@ -398,6 +402,7 @@ def test_searches_find_the_current_values_of_changed_documents(organization):
     path = f"{content.documents}/{document['documentKey']}"
 
     def facets(**query):
+        """(colour, number of documents) of each colour in the facets."""
         return [(facet["value"], facet["count"]) for facet in content.search(**query)["facets"]["colour"]]
 
     content.integration.patch(path, {"attrs": {"colour": "blue"}}, locale="")

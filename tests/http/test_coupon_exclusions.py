@@ -254,6 +254,7 @@ def test_a_list_of_books_is_refused_if_their_conditions_take_too_long(
     make_book()
 
     def list_books(*, expect=200, **query):
+        """The list of books for Ana, or the problem."""
         return organization.integration.get("/members/ana/coupon-books", expect=expect, **query)
 
     # All but the future book.

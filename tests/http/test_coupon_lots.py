@@ -34,9 +34,11 @@ class Member:
         return response["couponUsage"] if expect == 200 else response["type"]
 
     def assign(self, **body):
+        """Assign a coupon; return the usage."""
         return self.do("assign", **body)
 
     def use(self, **body):
+        """Use a coupon; return the usage."""
         return self.do("use", **body)
 
     def revert(self, usage, expect=200):
@@ -137,6 +139,7 @@ def test_an_assigned_coupon_that_has_expired_still_counts_against_the_quota(orga
     ana = Member(Shop(organization), type="codeless", maxAssignedPerMember=1)
 
     def reasons():
+        """The reasons why the book is excluded for Ana."""
         path = f"/members/{ana.id}/coupon-books"
         [book_entry] = ana.shop.integration.get(path, dryRun=True, couponBookKey=ana.book["couponBookKey"])["results"]
         return [exclusion_reason["code"] for exclusion_reason in book_entry["exclusionReasons"]]
@@ -179,7 +182,8 @@ def test_a_used_coupon_of_a_cancelled_event_is_clawed_back_when_its_use_is_rever
         usages = [ana.use() for _ in range(uses)]
         # Only coupons that are not used are clawed back at once.
         ana.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
-        assert [(assigned, used) for assigned, used, _, _ in ana.coupons()] == [(uses, uses)]
+        [(assigned_amount, used_amount, _, _)] = ana.coupons()
+        assert (assigned_amount, used_amount) == (uses, uses)
         for usage in usages:
             reversal = ana.revert(usage)
             assert (reversal["amountUsed"], reversal["amountAssigned"]) == (-1, -1)

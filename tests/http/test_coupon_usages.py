@@ -374,8 +374,10 @@ def test_expired_coupons_can_only_be_used_by_bypassing_restrictions(integration,
     refusal = administration.organization.administration.post(path, body, expect=400)
     assert [error["pointer"] for error in refusal["errors"]] == ["/expiredAt"]
     integration.assign(member, book, expiresAt="2999-01-01T00:00:00Z", couponData={"seat": 4}, usageData={"till": 1})
-    [entry] = integration.organization.integration.get(f"/members/{member['loyaltyMemberId']}/coupons")["results"]
-    assert (entry["expiredAt"], entry["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
+    # The coupon as the member's list and as the list of the book show it.
+    path = f"/members/{member['loyaltyMemberId']}/coupons"
+    [member_coupon] = integration.organization.integration.get(path)["results"]
+    assert (member_coupon["expiredAt"], member_coupon["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
     [coupon] = integration.books.surface.get(f"{integration.books.path(book)}/coupons")["results"]
     assert (coupon["expiredAt"], coupon["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
     _let_expire(integration, member)
@@ -457,6 +459,7 @@ def test_a_batch_reports_a_result_for_each_item(administration):
     path = f"/coupon-books/{book['couponBookId']}/batch-assign"
 
     def batch(*items, expect=200, **body):
+        """Assign a coupon to the member of each item; return the response."""
         return administration.organization.administration.post(path, {"items": list(items), **body}, expect=expect)
 
     response = batch(
@@ -587,6 +590,7 @@ def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(integration):
     base = f"/members/{member['loyaltyMemberId']}"
 
     def codes(**query):
+        """The codes of the member's coupons, newest first by default."""
         return [result["code"] for result in get(f"{base}/coupons", **query)["results"]]
 
     assert codes() == [None, "F-2", "F-1"]
@@ -598,11 +602,12 @@ def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(integration):
     assert codes(couponBookKey=cake["couponBookKey"]) == [None]
     page = get(f"{base}/coupons", limit=1, page=1)
     assert (page["totalCount"], [result["code"] for result in page["results"]]) == (3, ["F-2"])
-    [entry] = get(f"{base}/coupons", couponBookKey=cake["couponBookKey"])["results"]
-    assert (entry["amountAssigned"], entry["amountUsed"]) == (2, 0)
-    assert entry["couponBook"] == integration.books.get(cake)
+    [cake_coupon] = get(f"{base}/coupons", couponBookKey=cake["couponBookKey"])["results"]
+    assert (cake_coupon["amountAssigned"], cake_coupon["amountUsed"]) == (2, 0)
+    assert cake_coupon["couponBook"] == integration.books.get(cake)
 
     def usage_ids_in_list(**query):
+        """The ids of the member's usages, newest first by default."""
         results = get(f"{base}/coupon-usages", **query)["results"]
         return [result["couponUsageId"] for result in results]
 
@@ -646,11 +651,12 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     administration.assign(member, book_without_program, amount=4)
     administration.use(member, book_without_program)
 
-    def base(program_id):
+    def member_path(program_id):
         return f"/loyalty-programs/{program_id}/members/{member['memberId']}"
 
     def book_ids(program_id=program, **query):
-        results = surface.get(f"{base(program_id)}/coupons", **query)["results"]
+        """The ids of the books of the member's coupons in the program."""
+        results = surface.get(f"{member_path(program_id)}/coupons", **query)["results"]
         return [result["couponBookId"] for result in results]
 
     assert book_ids() == [book_without_program["couponBookId"], program_book["couponBookId"]]
@@ -659,12 +665,12 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     assert book_ids(couponCodeId=assignment["couponId"], couponCode="G-1") == [program_book["couponBookId"]]
     assert book_ids(notUsedOnly=True, couponBookTags="a") == [program_book["couponBookId"]]
     assert book_ids(couponBookTagsAny="a,b", order="amountAssigned,desc")[0] == book_without_program["couponBookId"]
-    [entry] = surface.get(f"{base(program)}/coupons", couponCode="G-1")["results"]
-    assert entry["couponBook"] == CouponBooks(administration.organization, "administration").get(program_book)
+    [coupon] = surface.get(f"{member_path(program)}/coupons", couponCode="G-1")["results"]
+    assert coupon["couponBook"] == CouponBooks(administration.organization, "administration").get(program_book)
 
     def totals(program_id=program, **query):
         """(assigned, used): the total amounts of the member's coupons in the program."""
-        response = surface.get(f"{base(program_id)}/coupon-totals", **query)
+        response = surface.get(f"{member_path(program_id)}/coupon-totals", **query)
         return response["amountAssigned"], response["amountUsed"]
 
     # One coupon of the program's book, and four of the other book, of which one is used.

@@ -52,17 +52,17 @@ def server():
 @pytest.mark.parametrize(
     ("method", "query", "json_body", "expected_date"),
     [
-        ("GET", "", None, None),
-        ("GET", "?q=page", None, None),
-        ("GET", "?page=0", None, AT_2024),
-        ("DELETE", "", None, AT_2020),
-        ("POST", "", {"note": "memberId"}, None),
-        ("POST", "", {"memberId": "a"}, AT_2024),
-        ("POST", "", {"items": [{"sku": "a"}]}, None),
-        ("POST", "", {"items": [{"sku": "a"}, {"code": "b"}]}, AT_2020),
-        ("POST", "", {"memberId": "a", "items": [{"code": "b"}]}, AT_2020),
-        ("PUT", "", [{"sku": "a"}], None),
-        ("PUT", "", [{"sku": "a"}, {"code": "b"}], AT_2020),
+        pytest.param("GET", "", None, None, id="no parameter"),
+        pytest.param("GET", "?q=page", None, None, id="value with the name of a deprecated parameter"),
+        pytest.param("GET", "?page=0", None, AT_2024, id="deprecated parameter"),
+        pytest.param("DELETE", "", None, AT_2020, id="deprecated operation"),
+        pytest.param("POST", "", {"note": "memberId"}, None, id="value with the name of a deprecated field"),
+        pytest.param("POST", "", {"memberId": "a"}, AT_2024, id="deprecated field"),
+        pytest.param("POST", "", {"items": [{"sku": "a"}]}, None, id="no deprecated field in an item"),
+        pytest.param("POST", "", {"items": [{"sku": "a"}, {"code": "b"}]}, AT_2020, id="deprecated field in an item"),
+        pytest.param("POST", "", {"memberId": "a", "items": [{"code": "b"}]}, AT_2020, id="two deprecated fields"),
+        pytest.param("PUT", "", [{"sku": "a"}], None, id="no deprecated field in a list"),
+        pytest.param("PUT", "", [{"sku": "a"}, {"code": "b"}], AT_2020, id="deprecated field in a list"),
     ],
 )
 def test_the_header_has_the_earliest_date_of_the_deprecated_parts_that_a_request_uses(

@@ -183,6 +183,7 @@ def test_examples_and_links_have_the_public_address_if_there_is_one():
 
 def test_unknown_pages_are_not_cached(client):
     sizes = []
+    # The sizes of the caches after each pair of requests.
     for number in range(3):
         assert page(client, f"/docs/nothing-{number}").status == 404
         assert page(client, f"/problems/nothing-{number}").status == 404

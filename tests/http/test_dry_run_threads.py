@@ -34,6 +34,7 @@ def test_dry_runs_delay_no_other_call(path):
             assert go_on.wait(60)
         return Response(200, {})
 
+    # All other calls share one thread.
     client, _ = serve(PATHS, {}, dispatch=dispatch, settings=Settings(threads=1))
     with ThreadPoolExecutor(3) as clients:
         body = {"dryRun": True} if path == "/v2/events/track" else {"order": {"total": 5}}

@@ -155,6 +155,7 @@ def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(erased_hi
         )
         rows = db.execute(statement, {"o": organization.id}).all()
     [entry] = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
+    # The entries without a salt are the empty ones.
     assert entry["changes"]["erasedEntries"] == {"from": None, "to": [row.audit_log_id for row in rows]}
     # One of these entries is about the member who was enrolled with a code of the erased member.
     assert len([row for row in rows if history["ana"]["memberId"] not in row.member_ids]) == 1

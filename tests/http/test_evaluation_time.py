@@ -25,6 +25,7 @@ def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
     member = shop.member()
 
     def count_errors_of_two_events():
+        """Track two events in one call; return the number of errors of each."""
         results = shop.track(event(member, payload=PAYLOAD), event(member, payload=PAYLOAD))
         return [len(result["errors"]) for result in results]
 

@@ -565,15 +565,15 @@ def test_a_dry_run_explains_every_campaign_and_action(shop, member):
     assert len(explain) == len(result["explain"]) == 6
     codes = {name: explanation.get("reason", {}).get("code") for (_, name), explanation in explain.items() if name}
     assert codes == {"Big": "CONDITION_FALSE", "Small": None, "Error": "CONDITION_ERROR", "Never": "ABORTED"}
-    big = explain[matching_campaign["campaignId"], "Big"]
-    assert big["applied"] is False
-    assert big["campaignKey"] == matching_campaign["campaignKey"]
-    assert big["campaignCode"] == matching_campaign["code"]
-    assert big["actionId"] == matching_campaign["actions"][0]["actionId"]
-    assert (big["reason"]["start"], big["reason"]["end"]) == (0, len("order.total >= 20"))
-    assert big["reason"]["label"] == "not true: order total is at least 20 (it is 4.50)"
-    assert big["reason"]["actual"][0]["value"] == Decimal("4.5")
-    assert big["trace"]["value"] is False
+    explanation_of_big = explain[matching_campaign["campaignId"], "Big"]
+    assert explanation_of_big["applied"] is False
+    assert explanation_of_big["campaignKey"] == matching_campaign["campaignKey"]
+    assert explanation_of_big["campaignCode"] == matching_campaign["code"]
+    assert explanation_of_big["actionId"] == matching_campaign["actions"][0]["actionId"]
+    assert (explanation_of_big["reason"]["start"], explanation_of_big["reason"]["end"]) == (0, len("order.total >= 20"))
+    assert explanation_of_big["reason"]["label"] == "not true: order total is at least 20 (it is 4.50)"
+    assert explanation_of_big["reason"]["actual"][0]["value"] == Decimal("4.5")
+    assert explanation_of_big["trace"]["value"] is False
     assert explain[matching_campaign["campaignId"], "Small"]["applied"] is True
     assert explain[matching_campaign["campaignId"], None]["applied"] is True
     elsewhere = explain[campaign_elsewhere["campaignId"], None]
@@ -1161,6 +1161,7 @@ def test_the_events_of_a_member_can_be_ordered_by_every_column(history, surface,
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_the_events_of_a_member_can_be_filtered(history, surface):
     def external_ids(**query):
+        """The externalIds of the listed events, newest first by default."""
         return [result["externalId"] for result in list_events(history, surface, **query)["results"]]
 
     assert external_ids(eventType=GENERIC) == ["e-3", "e-1"]
