@@ -20,7 +20,7 @@ from sqlalchemy import text
 from handlers.http import threads
 from handlers.settings import Settings
 from persistence.engine import create_engine
-from tests.builders.api import Api, Reply, running_api
+from tests.builders.api import Reply, running_api
 from tests.builders.campaigns import mint
 from tests.builders.partners import PAYMENT, Partner, new_id
 from tests.builders.referrals import Friends
@@ -107,12 +107,14 @@ def send_behind_blocked_call(
 
 
 def _lock_waits(shop: Shop) -> int:
+    """How many statements wait for a lock."""
     with shop.engine.connect() as db:
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         return int(db.execute(text(waits)).scalar_one())
 
 
 def _until(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds, for at most a minute."""
     end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end
@@ -132,7 +134,8 @@ def transactions_of(shop: Shop) -> list[int]:
 def test_waiting_calls_are_one_transaction_with_a_response_for_each(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     members = [shop.member() for _ in range(10)]
-    calls = [partial(call, shop, order(member, 3 + number)) for number, member in enumerate(members)]
+    # Orders of 3 to 12 dollars, with a point for each dollar.
+    calls = [partial(call, shop, order(member, total=3 + number)) for number, member in enumerate(members)]
     with waiting(shop, calls) as futures:
         assert not any(future.done() for future in futures)
     replies = [future.result() for future in futures]
@@ -157,51 +160,53 @@ def test_a_batch_of_12_calls_needs_as_many_statements_as_a_batch_of_2(shop):
         with count_statements(shop.engine) as statements, waiting(shop, calls) as futures:
             pass
         assert {future.result().status for future in futures} == {200}
-        units = len(transactions_of(shop)) - len(transactions_before)
-        counts.append(len(statements) / units)
-    assert 9 <= counts[1] <= counts[0] + 1
+        transaction_count = len(transactions_of(shop)) - len(transactions_before)
+        counts.append(len(statements) / transaction_count)
+    count_of_2_calls, count_of_12_calls = counts
+    # A single call takes nine statements.
+    assert 9 <= count_of_12_calls <= count_of_2_calls + 1
 
 
 def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
     """The same calls in a second organization, one after the other, have the same outcomes."""
     twin_shop = Shop(shop.organization.api.organization())
     replies: list[list[Reply]] = []
-    for place in (shop, twin_shop):
-        place.campaign(
+    for tested_shop in (shop, twin_shop):
+        tested_shop.campaign(
             running(WHOLE_DOLLARS),
             eventType="member-purchase-order-created",
             limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}],
         )
-        ana, bo, inactive = place.member(), place.member(), place.member()
-        member_id = place.integration.get(f"/members/{inactive}")["loyaltyMember"]["memberId"]
-        place.administration.patch(f"/members/{member_id}", {"active": False})
+        ana, bo, inactive_member = tested_shop.member(), tested_shop.member(), tested_shop.member()
+        member_id = tested_shop.integration.get(f"/members/{inactive_member}")["loyaltyMember"]["memberId"]
+        tested_shop.administration.patch(f"/members/{member_id}", {"active": False})
         earlier_order = order(ana, 7)
-        assert call(place, earlier_order).status == 200
+        assert call(tested_shop, earlier_order).status == 200
         calls = [
-            partial(call, place, order(ana, 11)),
+            partial(call, tested_shop, order(ana, 11)),
             # These are refused for different reasons, and do not affect the others.
-            partial(call, place, event("nobody")),
-            partial(call, place, event(bo, "no-such-type")),
-            partial(call, place, event(inactive)),
-            partial(call, place, {**earlier_order, "payload": {"order": {"externalId": "other", "total": 1}}}),
-            partial(call, place, {"eventType": "without-the-rest"}),
+            partial(call, tested_shop, event("nobody")),
+            partial(call, tested_shop, event(bo, "no-such-type")),
+            partial(call, tested_shop, event(inactive_member)),
+            partial(call, tested_shop, {**earlier_order, "payload": {"order": {"externalId": "other", "total": 1}}}),
+            partial(call, tested_shop, {"eventType": "without-the-rest"}),
             # A repetition, which gets the first response.
-            partial(call, place, earlier_order),
+            partial(call, tested_shop, earlier_order),
             # Calls that are not batched.
-            partial(call, place, order(bo, 13), executionMode="capture-only"),
-            partial(call, place, order(bo, 17), dryRun=True),
-            partial(call, place, order(bo, 19), campaignKeys=["00000000-0000-4000-8000-000000000000"]),
+            partial(call, tested_shop, order(bo, 13), executionMode="capture-only"),
+            partial(call, tested_shop, order(bo, 17), dryRun=True),
+            partial(call, tested_shop, order(bo, 19), campaignKeys=["00000000-0000-4000-8000-000000000000"]),
             # Several events of one call.
-            partial(call, place, order(bo, 23), order(ana, 29)),
+            partial(call, tested_shop, order(bo, 23), order(ana, 29)),
         ]
-        if place is shop:
-            with waiting(place, calls) as futures:
+        if tested_shop is shop:
+            with waiting(tested_shop, calls) as futures:
                 pass
             replies.append([future.result() for future in futures])
         else:
             replies.append([send() for send in calls])
-        # Ana's orders of 7, 11 and 29, and Bo's of 23.
-        assert (place.balance(ana), place.balance(bo)) == (47, 23)
+        # A point for each dollar of the orders that were tracked.
+        assert (tested_shop.balance(ana), tested_shop.balance(bo)) == (7 + 11 + 29, 23)
     batched, unbatched = replies
     assert [reply.status for reply in batched] == [reply.status for reply in unbatched]
     for batched_reply, unbatched_reply in zip(batched, unbatched, strict=True):
@@ -212,6 +217,7 @@ def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
 
 
 def _outcome_of(result: dict[str, Any]) -> tuple[Any, ...]:
+    """The status of a result, those of its effects, and the type of its error, if any."""
     error = result.get("error") or {}
     return result["status"], [effect["status"] for effect in result["effects"]], error.get("type")
 
@@ -244,9 +250,10 @@ def test_waiting_enrolments_are_one_transaction_with_a_response_for_each(shop):
 
     members = [f"new-{number}" for number in range(10)]
     calls = [partial(enrol, member) for member in (*members, "new-0")]
-    with waiting(shop, calls, lambda blocker: enrol(f"{blocker}-2"), LOCK_ALL) as futures:
+    with waiting(shop, calls, first=lambda blocker: enrol(f"{blocker}-2"), lock=LOCK_ALL) as futures:
         pass
     replies = [future.result() for future in futures]
+    # Two calls enrol new-0.
     assert sorted(reply.status for reply in replies) == [201] * 10 + [409]
     records = [reply.json["loyaltyMember"] for reply in replies if reply.status == 201]
     assert {record["loyaltyMemberId"] for record in records} == {*members}
@@ -274,12 +281,13 @@ def test_waiting_reads_of_members_take_one_statement_and_have_a_response_each(sh
     calls = [partial(read, path) for path in paths]
     with (
         count_statements(shop.engine) as statements,
-        waiting(shop, calls, lambda blocker: read(f"/members/{blocker}"), LOCK_ALL) as futures,
+        waiting(shop, calls, first=lambda blocker: read(f"/members/{blocker}"), lock=LOCK_ALL) as futures,
     ):
         statements_of_enrolment = len(statements)
     replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 12 + [404]
     assert [reply.json for reply in replies[:12]] == [reply.json for reply in unbatched[:12]]
+    # The first ten replies are about the five members, each with and without balances.
     balances = [reply.json["loyaltyMember"]["ledgerBalances"][0]["balance"] for reply in replies[:10:2]]
     assert balances == [10, 11, 12, 13, 14]
     # One for the members, and one for their expiring points; a call that arrives late needs more.
@@ -302,12 +310,13 @@ def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
 
 def test_one_key_in_many_calls_of_a_batch_counts_once(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
-    member, name = shop.member(), key()
-    purchase = order(member, 10, systemUniqueKey=name)
-    other_purchase = order(member, 11, systemUniqueKey=name)
+    member, unique_key = shop.member(), key()
+    purchase = order(member, total=10, systemUniqueKey=unique_key)
+    other_purchase = order(member, total=11, systemUniqueKey=unique_key)
     with waiting(shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other_purchase)] * 2) as futures:
         pass
     texts = {future.result().text for future in futures}
+    # Only one of the two orders is tracked.
     assert shop.balance(member) in (10, 11)
     # All calls of one request have one response; the other request is refused.
     assert len(texts) == 2
@@ -322,8 +331,8 @@ def test_a_call_of_a_batch_that_raises_an_error_fails_and_the_others_succeed(sho
         if "poisoned" in str(parameters):
             raise RuntimeError("a fault of the test")
 
-    calls = [partial(call, shop, order(member, 5)) for member in members]
-    calls.insert(3, partial(call, shop, order(members[0], 7, externalId="poisoned")))
+    calls = [partial(call, shop, order(member, total=5)) for member in members]
+    calls.insert(3, partial(call, shop, order(members[0], total=7, externalId="poisoned")))
     listeners.listen(shop.engine, "before_cursor_execute", fail)
     try:
         with caplog.at_level(logging.CRITICAL), waiting(shop, calls) as futures:
@@ -393,7 +402,7 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
 def test_the_last_point_of_a_limit_goes_to_one_call(settings: Settings, size: int) -> None:
     """Calls are batched if the maximum size of a batch is 100, and not if it is 1."""
     with running_api(replace(settings, threads=THREADS, validate_responses=False, calls_together=size)) as api:
-        shop = Shop(_organization(api))
+        shop = Shop(api.organization())
         shop.campaign(
             running(WHOLE_DOLLARS),
             eventType="member-purchase-order-created",
@@ -401,15 +410,11 @@ def test_the_last_point_of_a_limit_goes_to_one_call(settings: Settings, size: in
         )
         members = [shop.member() for _ in range(4)]
         with ThreadPoolExecutor(16) as clients:
-            replies = list(clients.map(lambda number: call(shop, order(members[number % 4], 7)), range(48)))
+            replies = list(clients.map(lambda number: call(shop, order(members[number % 4], total=7)), range(48)))
         assert {reply.status for reply in replies} == {200}
         # Seven orders of 7 points fit into the limit of 50.
-        assert sum(shop.balance(member) for member in members) == 49
+        assert sum(shop.balance(member) for member in members) == 7 * 7
         shop.check_ledger()
-
-
-def _organization(api: Api) -> Any:
-    return api.organization()
 
 
 def test_a_call_that_has_waited_long_overtakes_the_running_one(patient_shop, monkeypatch):
@@ -441,7 +446,8 @@ class TestPayments:
 
     def test_payments_of_several_members_are_one_transaction(self, shop, partner):
         members = [shop.member() for _ in range(10)]
-        bodies = [partner.body(member, 3 + number) for number, member in enumerate(members)]
+        # Payments of 3 to 12, with a point for each unit of money.
+        bodies = [partner.body(member, total=3 + number) for number, member in enumerate(members)]
         with count_statements(shop.engine) as statements:
             replies = self.paying(partner, bodies)
         assert [reply.status for reply in replies] == [200] * 10
@@ -452,18 +458,18 @@ class TestPayments:
         assert sum("INSERT INTO partner_payments" in statement for statement in statements) == 2
 
     def test_each_payment_of_a_batch_has_its_own_response(self, shop, partner):
-        payer, inactive, other = shop.member(), shop.member(), shop.member()
-        shop.integration.patch(f"/members/{inactive}", {"active": False})
-        earlier_payment = partner.body(other, 5)
+        payer, inactive_member, other_member = shop.member(), shop.member(), shop.member()
+        shop.integration.patch(f"/members/{inactive_member}", {"active": False})
+        earlier_payment = partner.body(other_member, total=5)
         assert partner.send(earlier_payment).status == 200
-        repeated_payment = partner.body(payer, 7)
+        repeated_payment = partner.body(payer, total=7)
         statuses_of_bodies = [
-            (partner.body(payer, 8), 200),
-            (partner.body(inactive), 409),
+            (partner.body(payer, total=8), 200),
+            (partner.body(inactive_member), 409),
             (earlier_payment, 409),
             (partner.body("nobody"), 400),
-            (partner.body(new_id("card"), 9, forceUserSubscription=True), 200),
-            ({**partner.body(other), "organizationKey": str(uuid.uuid4())}, 404),
+            (partner.body(new_id("card"), total=9, forceUserSubscription=True), 200),
+            ({**partner.body(other_member), "organizationKey": str(uuid.uuid4())}, 404),
         ]
         bodies = [repeated_payment, repeated_payment, *(body for body, _ in statuses_of_bodies)]
         replies = self.paying(partner, bodies)
@@ -471,8 +477,8 @@ class TestPayments:
         assert [reply.status for reply in replies[2:]] == [status for _, status in statuses_of_bodies]
         problem_types = [reply.json["type"] for reply in replies if reply.status == 409]
         assert sorted(problem_types) == sorted([*["/problems/payment-exists"] * 2, "/problems/member-inactive"])
-        assert shop.balance(payer) == 15
-        assert shop.balance(other) == 5
+        assert shop.balance(payer) == 7 + 8
+        assert shop.balance(other_member) == 5
 
     def test_the_accrual_that_a_payment_reports_excludes_points_by_other_payments_of_the_batch(self, shop, partner):
         """The payer's referrer pays, too, and gets 100 points for the referral before or after its own payment."""
@@ -480,9 +486,10 @@ class TestPayments:
         referrer = shop.member()
         payer = shop.member(referralCode=friends.code(referrer))
         balance_before = shop.balance(referrer)
-        replies = self.paying(partner, [partner.body(payer, 1), partner.body(referrer, 2)])
+        replies = self.paying(partner, [partner.body(payer, total=1), partner.body(referrer, total=2)])
         assert [reply.status for reply in replies] == [200, 200]
-        [account_balance_view] = replies[1].json["accountBalances"]
+        _, reply_of_referrer = replies
+        [account_balance_view] = reply_of_referrer.json["accountBalances"]
         assert account_balance_view["newAccrual"] == 2
-        assert account_balance_view["balance"] in (balance_before + 2, balance_before + 102)
-        assert shop.balance(referrer) == balance_before + 102
+        assert account_balance_view["balance"] in (balance_before + 2, balance_before + 2 + 100)
+        assert shop.balance(referrer) == balance_before + 2 + 100

@@ -25,12 +25,16 @@ def splitting(request, monkeypatch):
 
 
 def limits(shop, campaign):
+    """The used amount, the remaining amount and the location of each limit of a campaign."""
     rows = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
     return [(limit["used"], limit["left"], limit["location"]) for limit in rows]
 
 
 def campaign_with_budget(shop, limit, *, parts, **more):
-    """A campaign with a discount of 7.50 on each order, a limit of money, and alerts; `parts` cut the last one."""
+    """A campaign with a discount of 7.50 on each order, a limit of money, and alerts.
+
+    With `parts`, the last discount is cut to the remaining money; without, it is not given.
+    """
     shop.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
     hook = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
     settings = {"url": "https://hooks.invalid/x", "eventTypes": ["member-generic-event"]}
@@ -55,44 +59,56 @@ def sell(shop, member, till):
 
 
 def alerts(shop):
+    """The share in percent, the used amount and the location of each alert that was sent."""
     rows = shop.rows("trigger_deliveries", "payload::jsonb -> 'data' AS data")
     return sorted((row.data["share"], row.data["used"], row.data["location"]) for row in rows)
 
 
-@pytest.mark.parametrize(("parts", "total", "cut_count"), [(False, "795", 0), (True, "800", 1)])
+@pytest.mark.parametrize(
+    ("parts", "total", "cut_count"),
+    [
+        pytest.param(False, 106 * DISCOUNT, 0, id="whole discounts only"),
+        pytest.param(True, 106 * DISCOUNT + 5, 1, id="the last discount is cut"),
+    ],
+)
 def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, splitting, parts, total, cut_count):
-    # 160 discounts of 7.50 would be 1200; 106 are 795, and a cut one of 5 makes 800.
+    # 16 tills with 10 sales: 160 discounts of 7.50 would be 1200; 106 are 795, and a cut one of 5 makes 800.
     campaign = campaign_with_budget(shop, 800, parts=parts)
     members = [shop.member() for _ in range(TILLS)]
     sales = {}
     for amounts in run_simultaneously([partial(sell, shop, member, till) for till, member in enumerate(members)]):
         sales |= amounts
     amounts = list(sales.values())
-    assert (sum(amounts), amounts.count(DISCOUNT), amounts.count(Decimal(5))) == (Decimal(total), 106, cut_count)
-    assert limits(shop, campaign) == [(Decimal(total), 800 - Decimal(total), None)]
+    assert amounts.count(DISCOUNT) == 106
+    assert amounts.count(Decimal(5)) == cut_count
+    assert sum(amounts) == total
+    assert limits(shop, campaign) == [(total, 800 - total, None)]
     # The first multiples of 7.50 that are at least 50 and 80 % of 800.
     assert alerts(shop) == [(50, 405, None), (80, Decimal("645"), None)]
     owners = {f"{till}-{number}": member for till, member in enumerate(members) for number in range(SALES)}
     discounted_orders = [name for name, amount in sales.items() if amount == DISCOUNT][:40]
 
-    def give_back(name, share):
+    def return_part(name, share):
+        """Confirm an order of 60, and return this share of it."""
         member = owners[name]
         shop.track_one(order_update(member, name, "confirmed"))
         shop.track_one(order_update(member, name, "partially-returned", items=[{"total": 60 * share}]))
 
-    halves = [partial(give_back, name, Decimal("0.5")) for name in discounted_orders[:8]]
-    wholes = [partial(give_back, name, Decimal(1)) for name in discounted_orders[8:16]]
+    halves = [partial(return_part, name, Decimal("0.5")) for name in discounted_orders[:8]]
+    wholes = [partial(return_part, name, Decimal(1)) for name in discounted_orders[8:16]]
     cancels = [
         partial(shop.track_one, order_update(owners[name], name, "cancelled")) for name in discounted_orders[16:24]
     ]
     run_simultaneously(halves + wholes + cancels)
     # 8 halves, and 8 whole returns and 8 cancellations.
-    spending = Decimal(total) - 8 * Decimal("3.75") - 16 * DISCOUNT
-    assert limits(shop, campaign) == [(spending, 800 - spending, None)]
-    # The released money, 150, is used again.
+    used_amount = total - 8 * DISCOUNT / 2 - 16 * DISCOUNT
+    assert limits(shop, campaign) == [(used_amount, 800 - used_amount, None)]
+    # The released money, 8 * 3.75 + 16 * 7.50 = 150, is used again.
     later_results = run_simultaneously([partial(shop.track_one, order(member, 60)) for member in members * 2])
     assert sum(Decimal(str(result["effects"][0].get("discountAmount", 0))) for result in later_results) >= 150
-    assert limits(shop, campaign)[0][1] < DISCOUNT
+    [(_, remaining_amount, _)] = limits(shop, campaign)
+    assert remaining_amount < DISCOUNT
+    # No alert is sent a second time.
     assert len(alerts(shop)) == 2
 
 

@@ -68,6 +68,7 @@ def expire_points_after(organization, months):
 
 
 def expiries(clock):
+    """The moment and the amount of each expiry, in their order."""
     with clock.organization.api.engine.connect() as db:
         return [tuple(row) for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
 
@@ -76,6 +77,7 @@ def test_advances_to_one_moment_at_the_same_time_count_as_one(clock, points):
     to = (START + timedelta(days=DAYS)).isoformat()
     run_simultaneously([lambda: clock.advance(to) for _ in range(20)])
     test_clock = clock.get()
+    # A step for the expiry of each day.
     assert (test_clock["status"], test_clock["steps"]) == ("ready", DAYS)
     assert datetime.fromisoformat(test_clock["now"]) == START + timedelta(days=DAYS)
     assert expiries(clock) == [(START.replace(hour=12) + timedelta(days=day), 1) for day in range(DAYS)]
@@ -87,6 +89,7 @@ def test_a_step_waits_for_a_step_of_another_process(clock, points, busy_api, mon
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
     clock.advance(to)
     with impatient_engine(busy_api) as engine, engine.connect() as other_connection:
+        # The other process holds the clock for a step.
         test_clocks.take(other_connection, clock.organization.id)
         assert clock.advance(to)["status"] == "advancing"
         end = time.monotonic() + 1
@@ -94,6 +97,7 @@ def test_a_step_waits_for_a_step_of_another_process(clock, points, busy_api, mon
             engine, busy_api.settings, clock.organization.id, lambda: time.monotonic() >= end
         ).test_clock
         assert (advance.status, advance.steps) == ("advancing", 0)
+        # The step of the other process ends.
         other_connection.rollback()
         advance = service.advance_clock(engine, busy_api.settings, clock.organization.id, lambda: False).test_clock
     assert (advance.status, advance.steps) == ("ready", DAYS)
@@ -119,15 +123,16 @@ def test_an_advance_waits_until_queued_events_are_evaluated(clock, busy_api, mon
 
     monkeypatch.setattr(drain_queue, "evaluate_claimed", evaluate_late)
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(advance)
+        first_advance = pool.submit(advance)
         assert event_is_claimed.wait(10)
-        second = pool.submit(advance)
+        second_advance = pool.submit(advance)
         time.sleep(0.5)
-        assert not second.done()
+        assert not second_advance.done()
         assert clock.get()["now"] == "2026-03-01T09:00:00Z"
         go.set()
-        assert {first.result().test_clock.status, second.result().test_clock.status} == {"ready"}
+        assert first_advance.result().test_clock.status == second_advance.result().test_clock.status == "ready"
     assert clock.get()["steps"] == 1
+    # The points of the queued event were minted at START, and expired 12 months later.
     assert expiries(clock) == [(START.replace(year=2027), 7)]
 
 
@@ -177,11 +182,13 @@ def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_m
     run_simultaneously([advance, *(lambda do=do: repeat(do) for do in work)])
     while drain.step():
         pass
+    # Calls during an advance are refused with 409; 202 is the response for queued events.
     assert set(statuses) == {200, 202, 409}
     shop.check_ledger()
-    posted_rows = shop.rows("ledger_transactions", "created_at, is_expiry", order="ledger_transaction_id")
-    assert [row.created_at for row in posted_rows] == sorted(row.created_at for row in posted_rows)
-    expiry_moments = {row.created_at for row in posted_rows if row.is_expiry}
+    transaction_rows = shop.rows("ledger_transactions", "created_at, is_expiry", order="ledger_transaction_id")
+    moments_of_transactions = [row.created_at for row in transaction_rows]
+    assert moments_of_transactions == sorted(moments_of_transactions)
+    expiry_moments = {row.created_at for row in transaction_rows if row.is_expiry}
     assert expiry_moments
     assert expiry_moments <= {row.expires_at for row in shop.rows("ledger_lots", "expires_at")}
 
@@ -224,13 +231,13 @@ def test_events_tracked_during_an_advance_are_refused_or_dated_at_its_start_or_i
     organization = clock.organization
     organization.member("ana")
     to = START + timedelta(days=DAYS)
-    body = [{"events": [event("ana", systemUniqueKey=f"key-{n}")]} for n in range(12)]
+    bodies = [{"events": [event("ana", systemUniqueKey=f"key-{n}")]} for n in range(12)]
 
-    def track(n):
-        return organization.integration.request("POST", "/events/track", body[n]).status
+    def track(body):
+        return organization.integration.request("POST", "/events/track", body).status
 
-    *statuses, _ = run_simultaneously(
-        [*(lambda n=n: track(n) for n in range(12)), lambda: clock.advance(to.isoformat())]
+    *statuses, _test_clock = run_simultaneously(
+        [*(lambda body=body: track(body) for body in bodies), lambda: clock.advance(to.isoformat())]
     )
     assert set(statuses) <= {200, 409}
     events = organization.integration.get("/members/ana/events", eventType="member-generic-event")["results"]
@@ -239,14 +246,16 @@ def test_events_tracked_during_an_advance_are_refused_or_dated_at_its_start_or_i
 
 
 def test_an_interrupted_advance_continues_at_its_last_step(clock, points, monkeypatch, busy_api):
-    steps = iter(range(7))
     to = (START + timedelta(days=DAYS)).isoformat()
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
     clock.advance(to)
-    service.advance_clock(busy_api.engine, busy_api.settings, clock.organization.id, lambda: next(steps, None) is None)
+    # The advance is interrupted when it asks the eighth time whether it should stop.
+    answers = iter([False] * 7)
+    service.advance_clock(busy_api.engine, busy_api.settings, clock.organization.id, lambda: next(answers, True))
     interrupted_advance = clock.get()
     assert (interrupted_advance["status"], interrupted_advance["steps"]) == ("advancing", len(expiries(clock)))
     assert 0 < interrupted_advance["steps"] < DAYS
-    assert datetime.fromisoformat(interrupted_advance["now"]) == expiries(clock)[-1][0]
+    moment_of_last_expiry, _amount = expiries(clock)[-1]
+    assert datetime.fromisoformat(interrupted_advance["now"]) == moment_of_last_expiry
     service.advance_clock(busy_api.engine, busy_api.settings, clock.organization.id, lambda: False)
     assert (clock.get()["status"], clock.get()["steps"]) == ("ready", DAYS)

@@ -60,6 +60,7 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
         AND amount > amount_used AND coalesce(expired_at > :now, true) GROUP BY 1"""
     unused_amounts = dict(shop.ask(unexpired, now=shop.now))
     remaining_uses, usages_before = sum(unused_amounts.values()), shop.find_book(book).total_usages
+    # Each member tries three uses more than there are coupons.
     calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(unused_amounts.get(m.member_id, 0)) + 3)]
     counts = outcomes(calls)
     assert counts.pop("done", 0) == remaining_uses
@@ -109,7 +110,8 @@ def test_a_use_during_an_assignment_comes_before_or_after_it(shop):
         member = shop.member()
         results = race(lambda m=member: shop.assign(m, book), lambda m=member: shop.use(m, book))
         assert results in (("done", "done"), ("done", "coupon-not-assigned"))
-        assert lots_of(shop, member) == [(1, int(results[1] == "done"))]
+        used_amount = 1 if results[1] == "done" else 0
+        assert lots_of(shop, member) == [(1, used_amount)]
 
 
 def test_a_use_takes_the_soonest_to_expire_of_the_lots_that_were_assigned_before_it(shop):
@@ -119,6 +121,7 @@ def test_a_use_takes_the_soonest_to_expire_of_the_lots_that_were_assigned_before
         shop.assign(member, book)
         results = race(lambda m=member: shop.use(m, book), lambda m=member: shop.assign(m, book, expires_at=soon))
         assert results == ("done", "done")
+        # One of the two lots was used.
         assert lots_of(shop, member) in ([(1, 1), (1, 0)], [(1, 0), (1, 1)])
         # The other lot is used next, and then none is left.
         assert outcomes([lambda m=member: shop.use(m, book)] * 3) == {"done": 1, "coupon-not-assigned": 2}
@@ -133,10 +136,13 @@ def test_an_assignment_is_reverted_only_after_its_use_was_reverted(shop):
         results = race(lambda u=usage: shop.revert(u), lambda a=assignment: shop.revert(a))
         assert results in (("done", "done"), ("done", "coupon-assignment-used"))
         is_assignment_reverted = results[1] == "done"
-        assert (lots_of(shop, member), shop.points(member)) == (
-            [(1 - is_assignment_reverted, 0)],
-            3 if is_assignment_reverted else 1,
-        )
+        # The member paid 2 of its 3 points for the assignment and 1 for the use.
+        if is_assignment_reverted:
+            assert lots_of(shop, member) == [(0, 0)]
+            assert shop.points(member) == 3
+        else:
+            assert lots_of(shop, member) == [(1, 0)]
+            assert shop.points(member) == 3 - 2
 
 
 def test_the_revert_of_a_use_leaves_one_coupon_for_another_use(shop):
@@ -147,7 +153,8 @@ def test_the_revert_of_a_use_leaves_one_coupon_for_another_use(shop):
         usage = shop.use(member, book)
         results = race(lambda u=usage: shop.revert(u), lambda m=member: shop.use(m, book))
         assert results in (("done", "done"), ("done", "coupon-not-assigned"))
-        assert lots_of(shop, member) == [(1, int(results[1] == "done"))]
+        used_amount = 1 if results[1] == "done" else 0
+        assert lots_of(shop, member) == [(1, used_amount)]
 
 
 def test_a_forced_revert_wins_over_a_use_and_leaves_nothing_to_use(shop):
@@ -157,16 +164,19 @@ def test_a_forced_revert_wins_over_a_use_and_leaves_nothing_to_use(shop):
         [assignment] = shop.assign(member, book)
         results = race(lambda a=assignment: shop.revert(a, force=True), lambda m=member: shop.use(m, book))
         assert results in (("done", "done"), ("done", "coupon-not-assigned"))
-        assert lots_of(shop, member) == [(0, int(results[1] == "done"))]
+        used_amount = 1 if results[1] == "done" else 0
+        assert lots_of(shop, member) == [(0, used_amount)]
         assert outcomes([lambda m=member: shop.use(m, book)]) == {"coupon-not-assigned": 1}
 
 
 def test_uses_that_are_reverted_at_the_same_time_return_each_to_its_own_lot(shop):
     book, member = shop.book(), shop.member()
-    for days in range(6):
-        shop.assign(member, book, amount=Decimal(2), expires_at=shop.now + timedelta(days=6 - days))
+    # Six lots of 2 coupons; the later a lot is assigned, the sooner it expires.
+    for days in range(6, 0, -1):
+        shop.assign(member, book, amount=Decimal(2), expires_at=shop.now + timedelta(days=days))
     usages = [shop.use(member, book) for _ in range(12)]
     assert lots_of(shop, member) == [(2, 2)] * 6
+    # Two calls revert each usage.
     assert outcomes([lambda u=u: shop.revert(u) for u in usages * 2]) == {"done": 12, "coupon-usage-reverted": 12}
     assert lots_of(shop, member) == [(2, 0)] * 6
 
@@ -184,6 +194,7 @@ def test_no_lot_is_used_from_the_moment_of_its_expiry_on(shop):
     calls = [lambda m=m: use_at(m) for m in (expiry - timedelta(microseconds=1), expiry) for _ in range(10)]
     random.Random(7).shuffle(calls)
     counts = outcomes(calls)
+    # The ten calls before the expiry are enough to use the five lots.
     assert counts.pop("done") == 5
     assert set(counts) <= {"coupon-expired", "coupon-not-assigned"}
     late_uses = """SELECT count(*) FROM coupon_usages u JOIN coupon_lots l USING (organization_id, coupon_lot_id)
@@ -226,6 +237,7 @@ def test_an_assignment_of_3_that_would_exceed_the_limit_of_10_is_refused_and_one
         lambda n=n: shop.assign(member, book, amount=Decimal(3), expires_at=moments[n % len(moments)])
         for n in range(20)
     ]
+    # Three assignments of 3 make 9, and one of 1 makes 10.
     assert outcomes(calls) == {"done": 3, refusal: 17}
     assert lots_of(shop, member) == [(3, 0)] * 3
     assert outcomes([lambda: shop.assign(member, book)] * 5) == {"done": 1, refusal: 4}
@@ -241,4 +253,5 @@ def test_a_coupon_that_a_revert_returns_to_the_quota_is_assigned_only_once(shop)
         revert_result, *results = race(lambda f=first_assignment: shop.revert(f), *more_assignments)
         assert revert_result == "done"
         assert sorted(results) in (["coupon-quota", "coupon-quota", "done"], ["coupon-quota"] * 3)
+        # The assignment that was not reverted, and the new one, if any.
         assert sum(amount for amount, _ in lots_of(shop, member)) == 1 + results.count("done")

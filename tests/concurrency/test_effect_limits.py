@@ -18,6 +18,7 @@ def test_a_call_with_too_many_effects_changes_nothing(shop, monkeypatch):
     monkeypatch.setattr(unit, "MAX_EFFECTS", 5)
     shop.campaign(running(mint(1), mint(2)), eventType=GENERIC)
     ana = shop.member()
+    # Three events with two effects each.
     reply = call(shop, *(event(ana) for _ in range(3)))
     assert (reply.status, reply.json["type"]) == (503, "/problems/deadline-exceeded")
     assert reply.json["detail"] == (
@@ -26,15 +27,16 @@ def test_a_call_with_too_many_effects_changes_nothing(shop, monkeypatch):
     )
     assert (shop.balance(ana), transactions_of(shop)) == (0, [])
     assert call(shop, event(ana), event(ana)).status == 200
-    assert shop.balance(ana) == 6
+    assert shop.balance(ana) == 2 * (1 + 2)
 
 
 def test_calls_of_a_batch_do_not_share_the_maximum_of_effects(shop, monkeypatch):
     monkeypatch.setattr(unit, "MAX_EFFECTS", 5)
     shop.campaign(running(mint(1), mint(2)), eventType=GENERIC)
     members = [shop.member() for _ in range(4)]
+    # Each call has four effects, two for each of its events.
     calls = [partial(call, shop, event(member), event(member)) for member in members]
     with waiting(shop, calls) as futures:
         pass
     assert [future.result().status for future in futures] == [200] * 4
-    assert [shop.balance(member) for member in members] == [6] * 4
+    assert [shop.balance(member) for member in members] == [2 * (1 + 2)] * 4

@@ -26,6 +26,7 @@ def member(points):
 
 
 def extension(points, **body):
+    """A call that extends the expiry of points by a month, always with the same key; by default, of all members."""
     values = {"ledgerAccountId": points.account_id, "months": 1, "systemUniqueKey": "apology-1", **body}
     return partial(points.organization.administration.request, "POST", "/expiry-extensions", values)
 
@@ -44,4 +45,5 @@ def test_20_repetitions_extend_the_points_of_an_account_once(points, member, bus
     while extend_running(busy_api.engine):
         pass
     assert extension(points)().json == {"lots": 1, "amount": 100, "status": "done"}
+    # The transactions of the mint and of one extension.
     assert len(points.rows()) == 2

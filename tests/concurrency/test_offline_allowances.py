@@ -23,11 +23,13 @@ def member(shop):
 
 
 def creation(shop, member, request_key=None):
+    """A call that creates an allowance of 40 points, by default with an unused key."""
     body = {"amount": 40, "systemUniqueKey": request_key or key()}
     return partial(shop.integration.request, "POST", f"/members/{member}/offline-allowances", body)
 
 
 def redemption(shop, allowance, request_key=None):
+    """A call that redeems 25 points of an allowance, by default with an unused key."""
     body = {"token": allowance["token"], "amount": 25, "externalEventDate": allowance["createdAt"]}
     body["systemUniqueKey"] = request_key or key()
     return partial(shop.integration.request, "POST", "/offline-allowances/redeem", body)
@@ -37,7 +39,7 @@ def test_only_one_of_20_redemptions_of_an_allowance_succeeds(shop, member):
     allowance = creation(shop, member)().json["offlineAllowance"]
     replies = run_simultaneously([redemption(shop, allowance) for _ in range(20)])
     assert statuses(replies) == {(200, None): 1, (409, "/problems/offline-allowance-redeemed"): 19}
-    assert shop.balance(member) == 75
+    assert shop.balance(member) == 100 - 25
 
 
 def test_20_repetitions_of_a_redemption_burn_once(shop, member):
@@ -45,7 +47,7 @@ def test_20_repetitions_of_a_redemption_burn_once(shop, member):
     replies = run_simultaneously([redemption(shop, allowance, "till-4/1718")] * 20)
     assert statuses(replies) == {(200, None): 20}
     assert len({reply.text for reply in replies}) == 1
-    assert shop.balance(member) == 75
+    assert shop.balance(member) == 100 - 25
 
 
 def test_only_one_of_20_calls_creates_an_allowance(shop, member):
@@ -79,4 +81,4 @@ def test_one_key_redeems_only_one_of_two_allowances(shop, member):
     allowances = [creation(shop, person)().json["offlineAllowance"] for person in (member, other_member)]
     replies = run_simultaneously([redemption(shop, allowance, "till-4/1718") for allowance in allowances] * 4)
     assert statuses(replies) == {(200, None): 4, (409, "/problems/key-reused"): 4}
-    assert shop.balance(member) + shop.balance(other_member) == 175
+    assert shop.balance(member) + shop.balance(other_member) == 2 * 100 - 25

@@ -20,7 +20,14 @@ def partners(shop):
     return [Partner.of(shop, name) for name in ("partnera", "partnerb")]
 
 
-@pytest.mark.parametrize("info", [None, INFO, {**INFO, "loyaltyMemberId": "card-0077"}])
+@pytest.mark.parametrize(
+    "info",
+    [
+        pytest.param(None, id="no information"),
+        pytest.param(INFO, id="information without loyaltyMemberId"),
+        pytest.param({**INFO, "loyaltyMemberId": "card-0077"}, id="information with loyaltyMemberId"),
+    ],
+)
 def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
     shop.campaign(running(mint(100)), eventType="member-created")
     shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
@@ -28,7 +35,7 @@ def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
     name = "30111222"
 
     def pay(number):
-        return partners[number % 2].pay(name, number, forceUserSubscription=True, memberInfo=info)
+        return partners[number % 2].pay(name, total=number, forceUserSubscription=True, memberInfo=info)
 
     outcomes = run_simultaneously([partial(pay, number) for number in range(50)])
     assert sum(outcome["isNewMember"] for outcome in outcomes) == 1
@@ -36,7 +43,7 @@ def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
     counts = footprint(shop)
     assert (counts["members"], counts["wallets"], counts["partner_payments"]) == (1, 1, 50)
     member = outcomes[0]["loyaltyMemberId"]
-    # 100 for the enrolment, the totals of the payments, and 1000 each time the mission's goal of 10 was reached.
+    # 100 for the enrolment, the totals of 0 to 49 of the payments, and 1000 for each 10 payments.
     assert shop.balance(member) == 100 + sum(range(50)) + 5 * 1000
     # The responses are those of payments one after the other: they agree with the progress and balance in the end.
     counters = sorted(outcome["missionsStatus"][0]["newCounter"] for outcome in outcomes)
@@ -53,9 +60,9 @@ def test_only_one_of_many_payments_with_one_payment_id_succeeds(shop, partners):
 
     def pay(number):
         partner = partners[number % 2]
-        reference = {"paymentId": "payment-1"} if number % 4 < 2 else {"paymentId": None, "referenceId": "payment-1"}
-        if partner.name == "partnera":
-            reference = {"paymentId": "payment-1"}
+        # Half of the payments of partnerb have the id as their reference.
+        has_reference = partner.name == "partnerb" and number % 4 >= 2
+        reference = {"paymentId": None, "referenceId": "payment-1"} if has_reference else {"paymentId": "payment-1"}
         # Some of the customers are new.
         member = members[number] if number < 4 else customer()
         return partner.send(partner.body(member, forceUserSubscription=True, **reference))
@@ -83,6 +90,7 @@ def test_a_payment_during_the_enrolment_of_its_customer_does_not_enrol_a_second_
             return partners[0].pay(name, forceUserSubscription=True)["isNewMember"]
 
         status, *are_new_members = run_simultaneously([enrol, pay, pay])
+        # Either the call enrols the member, or one of the payments.
         assert (status, sum(are_new_members)) in ((201, 0), (409, 1))
 
 

@@ -32,21 +32,24 @@ def member(shop):
 
 
 def buy(shop, member, numbers):
+    """Track an order with each of these numbers, which mints 10 points that wait."""
     shop.track(*(order(member, 10, external_id=f"order-{number}") for number in numbers))
 
 
 def balance_and_pending(shop, member):
+    """The available and the waiting points of a member."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
     return balance["balance"], balance["pending"]
 
 
-def work(engine, shop, moment):
-    """Run one step of the worker as at a moment."""
+def run_worker(engine, shop, moment):
+    """Run one step of the worker as at a moment; return what has expired, or None if there was nothing to do."""
     find = partial(organizations.find, organization_id=shop.organization.id)
-    return transactions.run(engine, lambda db: expire_next(db, find(db), 0, moment))
+    return transactions.run(engine, lambda db: expire_next(db, find(db), after=0, now=moment))
 
 
 def payloads(shop, field):
+    """The payloads of all events that have a field, in the order of the events."""
     stored_payloads = [row[0] or {} for row in shop.rows("events", "payload", order="loyalty_event_id")]
     return [payload for payload in stored_payloads if field in payload]
 
@@ -61,16 +64,18 @@ def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop
     run_simultaneously(calls)
     assert [row[0] for row in shop.rows("purchase_orders", "status")] == ["cancelled"] * 10
     assert balance_and_pending(shop, member) == (0, 0)
+    # No mint is reported as available twice.
     ids = [lot["ledgerTransactionId"] for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
     assert len(ids) == len(set(ids))
 
 
 def test_either_a_confirmation_or_the_worker_settles_each_mint(busy_api, shop, member):
     buy(shop, member, range(10))
+    # Points that are not confirmed within a day are cancelled.
     later = datetime.now(UTC) + timedelta(days=2)
     confirmations = [partial(shop.track, order_update(member, f"order-{number}", "confirmed")) for number in range(10)]
-    run_simultaneously([*confirmations, partial(work, busy_api.engine, shop, later)])
-    work(busy_api.engine, shop, later)
+    run_simultaneously([*confirmations, partial(run_worker, busy_api.engine, shop, later)])
+    run_worker(busy_api.engine, shop, later)
     available_lots = [lot for payload in payloads(shop, "availableAt") for lot in payload["lots"]]
     cancelled_lots = [lot for payload in payloads(shop, "cancelledAt") for lot in payload["lots"]]
     ids = [lot["ledgerTransactionId"] for lot in (*available_lots, *cancelled_lots)]
@@ -83,21 +88,22 @@ def test_a_worker_that_is_killed_reports_each_cancellation_once(busy_api, shop, 
     other_member = shop.member()
     buy(shop, member, range(3))
     # The statements of one step are counted with the points of the first member.
-    total = count(engine, lambda: work(engine, shop, later))
+    statement_count = count(engine, lambda: run_worker(engine, shop, later))
     buy(shop, other_member, range(3, 6))
     for kill in range(KILLS):
-        _work_until(engine, shop, later, total * (kill + 1) // (KILLS + 1))
+        # The kills are spread over the statements of the step.
+        kill_worker_after(engine, shop, later, statement_count * (kill + 1) // (KILLS + 1))
         assert len(payloads(shop, "cancelledAt")) == 1
-        assert balance_and_pending(shop, other_member) == (0, 30)
-    work(engine, shop, later)
-    assert work(engine, shop, later) is None
-    assert [payload["amount"] for payload in payloads(shop, "cancelledAt")] == [30, 30]
-    assert (balance_and_pending(shop, member), balance_and_pending(shop, other_member)) == ((0, 0), (0, 0))
+        assert balance_and_pending(shop, other_member) == (0, 3 * 10)
+    run_worker(engine, shop, later)
+    assert run_worker(engine, shop, later) is None
+    assert [payload["amount"] for payload in payloads(shop, "cancelledAt")] == [3 * 10, 3 * 10]
+    assert balance_and_pending(shop, member) == balance_and_pending(shop, other_member) == (0, 0)
 
 
-def _work_until(engine, shop, moment, last):
-    """Run one step of the worker, which is killed at a statement, so that its transaction is rolled back."""
-    remaining = [last]
+def kill_worker_after(engine, shop, moment, statement_count):
+    """Run one step of the worker, which is killed after so many statements, so that its transaction is rolled back."""
+    remaining = [statement_count]
 
     def kill(*args):
         remaining[0] -= 1
@@ -107,6 +113,6 @@ def _work_until(engine, shop, moment, last):
     listeners.listen(engine, "before_cursor_execute", kill)
     try:
         with pytest.raises(Killed):
-            work(engine, shop, moment)
+            run_worker(engine, shop, moment)
     finally:
         listeners.remove(engine, "before_cursor_execute", kill)

@@ -23,12 +23,14 @@ def member(shop):
     return member
 
 
-def creation(shop, member, points=100, request_key=None):
+def creation(shop, member, *, points=100, request_key=None):
+    """A call that creates a payment, by default of 100 points and with an unused key."""
     body = {"points": points, "orderTotal": 50, "systemUniqueKey": request_key or key()}
     return partial(shop.integration.request, "POST", f"/members/{member}/points-payments", body)
 
 
 def action(shop, payment, name, body=None):
+    """A call that captures or refunds a payment."""
     path = f"/points-payments/{payment['pointsPaymentKey']}/{name}"
     return partial(shop.integration.request, "POST", path, body)
 
@@ -52,20 +54,21 @@ def test_only_one_of_20_captures_of_a_payment_succeeds(shop, member):
     payment = creation(shop, member)().json["pointsPayment"]
     replies = run_simultaneously([action(shop, payment, "capture") for _ in range(20)])
     assert statuses(replies) == {(200, None): 1, (409, "/problems/payment-not-held"): 19}
-    assert shop.balance(member) == 400
+    assert shop.balance(member) == 500 - 100
 
 
 def test_20_refunds_of_100_points_refund_no_more_than_the_payment_of_500(shop, member):
-    payment = creation(shop, member, 500)().json["pointsPayment"]
+    payment = creation(shop, member, points=500)().json["pointsPayment"]
     action(shop, payment, "capture")()
     refunds = [action(shop, payment, "refund", {"points": 100, "systemUniqueKey": key()}) for _ in range(20)]
     assert statuses(run_simultaneously(refunds)) == {(200, None): 5, (409, "/problems/refund-exceeds-payment"): 15}
+    # All points of the payment are refunded.
     assert shop.balance(member) == 500
     shop.check_ledger()
 
 
 def test_only_one_of_20_orders_with_one_payment_is_stored(shop, member):
-    payment = creation(shop, member, 500)().json["pointsPayment"]
+    payment = creation(shop, member, points=500)().json["pointsPayment"]
     tender = {"tender": "points", "amount": 5, "pointsPaymentKey": payment["pointsPaymentKey"]}
     bodies = [{"events": [order(member, 5, payments=[tender])]} for _ in range(20)]
     replies = run_simultaneously([partial(shop.integration.request, "POST", "/events/track", body) for body in bodies])

@@ -15,7 +15,7 @@ from tests.builders.tracking import GENERIC, event, order, running
 from tests.concurrency.simultaneous import run_simultaneously
 
 
-def check_order(shop, members):
+def check_order(shop, member_count):
     """Check that the events of each member were evaluated in the order in which they were accepted.
 
     Each mints one point, so the balance after the n-th event is n.
@@ -30,7 +30,7 @@ def check_order(shop, members):
     for member_id, _, balance in rows:
         if balance is not None:
             member_balances.setdefault(member_id, []).append(balance)
-    assert len(member_balances) == members
+    assert len(member_balances) == member_count
     for balances in member_balances.values():
         assert balances == list(range(1, len(balances) + 1))
 
@@ -46,16 +46,17 @@ def drain_simultaneously(shop, workers, **settings):
     run_simultaneously([work] * workers)
 
 
-@pytest.mark.parametrize("batch", [1, 7, 100])
-def test_workers_keep_the_order_of_each_member(shop, batch):
+@pytest.mark.parametrize("batch_size", [1, 7, 100])
+def test_workers_keep_the_order_of_each_member(shop, batch_size):
     shop.campaign(running(mint(1)), eventType=GENERIC)
     members = [shop.member() for _ in range(9)]
-    pick = random.Random(batch)
+    pick = random.Random(batch_size)
+    # Half of the events are about the first member.
     for _ in range(3):
         send(shop, *(event(pick.choice(members[: pick.choice([1, 9])])) for _ in range(50)))
-    drain_simultaneously(shop, 4, queue_batch=batch)
+    drain_simultaneously(shop, workers=4, queue_batch=batch_size)
     check_order(shop, len(members))
-    assert len(shop.rows("ledger_transactions", "1")) == 150
+    assert len(shop.rows("ledger_transactions", "1")) == 3 * 50
 
 
 def test_workers_keep_the_order_of_events_that_are_sent_while_they_work(shop):
@@ -87,6 +88,7 @@ def test_workers_keep_the_order_of_events_that_are_sent_while_they_work(shop):
 def test_workers_and_synchronous_events_share_a_limit_exactly(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC, pointsMonthlyLimitPerMember=60)
     members = [shop.member() for _ in range(3)]
+    # 40 queued and 30 synchronous events of each member, more than the limit of 60.
     for _ in range(4):
         send(shop, *(event(member) for member in members * 10))
 
@@ -94,7 +96,7 @@ def test_workers_and_synchronous_events_share_a_limit_exactly(shop):
         for _ in range(10):
             shop.track(*(event(member) for member in members * 3))
 
-    run_simultaneously([lambda: drain_simultaneously(shop, 2, queue_batch=10), track])
+    run_simultaneously([lambda: drain_simultaneously(shop, workers=2, queue_batch=10), track])
     assert [shop.balance(member) for member in members] == [60] * 3
 
 
@@ -104,7 +106,7 @@ def test_an_order_that_many_calls_queue_at_the_same_time_is_created_once(shop):
     purchase = order(member, 5)
     outcomes = run_simultaneously([lambda: send(shop, purchase)] * 8)
     assert len({outcome[0]["loyaltyEventKey"] for outcome in outcomes}) == 1
-    drain_simultaneously(shop, 3)
+    drain_simultaneously(shop, workers=3)
     assert len(shop.rows("purchase_orders", "1")) == 1
 
 
@@ -112,7 +114,8 @@ def test_the_events_of_a_member_after_one_to_be_retried_wait_and_those_of_others
     shop.campaign(running(mint(1)), eventType=GENERIC)
     ana, bob = shop.member(), shop.member()
     send(shop, *(event(member) for member in (ana, bob) * 5))
-    [ana_id] = [row[0] for row in shop.rows("members", "member_id, loyalty_member_id") if row[1] == ana]
+    ana_id = shop.integration.get(f"/members/{ana}")["loyaltyMember"]["memberId"]
+    # Ana's first event is to be retried in an hour.
     with shop.organization.api.engine.begin() as db:
         db.execute(
             text(
@@ -136,6 +139,6 @@ def test_no_event_is_evaluated_by_two_workers(shop):
     members = [shop.member() for _ in range(4)]
     for _ in range(6):
         send(shop, *(event(member) for member in members * 10))
-    drain_simultaneously(shop, 4, queue_batch=10)
-    assert [row.used for row in shop.rows("campaign_limit_counters", "used")] == [60] * 4
+    drain_simultaneously(shop, workers=4, queue_batch=10)
+    assert [row.used for row in shop.rows("campaign_limit_counters", "used")] == [6 * 10] * 4
     assert {row.status for row in shop.rows("events", "status")} == {"success"}

@@ -12,6 +12,7 @@ from tests.concurrency.simultaneous import outcomes, run_simultaneously
 
 
 def cancel(shop, tracked_event):
+    """Cancel an event by its result; return the reply, whatever its status."""
     return shop.integration.request("POST", f"/events/{tracked_event['loyaltyEventKey']}/cancel", {})
 
 
@@ -43,6 +44,7 @@ def test_points_are_either_burned_or_reverted_by_the_cancellation(shop):
         assert {reply.status for reply in replies} <= {200, 409}
         burned_points = 3 * sum(reply.status == 200 for reply in replies)
         [transaction] = cancellation.json["results"][0]["ledgerTransactions"]
+        # The event minted 10 points.
         assert burned_points + transaction["revertedAmount"] == 10
         assert shop.balance(member) == 0
 
@@ -58,6 +60,7 @@ def test_coupons_are_either_used_or_reverted_by_the_cancellation(shop):
         assert cancellation.status == 200
         assert {reply.status for reply in replies} <= {200, 409}
         usage_keys = [reply.json["couponUsage"]["couponUsageKey"] for reply in replies if reply.status == 200]
+        # The event assigned three coupons.
         assert len(usage_keys) <= 3
         paths = [f"/members/{member}/coupon-usages/{key}/revert" for key in usage_keys]
         reverts = [partial(shop.integration.post, path, expect=200) for path in paths]
@@ -82,8 +85,8 @@ def test_an_order_is_returned_once(shop):
         *answers, cancellation = run_simultaneously([*calls, partial(cancel, shop, order_event)])
         order_status = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
         # After a cancellation that comes before the returns, the order can no longer be returned.
-        returns = sum(result["status"] == "success" for [result] in answers[8:])
-        assert (order_status, returns) in {("returned", 1), ("cancelled", 0)}
+        whole_returns = sum(result["status"] == "success" for [result] in answers[len(parts) :])
+        assert (order_status, whole_returns) in {("returned", 1), ("cancelled", 0)}
         failures = {result["error"]["type"] for [result] in answers if result["status"] == "failed"}
         assert failures <= {"/problems/order-status"}
         reversals = [result["reverted"] for [result] in answers if "reverted" in result]
@@ -95,6 +98,7 @@ def test_an_order_is_returned_once(shop):
             for reverted_event in reverted_events
             for transaction in reverted_event["ledgerTransactions"]
         ]
+        # The order of 20 dollars minted 20 points.
         assert sum(amounts) == 20
         assert shop.balance(member) == 0
     assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}

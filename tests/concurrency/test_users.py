@@ -24,6 +24,7 @@ def users(busy_api):
 
 
 def administrators(users):
+    """The active administrators."""
     results = users.surface.get("/users", includeAPIUsers=True)["results"]
     return [result for result in results if result["active"] and result["organizations"][0]["isAdmin"]]
 
@@ -32,10 +33,9 @@ def test_calls_that_together_remove_all_administrators_leave_one(users):
     key = users.group(isAdmin=True)["permissionGroupKey"]
     people = [users.person(isAdmin=True) for _ in range(4)]
     people += [users.person(permissionGroupKeys=[key]) for _ in range(2)]
+    ids_of_people = {person["userId"] for person in people}
     first_administrators = [
-        administrator
-        for administrator in administrators(users)
-        if administrator["userId"] not in {p["userId"] for p in people}
+        administrator for administrator in administrators(users) if administrator["userId"] not in ids_of_people
     ]
     calls = [
         partial(users.surface.request, "DELETE", f"/users/{people[0]['userId']}"),
@@ -51,6 +51,7 @@ def test_calls_that_together_remove_all_administrators_leave_one(users):
         *(partial(users.surface.request, "DELETE", f"/users/{person['userId']}") for person in first_administrators),
     ]
     statuses = [reply.status for reply in run_simultaneously(calls)]
+    # The call that would remove the last administrator is refused.
     assert statuses.count(409) == 1
     assert all(status in (200, 204, 409) for status in statuses)
     assert administrators(users)
@@ -69,6 +70,7 @@ def test_a_permission_group_is_deleted_once_and_never_while_it_has_users(users):
             ]
         )
         statuses = sorted(reply.status for reply in deletion_replies)
+        # Either the user joins the group first, or the group is deleted first.
         assert (joining_reply.status, statuses) in [(200, [409, 409, 409]), (404, [204, 404, 404])]
         assert renaming_reply.status in (200, 404)
 
