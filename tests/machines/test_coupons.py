@@ -79,9 +79,11 @@ class Coupons(RuleBasedStateMachine):
         for book in self.books:
             if book.type == "single":
                 self.shop.add_codes(book, ["ALL"])
+        # Pairs of a usage of the model and the stored one; `serial` numbers new codes.
         self.stored, self.serial, self.steps = [], 0, 0
 
     def settings(self, rule):
+        """The settings of a book with the rules of the model."""
         uses, discounts = rule.uses or (None, None), rule.discounts or (None, None)
         return priced(
             self.shop,
@@ -110,15 +112,15 @@ class Coupons(RuleBasedStateMachine):
 
     @rule(hours=st.sampled_from([24, 1, 5, 13, 25, 24 * 3, 24 * 7, 24 * 31]))
     def wait(self, hours):
-        before = self.expired_lots()
+        expired_lots_before = self.expired_lots()
         self.shop.now += timedelta(hours=hours)
         self.model.now = self.shop.now
-        self.effects["expire"] += self.expired_lots() - before
+        self.effects["expire"] += self.expired_lots() - expired_lots_before
 
     @rule(member=members, book=books, days=st.integers(1, 3))
     def let_expire(self, member, book, days):
         """Advance the clock to the moment at which a lot expires."""
-        self.assign(member, book, 1, None, 0, days, None)
+        self.assign(member, book, amount=1, position=None, override=0, days=days, data=None)
         lots = [lot for number in range(MEMBERS) for lot in self.model.lots(member=number) if lot.expires is not None]
         moments = [lot.expires for lot in lots if not self.model.has_expired(lot)]
         if moments:
@@ -137,8 +139,8 @@ class Coupons(RuleBasedStateMachine):
     def publish(self, book, archive):
         """Disable a book, or publish it again, or archive it, which is final."""
         if self.model.status[book] != "archived":
-            other = "disabled" if self.model.status[book] == "published" else "published"
-            status = "archived" if archive and self.serial > 2 else other
+            switched_status = "disabled" if self.model.status[book] == "published" else "published"
+            status = "archived" if archive and self.serial > 2 else switched_status
             self.effects[f"{status} book"] += 1
             self.shop.change(self.books[book], publishing_status=status)
             self.model.status[book] = status
@@ -207,10 +209,10 @@ class Coupons(RuleBasedStateMachine):
     @rule(member=members, book=books, discount=st.sampled_from([None, None, 0, 1, 2]), is_reverted=rarely)
     def use_at_once(self, member, book, discount, is_reverted):
         """Assign a coupon and use it; sometimes revert the use."""
-        self.assign(member, book, 1, None, 0, None, None)
-        self.use(member, book, None, discount, False, 0)
+        self.assign(member, book, amount=1, position=None, override=0, days=None, data=None)
+        self.use(member, book, position=None, discount=discount, bypass=False, override=0)
         if is_reverted:
-            self.revert(0, False)
+            self.revert(which=0, force=False)
 
     @rule(which=st.integers(0, 9), force=rarely)
     def revert(self, which, force):
@@ -220,7 +222,7 @@ class Coupons(RuleBasedStateMachine):
                 lambda result: self.model.revert(usage, force), lambda: self.shop.revert(usage_row, force=force)
             )
             if results is not None:
-                reversal = results[1]
+                _, reversal = results
                 assert (reversal.amount_assigned, reversal.amount_used) == (-usage.assigned, -usage.used)
                 self.effects["revert"] += 1
 
@@ -234,6 +236,7 @@ class Coupons(RuleBasedStateMachine):
         return None if position is None or not codes else codes[position % len(codes)]
 
     def code_of(self, usage_row):
+        """The code of the coupon of a stored usage."""
         statement = "SELECT code FROM coupons WHERE organization_id = :org AND coupon_id = :coupon"
         return self.shop.ask(statement, coupon=usage_row.coupon_id)[0][0]
 
@@ -295,6 +298,7 @@ class Coupons(RuleBasedStateMachine):
 
 
 def run(engine, **profile):
+    """Run the machine, and check that each rule had an effect; `profile` are settings of Hypothesis."""
     effects = Effects()
     machine = type("CouponsOnEngine", (Coupons,), {"engine": engine, "effects": effects})
     checks = list(HealthCheck)

@@ -18,6 +18,7 @@ def client(engine):
 
 
 def expiries(client):
+    """The amount of each expiry, the lowest first."""
     return client.ask("SELECT amount FROM ledger_transactions WHERE organization_id = :org AND is_expiry ORDER BY 1")
 
 
@@ -54,7 +55,7 @@ def test_a_transfer_that_is_captured_after_some_lots_expired_moves_only_the_unex
     client.now += timedelta(days=10)
     client.capture(points, [(hold, WHOLE)])
     # The transfer took the 10 points that expire first, which have expired, and 2 of the 5.
-    assert client.balance(points, ana).current_balance == 3
+    assert client.balance(points, ana).current_balance == 5 - 2
     assert client.balance(points, ben).current_balance == 2
     assert last_balance(client, ben) == 2
     assert client.issued(points) == {points: 5}
@@ -64,8 +65,10 @@ def test_expired_points_that_a_capture_releases_and_its_revert_returns_expire_at
     points = client.account(point_tracking_enabled=True)
     (ana,) = client.wallets(1)
     client.mint(points, ana, 10, expiration_date=client.now + timedelta(days=3))
+    # A `manual` burn holds the points until it is captured.
     hold = client.burn(points, ana, 10, manual=True)
     client.now += timedelta(days=3)
+    # The capture releases 10 - 6 points, and its revert returns the 6.
     client.capture(points, [(hold, 6)])
     client.revert(hold)
     assert client.balance(points, ana).current_balance == 0
@@ -77,9 +80,10 @@ def test_an_expiry_cannot_be_reverted(client):
     (ana,) = client.wallets(1)
     client.mint(points, ana, 10, expiration_date=client.now + timedelta(days=3))
     client.now += timedelta(days=3)
+    # The next movement posts the expiry.
     client.mint(points, ana, 1)
     expiry = "SELECT ledger_transaction_id FROM ledger_transactions WHERE organization_id = :org AND is_expiry"
-    ((transaction_id,),) = client.ask(expiry)
+    [(transaction_id,)] = client.ask(expiry)
     with pytest.raises(NotRevertible):
         client.revert(transaction_id)
     assert client.balance(points, ana).current_balance == 1

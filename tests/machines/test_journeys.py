@@ -107,6 +107,7 @@ class Journeys(RuleBasedStateMachine):
         self.active[current["campaignId"]] = active
 
     def note(self, action: Any, status: str, amount: int) -> None:
+        """Remember the place and the amount of an action; an action that does not run gives 0."""
         place = (action["priority"], action["campaignId"], action["actionIndex"])
         self.places[action["actionId"]] = place
         self.amounts[action["actionId"]] = amount if status == "running" else 0
@@ -122,7 +123,8 @@ class Journeys(RuleBasedStateMachine):
 
     def create_action(self, campaign, status, amount, priority):
         body = {**running(mint(amount)), "status": status, "priority": priority}
-        creation = campaign[0].follow("createAction", body)
+        campaign_creation, _code = campaign
+        creation = campaign_creation.follow("createAction", body)
         self.note(creation.answer["action"], status, amount)
         self.actions.append(creation)
 
@@ -131,9 +133,9 @@ class Journeys(RuleBasedStateMachine):
         update = self.actions[which % len(self.actions)].follow(
             "updateAction", {**running(mint(amount)), "status": status}
         )
-        before = dict(self.amounts)
+        amounts_before = dict(self.amounts)
         self.note(update.follow("getAction").answer["action"], status, amount)
-        self.effects["change an action"] += before != self.amounts
+        self.effects["change an action"] += amounts_before != self.amounts
 
     @rule(target=members)
     def create_another_member(self):
@@ -163,13 +165,18 @@ class Journeys(RuleBasedStateMachine):
         }
         effects = self.begin("trackEvent", tracked_event).answer["effects"]
         assert {effect["status"] for effect in effects} <= {"executed"}
-        amounts = {effect["actionId"]: {p["id"]: p["value"] for p in effect["params"]}["amount"] for effect in effects}
+        amounts = {}
+        for effect in effects:
+            params = {param["id"]: param["value"] for param in effect["params"]}
+            amounts[effect["actionId"]] = params["amount"]
+        # Lists, so that the order is compared, too.
         assert list(amounts.items()) == list(self.expected_amounts().items())
         self.balances[loyalty_member_id] += sum(amounts.values())
         self.effects["earn"] += bool(amounts)
         self.effects["earn by several actions"] += len(amounts) > 1
-        [newest, *_] = creation.follow("listMemberEvents").answer["results"]
-        assert (newest["systemUniqueKey"], newest["status"]) == (tracked_event["systemUniqueKey"], "success")
+        newest_event = creation.follow("listMemberEvents").answer["results"][0]
+        assert newest_event["systemUniqueKey"] == tracked_event["systemUniqueKey"]
+        assert newest_event["status"] == "success"
 
     @invariant()
     def balances_equal_the_points_of_the_effects(self):
@@ -178,15 +185,16 @@ class Journeys(RuleBasedStateMachine):
 
 
 def run(api, **profile):
+    """Run the machine, and check that each rule had an effect; `profile` are settings of Hypothesis."""
     effects = Effects()
 
-    def fresh():
+    def new_machine():
         machine = Journeys()
         machine.shop, machine.effects = Shop(api.organization()), effects
         return machine
 
     checks = list(HealthCheck)
-    run_state_machine_as_test(fresh, settings=settings(database=None, suppress_health_check=checks, **profile))
+    run_state_machine_as_test(new_machine, settings=settings(database=None, suppress_health_check=checks, **profile))
     effects.check(("switch a campaign", "change an action", "earn", "earn by several actions"))
 
 

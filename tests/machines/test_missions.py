@@ -52,20 +52,22 @@ class Missions(RuleBasedStateMachine):
         self.number += 1
         at = NOON + timedelta(days=day)
         advance = self.state.count(
-            self.mission, amount, ProgressCause(1, member, at, NOON, loyalty_event_id=self.number)
+            self.mission,
+            amount,
+            ProgressCause(organization_id=1, member_id=member, at=at, now=NOON, loyalty_event_id=self.number),
         )
         trackings = self.state.drain().trackings
         remaining = self.remaining(member, day)
         if remaining <= 0:
             assert (advance.counted, trackings) == (0, ())
             return multiple()
-        rewarded = sum(times for _, _, times, _ in self.events[member])
-        before = sum(steps for _, _, _, steps in self.events[member])
+        times_before = sum(times for _, _, times, _ in self.events[member])
+        steps_before = sum(steps for _, _, _, steps in self.events[member])
         # Count one by one, until the last achievement that is allowed.
         advanced, times = 0, 0
         while advanced < amount and times < remaining:
             advanced += 1
-            times = min(remaining, max(0, (before + advanced) // self.mission.goal_count - rewarded))
+            times = min(remaining, max(0, (steps_before + advanced) // self.mission.goal_count - times_before))
         self.events[member].append((self.number, day, times, advanced))
         self.effects["count"] += 1
         self.effects["achieve"] += times > 0
@@ -103,7 +105,8 @@ def test_progress_after_random_counts_and_reversals_equals_the_model():
 
 def test_a_late_event_does_not_replace_the_last_achievement():
     state, record = MissionProgressState({}, {}), mission(goal_count=1)
+    # The event of 2 March is counted last.
     for day in (5, 9, 2):
         at = datetime(2026, 3, day, tzinfo=UTC)
-        state.count(record, 1, ProgressCause(1, 1, at, NOON, loyalty_event_id=day))
+        state.count(record, 1, ProgressCause(organization_id=1, member_id=1, at=at, now=NOON, loyalty_event_id=day))
     assert state.progress(1, record).last_achieved_at == datetime(2026, 3, 9, tzinfo=UTC)

@@ -72,12 +72,14 @@ class Offers:
         self.keys = {}
 
     def holds(self, name):
+        """The balance, the waiting points, and the next points to become available, as `OfferModel.holds`."""
         [balance] = self.shop.integration.get(f"/members/{name}")["loyaltyMember"]["ledgerBalances"]
         coming = balance.get("nextAvailable")
         coming = coming and (coming["amount"], datetime.fromisoformat(coming["availableAt"]))
         return balance["balance"], balance["pending"], coming
 
     def budget_counts(self):
+        """The used points and the used money of the budgets."""
         paths = [f"/campaigns/{campaign['campaignId']}" for campaign in self.campaigns]
         rows = [self.shop.administration.get(path, include="limits")["campaign"]["limits"][0] for path in paths]
         assert [Decimal(row["used"]) + Decimal(row["left"]) for row in rows] == [POINTS, MONEY]
@@ -174,9 +176,9 @@ def run(api, seed, steps):
 
 
 def test_points_budgets_and_discounts_after_random_steps_equal_the_model(api):
-    Effects.of_all(run(api, seed, 100) for seed in range(3)).check((*RULES, *CANCELLED), minimum=2)
+    Effects.of_all(run(api, seed, steps=100) for seed in range(3)).check((*RULES, *CANCELLED), minimum=2)
 
 
 @pytest.mark.stress
 def test_points_budgets_and_discounts_after_many_random_steps_equal_the_model(api):
-    Effects.of_all(run(api, seed, 200) for seed in range(100, 140)).check((*RULES, *CANCELLED))
+    Effects.of_all(run(api, seed, steps=200) for seed in range(100, 140)).check((*RULES, *CANCELLED))

@@ -144,8 +144,8 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_year_equals_the_model_if_the_clock_advances_at_once_or_in_parts(api, seed):
-    steps = random_year(seed, MEMBERS, 100)
-    year_at_once, year_in_parts = live(api, steps), live(api, steps, random.Random(seed))
+    steps = random_year(seed, MEMBERS, steps=100)
+    year_at_once, year_in_parts = live(api, steps), live(api, steps, chance=random.Random(seed))
     assert year_at_once.remains == year_in_parts.remains
     kinds = {row[0] for row in year_at_once.remains}
     assert kinds == {"event", "points", "message"}
@@ -154,5 +154,5 @@ def test_a_year_equals_the_model_if_the_clock_advances_at_once_or_in_parts(api, 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_years_equal_the_model_if_the_clock_advances_at_once_or_in_parts(api, seed):
-    steps = random_year(seed, MEMBERS, 150)
-    assert live(api, steps).remains == live(api, steps, random.Random(seed)).remains
+    steps = random_year(seed, MEMBERS, steps=150)
+    assert live(api, steps).remains == live(api, steps, chance=random.Random(seed)).remains
