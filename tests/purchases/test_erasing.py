@@ -83,9 +83,9 @@ def test_the_erasure_of_a_customer_removes_all_traces_and_changes_no_balances_or
     with api.engine.connect() as db:
         assert verify_reports(db, shop.organization.id) == []
     assert {word: traces(api.engine, word) for word in words} == {word: {} for word in words}
-    order_numbers = [order.number for order in purchases if order.customer == customer]
+    orders_of_customer = [order for order in purchases if order.customer == customer]
     results = administration.get(f"/members/{member_id}/purchase-orders")["results"]
-    assert len(results) == min(25, len(order_numbers))
-    assert shop.track([order for order in purchases if order.customer == customer])[0]["error"]["type"] == (
-        "/problems/unknown-member"
-    )
+    # A page has at most 25 orders.
+    assert len(results) == min(25, len(orders_of_customer))
+    # The former loyaltyMemberId is unknown.
+    assert shop.track(orders_of_customer)[0]["error"]["type"] == "/problems/unknown-member"

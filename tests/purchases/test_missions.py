@@ -27,8 +27,11 @@ def test_every_three_orders_are_an_achievement_up_to_five_times(api, count):
     )
     results = shop.track(purchases)
 
-    counts = Counter(order.customer for order in purchases)
-    expected_times = {customer: min(MAX_REPETITIONS, count // GOAL) for customer, count in counts.items()}
+    order_counts = Counter(order.customer for order in purchases)
+    expected_times = {
+        customer: min(MAX_REPETITIONS, order_count // GOAL) for customer, order_count in order_counts.items()
+    }
+    # Some customers have no achievement, some have one, and so on.
     assert set(expected_times.values()) == set(range(MAX_REPETITIONS + 1))
 
     rows = shop.ask(
@@ -36,8 +39,8 @@ def test_every_three_orders_are_an_achievement_up_to_five_times(api, count):
         " USING (organization_id, member_id) WHERE organization_id = :organization_id"
     )
     assert {member: times for member, _, times in rows} == expected_times
-    assert {member: count for member, count, _ in rows} == {
-        customer: min(count, GOAL * MAX_REPETITIONS) for customer, count in counts.items()
+    assert {member: counted_orders for member, counted_orders, _ in rows} == {
+        customer: min(order_count, GOAL * MAX_REPETITIONS) for customer, order_count in order_counts.items()
     }
     assert shop.balances() == {customer: 10 * times for customer, times in expected_times.items() if times}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 
@@ -52,12 +53,14 @@ def test_each_whole_dollar_earns_a_point_and_repetitions_earn_nothing(api, count
     if count == ORDERS:
         assert (len(purchases), len(expected_balances)) == (ORDERS, MEMBERS)
         assert sum(balances.values()) == POINTS
-        assert max(balances.items(), key=lambda member_balance: member_balance[1]) == (TOP_MEMBER, TOP_POINTS)
+        top_member = max(balances, key=balances.__getitem__)
+        assert (top_member, balances[top_member]) == (TOP_MEMBER, TOP_POINTS)
     assert all(points_of(result) == int(order.total) for order, result in zip(purchases, results, strict=True))
     assert shop.faults() == []
 
     sizes_before = shop.sizes()
     assert sizes_before["events"] == sizes_before["purchase_orders"] == count
+    # The same requests again.
     assert shop.track(purchases) == results
     assert shop.sizes() == sizes_before
     assert shop.balances() == balances
@@ -83,10 +86,10 @@ def test_double_points_stop_at_a_monthly_limit(api, count, partially):
     assert shop.counters() == without_zeros(reckoning.used)
     assert sum(result["limitDiscardedTotalAmount"] for result in results) == sum(reckoning.discarded.values())
     limited_effects = [
-        e
+        effect
         for result in results
-        for e in result["effects"]
-        if e.get("error", {}).get("type", "").endswith("limit-reached")
+        for effect in result["effects"]
+        if effect.get("error", {}).get("type", "").endswith("limit-reached")
     ]
     assert len(limited_effects) == reckoning.cut
     assert shop.faults() == []
@@ -112,9 +115,13 @@ def test_a_monthly_limit_is_applied_to_each_mint_of_an_order_and_not_to_their_su
 
 def test_the_reckoning_depends_on_the_order_of_purchases_and_on_partial_mints():
     """So the comparisons above would fail if the product applied the limit differently."""
-    first, second = (Order(n, "1", "19970105", total) for n, total in ((1, 60), (2, 90)))
+    order_of_60 = Order(number=1, customer="1", date="19970105", total=Decimal(60))
+    order_of_90 = Order(number=2, customer="1", date="19970105", total=Decimal(90))
+    # One mint of a point for each whole dollar. The limit of 100 allows only the first of the two mints, or a part of
+    # the second one.
     mints = [int]
-    assert reckon([first, second], mints, limit=LIMIT, partially=False).minted == {"1": 60}
-    assert reckon([second, first], mints, limit=LIMIT, partially=False).minted == {"1": 90}
-    assert reckon([first, second], mints, limit=LIMIT, partially=True).minted == {"1": 100}
-    assert reckon([first, second], mints, limit=LIMIT, partially=True).discarded == {"1": 50}
+    assert reckon([order_of_60, order_of_90], mints, limit=100, partially=False).minted == {"1": 60}
+    assert reckon([order_of_90, order_of_60], mints, limit=100, partially=False).minted == {"1": 90}
+    partial_reckoning = reckon([order_of_60, order_of_90], mints, limit=100, partially=True)
+    assert partial_reckoning.minted == {"1": 100}
+    assert partial_reckoning.discarded == {"1": 60 + 90 - 100}

@@ -30,7 +30,10 @@ ZONES = ("UTC", "America/New_York", "Australia/Lord_Howe")
 
 @dataclass
 class Sums:
-    """Expected figures: (moment, amount, member, tags) of mints, (moment, number) of events, and joins of members."""
+    """Expected figures: (moment, amount, member, tags) of mints, (moment, number) of events, and joins of members.
+
+    A cancellation is a negative mint and a negative number of events.
+    """
 
     mints: list[tuple[datetime, int, str, frozenset[str]]] = field(default_factory=list)
     events: list[tuple[datetime, int]] = field(default_factory=list)
@@ -46,22 +49,28 @@ class Sums:
         return sums
 
     def minted(self, begin: datetime, end: datetime, tag: str | None = None) -> Iterator[tuple[datetime, int, str]]:
-        return ((at, n, who) for at, n, who, tags in self.mints if begin <= at < end and (tag is None or tag in tags))
+        """The (moment, amount, member) of each mint within a time, and with a tag if it is given."""
+        for at, amount, member, tags in self.mints:
+            if begin <= at < end and (tag is None or tag in tags):
+                yield at, amount, member
 
     def by_day(self, begin: datetime, end: datetime, zone: str = "UTC", tag: str | None = None) -> Counter[str]:
+        """The sum of the mints of each day in the zone."""
         days: Counter[str] = Counter()
         for at, amount, _ in self.minted(begin, end, tag):
             days[at.astimezone(ZoneInfo(zone)).date().isoformat()] += amount
         return days
 
     def by_member(self, begin: datetime, end: datetime, tag: str | None = None) -> Counter[str]:
+        """The sum of the mints of each member."""
         members: Counter[str] = Counter()
-        for _, amount, who in self.minted(begin, end, tag):
-            members[who] += amount
+        for _, amount, member in self.minted(begin, end, tag):
+            members[member] += amount
         return members
 
 
 def months(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The beginning and the end of each month within a time."""
     while begin < end:
         until = (begin + timedelta(days=31)).replace(day=1)
         yield begin, until
@@ -94,12 +103,13 @@ def without_zeros(figures: Counter[str]) -> dict[str, int]:
 
 
 def check_top_members(rows: Sequence[Any], expected_amounts: Counter[str]) -> None:
+    """Check that the rows are the 100 members with the highest amounts; members with one amount may be in any order."""
     amounts = [amount for amount in sorted(expected_amounts.values(), reverse=True)[:100] if amount > 0]
     assert [row["amount"] for row in rows] == amounts
     assert all(expected_amounts[row["key"]] == row["amount"] for row in rows)
 
 
-def check(shop: Shop, sums: Sums) -> None:
+def check_reports(shop: Shop, sums: Sums) -> None:
     """Compare all reports of members, points, events and tags, for each month and for the whole time."""
     report = Reports(shop)
     joins_by_day = Counter(at.date().isoformat() for at in sums.joined.values())
@@ -126,7 +136,7 @@ def check(shop: Shop, sums: Sums) -> None:
     assert report("event-count", BEGIN, NEVER, eventType=EVENT_TYPE)["totalCount"] == event_count
     account = shop.organization.created.ledger_account_id
     totals = report(f"ledger-accounts/{account}/totals", BEGIN, NEVER)
-    receivers = {who for _, amount, who in sums.minted(BEGIN, NEVER) if amount > 0}
+    receivers = {member for _, amount, member in sums.minted(BEGIN, NEVER) if amount > 0}
     average = round(Decimal(members.total()) / len(receivers), 6)
     assert totals == {"totalAmount": members.total(), "avgAmountPerUser": average}
 
@@ -154,23 +164,24 @@ def cancel(shop: Shop, sums: Sums, cancelled: Iterable[tuple[Order, Any]]) -> No
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_reports_equal_the_sums_of_the_file(api, count):
     purchases, chance = orders(count), Random(1997)
+    # One point for each whole dollar.
     shop, sums = Shop.new(api, purchases, joined_by_first_order=True), Sums.of(purchases)
     shop.campaign(mint("floor(order.total)"))
     results = shop.track(purchases)
     if count == ORDERS:
         assert (len(sums.joined), sum(amount for _, amount, _, _ in sums.mints)) == (MEMBERS, POINTS)
     # The figures are the same if all, some or no changes have been moved to the totals.
-    check(shop, sums)
+    check_reports(shop, sums)
     transactions.run(api.engine, lambda db: move_changes(db, count))
-    check(shop, sums)
+    check_reports(shop, sums)
 
     change_count = max(20, count // 100)
     give_extras(shop, sums, chance.sample(sorted(sums.joined), change_count), chance)
     cancel(shop, sums, chance.sample(list(zip(purchases, results, strict=True)), change_count))
-    check(shop, sums)
+    check_reports(shop, sums)
     while transactions.run(api.engine, move_changes):
         pass
-    check(shop, sums)
+    check_reports(shop, sums)
     with api.engine.connect() as db:
         assert verify_reports(db, shop.organization.id) == []
     assert shop.faults() == []

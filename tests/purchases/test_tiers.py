@@ -30,11 +30,12 @@ def test_members_reach_tiers_by_their_points_and_each_change_is_reported_once(ap
     points: Counter[str] = Counter()
     moves = []
     for order in purchases:
-        before = tier_at(points[order.customer]) if points[order.customer] else None
+        # A member without points has no tier yet.
+        former_tier = tier_at(points[order.customer]) if points[order.customer] else None
         points[order.customer] += int(order.total)
-        after = tier_at(points[order.customer]) if points[order.customer] else None
-        if after != before:
-            moves.append((order.customer, before, after))
+        new_tier = tier_at(points[order.customer]) if points[order.customer] else None
+        if new_tier != former_tier:
+            moves.append((order.customer, former_tier, new_tier))
 
     rows = shop.ask(
         "SELECT loyalty_member_id, loyalty_tier_id FROM member_tiers JOIN members USING (organization_id, member_id)"
@@ -42,6 +43,7 @@ def test_members_reach_tiers_by_their_points_and_each_change_is_reported_once(ap
     )
     expected_tiers = {member: tier_at(total) for member, total in points.items() if total}
     assert {member: tiers.name(tier_id) for member, tier_id in rows} == expected_tiers
+    # Each tier has some members.
     assert all(Counter(expected_tiers.values())[name] > 10 for name in ("Basic", *THRESHOLDS))
 
     event_rows = shop.ask(

@@ -16,13 +16,18 @@ FIRST_ORDERS = 300
 
 def timeline(db, member):
     """All rows of the timeline, read page by page."""
-    rows, query = [], TimelineQuery(100)
+    rows, query = [], TimelineQuery(limit=100)
     while True:
         page = timeline_of(db, member, query)
         rows += page.rows
         if page.next is None:
             return rows
-        query = TimelineQuery(100, positions=page.next)
+        query = TimelineQuery(limit=100, positions=page.next)
+
+
+def executed_effects(result):
+    """The effects of an event that were executed."""
+    return [effect for effect in result["effects"] if effect["status"] == "executed"]
 
 
 @pytest.mark.parametrize(
@@ -41,18 +46,18 @@ def test_the_timelines_of_customers_contain_each_order_and_point_once(api, count
             rows = timeline(db, MEMBERS.find_by(db, shop.organization.id, loyalty_member_id=customer))
             events = {row.loyalty_event_id: row.details for row in rows if row.kind == EVENT}
             order_keys |= {details["systemUniqueKey"] for details in events.values()}
-            points: dict[int, int] = {}
+            points_of_events: dict[int, int] = {}
             for row in rows:
                 if row.kind == POINTS:
                     assert row.details["source"] == "campaign"
-                    points[row.loyalty_event_id] = points.get(row.loyalty_event_id, 0) + row.details["amount"]
-            assert sum(points.values()) == balances.get(customer, 0)
+                    points_before = points_of_events.get(row.loyalty_event_id, 0)
+                    points_of_events[row.loyalty_event_id] = points_before + row.details["amount"]
+            assert sum(points_of_events.values()) == balances.get(customer, 0)
             for event_id, details in events.items():
-                executed = [effect for effect in details["effects"] if effect["status"] == "executed"]
-                assert [effect["effectId"] for effect in executed] == [
-                    effect["effectId"]
-                    for effect in results[details["systemUniqueKey"]]["effects"]
-                    if effect["status"] == "executed"
+                shown_effects = executed_effects(details)
+                reported_effects = executed_effects(results[details["systemUniqueKey"]])
+                assert [effect["effectId"] for effect in shown_effects] == [
+                    effect["effectId"] for effect in reported_effects
                 ]
-                assert sum(effect["amount"] for effect in executed) == points.get(event_id, 0)
+                assert sum(effect["amount"] for effect in shown_effects) == points_of_events.get(event_id, 0)
     assert order_keys == {order.key for order in purchases} == results.keys()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from hypothesis import HealthCheck, given, settings
@@ -53,13 +53,39 @@ steps = st.one_of(
 drawn_ranges = st.tuples(moments, moments, st.sampled_from(ZONES))
 
 
+class Events(NamedTuple):
+    """A number of events at a moment, -1 for a cancellation."""
+
+    at: datetime
+    number: int
+
+
+class Mint(NamedTuple):
+    """A mint; its reversal is a mint of a negative amount, with False for `is_mint`."""
+
+    at: datetime
+    member: int
+    amount: int
+    tags: frozenset[str]
+    is_mint: bool
+
+
+class Coupons(NamedTuple):
+    """The numbers of coupons that were assigned and used at a moment, and their discount."""
+
+    at: datetime
+    assigned: Decimal
+    uses: Decimal
+    discount: Decimal
+
+
 @dataclass
 class Tally:
-    """The expected figures as rows of moment and amounts; a mint also has its member, tags, and False if reverted."""
+    """The expected figures."""
 
-    events: list[tuple[datetime, int]] = field(default_factory=list)
-    mints: list[tuple[datetime, int, int, frozenset[str], bool]] = field(default_factory=list)
-    coupons: list[tuple[datetime, Decimal, Decimal, Decimal]] = field(default_factory=list)
+    events: list[Events] = field(default_factory=list)
+    mints: list[Mint] = field(default_factory=list)
+    coupons: list[Coupons] = field(default_factory=list)
 
 
 class Client:
@@ -78,15 +104,17 @@ class Client:
         self.used: list[tuple[int, str, Decimal]] = []
 
     def do(self, step: tuple[Any, ...]) -> None:
+        """Perform a step, whose first item names the method."""
         getattr(self, f"_{step[0]}")(*step[1:])
 
     def _buy(self, member: int, total: int, at: datetime) -> None:
         result = self.shop.track_one(order(self.names[member], total, externalEventDate=at.isoformat()))
-        self.tally.events.append((at, 1))
-        at_of_mint = self.shop.rows(
-            "ledger_transactions", "coalesce(external_event_date, created_at)", order="ledger_transaction_id"
+        self.tally.events.append(Events(at, 1))
+        moments_of_transactions = self.shop.rows(
+            "ledger_transactions", "coalesce(external_event_date, created_at) AS at", order="ledger_transaction_id"
         )
-        self.tally.mints.append((at_of_mint[-1][0], member, total, frozenset(), True))
+        at_of_mint = moments_of_transactions[-1].at
+        self.tally.mints.append(Mint(at_of_mint, member, total, frozenset(), is_mint=True))
         self.bought.append((result["loyaltyEventKey"], member, total, at))
 
     def _cancel(self, which: int) -> None:
@@ -95,12 +123,12 @@ class Client:
             answer = self.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
             assert answer["results"]
             now = datetime.now(UTC)
-            self.tally.events.append((now, -1))
-            self.tally.mints.append((now, member, -total, frozenset(), False))
+            self.tally.events.append(Events(now, -1))
+            self.tally.mints.append(Mint(now, member, -total, frozenset(), is_mint=False))
 
     def _mint(self, member: int, amount: int, at: datetime, tags: set[str]) -> None:
         transaction = self.shop.give(self.names[member], amount, tags=sorted(tags), externalEventDate=at.isoformat())
-        self.tally.mints.append((at, member, amount, frozenset(tags), True))
+        self.tally.mints.append(Mint(at, member, amount, frozenset(tags), is_mint=True))
         self.minted.append((transaction, member, amount, frozenset(tags)))
 
     def _revert(self, which: int, at: datetime) -> None:
@@ -110,13 +138,14 @@ class Client:
             path = f"{ledger}/transactions/{row['ledgerTransactionId']}/revert"
             body = {"externalEventDate": at.isoformat(), "tags": ["web", "mistake"]}
             assert self.shop.administration.request("POST", path, body).status in (200, 201)
-            self.tally.mints.append((at, member, -amount, tags, False))
+            self.tally.mints.append(Mint(at, member, -amount, tags, is_mint=False))
 
     def _path(self, member: int) -> str:
         return f"/members/{self.names[member]}/coupon-books/{self.book['couponBookKey']}"
 
     def _coupons(self, assigned: Any = 0, uses: Any = 0, discounted: Any = 0) -> None:
-        self.tally.coupons.append((datetime.now(UTC), Decimal(assigned), Decimal(uses), Decimal(discounted)))
+        coupons = Coupons(datetime.now(UTC), Decimal(assigned), Decimal(uses), Decimal(discounted))
+        self.tally.coupons.append(coupons)
 
     def _assign(self, member: int, amount: int) -> None:
         self.shop.integration.post(f"{self._path(member)}/assign", {"amount": amount}, expect=200)
@@ -147,6 +176,7 @@ class Client:
 
 
 def _series(rows: list[tuple[datetime, Any]], begin: datetime, end: datetime, zone: ZoneInfo) -> dict[str, Any]:
+    """The sums of the amounts of each day in the zone that are not 0; the rows are (moment, amount)."""
     amounts_by_day: dict[str, Any] = {}
     for at, amount in rows:
         if begin <= at < end:
@@ -155,47 +185,53 @@ def _series(rows: list[tuple[datetime, Any]], begin: datetime, end: datetime, zo
     return {day: amount for day, amount in amounts_by_day.items() if amount}
 
 
-def _check(client: Client, begin: datetime, end: datetime, zone: str) -> None:
+def _check_reports(client: Client, begin: datetime, end: datetime, zone: str) -> None:
+    """Check that every report of a time has the figures of the tally."""
     tally, report = client.tally, client.report
     query = {"sinceFrom": begin.isoformat(), "sinceTo": end.isoformat(), "tz": zone}
 
     def within(rows: list[Any]) -> list[Any]:
-        return [row for row in rows if begin <= row[0] < end]
+        return [row for row in rows if begin <= row.at < end]
 
-    def total(rows: list[Any], column: int) -> Any:
-        return sum(row[column] for row in within(rows))
+    def total(rows: list[Any], name: str) -> Any:
+        """The sum of a field of the rows within the time."""
+        return sum(getattr(row, name) for row in within(rows))
 
-    assert report("event-count", eventType=CREATED, **query)["result"]["totalCount"] == total(tally.events, 1)
+    assert report("event-count", eventType=CREATED, **query)["result"]["totalCount"] == total(tally.events, "number")
     for tag in (None, *TAGS, "mistake"):
-        mints = [row for row in tally.mints if tag is None or tag in row[3]]
+        mints = [mint for mint in tally.mints if tag is None or tag in mint.tags]
         by_tag = query if tag is None else {**query, "tag": tag}
-        assert report("tag-total", **by_tag)["result"]["amount"] == total(mints, 2)
-        members: Counter[str] = Counter()
-        for _, member, amount, _, _ in within(mints):
-            members[client.names[member]] += amount
-        top = {row["key"]: row["amount"] for row in report("top-members", **by_tag)["results"]}
-        assert top == {key: amount for key, amount in members.items() if amount > 0}
-        assert list(top.values()) == sorted(top.values(), reverse=True)
+        assert report("tag-total", **by_tag)["result"]["amount"] == total(mints, "amount")
+        amounts_of_members: Counter[str] = Counter()
+        for mint in within(mints):
+            amounts_of_members[client.names[mint.member]] += mint.amount
+        top_members = {row["key"]: row["amount"] for row in report("top-members", **by_tag)["results"]}
+        assert top_members == {name: amount for name, amount in amounts_of_members.items() if amount > 0}
+        assert list(top_members.values()) == sorted(top_members.values(), reverse=True)
+        # Reports by day cover at most 3660 days.
         if end - begin < timedelta(days=3660):
-            amounts_by_day = _series([(row[0], row[2]) for row in mints], begin, end, ZoneInfo(zone))
-            _same_series(report("tag-series", **by_tag), amounts_by_day, "amount")
+            amounts_by_day = _series([(mint.at, mint.amount) for mint in mints], begin, end, ZoneInfo(zone))
+            _check_series(report("tag-series", **by_tag), amounts_by_day, "amount")
     account = client.shop.organization.created.ledger_account_id
     totals = report(f"ledger-accounts/{account}/totals", **query)["result"]
-    receivers = {row[1] for row in within(tally.mints) if row[4]}
-    assert totals["totalAmount"] == total(tally.mints, 2)
-    average = Decimal(total(tally.mints, 2)) / len(receivers) if receivers else Decimal(0)
+    receivers = {mint.member for mint in within(tally.mints) if mint.is_mint}
+    assert totals["totalAmount"] == total(tally.mints, "amount")
+    average = Decimal(total(tally.mints, "amount")) / len(receivers) if receivers else Decimal(0)
     assert totals["avgAmountPerUser"] == round(average, 6)
     [book] = report("coupon-books-by-tag", **query)["results"]
-    figures = (book["assigned"], book["usages"], book["discountAmount"])
-    assert figures == tuple(total(tally.coupons, column) for column in (1, 2, 3))
+    assert book["assigned"] == total(tally.coupons, "assigned")
+    assert book["usages"] == total(tally.coupons, "uses")
+    assert book["discountAmount"] == total(tally.coupons, "discount")
     if end - begin < timedelta(days=3660):
-        coupons = report("coupons-over-time", **query)
-        for column, name in ((1, "assigned"), (2, "usages")):
-            amounts_by_day = _series([(row[0], row[column]) for row in tally.coupons], begin, end, ZoneInfo(zone))
-            _same_series(coupons, amounts_by_day, name)
+        series = report("coupons-over-time", **query)
+        assigned_by_day = _series([(row.at, row.assigned) for row in tally.coupons], begin, end, ZoneInfo(zone))
+        _check_series(series, assigned_by_day, "assigned")
+        uses_by_day = _series([(row.at, row.uses) for row in tally.coupons], begin, end, ZoneInfo(zone))
+        _check_series(series, uses_by_day, "usages")
 
 
-def _same_series(answer: Any, amounts_by_day: dict[str, Any], name: str) -> None:
+def _check_series(answer: Any, amounts_by_day: dict[str, Any], name: str) -> None:
+    """Check that a report has each day once, and these amounts in the field `name`; other days have 0."""
     days = [row["date"] for row in answer["results"]]
     assert days == sorted(set(days))
     assert {row["date"]: row[name] for row in answer["results"] if row[name]} == amounts_by_day
@@ -217,6 +253,6 @@ def test_every_report_equals_the_tally(api, drawn_steps, ranges):
     for step in drawn_steps:
         client.do(step)
     for begin, end, zone in _with_fixed_ranges(ranges):
-        _check(client, begin, end, zone)
+        _check_reports(client, begin, end, zone)
     with api.engine.connect() as db:
         assert verify_reports(db, client.shop.organization.id) == []
