@@ -33,6 +33,7 @@ RATE = PointRate(points_per_unit=Decimal(100), currency="EUR", multiple_of=Decim
 
 
 def policy(per_unit=100, multiple=1, minimum=0, share=1):
+    """`per_unit` points are worth 1.00 euro; by default 100, and points can pay a whole order."""
     return RedemptionPolicy(
         points_per_unit=Decimal(per_unit),
         currency="EUR",
@@ -44,33 +45,36 @@ def policy(per_unit=100, multiple=1, minimum=0, share=1):
 
 
 def pay(terms, total=50, points=None, value=None):
-    """The points and the value of a new payment for an order, by the points or by the value."""
+    """The points and the value of a new payment for an order of 50 euros, by the points or by the value."""
     numbers = (None if number is None else Decimal(str(number)) for number in (points, value))
     return new_payment(terms, Decimal(total), *numbers)
 
 
-def payment(points=1000, value=10):
-    """A payment held until an hour after now."""
+def payment(*, points=1000, value=10):
+    """A payment held until an hour after NOW."""
     plain = dict.fromkeys(field.name for field in fields(PointsPayment))
     plain |= {"points": Decimal(points), "value": Decimal(str(value)), "currency": "EUR"}
     return PointsPayment(**plain | {"held_until": NOW + timedelta(hours=1)})
 
 
-def hold(status, is_captured=False, amount=1000, fiat=10, returned_points=0, fiat_returned=0):
+def hold(status, *, is_captured=False, amount=1000, fiat=10, returned_points=0, fiat_returned=0):
+    """The hold of `amount` points that are worth `fiat` euros."""
     numbers = (Decimal(amount), Decimal(fiat), Decimal(returned_points), Decimal(fiat_returned))
     return HoldState(status, is_captured, NOW, *numbers, None)
 
 
 def test_points_are_converted_to_a_value_rounded_down_and_a_value_to_points_rounded_up():
-    assert pay(policy(), points=2500) == (2500, 25)
+    assert pay(policy(per_unit=100), points=2500) == (2500, 25)
     assert pay(policy(per_unit=3), points=10) == (10, Decimal("3.33"))
     assert pay(policy(per_unit=3), value="3.33") == (10, Decimal("3.33"))
-    assert pay(policy(multiple=50), value="0.99") == (100, Decimal("0.99"))
+    # 99 points are not a multiple of 50.
+    assert pay(policy(per_unit=100, multiple=50), value="0.99") == (100, Decimal("0.99"))
 
 
 @pytest.mark.parametrize(
     ("terms", "amounts", "refusal"),
     [
+        # Half of the order of 50 euros is worth 2500 points.
         (policy(share=0.5), {"points": 2501}, PaymentExceedsShare),
         (policy(minimum=100), {"points": 99}, PaymentBelowMinimum),
         # 9 points are worth less than a cent.
@@ -93,7 +97,8 @@ def test_a_payment_may_equal_its_minimum_and_its_maximum_share():
 
 
 @pytest.mark.parametrize(
-    ("state", "after", "status"),
+    ("hold_of_payment", "after", "status"),
+    # The payment is held for an hour.
     [
         (hold(PENDING), timedelta(minutes=59), "held"),
         (hold(PENDING), timedelta(hours=1), "released"),
@@ -103,21 +108,22 @@ def test_a_payment_may_equal_its_minimum_and_its_maximum_share():
         (hold(REVERTED, is_captured=True), timedelta(0), "refunded"),
     ],
 )
-def test_the_status_depends_on_the_hold_and_the_time(state, after, status):
-    assert view_of(payment(), "key", state, NOW + after).status == status
+def test_the_status_depends_on_the_hold_and_the_time(hold_of_payment, after, status):
+    assert view_of(payment(), "key", hold_of_payment, NOW + after).status == status
 
 
 def test_a_captured_payment_has_the_captured_amount_and_its_refunds():
     # Of 1000 points worth 10, 600 worth 6 were captured, of which 200 worth 2 were refunded.
     captured_hold = hold(SETTLED, is_captured=True, amount=600, fiat=6, returned_points=200, fiat_returned=2)
-    view = view_of(payment(), "key", captured_hold, NOW)
+    view = view_of(payment(points=1000, value=10), "key", captured_hold, NOW)
     assert (view.points, view.value, view.refunded_points, view.refunded_value) == (600, 6, 200, 2)
-    assert view.rest == (400, 4)
-    assert view_of(payment(), "key", hold(PENDING, amount=600), NOW).points == 1000
+    assert view.rest == (600 - 200, 6 - 2)
+    # A payment that is not captured has the points of the request.
+    assert view_of(payment(points=1000), "key", hold(PENDING, amount=600), NOW).points == 1000
 
 
 @pytest.mark.parametrize(
-    ("value", "currency", "whole", "digits"),
+    ("value", "currency", "whole_amount", "max_digits"),
     [
         ("0.001", "EUR", "10", 2),
         ("1e-71", "EUR", "10.00", 2),
@@ -127,20 +133,20 @@ def test_a_captured_payment_has_the_captured_amount_and_its_refunds():
     ],
 )
 def test_a_value_with_more_fraction_digits_than_its_currency_and_the_whole_amount_is_refused(
-    value, currency, whole, digits
+    value, currency, whole_amount, max_digits
 ):
     with pytest.raises(InvalidRequest) as refusal:
-        refuse_too_many_digits(Decimal(value), currency, Decimal(whole))
+        refuse_too_many_digits(Decimal(value), currency, Decimal(whole_amount))
     faults = [(fault.detail, fault.pointer) for fault in refusal.value.faults]
-    assert faults == [(f"value has more than {digits} fraction digits.", "/value")]
+    assert faults == [(f"value has more than {max_digits} fraction digits.", "/value")]
 
 
 @pytest.mark.parametrize(
-    ("value", "currency", "whole"),
+    ("value", "currency", "whole_amount"),
     [("0.01", "EUR", "10"), ("0.100000", "EUR", "10"), ("0.001", "BHD", "10"), ("0.001", "EUR", "9.999")],
 )
-def test_a_value_may_have_the_fraction_digits_of_its_currency_and_of_the_whole_amount(value, currency, whole):
-    refuse_too_many_digits(Decimal(value), currency, Decimal(whole))
+def test_a_value_may_have_the_fraction_digits_of_its_currency_and_of_the_whole_amount(value, currency, whole_amount):
+    refuse_too_many_digits(Decimal(value), currency, Decimal(whole_amount))
 
 
 def test_a_payment_by_a_value_has_the_fraction_digits_of_its_order():
@@ -151,7 +157,9 @@ def test_a_payment_by_a_value_has_the_fraction_digits_of_its_order():
 
 def test_the_rest_of_a_payment_is_exact():
     exact_value = Decimal("18446744073708.00000000000000000003")
-    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=exact_value, fiat_returned="0.01"), NOW)
+    view = view_of(
+        payment(), "key", hold(SETTLED, is_captured=True, amount=600, fiat=exact_value, fiat_returned="0.01"), NOW
+    )
     assert view.rest.value == Decimal("18446744073707.99000000000000000003")
 
 
@@ -163,21 +171,26 @@ def test_only_a_held_payment_is_captured():
 
 
 def test_a_part_of_the_points_has_its_share_of_the_value():
-    assert captured_part(payment(10, "3.33"), Decimal(10)) == (10, Decimal("3.33"))
-    assert captured_part(payment(10, "3.33"), Decimal(5)) == (5, Decimal("1.66"))
-    assert captured_part_for_value(payment(), RATE, Decimal("2.5")) == (250, Decimal("2.5"))
-    assert captured_part_for_value(payment(10, "3.33"), RATE, Decimal("3.33")) == (10, Decimal("3.33"))
-    assert captured_part_for_value(payment(10, "3.33"), RATE, Decimal("3.32")) == (10, Decimal("3.32"))
+    ten_points = payment(points=10, value="3.33")
+    assert captured_part(ten_points, points=Decimal(10)) == (10, Decimal("3.33"))
+    # The half of 3.33 is rounded down.
+    assert captured_part(ten_points, points=Decimal(5)) == (5, Decimal("1.66"))
+    # By RATE, 100 points are worth 1.00, so 3.33 would be 333 points: the payment has only 10.
+    thousand_points = payment(points=1000, value=10)
+    assert captured_part_for_value(thousand_points, RATE, value=Decimal("2.5")) == (250, Decimal("2.5"))
+    assert captured_part_for_value(ten_points, RATE, value=Decimal("3.33")) == (10, Decimal("3.33"))
+    assert captured_part_for_value(ten_points, RATE, value=Decimal("3.32")) == (10, Decimal("3.32"))
 
 
 def test_a_refund_is_by_points_or_by_value_and_the_last_one_returns_the_rest():
     """3 points are worth 1.00."""
     rest = Tendered(Decimal(10), Decimal("3.33"))
     rate = PointRate(points_per_unit=Decimal(3), currency="EUR", multiple_of=Decimal(1), decimals=0)
-    assert refunded_part(rate, rest, Decimal(5), None) == (5, Decimal("1.66"))
-    assert refunded_part(rate, rest, None, Decimal("1.66")) == (4, Decimal("1.66"))
-    assert refunded_part(rate, rest, Decimal(10), None) == rest
-    assert refunded_part(rate, rest, None, Decimal("3.33")) == rest
+    assert refunded_part(rate, rest, points=Decimal(5), value=None) == (5, Decimal("1.66"))
+    # 3 * 1.66 is 4.98: points are rounded down.
+    assert refunded_part(rate, rest, points=None, value=Decimal("1.66")) == (4, Decimal("1.66"))
+    assert refunded_part(rate, rest, points=Decimal(10), value=None) == rest
+    assert refunded_part(rate, rest, points=None, value=Decimal("3.33")) == rest
     for points, value in ((Decimal(11), None), (None, Decimal("3.34"))):
         with pytest.raises(RefundExceedsPayment) as refusal:
             refunded_part(rate, Tendered(rest.points, Decimal("3.33000000")), points, value)
@@ -186,8 +199,8 @@ def test_a_refund_is_by_points_or_by_value_and_the_last_one_returns_the_rest():
 
 def test_a_payment_whose_last_points_are_refunded_by_their_value_is_refunded_in_full():
     rest = Tendered(Decimal("0.5"), Decimal("0.5"))
-    assert refunded_part(RATE, rest, Decimal("0.5"), None) == rest
-    assert refunded_part(RATE, rest, None, Decimal("0.5")) == rest
+    assert refunded_part(RATE, rest, points=Decimal("0.5"), value=None) == rest
+    assert refunded_part(RATE, rest, points=None, value=Decimal("0.5")) == rest
 
 
 def test_a_captured_payment_without_a_value_is_worth_nothing():

@@ -139,7 +139,7 @@ def log(of, referred):
 
 
 @pytest.mark.parametrize(
-    ("program", "referrer", "referred", "in_audience", "slug"),
+    ("changes_of_program", "changes_of_ana", "referred_id", "is_in_audience", "slug"),
     [
         ({}, {}, 8, False, None),
         ({"active": False}, {}, 8, True, "referral-program-inactive"),
@@ -155,20 +155,17 @@ def log(of, referred):
         ({"active": False, "audience_id": 4}, {"active": False}, 7, False, "referral-program-inactive"),
     ],
 )
-def test_a_refused_referral_has_the_slug_of_its_first_reason(program, referrer, referred, in_audience, slug):
-    """`program` and `referrer` are changes of PROGRAM and of ANA, whose member id is 7; no slug: no refusal."""
-
-    def check():
-        refuse_referral(
-            replace(PROGRAM, **program), replace(ANA, **referrer), referred, at=NOON, is_in_audience=in_audience
-        )
-
+def test_a_refused_referral_has_the_slug_of_its_first_reason(
+    changes_of_program, changes_of_ana, referred_id, is_in_audience, slug
+):
+    """Ana, whose member id is 7, refers a member; no slug: no refusal."""
+    program, ana = replace(PROGRAM, **changes_of_program), replace(ANA, **changes_of_ana)
     if slug is None:
-        check()
-    else:
-        with pytest.raises(Refusal) as refusal:
-            check()
-        assert refusal.value.slug == slug
+        refuse_referral(program, ana, referred_id, at=NOON, is_in_audience=is_in_audience)
+        return
+    with pytest.raises(Refusal) as refusal:
+        refuse_referral(program, ana, referred_id, at=NOON, is_in_audience=is_in_audience)
+    assert refusal.value.slug == slug
 
 
 def test_an_inactive_member_cannot_be_referred():
@@ -181,12 +178,12 @@ def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
     program_of_two_uses = replace(PROGRAM, max_redeems_per_referred_member_per_code=2)
     # The member 8 has used the code 1 once.
     state = ReferralUsageState({1: code(1, "a")}, use_counts_by_referrer={}, use_counts_by_pair={(1, 8): 1})
-    state.refuse_over_limit(program_of_two_uses, state.codes[1], 8)
+    state.refuse_over_limit(program_of_two_uses, state.codes[1], referred_member_id=8)
     with pytest.raises(
         ReferralLimitReached,
         match="PerCode is 1; uses of the code by the member so far: 1",
     ):
-        state.refuse_over_limit(PROGRAM, state.codes[1], 8)
+        state.refuse_over_limit(PROGRAM, state.codes[1], referred_member_id=8)
 
 
 def test_the_rewards_of_a_program_are_the_points_and_coupons_of_both_members():
@@ -209,11 +206,12 @@ def test_programs_have_the_event_types_of_all_and_of_the_active_programs():
         )
         for n, (event_type, active) in enumerate((("a", True), ("b", False), ("a", False)))
     )
-    assert (programs.types, programs.active_types) == ({"a", "b"}, {"a"})
+    assert programs.types == {"a", "b"}
+    assert programs.active_types == {"a"}
 
 
 @pytest.mark.parametrize(
-    ("uses", "referred", "limit"),
+    ("uses", "referred_id", "limit"),
     [
         ([(1, 8)], 9, None),
         ([(1, 8)], 8, "maxRedeemsPerReferredMemberPerCode"),
@@ -221,20 +219,20 @@ def test_programs_have_the_event_types_of_all_and_of_the_active_programs():
         ([(1, 8), (2, 8), (2, 9)], 10, "maxReferralsPerMember"),
     ],
 )
-def test_limits_count_the_uses_of_the_unit_of_work(uses, referred, limit):
+def test_limits_count_the_uses_of_the_unit_of_work(uses, referred_id, limit):
     """The codes 1 and 2 belong to one member; `uses` are pairs of a code and a referred member.
 
     PROGRAM allows 1 use of a code by a member, 2 of a code, and 3 of the codes of a member. `limit` is the limit that
-    one more use of the code 1 by `referred` would exceed.
+    one more use of the code 1 by the member `referred_id` would exceed.
     """
     state = state_of(code(1, "a"), code(2, "b"))
     for code_id, member_id in uses:
         state.add(use(state.codes[code_id], member_id))
     if limit is None:
-        state.refuse_over_limit(PROGRAM, state.codes[1], referred)
+        state.refuse_over_limit(PROGRAM, state.codes[1], referred_id)
     else:
         with pytest.raises(ReferralLimitReached) as refusal:
-            state.refuse_over_limit(PROGRAM, state.codes[1], referred)
+            state.refuse_over_limit(PROGRAM, state.codes[1], referred_id)
         assert refusal.value.extension_fields == {"limit": limit}
 
 
@@ -265,12 +263,13 @@ def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_cod
     active_uses: list[tuple[int, int]] = []
     for code_id, member_id, is_reversed in steps:
         if is_reversed and active_uses:
-            oldest_use = active_uses.pop(0)
-            state.reverse(log(state.codes[oldest_use[0]], oldest_use[1]))
-        of_code = sum(active_use[0] == code_id for active_use in active_uses)
-        of_member = sum(owners[active_use[0]] == owners[code_id] for active_use in active_uses)
-        of_pair = active_uses.count((code_id, member_id))
-        is_within_limits = of_code < per_code and of_member < per_member and of_pair < (per_pair or 1)
+            oldest_code_id, oldest_member_id = active_uses.pop(0)
+            state.reverse(log(state.codes[oldest_code_id], oldest_member_id))
+        used_code_ids = [used_code_id for used_code_id, _ in active_uses]
+        uses_of_code = used_code_ids.count(code_id)
+        uses_of_member = [owners[used_code_id] for used_code_id in used_code_ids].count(owners[code_id])
+        uses_of_pair = active_uses.count((code_id, member_id))
+        is_within_limits = uses_of_code < per_code and uses_of_member < per_member and uses_of_pair < (per_pair or 1)
         try:
             state.refuse_over_limit(program, state.codes[code_id], member_id)
         except ReferralLimitReached:
@@ -280,7 +279,8 @@ def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_cod
             state.add(use(state.codes[code_id], member_id))
             active_uses.append((code_id, member_id))
     for code_id in owners:
-        assert state.codes[code_id].total_usages == sum(active_use[0] == code_id for active_use in active_uses)
+        uses_of_code = [active_use for active_use in active_uses if active_use[0] == code_id]
+        assert state.codes[code_id].total_usages == len(uses_of_code)
 
 
 def test_the_outcome_of_a_refused_use_has_its_problem_and_the_ids_of_a_known_code():
@@ -313,27 +313,30 @@ def test_a_use_and_its_reversal_change_the_counts_of_the_code_of_the_referrer_an
         use_counts_by_pair={},
     )
     state.add(use(used_code, referred_id))
-    assert state.codes[code_id].total_usages == 2
-    assert state.use_counts_by_referrer == {(program_id, referrer_id): 2}
+    assert state.codes[code_id].total_usages == 1 + 1
+    assert state.use_counts_by_referrer == {(program_id, referrer_id): 1 + 1}
     assert state.use_counts_by_pair == {(code_id, referred_id): 1}
     stored_use = log(used_code, referred_id)
     state.reverse(stored_use)
     assert state.codes[code_id].total_usages == 1
     assert state.use_counts_by_referrer == {(program_id, referrer_id): 1}
     assert state.use_counts_by_pair == {(code_id, referred_id): 0}
-    assert (len(state.added_logs), state.removed_logs) == (1, [stored_use])
+    assert len(state.added_logs) == 1
+    assert state.removed_logs == [stored_use]
 
 
 def test_limits_of_one_allow_the_first_use_of_a_code_and_of_a_member_and_refuse_the_second():
-    program = replace(PROGRAM, max_per_code=1, max_referrals_per_member=1)
+    program = replace(PROGRAM, referral_program_id=2, max_per_code=1, max_referrals_per_member=1)
+    # Both codes belong to the member 7.
     state = state_of(code(1, "a"), code(2, "b"))
-    state.refuse_over_limit(program, state.codes[1], 8)
-    state.add(use(state.codes[1], 8))
-    assert (state.use_counts_by_referrer, state.use_counts_by_pair) == ({(2, 7): 1}, {(1, 8): 1})
+    state.refuse_over_limit(program, state.codes[1], referred_member_id=8)
+    state.add(use(state.codes[1], referred=8))
+    assert state.use_counts_by_referrer == {(2, 7): 1}
+    assert state.use_counts_by_pair == {(1, 8): 1}
     with pytest.raises(ReferralLimitReached, match=r"maxPerCode is 1; uses of the code so far: 1\."):
-        state.refuse_over_limit(program, state.codes[1], 9)
+        state.refuse_over_limit(program, state.codes[1], referred_member_id=9)
     with pytest.raises(ReferralLimitReached, match="PerMember is 1; uses of the referrer's codes so far: 1"):
-        state.refuse_over_limit(program, state.codes[2], 9)
+        state.refuse_over_limit(program, state.codes[2], referred_member_id=9)
 
 
 def test_the_totals_of_a_program_are_0_at_first_and_a_skipped_reward_pays_0():

@@ -41,7 +41,7 @@ def order(total, *tenders, currency="EUR"):
 
 
 class Till:
-    """Returns parts of an order; `per_unit` points pay one unit of money."""
+    """Returns parts of an order; `per_unit` points, by default 100, pay one unit of money."""
 
     def __init__(self, paid_order, per_unit=100, decimals=0):
         self.order = paid_order
@@ -94,22 +94,28 @@ def test_a_return_refunds_each_tender_in_proportion(parts, expected_refunds):
 
 
 def test_the_refunds_of_three_thirds_of_an_order_add_up_to_its_payments():
-    till = Till(order("33.33", ("points", "10.00"), ("card", "23.33")))
+    # 1000 points pay 10.00.
+    till = Till(order("33.33", ("points", "10.00"), ("card", "23.33")), per_unit=100)
     refunds = refunded_points_and_money([till.give_back("11.11") for _ in range(3)])
     assert [points for points, _, _ in refunds] == [333, 333, 334]
     assert [money for _, _, money in refunds] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
     assert sum(value for _, value, _ in refunds) == 10
 
 
+def refunded_amounts(till, amount):
+    """Return as much of the order's total; the refunded amount of each tender."""
+    return [amount_of_tender for _, amount_of_tender, _ in till.give_back(amount)]
+
+
 def test_a_refund_of_several_tenders_is_split_by_largest_remainder():
     till = Till(order(100, ("card", 50), ("cash", 30), ("voucher", 20)))
-    assert [refund[1] for refund in till.give_back("10.01")] == [Decimal("5.01"), Decimal("3.00"), Decimal("2.00")]
-    assert [refund[1] for refund in till.give_back("89.99")] == [Decimal("44.99"), Decimal("27.00"), Decimal("18.00")]
+    assert refunded_amounts(till, "10.01") == [Decimal("5.01"), Decimal("3.00"), Decimal("2.00")]
+    assert refunded_amounts(till, "89.99") == [Decimal("44.99"), Decimal("27.00"), Decimal("18.00")]
 
 
 def test_a_refund_of_a_whole_amount_is_split_to_the_cent():
     till = Till(order(150, ("card", 50), ("cash", 50), ("voucher", 50)))
-    assert [refund[1] for refund in till.give_back(1)] == [Decimal("0.34"), Decimal("0.33"), Decimal("0.33")]
+    assert refunded_amounts(till, 1) == [Decimal("0.34"), Decimal("0.33"), Decimal("0.33")]
 
 
 def test_every_tender_is_listed_even_if_nothing_of_it_is_refunded():
@@ -118,11 +124,11 @@ def test_every_tender_is_listed_even_if_nothing_of_it_is_refunded():
 
 
 def test_points_refunded_by_request_are_not_refunded_again():
-    till = Till(order(20, ("points", 10), ("card", 10)))
+    till = Till(order(20, ("points", 10), ("card", 10)), per_unit=100)
     [key] = till.points
     rate = till.points[key].rate
-    # 400 of the 1,000 points, worth 4, were refunded by request.
-    till.points[key] = PaidPoints(rate, Decimal(4), Tendered(Decimal(600), Decimal(6)))
+    # 400 of the 1,000 points, worth 4, were refunded by request: of the 5 of each half, 1 remains for the first half.
+    till.points[key] = PaidPoints(rate, refunded=Decimal(4), rest=Tendered(Decimal(600), Decimal(6)))
     assert till.give_back(10) == [("points", 1, 100), ("card", 5, None)]
     assert till.give_back(10) == [("points", 5, 500), ("card", 5, None)]
 
@@ -131,10 +137,9 @@ def test_points_that_were_not_captured_are_not_refunded():
     till = Till(order(20, ("points", 10), ("card", 10)))
     till.points.clear()
     returned_order = replace(till.order, returned_total=Decimal(10), status=PARTIALLY_RETURNED)
-    assert [(r.tender, r.amount, r.points) for r in refunds_of(returned_order, {})] == [
-        ("points", 0, 0),
-        ("card", 5, None),
-    ]
+    refund_of_points, refund_of_card = refunds_of(returned_order, {})
+    assert (refund_of_points.tender, refund_of_points.amount, refund_of_points.points) == ("points", 0, 0)
+    assert (refund_of_card.tender, refund_of_card.amount, refund_of_card.points) == ("card", 5, None)
 
 
 def test_yen_are_refunded_without_fractions():
@@ -164,18 +169,21 @@ def test_the_refunds_of_any_split_of_returns_add_up_to_the_payment(
     paid_points = [
         till.points[payment["pointsPaymentKey"]].rest.points for payment in till.order.payments[: len(points)]
     ]
-    sums = [[Decimal(0), Decimal(0)] for _ in tenders]
-    rest = total
+    refunded_amount_of_tender = [Decimal(0)] * len(tenders)
+    refunded_points_of_tender = [Decimal(0)] * len(tenders)
+    remaining_total = total
+    # The last return, of weight 0, returns all that remains.
     for weight in [*weights, 0]:
-        part = rest if not weight else (rest * weight / 100).quantize(Decimal("0.01"))
-        rest -= part
+        part = (remaining_total * weight / 100).quantize(Decimal("0.01")) if weight else remaining_total
+        remaining_total -= part
         for place, (_, amount, refunded_points) in enumerate(till.give_back(part) if part else []):
             assert amount >= 0
-            sums[place][0] += amount
-            sums[place][1] += refunded_points or 0
-        assert all(sums[place][0] <= amount for place, (_, amount) in enumerate(tenders))
-    assert [amount for amount, _ in sums] == [amount for _, amount in tenders]
-    assert [refunded_points for _, refunded_points in sums[: len(points)]] == paid_points
+            refunded_amount_of_tender[place] += amount
+            refunded_points_of_tender[place] += refunded_points or 0
+        for refunded_amount, (_, paid_amount) in zip(refunded_amount_of_tender, tenders, strict=True):
+            assert refunded_amount <= paid_amount
+    assert refunded_amount_of_tender == [amount for _, amount in tenders]
+    assert refunded_points_of_tender[: len(points)] == paid_points
 
 
 # --- payloads ----------------------------------------------------------------------------------------------------

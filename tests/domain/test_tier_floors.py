@@ -24,7 +24,8 @@ YEAR = TierPolicy(EARNED, ROLLING, months=12)
 
 
 def schedule(policy=YEAR, steps=STEPS, default=BASIC):
-    return TierSchedule(PROGRAM, "program-1", ACCOUNT, default, steps, True, policy)
+    """A program that counts the points of the last 12 months, unless the policy differs."""
+    return TierSchedule(PROGRAM, "program-1", ACCOUNT, default, steps, moves=True, policy=policy)
 
 
 def points_earned(*amounts):
@@ -38,6 +39,7 @@ NOTHING = points_earned()
 
 
 def test_a_floor_above_the_points_decides_until_it_ends():
+    # 700 points are enough for Silver, and Gold needs 1,000.
     place = schedule().place_of(points_earned((NOON, 700)), NOON, TierFloor(GOLD, LATER))
     assert place == HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
     assert schedule().place_of(points_earned((NOON, 700)), LATER, place.floor).loyalty_tier_id == SILVER
@@ -45,6 +47,7 @@ def test_a_floor_above_the_points_decides_until_it_ends():
 
 @pytest.mark.parametrize(("amount", "tier_id"), [(500, SILVER), (999, SILVER), (1000, GOLD)])
 def test_points_that_suffice_for_the_floor_decide(amount, tier_id):
+    """Silver needs 500 points, and Gold 1,000."""
     place = schedule().place_of(points_earned((NOON, amount)), NOON, TierFloor(SILVER))
     assert (place.loyalty_tier_id, place.is_manual, place.floor) == (tier_id, False, TierFloor(SILVER))
 
@@ -77,40 +80,43 @@ def test_an_inactive_tier_is_no_floor():
 
 
 def test_a_floor_is_the_tier_if_the_points_reach_none():
-    steps, place = STEPS[1:], HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
-    assert schedule(steps=steps, default=None).place_of(NOTHING, NOON, TierFloor(SILVER)) == place
+    steps_without_basic = STEPS[1:]
+    place = schedule(steps=steps_without_basic, default=None).place_of(NOTHING, NOON, TierFloor(SILVER))
+    assert place == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
 
 
 def test_tiers_with_the_same_points_are_ranked_by_their_order():
-    steps = (*STEPS, Step(OTHER, Decimal(500), 2))
-    place = schedule(steps=steps).place_of(points_earned((NOON, 500)), NOON, TierFloor(SILVER))
+    # Silver needs 500 points, too, and has the order 1.
+    tier_above_silver, tier_below_silver = Step(OTHER, Decimal(500), tier_order=2), Step(OTHER, Decimal(500), 0)
+    place = schedule(steps=(*STEPS, tier_above_silver)).place_of(points_earned((NOON, 500)), NOON, TierFloor(SILVER))
     assert (place.loyalty_tier_id, place.is_manual) == (OTHER, False)
-    place = schedule(steps=(*STEPS, Step(OTHER, Decimal(500), 0))).place_of(NOTHING, NOON, TierFloor(OTHER))
+    place = schedule(steps=(*STEPS, tier_below_silver)).place_of(NOTHING, NOON, TierFloor(OTHER))
     assert place.loyalty_tier_id == OTHER
 
 
 def test_a_tier_hold_of_an_inactive_program_ignores_points():
-    held_tier = TierHold(GOLD, LATER, FLOOR).place(None, points_earned((NOON, 9999)), NOON)
+    held_tier = TierHold(GOLD, LATER, FLOOR).place(schedule=None, points=points_earned((NOON, 9999)), at=NOON)
     assert held_tier == HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
     assert TierHold(GOLD, LATER, FIXED).place(schedule(), NOTHING, NOON) == HeldTier(
         GOLD, is_manual=True, expires_at=LATER
     )
 
 
-def test_points_change_a_tier_with_a_floor_and_no_fixed_tier():
-    for held_tier, settled_tier in (
-        (
-            HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER)),
-            HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER)),
-        ),
-        (HeldTier(SILVER, is_manual=True), HeldTier(SILVER, is_manual=True)),
-    ):
-        assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): held_tier}, NOON)
-        moves = assignments.move_by_points(MEMBER, {ACCOUNT}, points_earned((NOON, 1000)))
-        assert assignments.stored_tier((MEMBER, PROGRAM)) == settled_tier
-        assert [(move.before, move.after) for move in moves] == [(SILVER, GOLD)] * (
-            settled_tier.loyalty_tier_id == GOLD
-        )
+def test_points_change_a_tier_with_a_floor():
+    silver_by_floor = HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
+    assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): silver_by_floor}, NOON)
+    # 1,000 points are enough for Gold.
+    [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_earned((NOON, 1000)))
+    assert (move.before, move.after) == (SILVER, GOLD)
+    gold_by_points = HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER))
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == gold_by_points
+
+
+def test_points_do_not_change_a_fixed_tier():
+    fixed_silver = HeldTier(SILVER, is_manual=True)
+    assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): fixed_silver}, NOON)
+    assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_earned((NOON, 1000))) == []
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == fixed_silver
 
 
 MOMENTS = st.integers(-800, 800).map(lambda days: NOON + timedelta(days=days))
@@ -120,7 +126,7 @@ RANK = {None: -1, BASIC: 0, SILVER: 1, GOLD: 2}
 
 
 @given(POLICIES, st.lists(st.tuples(MOMENTS, st.integers(0, 900)), max_size=6), FLOORS, MOMENTS, MOMENTS)
-def test_the_tier_is_the_higher_of_the_floor_and_the_tier_by_points(policy, earnings, floor, at, later):
+def test_the_tier_is_the_higher_of_the_floor_and_the_tier_by_points(policy, earnings, floor, at, other_moment):
     program, points = schedule(policy), points_earned(*earnings)
     tier_by_points, place = program.place_of(points, at), program.place_of(points, at, floor)
     # OTHER is no tier of the program.
@@ -129,14 +135,15 @@ def test_the_tier_is_the_higher_of_the_floor_and_the_tier_by_points(policy, earn
     assert RANK[place.loyalty_tier_id] == max(RANK[tier_by_points.loyalty_tier_id], minimum)
     assert place.is_manual == (minimum > RANK[tier_by_points.loyalty_tier_id])
     # The tier does not change until it ends, and then it changes.
-    after = program.place_of(points, later, floor)
-    if at <= later and (place.expires_at is None or later < place.expires_at):
-        assert after.loyalty_tier_id == place.loyalty_tier_id
+    place_at_other_moment = program.place_of(points, other_moment, floor)
+    if at <= other_moment and (place.expires_at is None or other_moment < place.expires_at):
+        assert place_at_other_moment.loyalty_tier_id == place.loyalty_tier_id
     if place.expires_at is not None:
         assert program.place_of(points, place.expires_at, floor).loyalty_tier_id != place.loyalty_tier_id
 
 
 def tracking(number, tier_id, kind, previous=None):
+    """The tracking with the id `number` of a tier hold; `previous` is the tier before it."""
     blank = TierTracking(
         organization_id=1,
         member_tier_tracking_id=number,
@@ -167,7 +174,7 @@ def test_the_reversal_of_a_floor_restores_the_hold_before_it():
     log.put_trackings([tracking(1, SILVER, FLOOR, previous_tier)])
     # Points have raised the member to Gold since, but the floor is still the one that was set.
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER)))
-    assert log.reverse(1, assignments, 9)
+    assert log.reverse(1, assignments, loyalty_event_id=9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == previous_tier
 
 
@@ -180,5 +187,5 @@ def test_a_floor_that_was_replaced_is_not_reversed():
         HeldTier(SILVER),
     ):
         assignments.put((MEMBER, PROGRAM), later_tier)
-        assert not log.reverse(1, assignments, 9)
+        assert not log.reverse(1, assignments, loyalty_event_id=9)
         assert assignments.stored_tier((MEMBER, PROGRAM)) == later_tier

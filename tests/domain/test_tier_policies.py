@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -35,7 +36,8 @@ NAMES = {
 
 
 def schedule(policy):
-    return TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, True, policy)
+    """The tiers of STEPS, by points that the policy counts."""
+    return TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, moves=True, policy=policy)
 
 
 def points_earned(*amounts):
@@ -59,6 +61,7 @@ def test_the_balance_counts_unless_the_policy_names_earned_points():
     [("2026-02-28T00:00:00+00:00", 150), ("2026-02-28T09:59:59+00:00", 150), ("2026-02-28T10:00:00+00:00", 50)],
 )
 def test_points_of_a_rolling_month_count_until_the_same_time_on_the_last_day_of_a_shorter_month(at, counted_sum):
+    # The 100 points count until 28 February at 10:00.
     points = points_earned(("2026-01-31T10:00:00", 100), ("2026-02-10", 50))
     assert TierPolicy(EARNED, ROLLING, months=1).counted_points(points, datetime.fromisoformat(at)) == counted_sum
 
@@ -77,17 +80,17 @@ def test_years_begin_in_the_month_and_the_time_zone_of_the_policy():
 def test_points_can_be_counted_at_the_first_and_the_last_moment_of_the_calendar():
     zones = (UTC, ZoneInfo("Asia/Tokyo"))
     years = [TierPolicy(EARNED, CALENDAR, start_month=month, zone=zone) for month in (1, 4) for zone in zones]
-    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    first_moment, last_moment = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for policy in (YEAR, *years):
-        points = TierPoints(earnings=(Earning(first, Decimal(3)),))
-        assert policy.counted_points(points, first) == 3
-        assert [counted_points for _, counted_points in policy.changes(points, first)] == [0]
-        assert policy.earliest(first) <= first
+        points = TierPoints(earnings=(Earning(first_moment, Decimal(3)),))
+        assert policy.counted_points(points, first_moment) == 3
+        assert [counted_points for _, counted_points in policy.changes(points, first_moment)] == [0]
+        assert policy.earliest(first_moment) <= first_moment
         # The period of these points ends with the calendar, so they do not count at its last moment.
-        points = TierPoints(earnings=(Earning(last, Decimal(3)),))
-        assert policy.counted_points(points, last) == 0
-        assert list(policy.changes(points, last)) == []
-        assert policy.earliest(last) <= last
+        points = TierPoints(earnings=(Earning(last_moment, Decimal(3)),))
+        assert policy.counted_points(points, last_moment) == 0
+        assert list(policy.changes(points, last_moment)) == []
+        assert policy.earliest(last_moment) <= last_moment
 
 
 def test_the_last_year_of_the_calendar_counts_like_any_other():
@@ -147,6 +150,7 @@ def test_the_best_of_all_ended_years_with_points_that_became_available_counts():
 
 def test_the_better_of_the_ended_and_the_current_year_counts():
     policy = TierPolicy(EARNED, CALENDAR)
+    # 2025 has 130 of the LATE_POINTS, and 2026 has 80.
     assert policy.counted_points(LATE_POINTS, NOON) == 130
     # With 70 more points, 2026 has 150.
     more_points = TierPoints(earnings=(*LATE_POINTS.earnings, Earning(NOON, Decimal(70))))
@@ -234,8 +238,11 @@ def counts_by_hand(policy, moment, at):
     if policy.period == ROLLING:
         return add_months(moment, policy.months, policy.zone) > at
     earned_at, now = moment.astimezone(policy.zone), at.astimezone(policy.zone)
-    years = [local_time.year - (local_time.month < policy.start_month) for local_time in (earned_at, now)]
-    return years[0] == years[1]
+    year_of_points, current_year = (
+        local_time.year - 1 if local_time.month < policy.start_month else local_time.year
+        for local_time in (earned_at, now)
+    )
+    return year_of_points == current_year
 
 
 def points_of(history):
@@ -274,11 +281,11 @@ def test_a_tier_changes_exactly_when_it_expires(policy, history, at, days):
     program, points = schedule(policy), points_of(history)
     place = program.place_of(lambda _: points, at)
     for day in sorted(days):
-        later = at + timedelta(days=day)
-        later_tier_id = program.tier_of(lambda _: points, later)
-        if place.expires_at is None or later < place.expires_at:
+        later_moment = at + timedelta(days=day)
+        later_tier_id = program.tier_of(lambda _: points, later_moment)
+        if place.expires_at is None or later_moment < place.expires_at:
             assert later_tier_id == place.loyalty_tier_id
-        if place.expires_at == later:
+        if place.expires_at == later_moment:
             assert later_tier_id != place.loyalty_tier_id
     if place.expires_at is not None:
         assert program.tier_of(lambda _: points, place.expires_at) != place.loyalty_tier_id
@@ -301,6 +308,7 @@ def test_a_tier_that_is_updated_step_by_step_equals_the_tier_of_all_points_at_th
 
 def test_a_member_moves_when_points_leave_the_period():
     program = schedule(YEAR)
+    # 210 points are enough for Gold until the 120 of 2025 leave the period; 90 are not enough for Silver.
     points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
     assignments = TierAssignments((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
     [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, lambda _: points)
@@ -312,17 +320,29 @@ def test_a_member_moves_when_points_leave_the_period():
 
 
 class TestStatus:
+    """Basic needs 0 points, Silver 100 and Gold 200."""
+
     def status(self, policy, member_tier, points, at=NOON):
+        """The status that a member with a stored tier sees."""
         return tier_status(schedule(policy), NAMES, member_tier, lambda _: points, at)
 
     def stored_tier(self, tier_id, expires_at=None, is_manual=False):
         """The stored tier of a member since NOON."""
-        return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, created_at=NOON)
+        return MemberTier(
+            organization_id=1,
+            member_id=MEMBER,
+            loyalty_program_id=PROGRAM,
+            loyalty_tier_id=tier_id,
+            is_manual=is_manual,
+            expires_at=expires_at,
+            created_at=NOON,
+        )
 
     def test_a_status_has_the_points_missing_to_the_next_tier(self):
-        status = self.status(TierPolicy(EARNED), self.stored_tier(SILVER), TierPoints(Decimal(3), Decimal(130)))
+        points = TierPoints(balance=Decimal(3), earned=Decimal(130))
+        status = self.status(TierPolicy(EARNED), self.stored_tier(SILVER), points)
         assert (status.tier.name, status.points, status.since) == ("Silver", 130, NOON)
-        assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 70)
+        assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 200 - 130)
         assert (status.points_to_keep, status.projected_tier) == (None, None)
 
     @pytest.mark.parametrize(
@@ -340,13 +360,11 @@ class TestStatus:
         self, tier_id, is_manual, floor, is_deciding
     ):
         """130 points suffice for Silver."""
-        member_tier = MemberTier(
-            1, MEMBER, PROGRAM, tier_id, is_manual, expires_at=None, created_at=NOON, floor_tier_id=floor
-        )
+        member_tier = replace(self.stored_tier(tier_id, is_manual=is_manual), floor_tier_id=floor)
         assert self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(130))).is_manual is is_deciding
 
     def test_the_higher_of_two_next_tiers_with_equal_points_is_reported(self):
-        steps = (Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(100), 2))
+        steps = (Step(SILVER, Decimal(100), tier_order=1), Step(GOLD, Decimal(100), tier_order=2))
         plan = TierSchedule(
             PROGRAM,
             loyalty_program_key="program-1",
@@ -356,9 +374,9 @@ class TestStatus:
             moves=True,
             policy=TierPolicy(),
         )
-        status = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(99)), NOON)
-        assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 1)
-        status_at_the_top = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(100)), NOON)
+        status = tier_status(plan, NAMES, None, lambda _: TierPoints(balance=Decimal(99)), NOON)
+        assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 100 - 99)
+        status_at_the_top = tier_status(plan, NAMES, None, lambda _: TierPoints(balance=Decimal(100)), NOON)
         assert status_at_the_top.next_tier is None
 
     def test_the_points_to_keep_a_tier_are_0_if_the_points_suffice_for_it(self):
@@ -377,7 +395,8 @@ class TestStatus:
         status = self.status(
             TierPolicy(EARNED), self.stored_tier(SILVER, is_manual=True), TierPoints(earned=Decimal(20))
         )
-        assert (status.next_tier.name, status.next_tier.missing_points, status.is_manual) == ("Gold", 180, True)
+        assert status.is_manual
+        assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 200 - 20)
 
     def test_a_tier_by_points_has_no_hold(self):
         status = self.status(TierPolicy(EARNED), self.stored_tier(SILVER), TierPoints(earned=Decimal(120)))
@@ -387,13 +406,13 @@ class TestStatus:
     def test_a_member_without_a_tier_has_a_next_tier(self):
         status = self.status(TierPolicy(EARNED), None, TierPoints(earned=Decimal(20)))
         assert (status.tier, status.is_manual, status.since, status.expires_at) == (None, False, None, None)
-        assert (status.next_tier.loyalty_tier_id, status.next_tier.missing_points) == (SILVER, 80)
+        assert (status.next_tier.loyalty_tier_id, status.next_tier.missing_points) == (SILVER, 100 - 20)
 
     def test_a_status_has_the_points_to_keep_the_tier(self):
         # The 120 points leave the period on 1 June 2026; for Gold, 110 are needed besides the other 90.
         points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
         status = self.status(YEAR, self.stored_tier(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
-        assert (status.points, status.points_to_keep, status.projected_tier.name) == (210, 110, "Basic")
+        assert (status.points, status.points_to_keep, status.projected_tier.name) == (120 + 90, 200 - 90, "Basic")
 
     def test_a_new_year_begins_without_points(self):
         policy = TierPolicy(EARNED, CALENDAR)
@@ -405,7 +424,7 @@ class TestStatus:
     def test_a_tier_that_was_set_until_a_moment_has_points_to_keep(self):
         member_tier = self.stored_tier(GOLD, NOON + timedelta(days=9), is_manual=True)
         status = self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(120)))
-        assert (status.points_to_keep, status.projected_tier.name) == (80, "Silver")
+        assert (status.points_to_keep, status.projected_tier.name) == (200 - 120, "Silver")
 
     def test_a_member_without_points_has_no_tier(self):
         status = self.status(TierPolicy(EARNED), None, TierPoints())
@@ -413,7 +432,7 @@ class TestStatus:
 
 
 @pytest.mark.parametrize(
-    ("policy", "names"),
+    ("policy", "faulty_fields"),
     [
         ({"basis": "balance"}, []),
         ({"basis": "earned", "period": "rolling", "months": 12}, []),
@@ -425,9 +444,9 @@ class TestStatus:
         ({"basis": "earned", "period": "calendar", "timezone": "Mars/Base"}, ["timezone"]),
     ],
 )
-def test_contradictory_fields_are_refused(policy, names):
+def test_contradictory_fields_are_refused(policy, faulty_fields):
     faults = faults_of_policy(complete_tier_policy(policy))
-    assert [fault.pointer for fault in faults] == [f"/tierPolicy/{name}" for name in names]
+    assert [fault.pointer for fault in faults] == [f"/tierPolicy/{name}" for name in faulty_fields]
 
 
 @pytest.mark.parametrize(
@@ -442,22 +461,22 @@ def test_contradictory_fields_are_refused(policy, names):
 def test_a_policy_is_completed_by_defaults(policy, months, start_month):
     stored_policy = complete_tier_policy(policy)
     assert (stored_policy["months"], stored_policy["startMonth"]) == (months, start_month)
-    assert (stored_policy["basis"], stored_policy["period"]) == (
-        policy.get("basis", "balance"),
-        policy.get("period", "lifetime"),
-    )
-    assert TierPolicy.of(stored_policy, UTC) == TierPolicy(
-        stored_policy["basis"], stored_policy["period"], months or 12, start_month or 1
-    )
+    basis, period = policy.get("basis", "balance"), policy.get("period", "lifetime")
+    assert (stored_policy["basis"], stored_policy["period"]) == (basis, period)
+    # Fields that do not matter for the period have a value anyway.
+    expected_policy = TierPolicy(basis, period, months=months or 12, start_month=start_month or 1)
+    assert TierPolicy.of(stored_policy, UTC) == expected_policy
 
 
 def test_a_policy_is_read_from_its_stored_form():
     document = {"basis": "earned", "period": "rolling", "months": 3, "startMonth": 4, "timezone": None}
     tokyo = ZoneInfo("Asia/Tokyo")
-    assert TierPolicy.of(document, tokyo) == TierPolicy(EARNED, ROLLING, 3, 4, tokyo)
-    plain = {**document, "months": None, "startMonth": None, "timezone": "Europe/Madrid"}
-    assert TierPolicy.of(plain, tokyo) == TierPolicy(EARNED, ROLLING, 12, 1, ZoneInfo("Europe/Madrid"))
-    assert TierPolicy(EARNED, ROLLING) == TierPolicy(EARNED, ROLLING, 12, 1, UTC)
+    assert TierPolicy.of(document, tokyo) == TierPolicy(EARNED, ROLLING, months=3, start_month=4, zone=tokyo)
+    document_without_months = {**document, "months": None, "startMonth": None, "timezone": "Europe/Madrid"}
+    madrid = ZoneInfo("Europe/Madrid")
+    year_in_madrid = TierPolicy(EARNED, ROLLING, months=12, start_month=1, zone=madrid)
+    assert TierPolicy.of(document_without_months, tokyo) == year_in_madrid
+    assert TierPolicy(EARNED, ROLLING) == TierPolicy(EARNED, ROLLING, months=12, start_month=1, zone=UTC)
     assert TierPolicy(EARNED, ROLLING).has_period
     assert not TierPolicy(EARNED).has_period
 
@@ -484,5 +503,5 @@ def test_a_policy_is_read_from_its_stored_form():
     ],
 )
 def test_a_contradiction_is_reported_with_the_valid_combination(policy, details):
-    plain = {"period": "lifetime", "months": None, "startMonth": None, "timezone": None}
-    assert [fault.detail for fault in faults_of_policy(plain | policy)] == details
+    defaults = {"period": "lifetime", "months": None, "startMonth": None, "timezone": None}
+    assert [fault.detail for fault in faults_of_policy(defaults | policy)] == details

@@ -39,6 +39,7 @@ BASIC, SILVER, GOLD = 100, 200, 300
 def schedule(
     *steps: Step, default: int | None = BASIC, account: int | None = ACCOUNT, program: int = PROGRAM
 ) -> TierSchedule:
+    """A program whose default tier is Basic."""
     moves = any(step.loyalty_tier_id != default for step in steps)
     return TierSchedule(program, f"program-{program}", account, default, steps, moves)
 
@@ -54,6 +55,7 @@ all_steps = st.lists(
 defaults = st.none() | st.integers(40, 50)
 
 
+# Silver needs 200 points, and Gold 500.
 @pytest.mark.parametrize(
     ("points", "tier"),
     [("0", BASIC), ("199.99", BASIC), ("200", SILVER), ("499", SILVER), ("500", GOLD), ("9999", GOLD)],
@@ -63,12 +65,18 @@ def test_a_tier_is_reached_at_its_threshold(points, tier):
 
 
 def test_the_highest_order_and_then_the_lowest_id_decide_between_tiers_with_equal_thresholds():
-    steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
+    five_points = Decimal(5)
+    steps = [
+        Step(3, five_points, tier_order=1),
+        Step(1, five_points, tier_order=2),
+        Step(2, five_points, tier_order=2),
+    ]
     for ordered_steps in (steps, steps[::-1]):
-        assert schedule(*ordered_steps).tier_at(Decimal(5)) == 1
+        assert schedule(*ordered_steps).tier_at(five_points) == 1
 
 
 def stored_program(number, default, active=True):
+    """A program with a default tier; it counts the points of the last 6 months."""
     return record(
         LoyaltyProgram,
         loyalty_program_id=number,
@@ -81,6 +89,7 @@ def stored_program(number, default, active=True):
 
 
 def stored_tier(number, minimum, program=PROGRAM, active=True):
+    """A tier that needs `minimum` points."""
     return record(
         LoyaltyTier,
         loyalty_tier_id=number,
@@ -94,13 +103,22 @@ def stored_tier(number, minimum, program=PROGRAM, active=True):
 
 
 def test_a_schedule_has_the_active_tiers_of_an_active_program():
-    programs = [stored_program(PROGRAM, BASIC), stored_program(2, None), stored_program(3, None, active=False)]
-    tiers = [stored_tier(BASIC, 0), stored_tier(7, 5, program=3), stored_tier(SILVER, 9), stored_tier(GOLD, 99)]
-    tiers[2] = replace(tiers[2], active=False)
-    policy = TierPolicy(EARNED, ROLLING, 6, zone=UTC)
-    steps = Step(BASIC, Decimal(0), BASIC), Step(GOLD, Decimal(99), GOLD)
+    programs = [
+        stored_program(PROGRAM, default=BASIC),
+        stored_program(2, default=None),
+        stored_program(3, default=None, active=False),
+    ]
+    tiers = [
+        stored_tier(BASIC, 0),
+        stored_tier(7, 5, program=3),
+        stored_tier(SILVER, 9, active=False),
+        stored_tier(GOLD, 99),
+    ]
+    policy = TierPolicy(EARNED, ROLLING, months=6, zone=UTC)
+    # The order of a stored tier is its id.
+    steps = Step(BASIC, Decimal(0), tier_order=BASIC), Step(GOLD, Decimal(99), tier_order=GOLD)
     assert schedules_of(programs, tiers, UTC) == (
-        TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, steps, True, policy),
+        TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, steps, moves=True, policy=policy),
         TierSchedule(
             2,
             loyalty_program_key="program-2",
@@ -128,11 +146,11 @@ def test_an_inactive_default_tier_is_none_and_a_schedule_moves_members_if_it_has
 
 
 def test_configured_tiers_have_the_keys_of_their_programs():
-    programs = [stored_program(2, None), stored_program(PROGRAM, None, active=False)]
-    tiers = [stored_tier(BASIC, 0), stored_tier(7, 5, program=2, active=False)]
+    programs = [stored_program(2, default=None), stored_program(1, default=None, active=False)]
+    tiers = [stored_tier(100, 0, program=1), stored_tier(7, 5, program=2, active=False)]
     assert configured_tiers(programs, tiers) == [
-        ConfiguredTier(BASIC, f"tier-{BASIC}", PROGRAM, "program-1", f"Tier {BASIC}", True),
-        ConfiguredTier(7, "tier-7", 2, "program-2", "Tier 7", False),
+        ConfiguredTier(100, "tier-100", 1, "program-1", "Tier 100", active=True),
+        ConfiguredTier(7, "tier-7", 2, "program-2", "Tier 7", active=False),
     ]
 
 
@@ -149,10 +167,8 @@ def test_the_tier_is_the_highest_reached_or_the_default_one(steps, default, poin
         return
     [best_step] = [step for step in reached_steps if step.loyalty_tier_id == tier_id]
     for reached_step in reached_steps:
-        assert (reached_step.min_required_points, reached_step.tier_order) <= (
-            best_step.min_required_points,
-            best_step.tier_order,
-        )
+        rank = (reached_step.min_required_points, reached_step.tier_order)
+        assert rank <= (best_step.min_required_points, best_step.tier_order)
 
 
 @given(all_steps, defaults, amounts, amounts)
@@ -170,6 +186,7 @@ def points_of(amount):
 
 
 def tier_assignments(held_tier: HeldTier | None, *tier_schedules: TierSchedule) -> TierAssignments:
+    """The tier of one member in a program in which Silver needs 200 points and Gold 500, or in other programs."""
     return TierAssignments(
         tier_schedules or (USUAL_SCHEDULE,), {} if held_tier is None else {(MEMBER, PROGRAM): held_tier}, NOON
     )
@@ -243,20 +260,24 @@ def test_members_of_inactive_programs_keep_their_tier():
 
 
 def test_each_program_depends_on_its_own_account():
-    other_program = schedule(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
+    other_account, other_tier = ACCOUNT + 1, 9
+    step_of_one_point = Step(other_tier, Decimal(1), 0)
+    other_program = schedule(step_of_one_point, default=None, account=other_account, program=2)
     assignments = tier_assignments(HeldTier(BASIC), USUAL_SCHEDULE, other_program)
-    balances = {ACCOUNT: TierPoints(), ACCOUNT + 1: TierPoints(Decimal(3))}
-    moves = assignments.move_by_points(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
-    assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
+    balances = {ACCOUNT: TierPoints(balance=Decimal(0)), other_account: TierPoints(balance=Decimal(3))}
+    moves = assignments.move_by_points(MEMBER, {ACCOUNT, other_account}, balances.__getitem__)
+    assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, other_tier)]
 
 
 def test_a_program_that_moves_no_member_does_not_prevent_moves_of_the_next_program():
-    other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
-    next_program = schedule(Step(9, Decimal(1), 0), default=None, program=3)
-    for first_program in (other_account, USUAL_SCHEDULE):
-        assignments = tier_assignments(HeldTier(BASIC, is_manual=True), first_program, next_program)
+    program_of_other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
+    next_program, next_tier = 3, 9
+    schedule_of_next_program = schedule(Step(next_tier, Decimal(1), 0), default=None, program=next_program)
+    # In the usual program, the member has the tier Basic regardless of points.
+    for first_schedule in (program_of_other_account, USUAL_SCHEDULE):
+        assignments = tier_assignments(HeldTier(BASIC, is_manual=True), first_schedule, schedule_of_next_program)
         moves = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
-        assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(3, 9)]
+        assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(next_program, next_tier)]
 
 
 def test_a_program_without_an_account_counts_no_points():
@@ -285,9 +306,9 @@ def test_only_a_program_with_a_period_an_account_and_other_tiers_moves_members_b
 
 
 def test_an_inactive_tier_is_refused_as_the_default_one():
-    refuse_inactive_default("Basic", True)
+    refuse_inactive_default("Basic", active=True)
     with pytest.raises(TierInactive, match="The tier Basic is not active"):
-        refuse_inactive_default("Basic", False)
+        refuse_inactive_default("Basic", active=False)
 
 
 @given(all_steps, defaults, st.lists(amounts, min_size=1))
@@ -296,8 +317,9 @@ def test_only_the_last_of_several_balances_decides_the_tier(steps, default, bala
     assignments = tier_assignments(None, program)
     for balance in balances:
         assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(balance))
-    last_tier_id = program.tier_at(balances[-1]) if program.moves else None
-    assert assignments.tier_ids(MEMBER, points_of(balances[-1])) == ([] if last_tier_id is None else [last_tier_id])
+    last_balance = balances[-1]
+    last_tier_id = program.tier_at(last_balance) if program.moves else None
+    assert assignments.tier_ids(MEMBER, points_of(last_balance)) == ([] if last_tier_id is None else [last_tier_id])
 
 
 def tracking(number: int, tier_id: int | None, event_id: int | None, previous: HeldTier | None = None) -> TierTracking:
@@ -328,16 +350,17 @@ def tracking(number: int, tier_id: int | None, event_id: int | None, previous: H
 def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
     previous_tier = HeldTier(SILVER, is_manual=True, expires_at=NOON + timedelta(days=1))
     assignments, log = tier_assignments(previous_tier), TierLog()
-    log.put_trackings([tracking(1, GOLD, 5, previous_tier)])
+    log.put_trackings([tracking(1, GOLD, event_id=5, previous=previous_tier)])
     assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=True))
-    assert [row.member_tier_tracking_id for row in log.unreverted_trackings(5)] == [1]
-    assert log.reverse(1, assignments, 9)
+    assert [tracking_of_event.member_tier_tracking_id for tracking_of_event in log.unreverted_trackings(5)] == [1]
+    assert log.reverse(1, assignments, loyalty_event_id=9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == previous_tier
     assert log.unreverted_trackings(5) == []
-    log.put_trackings([tracking(2, GOLD, 4), tracking(3, GOLD, 6)])
+    log.put_trackings([tracking(2, GOLD, event_id=4), tracking(3, GOLD, event_id=6)])
     assert log.unreverted_trackings(5) == []
-    new_rows, [changed_row] = log.drain()
-    assert (new_rows, changed_row.reversal_loyalty_event_id) == ([], 9)
+    new_trackings, [changed_tracking] = log.drain()
+    assert new_trackings == []
+    assert changed_tracking.reversal_loyalty_event_id == 9
     assert log.drain() == ([], [])
 
 
@@ -347,8 +370,8 @@ def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
 )
 def test_the_reversal_of_an_event_keeps_a_tier_that_has_changed_after_the_event(held_tier):
     assignments, log = tier_assignments(held_tier), TierLog()
-    log.put_trackings([tracking(1, GOLD, 5, HeldTier(SILVER))])
-    assert not log.reverse(1, assignments, 9)
+    log.put_trackings([tracking(1, GOLD, event_id=5, previous=HeldTier(SILVER))])
+    assert not log.reverse(1, assignments, loyalty_event_id=9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == held_tier
 
 
@@ -356,11 +379,14 @@ def test_reversing_all_events_in_order_restores_the_first_tier():
     first_tier, log = HeldTier(BASIC), TierLog()
     assignments = tier_assignments(first_tier)
     for number, tier_id in enumerate((SILVER, GOLD, SILVER), 1):
-        log.put_trackings([tracking(number, tier_id, number, assignments.stored_tier((MEMBER, PROGRAM)))])
+        previous_tier = assignments.stored_tier((MEMBER, PROGRAM))
+        log.put_trackings([tracking(number, tier_id, event_id=number, previous=previous_tier)])
         assignments.put((MEMBER, PROGRAM), HeldTier(tier_id, is_manual=True))
-    assert [log.reverse(number, assignments, 9) for number in (1, 2)] == [False, False]
+    # The third event has set the current tier.
+    assert not log.reverse(1, assignments, loyalty_event_id=9)
+    assert not log.reverse(2, assignments, loyalty_event_id=9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, is_manual=True)
-    assert log.reverse(3, assignments, 9)
+    assert log.reverse(3, assignments, loyalty_event_id=9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == first_tier
 
 
@@ -374,32 +400,41 @@ def test_reversing_all_events_in_order_restores_the_first_tier():
     ],
 )
 def test_a_request_for_evaluation_by_points_sets_no_tier(held_tier):
-    assert not tracking(1, None, None).sets(held_tier)
-    assert not replace(tracking(1, None, None), tier_hold=FLOOR).sets(held_tier)
+    assert not tracking(1, None, event_id=None).sets(held_tier)
+    assert not replace(tracking(1, None, event_id=None), tier_hold=FLOOR).sets(held_tier)
 
 
 def test_a_tracking_of_a_floor_sets_no_tier_if_the_member_has_none():
-    assert not replace(tracking(1, GOLD, 5), tier_hold=FLOOR).sets(None)
+    assert not replace(tracking(1, GOLD, event_id=5), tier_hold=FLOOR).sets(None)
 
 
 @pytest.mark.parametrize(
-    "other", [{"loyalty_program_id": PROGRAM + 1}, {"member_id": MEMBER - 1}, {"member_id": MEMBER + 1}]
+    "place_of_other_tier", [{"loyalty_program_id": PROGRAM + 1}, {"member_id": MEMBER - 1}, {"member_id": MEMBER + 1}]
 )
-def test_tiers_of_other_members_and_programs_do_not_prevent_a_reversal(other):
+def test_tiers_of_other_members_and_programs_do_not_prevent_a_reversal(place_of_other_tier):
     log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, is_manual=True))
-    log.put_trackings([tracking(1, GOLD, 5, HeldTier(SILVER)), replace(tracking(2, BASIC, 6), **other)])
-    assert log.reverse(1, assignments, 9)
+    log.put_trackings(
+        [
+            tracking(1, GOLD, event_id=5, previous=HeldTier(SILVER)),
+            replace(tracking(2, BASIC, event_id=6), **place_of_other_tier),
+        ]
+    )
+    assert log.reverse(1, assignments, loyalty_event_id=9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER)
 
 
 def test_reversing_an_event_keeps_the_tier_that_a_later_request_set():
     log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, is_manual=True))
     log.put_trackings(
-        [tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, is_manual=True)), tracking(3, GOLD, 6)]
+        [
+            tracking(1, GOLD, event_id=5),
+            tracking(2, SILVER, event_id=None, previous=HeldTier(GOLD, is_manual=True)),
+            tracking(3, GOLD, event_id=6),
+        ]
     )
-    assert not log.reverse(1, assignments, 9)
-    _, changed_rows = log.drain()
-    assert [row.member_tier_tracking_id for row in changed_rows] == [1]
+    assert not log.reverse(1, assignments, loyalty_event_id=9)
+    _, [changed_tracking] = log.drain()
+    assert changed_tracking.member_tier_tracking_id == 1
 
 
 SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
@@ -411,17 +446,22 @@ def test_after_cancellations_in_any_order_the_member_has_the_last_tier_that_is_n
 ):
     member_program, log = (MEMBER, PROGRAM), TierLog()
     assignments = tier_assignments(first_tier)
-    active_rows = []
+    active_trackings = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
-        row = tracking(number, tier_id, number if is_event else None, assignments.stored_tier(member_program))
-        log.put_trackings([row]) if number % 2 or not is_event else log.add(row)
+        previous_tier = assignments.stored_tier(member_program)
+        new_tracking = tracking(number, tier_id, event_id=number if is_event else None, previous=previous_tier)
+        # Some trackings are stored, the others are added by this unit of work.
+        if number % 2 or not is_event:
+            log.put_trackings([new_tracking])
+        else:
+            log.add(new_tracking)
         assignments.put(member_program, HeldTier(tier_id, is_manual=True))
-        active_rows.append(row)
-    cancelled_rows = [active_row for active_row in active_rows if active_row.loyalty_event_id is not None]
-    random.shuffle(cancelled_rows)
-    for cancelled_row in cancelled_rows:
-        log.reverse(cancelled_row.member_tier_tracking_id, assignments, 99)
-        active_rows.remove(cancelled_row)
-        assert assignments.stored_tier(member_program) == (
-            HeldTier(active_rows[-1].loyalty_tier_id or 0, is_manual=True) if active_rows else first_tier
-        )
+        active_trackings.append(new_tracking)
+    trackings_of_events = [entry for entry in active_trackings if entry.loyalty_event_id is not None]
+    random.shuffle(trackings_of_events)
+    for cancelled_tracking in trackings_of_events:
+        log.reverse(cancelled_tracking.member_tier_tracking_id, assignments, loyalty_event_id=99)
+        active_trackings.remove(cancelled_tracking)
+        tier_id = active_trackings[-1].loyalty_tier_id if active_trackings else None
+        last_tier = first_tier if tier_id is None else HeldTier(tier_id, is_manual=True)
+        assert assignments.stored_tier(member_program) == last_tier
