@@ -29,6 +29,7 @@ OLD, NEW, OTHER = (secret_of(bytes([n]) * 32) for n in (1, 2, 3))
 
 
 def headers(secrets, body):
+    """The headers of a message that is sent now, with a signature by each secret."""
     # The published library refuses messages that are five minutes old, so this is the moment of the test.
     timestamp = int(datetime.now(UTC).timestamp())
     return {
@@ -40,6 +41,7 @@ def headers(secrets, body):
 
 class TestSignatures:
     def test_a_signature_equals_that_of_other_libraries(self):
+        # The example of the specification of Standard Webhooks.
         signature = signatures(
             ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
             "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -56,10 +58,11 @@ class TestSignatures:
 
     def test_while_a_secret_is_replaced_the_old_and_the_new_one_are_accepted_and_no_other(self):
         body = '{"é": 1}'.encode()
-        two_headers = headers([NEW, OLD], body)
-        assert Webhook(NEW).verify(body, two_headers) == Webhook(OLD).verify(body, two_headers) == {"é": 1}
+        headers_of_both = headers([NEW, OLD], body)
+        assert Webhook(NEW).verify(body, headers_of_both) == {"é": 1}
+        assert Webhook(OLD).verify(body, headers_of_both) == {"é": 1}
         with pytest.raises(WebhookVerificationError):
-            Webhook(OTHER).verify(body, two_headers)
+            Webhook(OTHER).verify(body, headers_of_both)
         with pytest.raises(WebhookVerificationError):
             Webhook(OLD).verify(body, headers([NEW], body))
 
@@ -85,6 +88,7 @@ class TestSignatures:
 
 class TestAttempts:
     def test_delays_follow_the_published_schedule(self):
+        # Delays are random: 0.5 is the middle.
         middle_delays = [delay_after(attempt, 0.5) for attempt in range(1, MAX_ATTEMPTS)]
         assert middle_delays == list(DELAYS)
         assert [delay.total_seconds() for delay in middle_delays] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
@@ -280,14 +284,21 @@ class TestTriggers:
     def test_each_fault_of_a_trigger_is_reported(self, type_, changes, secret, faults):
         trigger_faults = faults_of_trigger(type_, {**SETTINGS, **changes}, secret)
         assert len(trigger_faults) == len(faults)
-        assert all(fault.detail.startswith(start) for fault, start in zip(trigger_faults, faults, strict=True))
+        for fault, start in zip(trigger_faults, faults, strict=True):
+            assert fault.detail.startswith(start)
 
     @pytest.mark.parametrize(
-        ("name", "stored_headers", "count"),
-        [("ce-shop", ["ce-shop"], 0), ("ce-shop", [], 1), ("ce-shop", ["ce-till"], 1), ("Host", ["Host"], 1)],
+        ("name", "stored_headers", "is_accepted"),
+        [
+            ("ce-shop", ["ce-shop"], True),
+            ("ce-shop", [], False),
+            ("ce-shop", ["ce-till"], False),
+            ("Host", ["Host"], False),
+        ],
     )
-    def test_a_header_of_cloud_events_is_accepted_only_if_it_is_already_stored(self, name, stored_headers, count):
-        assert len(faults_of_trigger("event", {**SETTINGS, "headers": {name: "a"}}, SECRET, stored_headers)) == count
+    def test_a_header_of_cloud_events_is_accepted_only_if_it_is_already_stored(self, name, stored_headers, is_accepted):
+        faults = faults_of_trigger("event", {**SETTINGS, "headers": {name: "a"}}, SECRET, stored_headers)
+        assert len(faults) == (0 if is_accepted else 1)
 
     def test_all_faults_are_found_at_once(self):
         trigger_faults = faults_of_trigger(

@@ -53,8 +53,8 @@ def amounts_of(evaluation):
     sums = {}
     for outcome in evaluation.effects:
         params = dict(outcome.params)
-        place = (outcome.effect_id, params["ledgerAccountKey"] or "account-1")
-        sums[place] = sums.get(place, 0) + params["amount"]
+        effect_and_account = (outcome.effect_id, params["ledgerAccountKey"] or "account-1")
+        sums[effect_and_account] = sums.get(effect_and_account, 0) + params["amount"]
     return sums
 
 
@@ -72,16 +72,17 @@ def test_the_amounts_of_effects_add_up_to_the_postings_of_the_ledger(description
         settings["limit_rules"] = tuple(settings["limit_rules"])
         compiled_campaigns.append(campaign(*actions, campaign_id=number, accounts=ACCOUNTS, **settings))
     bench = Bench(*compiled_campaigns, accounts=ACCOUNTS)
-    sums = {}
+    # Both sums are by effect and account.
+    reported_sums = {}
     for total in totals:
-        for place, amount in amounts_of(bench.run(facts(total))).items():
-            sums[place] = sums.get(place, 0) + amount
+        for effect_and_account, amount in amounts_of(bench.run(facts(total))).items():
+            reported_sums[effect_and_account] = reported_sums.get(effect_and_account, 0) + amount
     posted_sums = {}
     for step in bench.session.steps:
         assert isinstance(step, Posting)
-        place = ("mint-points" if step.minted else "burn-points", step.account.ledger_account_key)
-        posted_sums[place] = posted_sums.get(place, 0) + step.amount
-    assert {place: amount for place, amount in sums.items() if amount} == posted_sums
+        effect_and_account = ("mint-points" if step.minted else "burn-points", step.account.ledger_account_key)
+        posted_sums[effect_and_account] = posted_sums.get(effect_and_account, 0) + step.amount
+    assert {key: amount for key, amount in reported_sums.items() if amount} == posted_sums
 
 
 def test_an_outcome_has_the_requested_amount_if_another_was_executed():
@@ -90,25 +91,22 @@ def test_an_outcome_has_the_requested_amount_if_another_was_executed():
         action(1, mint(("=", "order.total"))), limit_rules=limits, allow_partial_application_on_limit=True
     )
     [cut_outcome] = Bench(limited_campaign).run(facts("10.5")).effects
-    assert (cut_outcome.status, cut_outcome.params[:2]) == (
-        "partial",
-        (("amount", 3), ("requestedAmount", Decimal("10.5"))),
-    )
+    assert cut_outcome.status == "partial"
+    assert cut_outcome.params[:2] == (("amount", 3), ("requestedAmount", Decimal("10.5")))
+    # The member has no points.
     [failure] = Bench(campaign(action(1, spend(5)))).run(facts()).effects
-    assert (failure.status, failure.params[:2]) == ("failed", (("amount", 0), ("requestedAmount", 5)))
+    assert failure.status == "failed"
+    assert failure.params[:2] == (("amount", 0), ("requestedAmount", 5))
     [full_outcome] = Bench(campaign(action(1, mint(5)))).run(facts()).effects
     assert "requestedAmount" not in dict(full_outcome.params)
 
 
-@pytest.mark.parametrize(("performed_amount", "amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
-def test_effects_with_an_executor_report_the_executed_amount(performed_amount, amount):
+@pytest.mark.parametrize(("performed_amount", "reported_amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
+def test_effects_with_an_executor_report_the_executed_amount(performed_amount, reported_amount):
     badge_campaign = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
-    [outcome] = (
-        Bench(badge_campaign, executors={"assign-badge": lambda event, params: Performed(performed_amount)})
-        .run(facts())
-        .effects
-    )
-    assert dict(outcome.params)["amount"] == amount
+    executors = {"assign-badge": lambda event, params: Performed(performed_amount)}
+    [outcome] = Bench(badge_campaign, executors=executors).run(facts()).effects
+    assert dict(outcome.params)["amount"] == reported_amount
     [planned_outcome] = Bench(badge_campaign).run(facts(), mode="authorize").effects
     assert dict(planned_outcome.params)["amount"] == Decimal("1.5")
 
@@ -128,8 +126,6 @@ def test_a_refused_effect_has_the_amount_0():
 
     badge_campaign = campaign(action(1, effect("assign-badge", badgeKey="b", amount=2)))
     [outcome] = Bench(badge_campaign, executors={"assign-badge": refuse}).run(facts()).effects
-    assert (outcome.status, dict(outcome.params)["amount"], dict(outcome.params)["requestedAmount"]) == (
-        "skipped",
-        0,
-        2,
-    )
+    params = dict(outcome.params)
+    assert outcome.status == "skipped"
+    assert (params["amount"], params["requestedAmount"]) == (0, 2)

@@ -13,6 +13,7 @@ from tests.builders.campaigns import NOON, effect, mint
 
 
 def limit_faults(*rules):
+    """(pointer, detail) of each fault of rules with the scope member."""
     return [
         (fault.pointer, fault.detail)
         for fault in faults_of_limits([{"scope": "member", **rule} for rule in rules], has_currency=True)
@@ -30,24 +31,24 @@ def test_a_limit_of_transactions_is_a_whole_number_without_an_account():
     ]
 
 
-WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.5")}}
+LIMIT_5, LIMIT_5_AND_7_5_IN_MAD = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.5")}}
 
 
 @pytest.mark.parametrize(
     ("rule", "faults"),
     [
-        ({"scope": "location", "type": "coupons", **WHOLE, "locationLimits": {"MAD": 7}}, []),
+        ({"scope": "location", "type": "coupons", **LIMIT_5, "locationLimits": {"MAD": 7}}, []),
         (
-            {"scope": "location", "type": "coupons", **HALVES},
+            {"scope": "location", "type": "coupons", **LIMIT_5_AND_7_5_IN_MAD},
             [("locationLimits", "locationLimits has a limit of coupons that is not a whole number")],
         ),
         (
-            {"scope": "location", "type": "transactions", **HALVES},
+            {"scope": "location", "type": "transactions", **LIMIT_5_AND_7_5_IN_MAD},
             [("locationLimits", "locationLimits has a limit of transactions that is not a whole number")],
         ),
-        ({"scope": "location", "type": "points", **HALVES}, []),
+        ({"scope": "location", "type": "points", **LIMIT_5_AND_7_5_IN_MAD}, []),
         (
-            {"scope": "campaign", "type": "points", **HALVES},
+            {"scope": "campaign", "type": "points", **LIMIT_5_AND_7_5_IN_MAD},
             [("locationLimits", "locationLimits is only allowed with the scope location")],
         ),
         ({"scope": "location", "type": "points", "limit": 5, "locationLimits": {"x" * 100: 7}}, []),
@@ -55,14 +56,14 @@ WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.
             {"scope": "location", "type": "points", "limit": 5, "locationLimits": {"x" * 101: 7}},
             [("locationLimits", "locationLimits has a code of more than 100 characters")],
         ),
-        ({"scope": "campaign", "type": "points", **WHOLE, "alertShares": [80]}, []),
-        ({"scope": "member", "type": "points", **WHOLE, "alertShares": []}, []),
+        ({"scope": "campaign", "type": "points", **LIMIT_5, "alertShares": [80]}, []),
+        ({"scope": "member", "type": "points", **LIMIT_5, "alertShares": []}, []),
         (
-            {"scope": "member", "type": "points", **WHOLE, "alertShares": [80]},
+            {"scope": "member", "type": "points", **LIMIT_5, "alertShares": [80]},
             [("alertShares", "alertShares needs the scope campaign or location")],
         ),
         (
-            {"scope": "member", "type": "money", **WHOLE, "ledgerAccountKey": "points"},
+            {"scope": "member", "type": "money", **LIMIT_5, "ledgerAccountKey": "points"},
             [("ledgerAccountKey", "ledgerAccountKey is only allowed in a limit of points")],
         ),
     ],
@@ -124,11 +125,13 @@ def test_equivalent_rules_may_share_a_key():
 
 def test_two_rules_of_one_campaign_with_one_shared_key_that_differ_are_refused():
     [fault] = faults_of_sharing([SHARED_LIMIT, {**SHARED_LIMIT, "limit": 1}], "EUR", [])
-    sharer = "another rule of this campaign"
-    assert fault.detail == f"sharedKey year is shared with {sharer}; the two rules differ in limit."
+    assert fault.detail == (
+        "sharedKey year is shared with another rule of this campaign; the two rules differ in limit."
+    )
 
 
 def constant_faults(*effects):
+    """(pointer, detail) of each fault of constants in effects that are saved at NOON."""
     items = {"items": list(effects)}
     faults = faults_of_constants(compile_effects(items), items, NOON)
     return [(fault.pointer, fault.detail) for fault in faults]
@@ -142,7 +145,8 @@ def test_an_amount_of_0_or_less_is_refused(amount):
 
 
 @pytest.mark.parametrize(
-    ("amount", "qualifying", "fault"),
+    # The fault is None, or the place of the parameter.
+    ("amount", "qualifying_amount", "fault"),
     [
         (0, 5, None),
         (0, 0, None),
@@ -152,8 +156,8 @@ def test_an_amount_of_0_or_less_is_refused(amount):
         (-1, 5, "/0/value"),
     ],
 )
-def test_a_mint_of_nothing_may_have_points_that_qualify(amount, qualifying, fault):
-    faults = constant_faults(mint(amount, qualifyingAmount=qualifying))
+def test_a_mint_of_nothing_may_have_points_that_qualify(amount, qualifying_amount, fault):
+    faults = constant_faults(mint(amount, qualifyingAmount=qualifying_amount))
     assert [pointer for pointer, _ in faults] == ([] if fault is None else [f"/effects/items/0/params{fault}"])
 
 
@@ -208,6 +212,7 @@ def test_values_that_are_computed_for_each_event_are_not_checked():
 
 
 def discount(value, kind="percentage", computed=False):
+    """The parameters of a discount whose value is a constant, or computed by an expression."""
     amount = {"expression": value} if computed else {"value": Decimal(value)}
     return [{"id": "type", "value": kind}, {"id": "value", **amount}]
 

@@ -53,7 +53,7 @@ def test_text_and_tree_together_are_refused():
 )
 def test_a_faulty_rule_is_refused_with_its_place(text, part):
     """The place of the fault is in `part`, unless that is None."""
-    [fault, *_] = faults(compile_rules, {"expression": text})
+    fault = faults(compile_rules, {"expression": text})[0]
     assert fault.pointer == "/rules/expression"
     assert fault.code
     assert fault.detail
@@ -90,8 +90,10 @@ def test_every_fault_of_the_effects_is_reported():
         "/effects/items/5/params/0/expression",
         "/effects/items/5/params/1/value",
     ]
-    assert effect_faults[7].code
-    assert (effect_faults[7].start, effect_faults[7].end) == (0, 6)
+    # The fault of the expression is about the text 'five' with its quotes.
+    fault_of_expression = effect_faults[7]
+    assert fault_of_expression.code
+    assert (fault_of_expression.start, fault_of_expression.end) == (0, len("'five'"))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,8 @@ def test_every_fault_of_the_effects_is_reported():
 def test_constants_are_converted_to_their_internal_form(name, value, internal_value):
     values = {"amount": 1, name: value}
     [compiled_effect] = compile_effects({"items": [effect("mint-points", **values)]})
-    assert {param.parameter.id: param.value for param in compiled_effect.params}[name] == internal_value
+    internal_values = {param.parameter.id: param.value for param in compiled_effect.params}
+    assert internal_values[name] == internal_value
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,8 @@ def test_constants_are_converted_to_their_internal_form(name, value, internal_va
 def test_constants_of_the_wrong_kind_or_out_of_range_are_refused_with_their_pointer(name, value):
     values = {"amount": 1, name: value}
     effect_faults = faults(compile_effects, {"items": [effect("mint-points", **values)]})
-    assert [fault.pointer for fault in effect_faults] == [f"/effects/items/0/params/{list(values).index(name)}/value"]
+    position = list(values).index(name)
+    assert [fault.pointer for fault in effect_faults] == [f"/effects/items/0/params/{position}/value"]
 
 
 def test_parameters_left_out_have_their_defaults():
@@ -150,7 +154,7 @@ def test_parameters_left_out_have_their_defaults():
 def test_compiled_effects_have_optional_parameters_only_if_sent():
     [compiled_effect] = compile_effects({"items": [mint(5, qualifyingAmount=7, availableAfter="P14D")]})
     values = {param.parameter.id: param.value for param in compiled_effect.params}
-    assert [*values.items()][-2:] == [("qualifyingAmount", 7), ("availableAfter", "P14D")]
+    assert list(values.items())[-2:] == [("qualifyingAmount", 7), ("availableAfter", "P14D")]
 
 
 def test_effects_need_some_parameters_and_have_defaults_for_others():
@@ -170,8 +174,13 @@ def test_effects_need_some_parameters_and_have_defaults_for_others():
         "notify": ["name"],
         "advance-mission": ["missionKey"],
     }
-    defaults = {(param.id, param.default_value) for effect in EFFECTS.values() for param in effect.params}
-    assert {pair for pair in defaults if pair[1] is not None} == {
+    defaults = {
+        (param.id, param.default_value)
+        for effect in EFFECTS.values()
+        for param in effect.params
+        if param.default_value is not None
+    }
+    assert defaults == {
         ("amount", 1),
         ("recipient", "member"),
         ("base", "reduced"),
@@ -187,6 +196,7 @@ def test_every_effect_supports_every_built_in_event_type():
 
 
 def test_fields_of_rules_and_effects_that_are_null_are_removed():
+    """The value of a parameter may be null, unless the parameter has an expression."""
     rules, effects = without_nulls(
         {"expression": "true", "node": None},
         {
@@ -250,8 +260,9 @@ def test_a_campaign_has_its_own_time_zone_or_the_default_one():
     ],
 )
 def test_a_fault_describes_the_error_of_a_parameter(parameter, text):
-    others = [] if parameter["id"] == "amount" else [{"id": "amount", "value": 1}]
-    [fault] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": [*others, parameter]}]})
+    required_params = [] if parameter["id"] == "amount" else [{"id": "amount", "value": 1}]
+    params = [*required_params, parameter]
+    [fault] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": params}]})
     assert fault.detail == text
 
 

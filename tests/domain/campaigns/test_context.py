@@ -46,8 +46,8 @@ def test_an_event_has_its_fields_and_an_empty_payload():
         "externalEventDate": NOON,
         "tags": [],
     }
-    event = record(IncomingEvent, payload={"n": 1}, tags=("a", "b"))
-    variable = event_variable(event, "key-1", NOON)
+    event_with_payload = record(IncomingEvent, payload={"n": 1}, tags=("a", "b"))
+    variable = event_variable(event_with_payload, "key-1", NOON)
     assert (variable["payload"], variable["tags"]) == ({"n": 1}, ["a", "b"])
 
 
@@ -85,7 +85,7 @@ def test_the_currency_is_that_of_the_order_or_without_an_order_that_of_the_payme
 
 def test_a_member_has_the_summary_of_earlier_orders():
     member = record(Member, loyalty_member_id="ana", profile={})
-    variable = member_variable(member, EarlierOrders(3, NOON))
+    variable = member_variable(member, EarlierOrders(count=3, last_at=NOON))
     assert (variable["orderCount"], variable["lastOrderAt"]) == (3, NOON)
     new_member = member_variable(member)
     assert (new_member["orderCount"], new_member["lastOrderAt"]) == (0, None)
@@ -100,7 +100,8 @@ def test_a_payment_has_its_products_and_free_data():
     empty_payment = payment_variable({"payment": {"memberInfo": None, "currency": "USD"}}, "EUR")
     assert (empty_payment["products"], empty_payment["memberInfo"], empty_payment["total"]) == ([], {"data": {}}, None)
     assert (variable["currency"], empty_payment["currency"]) == ("EUR", "USD")
-    assert payment_variable(None, "EUR") is payment_variable({}, "EUR") is None
+    assert payment_variable(None, "EUR") is None
+    assert payment_variable({}, "EUR") is None
 
 
 def test_a_member_has_a_profile_and_a_sponsor_may_be_missing():
@@ -116,8 +117,9 @@ def test_balances_have_the_key_and_the_alias_of_their_account():
     session = LedgerSession(
         {ledger_account.ledger_account_id: ledger_account for ledger_account in accounts}, holdings, {}, NOON
     )
-    assert balances_by_name(session, 7, accounts) == {"account-1": 5, "account-2": 9, "stars": 9}
-    assert balances_by_name(session, 8, accounts) == {"account-1": 0, "account-2": 0, "stars": 0}
+    wallet_id, other_wallet_id = 7, 8
+    assert balances_by_name(session, wallet_id, accounts) == {"account-1": 5, "account-2": 9, "stars": 9}
+    assert balances_by_name(session, other_wallet_id, accounts) == {"account-1": 0, "account-2": 0, "stars": 0}
 
 
 def test_the_spend_is_the_total_of_the_order_or_without_an_order_that_of_the_payment():
