@@ -38,12 +38,12 @@ def whole(amount, waits=0, **more):
     return LockedCounter({0: Decimal(amount)}, waits=waits, **more)
 
 
-def row(part, used, *, parts=0, quota=None, until=None):
-    """What a change adds to the `used` amount of a row. The part 0 is the whole counter, with the number of its parts.
+def row(part, difference, *, parts=0, quota=None, until=None):
+    """The difference of the amount that a row has counted. The part 0 is the whole counter, with the number of its parts.
 
     Any other part may count up to its quota, until the whole counter reaches `until`.
     """
-    return part, used, parts, quota, until
+    return part, difference, parts, quota, until
 
 
 def rows_after_counts(counter, *amounts, ceiling=None):

@@ -24,6 +24,7 @@ def basket(total, *items, currency=None):
 
 
 def terms(kind, value, **more):
+    """The terms of a discount of an AMOUNT or a PERCENTAGE."""
     return DiscountTerms(kind, Decimal(value), **more)
 
 
@@ -35,19 +36,22 @@ def take_discount(purchase, kind, value, **more):
 
 
 def shares(discount):
+    """(index, share of the discount) of each item."""
     return [(index, str(amount)) for index, amount in discount.allocation]
 
 
 @given(TOTALS, st.lists(DISCOUNTS, max_size=6))
 def test_discounts_take_off_their_value_and_never_more_than_the_total(total, discounts):
-    purchase, rest = basket(total), total
+    purchase, remaining_total = basket(total), total
     for kind, value in discounts:
-        full_amount = rest * value / 100 if kind == PERCENTAGE else value
+        full_amount = remaining_total * value / 100 if kind == PERCENTAGE else value
         discount = take_discount(purchase, kind, value)
-        assert 0 <= discount.amount <= rest
-        assert abs(discount.amount - min(max(full_amount, Decimal(0)), rest)) <= Decimal("0.005")
-        rest -= discount.amount
-        assert purchase.remaining_total == rest
+        assert 0 <= discount.amount <= remaining_total
+        # The difference is due to rounding to cents.
+        exact_amount = min(max(full_amount, Decimal(0)), remaining_total)
+        assert abs(discount.amount - exact_amount) <= Decimal("0.005")
+        remaining_total -= discount.amount
+        assert purchase.remaining_total == remaining_total
 
 
 @given(st.lists(PRICES, min_size=1, max_size=8), PRICES, st.lists(DISCOUNTS, max_size=5))
@@ -71,7 +75,8 @@ def test_each_share_is_within_one_cent_of_its_exact_part(prices, percent):
     for index, amount in discount.allocation:
         assert abs(amount - discount.amount * prices[index] / total) < Decimal("0.01")
     by_price = sorted(discount.allocation, key=lambda share: prices[share.item_index])
-    assert all(one.amount <= other.amount + Decimal("0.01") for one, other in pairwise(by_price))
+    for share_of_cheaper_item, share_of_next_item in pairwise(by_price):
+        assert share_of_cheaper_item.amount <= share_of_next_item.amount + Decimal("0.01")
 
 
 @pytest.mark.parametrize(
@@ -125,17 +130,18 @@ def test_a_discount_takes_no_more_than_the_items_have():
 
 
 def test_later_discounts_apply_to_the_total_that_earlier_discounts_left():
-    """The order of a percentage and an amount matters."""
+    """100 less 20 % less 10 are 70, and 100 less 10 less 20 % are 72."""
     percentage_first, amount_first = basket(100), basket(100)
     take_discount(percentage_first, PERCENTAGE, 20)
     take_discount(percentage_first, AMOUNT, 10)
     take_discount(amount_first, AMOUNT, 10)
     take_discount(amount_first, PERCENTAGE, 20)
-    assert (percentage_first.remaining_total, amount_first.remaining_total) == (70, 72)
+    assert percentage_first.remaining_total == 70
+    assert amount_first.remaining_total == 72
 
 
 def half_off_the_first():
-    """Items of 30 and 10, of which a discount has left 15 and 10."""
+    """A basket of items of 30 and 10, of which a discount has left 15 and 10."""
     purchase = basket(40, 30, 10)
     take_discount(purchase, PERCENTAGE, 50, items=[0])
     return purchase
@@ -143,6 +149,7 @@ def half_off_the_first():
 
 @pytest.mark.parametrize(
     ("offer", "item_amounts"),
+    # Of the items of 30 and 10, a discount has left 15 and 10.
     [
         # A percentage of one item, or of each item: of its reduced total, or of its initial one.
         (terms(PERCENTAGE, 20, items=[0]), ["3.00"]),
@@ -161,22 +168,27 @@ def test_a_discount_applies_to_the_reduced_or_to_the_initial_totals(offer, item_
     assert [amount for _, amount in shares(half_off_the_first().discount(offer))] == item_amounts
 
 
+def totals_of(remainder):
+    """The total of a remainder, and the totals of its items."""
+    return remainder["total"], [item["total"] for item in remainder["items"]]
+
+
 def test_the_remainder_has_the_total_of_each_item_less_its_discounts():
-    remainder = half_off_the_first().remainder()
-    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (25, [15, 10])
-    basket_of_unknown_total = basket(40, 30, None)
-    take_discount(basket_of_unknown_total, PERCENTAGE, 50)
-    remainder = basket_of_unknown_total.remainder()
-    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (20, [30, None])
+    # The total of 40 less 15.
+    assert totals_of(half_off_the_first().remainder()) == (25, [15, 10])
+    basket_with_unknown_price = basket(40, 30, None)
+    take_discount(basket_with_unknown_price, PERCENTAGE, 50)
+    assert totals_of(basket_with_unknown_price.remainder()) == (20, [30, None])
 
 
 def test_a_discount_that_is_given_back_restores_the_totals():
     purchase = basket(40, 30, 10)
     remainder = purchase.remainder()
     discount = take_discount(purchase, AMOUNT, 8)
-    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (32, [24, 8])
+    # The remainder changes with its basket: the items share the discount as 6 and 2.
+    assert totals_of(remainder) == (40 - 8, [30 - 6, 10 - 2])
     purchase.give_back(discount)
-    assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (40, [30, 10])
+    assert totals_of(remainder) == (40, [30, 10])
     assert purchase.remaining_total == 40
 
 
@@ -193,12 +205,19 @@ def test_a_discount_has_the_digits_of_the_currency(currency, total, percent, amo
     assert str(basket(total, currency=currency).discount(terms(PERCENTAGE, Decimal(percent))).amount) == amount
 
 
-def off(kind, value):
+def discount_effect(kind, value):
+    """An effect that discounts an AMOUNT or a PERCENTAGE."""
     return effect("discount", type=kind, value=value)
 
 
 def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
-    bench = Bench(campaign(action(1, off(AMOUNT, 8)), action(2, off(AMOUNT, 5)), action(3, off(AMOUNT, 1))))
+    bench = Bench(
+        campaign(
+            action(1, discount_effect(AMOUNT, 8)),
+            action(2, discount_effect(AMOUNT, 5)),
+            action(3, discount_effect(AMOUNT, 1)),
+        )
+    )
     evaluation = bench.run(facts("10", basket=basket("10")))
     assert statuses(evaluation) == [(1, "executed"), (2, "partial"), (3, "skipped")]
     assert [str(outcome.discount.amount) for outcome in evaluation.effects] == ["8.00", "2.00", "0.00"]
@@ -222,12 +241,13 @@ def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
 )
 def test_a_discount_of_0_is_skipped_and_neither_counts_nor_excludes(total, kind, value, problem):
     limit_of_one = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}
-    exclusive_campaign = campaign(action(1, off(kind, value)), exclusive=True, limit_rules=(limit_of_one,))
+    exclusive_campaign = campaign(action(1, discount_effect(kind, value)), exclusive=True, limit_rules=(limit_of_one,))
     bench = Bench(exclusive_campaign, campaign(action(2, mint(1)), campaign_id=2))
     evaluation = bench.run(facts(total, basket=basket(total)))
     assert statuses(evaluation) == [(1, "skipped"), (2, "executed")]
     assert evaluation.effects[0].error["type"] == f"/problems/{problem}"
-    assert (evaluation.effects[0].discount.amount, evaluation.counted) == (0, [])
+    assert evaluation.effects[0].discount.amount == 0
+    assert evaluation.counted == []
 
 
 def test_a_discount_of_fully_discounted_items_is_skipped():
@@ -237,8 +257,8 @@ def test_a_discount_of_fully_discounted_items_is_skipped():
         action(1, effect("discount", type=PERCENTAGE, value=100, itemFilter=shirt)),
         action(2, effect("discount", type=PERCENTAGE, value=50, itemFilter=shirt)),
         action(3, effect("discount", type=PERCENTAGE, value=50, itemFilter=("=", "item.total > 50.0"))),
-        action(4, off(PERCENTAGE, 100)),
-        action(5, off(PERCENTAGE, 10)),
+        action(4, discount_effect(PERCENTAGE, 100)),
+        action(5, discount_effect(PERCENTAGE, 10)),
     ]
     evaluation = Bench(campaign(*actions)).run(facts("40", basket=basket("40", "30", "10")))
     assert [(outcome.status, outcome.error and outcome.error["type"]) for outcome in evaluation.effects] == [
@@ -253,13 +273,15 @@ def test_a_discount_of_fully_discounted_items_is_skipped():
 
 def test_a_discount_of_the_whole_order_that_rounds_to_0_is_skipped_since_it_is_zero():
     [outcome] = (
-        Bench(campaign(action(1, off(PERCENTAGE, 10)))).run(facts("0.01", basket=basket("0.01", "0.01"))).effects
+        Bench(campaign(action(1, discount_effect(PERCENTAGE, 10))))
+        .run(facts("0.01", basket=basket("0.01", "0.01")))
+        .effects
     )
     assert (outcome.status, outcome.error["detail"]) == ("skipped", "The discount is zero.")
 
 
 def test_without_a_purchase_an_amount_that_rounds_to_0_is_skipped():
-    [outcome] = Bench(campaign(action(1, off(AMOUNT, Decimal("0.004"))))).run(facts()).effects
+    [outcome] = Bench(campaign(action(1, discount_effect(AMOUNT, Decimal("0.004"))))).run(facts()).effects
     assert (outcome.status, outcome.error["type"], outcome.discount) == ("skipped", "/problems/zero-amount", None)
 
 
@@ -272,5 +294,5 @@ def test_a_discount_that_a_budget_cuts_is_spread_by_the_totals_of_the_items():
 
 
 def test_without_a_purchase_the_amount_of_a_discount_is_unknown():
-    [outcome] = Bench(campaign(action(1, off(AMOUNT, 8)))).run(facts()).effects
+    [outcome] = Bench(campaign(action(1, discount_effect(AMOUNT, 8)))).run(facts()).effects
     assert (outcome.status, outcome.discount, outcome.worth) == ("executed", None, None)

@@ -23,9 +23,12 @@ class NoFlag(NotFound):
 
 
 @pytest.fixture(autouse=True)
-def waving(monkeypatch):
+def effect_to_wave(monkeypatch):
     """The catalogue with one more effect."""
-    params = (EffectParameter("flag", "Flag", STRING), EffectParameter("amount", "Amount", DECIMAL, 1, True))
+    params = (
+        EffectParameter("flag", "Flag", STRING),
+        EffectParameter("amount", "Amount", DECIMAL, default_value=1, is_optional=True),
+    )
     monkeypatch.setitem(EFFECTS, WAVE, Effect(WAVE, "Wave", params))
 
 
@@ -44,8 +47,9 @@ def test_an_executor_gets_the_event_and_the_evaluated_parameters():
         campaign(action(1, effect(WAVE, flag="red", amount=("=", "order.total / 2")), effect(WAVE, flag="blue"))),
         executors={WAVE: lambda event, params: calls.append((event.member_id, event.sponsor_member_id, dict(params)))},
     )
-    evaluation = bench.run(facts(10, sponsor_member_id=9))
+    evaluation = bench.run(facts(total=10, member_id=7, sponsor_member_id=9))
     assert statuses(evaluation) == [(1, "executed"), (1, "executed")]
+    # The first amount is half of the total, the second one the default.
     assert calls == [(7, 9, {"flag": "red", "amount": 5}), (7, 9, {"flag": "blue", "amount": 1})]
 
 
@@ -92,5 +96,6 @@ def test_an_effect_with_a_parameter_that_cannot_be_evaluated_fails_and_is_not_ex
     # The event has no externalId, and a flag is a string.
     waves = campaign(action(1, effect(WAVE, flag=("=", "event.externalId"))))
     evaluation = Bench(waves, executors={WAVE: lambda event, params: calls.append(params)}).run()
-    assert (statuses(evaluation), calls) == ([(1, "failed")], [])
+    assert statuses(evaluation) == [(1, "failed")]
+    assert calls == []
     assert evaluation.effects[0].error["type"] == "/problems/effect-parameter"

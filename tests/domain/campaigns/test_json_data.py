@@ -10,7 +10,8 @@ import pytest
 from domain.campaigns.context import is_json_object
 
 
-def nested(levels: int):
+def nested_objects(levels: int):
+    """An object with as many levels of objects."""
     value: dict = {}
     for _ in range(levels - 1):
         value = {"in": value}
@@ -27,7 +28,7 @@ def nested(levels: int):
         # The maximum is 1000 values with the object and the list, 50,000 characters with names, and 20 levels.
         {"list": [0] * 998},
         {"t": "x" * 49_999},
-        nested(20),
+        nested_objects(20),
     ],
 )
 def test_a_json_object_is_recognized(value):
@@ -50,7 +51,7 @@ def test_a_json_object_is_recognized(value):
         {"list": [0] * 999},
         {"t": "x" * 50_000},
         {"n" * 50_000: "x"},
-        nested(21),
+        nested_objects(21),
     ],
 )
 def test_other_values_are_no_json_objects(value):

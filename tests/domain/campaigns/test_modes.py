@@ -40,12 +40,15 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
     assert statuses(evaluation) == [(1, "authorized"), (1, "authorized"), (2, "authorized"), (2, "authorized")]
     assert calls == []
     assert [step.status for step in bench.session.steps] == [PENDING, PENDING]
-    assert [step.pending_expires_at is None for step in bench.session.steps] == [False, True]
+    pending_mint, pending_burn = bench.session.steps
+    assert pending_mint.pending_expires_at is not None
+    assert pending_burn.pending_expires_at is None
     holding = bench.session.holding(WALLET_ID, 1)
     assert (holding.current, holding.pending_credit, holding.pending_debit) == (9, 5, 2)
     [change] = bench.counters.changes()
     assert (change.key.member_id, change.used) == (MEMBER_ID, 1)
     assert evaluation.explanations == []
+    # The campaign has the limit of one transaction.
     assert {outcome.status for outcome in bench.run(mode=AUTHORIZE).effects} == {"skipped"}
 
 
@@ -56,7 +59,9 @@ def test_a_rule_after_an_exhausted_budget_is_explained_by_its_cost():
     )
     actions = [action(number, mint(1), rule=costly_rule) for number in range(EVENT_COST // 100_000)]
     evaluation = Bench(campaign(*actions)).run(mode=DRY_RUN)
+    # The first explanation is about the campaign.
     codes = [explanation.reason and explanation.reason.code for explanation in evaluation.explanations[1:]]
+    # The first actions apply, all later ones are too costly.
     assert (codes[0], codes[-1]) == (None, "COST")
     assert codes == sorted(codes, key=lambda code: code is not None)
 
@@ -68,10 +73,8 @@ def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
     plans = EvaluationPlans([campaign_of_type, campaign_of_other_type, campaign_of_all_types])
     plan = plans.plan_of(EVENT_TYPE)
     assert plan.campaigns == (campaign_of_type, campaign_of_all_types)
-    assert [[compiled_action.action.action_id for _, compiled_action in turn.actions] for turn in plan.turns] == [
-        [3],
-        [1],
-    ]
+    ids_by_turn = [[compiled_action.action.action_id for _, compiled_action in turn.actions] for turn in plan.turns]
+    assert ids_by_turn == [[3], [1]]
     assert plans.plan_of(EVENT_TYPE) is plan
     assert plans.plan_of("unheard-of").campaigns == (campaign_of_all_types,)
 
@@ -79,19 +82,20 @@ def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
 def test_plans_report_limits_and_cooldowns_and_a_cooldown_counts_as_a_limit():
     plain_campaign, campaign_with_cooldown = campaign(), campaign(campaign_id=2, cooldown="P1D")
     limited_campaign = campaign(campaign_id=3, max_transactions_per_member=1)
-    flags = [
-        (plans.have_limits, plans.have_cooldowns)
-        for plans in map(
-            EvaluationPlans,
-            ([plain_campaign], [plain_campaign, campaign_with_cooldown], [plain_campaign, limited_campaign]),
-        )
-    ]
-    assert flags == [(False, False), (True, True), (True, False)]
+    for campaigns, have_limits, have_cooldowns in (
+        ([plain_campaign], False, False),
+        ([plain_campaign, campaign_with_cooldown], True, True),
+        ([plain_campaign, limited_campaign], True, False),
+    ):
+        plans = EvaluationPlans(campaigns)
+        assert plans.have_limits is have_limits
+        assert plans.have_cooldowns is have_cooldowns
 
 
 def test_plans_can_be_narrowed_to_some_campaigns():
-    first, second, third = (campaign(campaign_id=number) for number in (1, 2, 3))
-    assert EvaluationPlans([first, second, third]).restrict_to(["campaign-3", "campaign-1"]).campaigns == (first, third)
+    campaign_1, campaign_2, campaign_3 = (campaign(campaign_id=number) for number in (1, 2, 3))
+    plans = EvaluationPlans([campaign_1, campaign_2, campaign_3])
+    assert plans.restrict_to(["campaign-3", "campaign-1"]).campaigns == (campaign_1, campaign_3)
 
 
 def test_an_action_with_unchanged_rules_and_effects_is_not_recompiled():

@@ -12,6 +12,7 @@ BADGES = {"gold": "Gold badge", "silver": "Silver badge"}
 
 
 def keys_in(text):
+    """(variable, key) of each literal key in an expression."""
     return [(named_key.variable, named_key.key) for named_key in named_keys(parse(text))]
 
 
@@ -54,6 +55,7 @@ def test_keys_are_those_that_a_keyed_variable_is_compared_with(text, keys):
 
 
 def details(text, names_by_key):
+    """The faults of an expression if these are the existing badges."""
     return [fault.detail for fault in unknown_keys([("/rules/expression", parse(text))], {"badges": names_by_key})]
 
 

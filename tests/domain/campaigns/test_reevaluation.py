@@ -27,6 +27,7 @@ FOREVER = Deadline(60, lambda: 0.0)
 
 
 def lines(prices):
+    """Items with these prices."""
     return [{"productCode": f"p-{place}", "total": Decimal(price), "quantity": 1} for place, price in enumerate(prices)]
 
 
@@ -54,10 +55,12 @@ def reevaluate_after_return(actions, prices):
 
 
 def reevaluated_campaign(*actions, **more):
+    """A campaign that is re-evaluated after a return."""
     return campaign(*actions, on_return="reevaluate", accounts=[POINTS_ACCOUNT], **more)
 
 
-def off(value, kind="percentage", **params):
+def discount(value, kind="percentage", **params):
+    """A discount of a percentage, or of an amount."""
     return effect("discount", type=kind, value=value, **params)
 
 
@@ -73,16 +76,20 @@ def test_no_action_of_an_event_without_an_order_is_recorded():
     assert actions == []
 
 
-@pytest.mark.parametrize(("rest", "extent"), [(100, NOTHING), (99, ALL)])
-def test_a_rule_is_evaluated_on_the_rest_of_the_order(rest, extent):
+# The points are by the number of the transaction that minted them.
+@pytest.mark.parametrize(("remaining_price", "extent"), [(100, NOTHING), (99, ALL)])
+def test_a_rule_is_evaluated_on_the_rest_of_the_order(remaining_price, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500), rule="order.total >= 100.0")))
-    assert reevaluate_after_return(actions, [rest]).points == {1: extent}
+    assert reevaluate_after_return(actions, [remaining_price]).points == {1: extent}
 
 
 def test_effects_that_gave_nothing_are_not_recorded():
-    action_without_points = action(1, mint(("=", "order.total - 120.0")), mint(7), rule="true")
-    [granted_action], _ = grant_actions(order(120), reevaluated_campaign(action_without_points))
-    assert [(grant.place, grant.amount, grant.transaction_number) for grant in granted_action.grants] == [(1, 7, 1)]
+    mint_of_nothing = mint(("=", "order.total - 120.0"))
+    campaign_of_two_mints = reevaluated_campaign(action(1, mint_of_nothing, mint(7), rule="true"))
+    [granted_action], _ = grant_actions(order(120), campaign_of_two_mints)
+    [grant] = granted_action.grants
+    # Places begin at 0.
+    assert (grant.place, grant.amount, grant.transaction_number) == (1, 7, 1)
 
 
 @pytest.mark.parametrize(
@@ -102,15 +109,16 @@ def test_an_error_in_one_action_does_not_prevent_the_evaluation_of_others():
     assert reevaluate_after_return(actions, [80, None]).points == {2: ALL}
 
 
-@pytest.mark.parametrize(("rest", "extent"), [(100, NOTHING), (101, NOTHING), (99, ALL)])
-def test_the_minimum_spend_is_compared_with_the_rest_of_the_order(rest, extent):
+@pytest.mark.parametrize(("remaining_price", "extent"), [(100, NOTHING), (101, NOTHING), (99, ALL)])
+def test_the_minimum_spend_is_compared_with_the_rest_of_the_order(remaining_price, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500)), min_spend_value=Decimal(100)))
-    assert reevaluate_after_return(actions, [rest]).points == {1: extent}
-    order_without_spend = replace(order(rest), spend=None)
+    assert reevaluate_after_return(actions, [remaining_price]).points == {1: extent}
+    order_without_spend = replace(order(remaining_price), spend=None)
     assert reevaluate(actions, order_without_spend, [0], {}, FOREVER).points == {1: ALL}
 
 
 def test_the_rest_of_an_order_never_grants_more_than_the_order_did():
+    # The order grants 80 points, and its rest of 60 would grant 140.
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(("=", "200.0 - order.total")))))
     assert reevaluate_after_return(actions, [60]).points == {1: NOTHING}
 
@@ -141,53 +149,54 @@ def test_a_return_of_half_the_order_reverses_half_of_the_points_and_of_the_quali
 
 def test_transactions_that_no_grant_covers_have_the_extent_of_the_order():
     reevaluation = Reevaluation(points={1: NOTHING}, qualifying={1: HALF})
-    assert [reevaluation.extents_of(number, default=WHOLE) for number in (1, 2, None)] == [
-        (NOTHING, HALF),
-        (WHOLE, WHOLE),
-        (WHOLE, WHOLE),
-    ]
+    assert reevaluation.extents_of(1, default=WHOLE) == (NOTHING, HALF)
+    assert reevaluation.extents_of(2, default=WHOLE) == (WHOLE, WHOLE)
+    assert reevaluation.extents_of(None, default=WHOLE) == (WHOLE, WHOLE)
 
 
 def test_a_discount_of_an_unknown_amount_is_not_recorded():
     [granted_action], _ = grant_actions(
-        replace(order(120), basket=None), reevaluated_campaign(action(1, off(20), mint(7)))
+        replace(order(120), basket=None), reevaluated_campaign(action(1, discount(20), mint(7)))
     )
     assert [grant.place for grant in granted_action.grants] == [1]
 
 
 def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
-    groups = [group("best", scope="item")]
-    percentage_campaign = reevaluated_campaign(action(1, off(20), stacking_group_key="group"), groups=groups)
+    groups = [group("best", "item")]
+    percentage_campaign = reevaluated_campaign(action(1, discount(20), stacking_group_key="group"), groups=groups)
     amount_campaign = reevaluated_campaign(
-        action(1, off(5, "amount", per="item"), stacking_group_key="group"), groups=groups, campaign_id=2
+        action(1, discount(5, "amount", per="item"), stacking_group_key="group"), groups=groups, campaign_id=2
     )
+    # 20 % of the first item are 6.00 and win; 20 % of the second one are 2.00 and lose against 5.00.
     actions, effects = grant_actions(order(30, 10), percentage_campaign, amount_campaign)
     assert [outcome.discount.amount for outcome in effects] == [6, 5]
+    items_of_grants = [[grant.items for grant in granted_action.grants] for granted_action in actions]
+    assert items_of_grants == [[(0,)], [(1,)]]
     # The first item returns, and the second one costs 8.00: it still gets 5.00 off, and the 20 % apply to no item.
-    totals = [[grant.items for grant in granted_action.grants] for granted_action in actions]
-    assert totals == [[(0,)], [(1,)]]
     rest = order(8)
     reevaluate(actions, rest, [1], {}, FOREVER)
-    assert rest.basket.remaining_total == 3
+    assert rest.basket.remaining_total == 8 - 5
 
 
 def test_discounts_are_reevaluated_on_the_total_that_earlier_discounts_leave():
     actions, _ = grant_actions(
-        order(100), reevaluated_campaign(action(1, off(20)), action(2, off(10, "amount"), priority=2))
+        order(100), reevaluated_campaign(action(1, discount(20)), action(2, discount(10, "amount"), priority=2))
     )
     rest = order(50)
     reevaluation = reevaluate(actions, rest, [0], {}, FOREVER)
-    assert rest.basket.remaining_total == 30
+    # 50 less 20 %, and then less 10.
+    assert rest.basket.remaining_total == 50 - 10 - 10
     assert reevaluation.points == {}
 
 
 def test_a_reevaluated_discount_never_takes_more_than_it_took_before():
     actions, _ = grant_actions(
-        order(100), reevaluated_campaign(action(1, off(("=", "order.total < 100.0 ? 50.0 : 10.0"))))
+        order(100), reevaluated_campaign(action(1, discount(("=", "order.total < 100.0 ? 50.0 : 10.0"))))
     )
     rest = order(90)
     reevaluate(actions, rest, [0], {}, FOREVER)
-    assert rest.basket.remaining_total == 80
+    # The discount was 10 % of 100. Half of the rest of 90 would be more.
+    assert rest.basket.remaining_total == 90 - 10
 
 
 @pytest.mark.parametrize(
@@ -206,14 +215,15 @@ def test_points_by_steps_of_spend_after_a_return_equal_those_of_the_rest(bought_
     """A model in whole numbers: the points of the rest."""
     rule = action(1, mint(("=", f"floor(order.total / {step}.0) * {points}.0")))
     actions, _ = grant_actions(order(*bought_prices), reevaluated_campaign(rule))
-    prices_left = [data.draw(st.sampled_from([price, None])) for price in bought_prices]
-    rest_of_total = sum(price or 0 for price in prices_left)
-    amount = sum(bought_prices) // step * points
-    if not amount:
+    remaining_prices = [data.draw(st.sampled_from([price, None])) for price in bought_prices]
+    remaining_total = sum(price or 0 for price in remaining_prices)
+    minted_amount = sum(bought_prices) // step * points
+    if not minted_amount:
         assert actions == []
         return
-    extent = reevaluate_after_return(actions, prices_left).points[1]
-    assert amount - extent.of(Decimal(amount), 0) == rest_of_total // step * points
+    extent = reevaluate_after_return(actions, remaining_prices).points[1]
+    reversed_amount = extent.of(Decimal(minted_amount), decimals=0)
+    assert minted_amount - reversed_amount == remaining_total // step * points
 
 
 @given(prices, st.data(), st.integers(1, 100))
@@ -223,8 +233,8 @@ def test_a_full_return_reverses_all_points(bought_prices, data, amount):
     )
     assert reevaluate_after_return(actions, [None] * len(bought_prices)).points == {1: ALL}
     unreturned_place = data.draw(st.integers(0, len(bought_prices) - 1))
-    prices_left = [price if place == unreturned_place else None for place, price in enumerate(bought_prices)]
-    assert reevaluate_after_return(actions, prices_left).points == {1: NOTHING}
+    remaining_prices = [price if place == unreturned_place else None for place, price in enumerate(bought_prices)]
+    assert reevaluate_after_return(actions, remaining_prices).points == {1: NOTHING}
 
 
 def test_counts_of_limits_are_reversed_to_the_extent_of_their_effects():
@@ -242,16 +252,16 @@ def test_counts_of_limits_are_reversed_to_the_extent_of_their_effects():
 def test_each_event_numbers_its_counts_from_0():
     """The first event counts 100 points, the second none of its first action and 30 of the next."""
     rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
-    first = action(1, mint(100), rule="order.total >= 100.0")
-    bench = Bench(reevaluated_campaign(first, action(2, mint(30)), limit_rules=rules), accounts=[POINTS_ACCOUNT])
+    actions = (action(1, mint(100), rule="order.total >= 100.0"), action(2, mint(30)))
+    bench = Bench(reevaluated_campaign(*actions, limit_rules=rules), accounts=[POINTS_ACCOUNT])
     bench.run(order(120))
     [granted_action] = bench.run(order(60)).granted_actions
     assert [(grant.from_count, grant.to_count) for grant in granted_action.grants] == [(0, 1)]
 
 
 def test_actions_are_reevaluated_with_the_balances_of_their_first_evaluation():
-    first, second = action(1, mint(5)), action(2, mint(7), rule="balancesAfter['account-1'] == 5.0", priority=2)
-    actions, _ = grant_actions(order(120), reevaluated_campaign(first, second))
+    action_with_rule = action(2, mint(7), rule="balancesAfter['account-1'] == 5.0", priority=2)
+    actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(5)), action_with_rule))
     assert [dict(granted_action.balances_after)["account-1"] for granted_action in actions] == [0, 5]
     assert reevaluate_after_return(actions, [60]).points == {1: NOTHING, 2: NOTHING}
     changed_actions = [replace(granted_action, balances_after={"account-1": Decimal(9)}) for granted_action in actions]
