@@ -39,7 +39,7 @@ def whole(amount, waits=0, **more):
 
 
 def row(part, difference, *, parts=0, quota=None, until=None):
-    """The difference of the amount that a row has counted. The part 0 is the whole counter, with the number of its parts.
+    """The change of a row by `difference`. The part 0 is the whole counter, with the number of its parts.
 
     Any other part may count up to its quota, until the whole counter reaches `until`.
     """

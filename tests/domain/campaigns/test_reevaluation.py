@@ -162,7 +162,7 @@ def test_a_discount_of_an_unknown_amount_is_not_recorded():
 
 
 def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
-    groups = [group("best", "item")]
+    groups = [group("best", scope="item")]
     percentage_campaign = reevaluated_campaign(action(1, discount(20), stacking_group_key="group"), groups=groups)
     amount_campaign = reevaluated_campaign(
         action(1, discount(5, "amount", per="item"), stacking_group_key="group"), groups=groups, campaign_id=2
