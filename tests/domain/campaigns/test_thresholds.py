@@ -25,6 +25,7 @@ def threshold_of_only_false_part(rule, total=40):
 
 
 @pytest.mark.parametrize(
+    # The total is 40, and the channel is null.
     ("rule", "threshold"),
     [
         ("order.total >= 50", AT_LEAST_50),

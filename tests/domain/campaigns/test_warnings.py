@@ -64,13 +64,14 @@ def test_warnings_are_in_the_order_of_the_text():
     ]
 
 
-def pointers(warnings):
+def codes_and_pointers(warnings):
+    """(code, pointer) of each warning."""
     return [(warning.code, warning.pointer) for warning in warnings]
 
 
 def test_only_the_rule_of_an_action_is_a_condition():
     saved_action = compile_action(action(1, mint(("=", "now.getHours()")), mint(("=", "7 / 2")), rule=MIDNIGHT))
-    assert pointers(warnings_of_action(saved_action)) == [
+    assert codes_and_pointers(warnings_of_action(saved_action)) == [
         ("NOW_IN_CONDITION", "/rules/expression"),
         ("integer-division", "/effects/items/1/params/0/expression"),
     ]
@@ -83,7 +84,7 @@ def test_an_action_that_cannot_be_compiled_has_no_warnings():
 
 
 def test_the_count_expression_of_a_mission_is_a_condition():
-    assert pointers(warnings_of_mission(mission(count_expression="now.getHours()"))) == [
+    assert codes_and_pointers(warnings_of_mission(mission(count_expression="now.getHours()"))) == [
         ("NOW_IN_CONDITION", "/countExpression")
     ]
     assert warnings_of_mission(mission()) == []
@@ -103,9 +104,7 @@ def test_warnings_about_a_filter_of_items_know_the_item():
     warnings = warnings_of_action(
         compile_action(action(1, effect("discount", type="amount", value=1, itemFilter=("=", shadowing_filter))))
     )
-    assert [(warning.code, warning.pointer) for warning in warnings] == [
-        ("shadowed-variable", "/effects/items/0/params/2/expression")
-    ]
+    assert codes_and_pointers(warnings) == [("shadowed-variable", "/effects/items/0/params/2/expression")]
     # Outside a filter of items there is no variable `item` that could be shadowed.
     counting = mint(("=", "order.items.exists(item, item.total > 1.0) ? 1.0 : 0.0"))
     assert warnings_of_action(compile_action(action(1, counting))) == []

@@ -14,6 +14,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def collection(**values) -> ContentCollection:
+    """A collection without fields and texts, except those in `values`."""
     plain = dict.fromkeys(("collection_key", "name", "description", "slug", "content_type", "language"), "")
     empty = {"fts_fields": (), "facet_fields": {}, "jsonschema": {}, "tags": (), "custom_attributes": {}}
     ids = {"organization_id": 1, "content_collection_id": 1, "content_version": 1, "external_key": None}
@@ -71,6 +72,7 @@ def test_values_at_the_top_level_and_in_its_lists_are_searchable():
         "x": "one letter",
     }
     values_by_place = {(value.field, value.position): value for value in searchable_values(attrs)}
+    # The values of a list are numbered from 1; a repeated one counts once.
     assert sorted(values_by_place) == [
         ("price", 0),
         ("since", 0),
@@ -82,10 +84,8 @@ def test_values_at_the_top_level_and_in_its_lists_are_searchable():
     ]
     # Texts are cut at 256 characters.
     assert values_by_place["title", 0].text_value == "x" * 256
-    assert (values_by_place["price", 0].text_value, values_by_place["price", 0].number_value) == (
-        "3.5",
-        Decimal("3.50"),
-    )
+    price = values_by_place["price", 0]
+    assert (price.text_value, price.number_value) == ("3.5", Decimal("3.50"))
     assert values_by_place["vegan", 0].text_value == "true"
     assert values_by_place["since", 0].instant_value == datetime(2026, 1, 2, tzinfo=UTC)
     # The maximum is 100 values of one list.
@@ -105,8 +105,8 @@ def test_a_field_has_the_type_that_its_collection_declares():
     typed_collection = collection(
         jsonschema={"properties": properties}, facet_fields={"colour": {}, "price": {"type": "date"}}
     )
-    kinds = {name: typed_collection.type_of(name) for name in (*properties, "colour", "other")}
-    assert kinds == {
+    types = {name: typed_collection.type_of(name) for name in (*properties, "colour", "other")}
+    assert types == {
         "price": "date",
         "count": "number",
         "since": "date",
@@ -119,16 +119,21 @@ def test_a_field_has_the_type_that_its_collection_declares():
     }
     assert typed_collection.declares("vegan")
     assert not typed_collection.declares("other")
+
+
+def test_properties_that_are_no_object_are_ignored():
     assert collection(jsonschema={"properties": 7}).properties == {}
 
 
 def test_a_long_slug_is_cut_so_that_a_number_fits_behind_it():
     assert slug_of("a" * 300, ()) == "a" * 190
     assert slug_of("a" * 300, ["a" * 190]) == "a" * 190 + "-2"
+    # No hyphen remains at the end.
     assert slug_of("a" * 189 + "-b", ()) == "a" * 189
 
 
 def test_a_list_has_the_type_of_its_elements_and_other_fields_have_their_own():
     properties = {"any": {"type": "array"}, "text": {"type": "string", "items": {"type": "number"}}}
     typed_collection = collection(jsonschema={"properties": properties})
-    assert (typed_collection.type_of("any"), typed_collection.type_of("text")) == (None, "string")
+    assert typed_collection.type_of("any") is None
+    assert typed_collection.type_of("text") == "string"

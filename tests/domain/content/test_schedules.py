@@ -24,9 +24,9 @@ zones = st.sampled_from(["UTC", "Europe/Madrid", "America/Buenos_Aires", "Asia/K
 @given(st.lists(windows, min_size=1, max_size=5), zones, st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
 def test_an_hour_is_open_if_the_local_time_is_in_a_window(schedule, zone, at):
     at = at.replace(tzinfo=UTC)
-    local = at.astimezone(ZoneInfo(zone))
+    local_time = at.astimezone(ZoneInfo(zone))
     is_in_window = any(
-        window["day"] == local.isoweekday() and window["fromHour"] <= local.hour <= window["toHour"]
+        window["day"] == local_time.isoweekday() and window["fromHour"] <= local_time.hour <= window["toHour"]
         for window in schedule
     )
     hour_now = hours_of_week_now([zone], at)[zone]
@@ -36,14 +36,16 @@ def test_an_hour_is_open_if_the_local_time_is_in_a_window(schedule, zone, at):
 def test_the_hour_that_summer_time_skips_is_no_hour_of_that_week():
     # On 29 March 2026 clocks in Madrid go from 01:59 to 03:00.
     minute_before_change = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
-    hours = [hour_of_week(minute_before_change + timedelta(minutes=n), MADRID) % 24 for n in range(3)]
-    assert hours == [1, 3, 3]
+    hours_of_day = [hour_of_week(minute_before_change + timedelta(minutes=n), MADRID) % 24 for n in range(3)]
+    assert hours_of_day == [1, 3, 3]
 
 
 def test_an_hour_that_comes_twice_is_the_same_hour_of_the_week_both_times():
     # On 25 October 2026, a Sunday, clocks in Madrid go from 02:59 back to 02:00.
-    first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
-    assert hour_of_week(first, MADRID) == hour_of_week(first + timedelta(hours=1), MADRID) == 6 * 24 + 2
+    first_half_past_two = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    second_half_past_two = first_half_past_two + timedelta(hours=1)
+    assert hour_of_week(first_half_past_two, MADRID) == 6 * 24 + 2
+    assert hour_of_week(second_half_past_two, MADRID) == 6 * 24 + 2
 
 
 @pytest.mark.parametrize("at", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])

@@ -11,6 +11,7 @@ from domain.content.searching import Bounds, SearchReader, SortKey, sort_of
 from domain.problems import InvalidRequest
 from tests.domain.content.test_content_values import collection
 
+# A collection with the fields colour, price, vegan, since and any.
 DRINKS = collection(
     facet_fields={"colour": {}, "price": {"type": "number"}},
     jsonschema={
@@ -35,12 +36,13 @@ def faults(reader):
 
 
 def read_sort(text, of=DRINKS):
-    """The sort keys of a text, and the faults; so do `read_facets` and `read_range` for facets and ranges."""
+    """The sort keys of a text, and (parameter, text) of each fault."""
     reader = SearchReader(of)
     return reader.sort(text), faults(reader)
 
 
 def read_facets(of=DRINKS, **values_by_field):
+    """The values of each facet, and (parameter, text) of each fault."""
     reader = SearchReader(of)
     facets = reader.facets(
         {name: [(f"facets[{name}]", value) for value in values] for name, values in values_by_field.items()}
@@ -49,6 +51,7 @@ def read_facets(of=DRINKS, **values_by_field):
 
 
 def read_range(name, of=DRINKS, **ends):
+    """The bounds of the field `name`, and (parameter, text) of each fault."""
     reader = SearchReader(of)
     ranges = reader.ranges({name: {end: (f"{end}[{name}]", text) for end, text in ends.items()}})
     return ranges, faults(reader)
@@ -64,7 +67,8 @@ def test_documents_are_sorted_by_fields_of_the_record_and_of_the_collection():
         ),
         [],
     )
-    assert read_sort(None) == read_sort("") == ((), [])
+    assert read_sort(None) == ((), [])
+    assert read_sort("") == ((), [])
 
 
 def test_documents_are_not_sorted_by_an_unknown_field():
@@ -109,14 +113,20 @@ def test_facets_are_compared_with_values_of_their_type():
     ],
 )
 def test_a_value_that_is_not_of_the_type_of_its_facet_is_refused(name, value, detail):
-    assert read_facets(**{name: [value]})[1] == [(f"facets[{name}]", detail)]
-    assert read_facets(colour=["x" * 255])[1] == []
+    _, facet_faults = read_facets(**{name: [value]})
+    assert facet_faults == [(f"facets[{name}]", detail)]
+
+
+def test_a_facet_is_compared_with_up_to_255_characters():
+    _, facet_faults = read_facets(colour=["x" * 255])
+    assert facet_faults == []
 
 
 def test_an_unknown_facet_is_refused_even_if_the_json_schema_describes_no_fields():
     facets, facet_faults = read_facets(OPEN, color=["red"], colour=["red"])
     text = "The field color is neither in facetFields nor in jsonschema of the collection. Did you mean colour?"
-    assert (facets, facet_faults) == ({"colour": ("red",)}, [("facets[color]", text)])
+    assert facets == {"colour": ("red",)}
+    assert facet_faults == [("facets[color]", text)]
 
 
 def test_an_unknown_field_is_reported_at_its_first_parameter_and_the_next_one_is_read():
@@ -143,15 +153,17 @@ def test_a_date_as_the_upper_bound_includes_the_whole_day():
     assert read_range("since", max="2026-01-02")[0] == (
         Bounds("since", "date", before=datetime(2026, 1, 3, tzinfo=UTC)),
     )
-    last = datetime(9999, 12, 31, tzinfo=UTC)
-    assert read_range("since", max="9999-12-31")[0] == (Bounds("since", "date", most=last),)
+    # No day follows the last one.
+    last_day = datetime(9999, 12, 31, tzinfo=UTC)
+    assert read_range("since", max="9999-12-31")[0] == (Bounds("since", "date", most=last_day),)
 
 
 def test_bounds_decide_the_type_of_a_field_of_unknown_type():
     assert read_range("any", min="1", max="2")[0] == (Bounds("any", "number", least=Decimal(1), most=Decimal(2)),)
-    [bounds] = read_range("any", min="2026-01-02")[0]
+    [bounds], _ = read_range("any", min="2026-01-02")
     assert bounds.type == "date"
-    assert [parameter for parameter, _ in read_range("any", min="1", max="2026-01-02")[1]] == ["min[any]"]
+    _, [(parameter, _)] = read_range("any", min="1", max="2026-01-02")
+    assert parameter == "min[any]"
 
 
 @pytest.mark.parametrize(

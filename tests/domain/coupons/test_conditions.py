@@ -27,6 +27,7 @@ CONTEXT = context_of(
 
 
 @pytest.mark.parametrize(
+    # Ana has 50 points, two gold badges, the audiences vip and new, and the tiers silver and base.
     ("expression", "is_met"),
     [
         ("balances.points >= 50", True),
@@ -83,6 +84,7 @@ def test_a_condition_that_may_read_earlier_orders_is_found_without_being_compile
 
 
 def test_after_the_deadline_a_condition_is_neither_compiled_nor_evaluated(monkeypatch):
+    # The deadline reads the time from `seconds`, and ends after a second.
     seconds = 0.0
     deadline = Deadline(1, lambda: seconds)
     condition = {"expression": "balances.points == 50"}
@@ -96,8 +98,8 @@ def test_after_the_deadline_a_condition_is_neither_compiled_nor_evaluated(monkey
 
 def test_the_deadline_ends_the_evaluation_of_a_condition():
     numbers = list(range(200))
-    readings = iter([0.0, 0.0, 1.0])
     # The clock is read when the deadline is set, before the evaluation, and during it.
-    deadline = Deadline(1, lambda: next(readings))
+    readings_of_clock = iter([0.0, 0.0, 1.0])
+    deadline = Deadline(1, lambda: next(readings_of_clock))
     with pytest.raises(TimeExceeded):
         holds({"expression": f"{numbers}.all(n, {numbers}.exists(m, m == n))"}, CONTEXT, deadline)

@@ -33,7 +33,7 @@ def decimal(text):
 )
 def test_a_discount_follows_the_settings_of_its_book(kind, amount, total, maximum, discount):
     book = coupon_book(discount_type=kind, discount_amount=decimal(amount), max_discount_per_use=decimal(maximum))
-    assert discount_of(book, decimal(total), None) == decimal(discount)
+    assert discount_of(book, decimal(total), currency=None) == decimal(discount)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,12 @@ def test_a_discount_has_the_digits_of_the_currency_or_of_the_total(currency, tot
 
 def test_a_maximum_is_rounded_down_so_that_no_discount_exceeds_it():
     book = coupon_book(discount_type="amount", discount_amount=Decimal(5), max_discount_per_use=Decimal("2.5"))
+    # Yen have no fractions.
     assert discount_of(book, Decimal(100), "JPY") == 2
 
 
 @pytest.mark.parametrize(
-    ("remaining", "total", "maximum", "discount"),
+    ("remaining_value", "total", "maximum", "discount"),
     [
         (None, "100", None, "50"),
         (None, None, None, "50"),
@@ -68,13 +69,13 @@ def test_a_maximum_is_rounded_down_so_that_no_discount_exceeds_it():
         ("30", "100", "12", "12"),
     ],
 )
-def test_a_value_coupon_gives_its_remaining_value(remaining, total, maximum, discount):
+def test_a_value_coupon_gives_its_remaining_value(remaining_value, total, maximum, discount):
     """The face value is 50; an unknown remaining value (None) is the face value."""
     settings = {"face_value": Decimal(50), "max_discount_per_use": decimal(maximum)}
     book = coupon_book(is_value_coupon=True, **settings)
-    assert discount_of(book, decimal(total), None, decimal(remaining)) == decimal(discount)
+    assert discount_of(book, decimal(total), None, decimal(remaining_value)) == decimal(discount)
     # Books without value coupons, or without a face value, give the discount of the book.
-    no_value_coupon = coupon_book(discount_type="amount", discount_amount=Decimal(5), **settings)
-    assert discount_of(no_value_coupon, decimal(total), None, decimal(remaining)) == 5
-    no_face_value = coupon_book(is_value_coupon=True, discount_type="amount", discount_amount=Decimal(5))
-    assert discount_of(no_face_value, Decimal(100), None) == 5
+    book_without_value_coupons = coupon_book(discount_type="amount", discount_amount=Decimal(5), **settings)
+    assert discount_of(book_without_value_coupons, decimal(total), None, decimal(remaining_value)) == 5
+    book_without_face_value = coupon_book(is_value_coupon=True, discount_type="amount", discount_amount=Decimal(5))
+    assert discount_of(book_without_face_value, Decimal(100), None) == 5
