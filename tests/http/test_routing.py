@@ -26,6 +26,7 @@ PATHS = {
 
 @pytest.fixture(scope="module")
 def served():
+    """(client, recorder of the requests) of an application with these paths."""
     return serve(
         PATHS,
         other={
@@ -54,7 +55,7 @@ def test_two_surfaces_can_have_the_same_operation_id(served):
 
 
 @pytest.mark.parametrize(
-    ("segment", "value"),
+    ("segment", "code"),
     [
         ("50%25OFF", "50%OFF"),
         ("a%2Fb", "a/b"),
@@ -67,14 +68,15 @@ def test_two_surfaces_can_have_the_same_operation_id(served):
         ("a%3Fb%23c", "a?b#c"),
     ],
 )
-def test_a_percent_encoded_code_in_a_path_reaches_the_handler_decoded(served, segment, value):
+def test_a_percent_encoded_code_in_a_path_reaches_the_handler_decoded(served, segment, code):
     client, recorder = served
     assert client("GET", f"/v2/books/{segment}").status == 200
-    assert recorder.last.path == {"code": value}
+    assert recorder.last.path == {"code": code}
 
 
 def test_a_literal_segment_may_be_percent_encoded(served):
     client, recorder = served
+    # %6F is the letter o.
     assert client("GET", "/v2/b%6Foks").status == 200
     assert recorder.last.operation_id == "listBooks"
 

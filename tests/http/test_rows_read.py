@@ -21,20 +21,27 @@ from tests.builders.statements import rows_of_plans, rows_read_to_commit
 from tests.builders.tracking import GENERIC, Shop, running
 
 MEMBERS = 3_000
-# The maximum number of rows that a call may read of a table. Each table has at least one row for each member.
-FEW = MEMBERS // 3
-LARGE = (
+# Each of the large tables has at least one row for each member.
+MAX_ROWS_OF_A_CALL = MEMBERS // 3
+LARGE_TABLES = (
     *("members", "wallets", "member_tiers", "ledger_transactions", "ledger_entries", "ledger_lots", "ledger_balances"),
     *("report_changes", "events", "coupons", "member_coupons", "coupon_lots", "coupon_usages", "member_badges"),
 )
 
 # Columns whose values many rows share. With many small tenants the planner expects few rows for a value.
-SHARED = {"organization_id", "ledger_account_id", "coupon_book_id", "badge_id", "loyalty_tier_id", "event_type_id"}
+SHARED_COLUMNS = {
+    "organization_id",
+    "ledger_account_id",
+    "coupon_book_id",
+    "badge_id",
+    "loyalty_tier_id",
+    "event_type_id",
+}
 
 
 @dataclass(frozen=True)
 class LargeShop:
-    """A shop whose many members have points, coupons and badges."""
+    """A shop whose 3,000 members, from m-0, have points, coupons and badges."""
 
     shop: Shop
     book: Mapping[str, Any]
@@ -100,8 +107,8 @@ CALLS = (
 def expect_few_rows(engine, statement: str) -> None:
     """Change by `statement` how many rows the planner expects for a value of a shared column."""
     with autocommit(engine).connect() as db:
-        for table in LARGE:
-            for column in SHARED & {table_column.name for table_column in metadata.tables[table].columns}:
+        for table in LARGE_TABLES:
+            for column in SHARED_COLUMNS & {column.name for column in metadata.tables[table].columns}:
                 db.execute(text(f"ALTER TABLE {table} ALTER {column} {statement}"))
         db.execute(text("ANALYZE"))
 
@@ -121,14 +128,15 @@ def statistics(request, api, large_shop):
 
 @pytest.mark.undistributed
 @pytest.mark.usefixtures("statistics")
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call_about_a_member_reads_few_rows_of_each_table(api, calls, name):
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_about_a_member_reads_few_rows_of_each_table(api, calls, call):
     # The first call fills the caches of the process.
-    calls[name]()
+    calls[call]()
     with rows_read_to_commit(api.engine) as rows_by_table:
-        calls[name]()
+        calls[call]()
     assert rows_by_table
-    assert {table: rows_by_table[table] for table in LARGE if rows_by_table[table] > FEW} == {}
+    excesses = {table: rows_by_table[table] for table in LARGE_TABLES if rows_by_table[table] > MAX_ROWS_OF_A_CALL}
+    assert excesses == {}
 
 
 @pytest.mark.undistributed
@@ -136,7 +144,7 @@ def test_a_call_about_a_member_reads_few_rows_of_each_table(api, calls, name):
 @pytest.mark.parametrize("path", READS)
 def test_an_integration_read_of_one_member_reads_few_rows(api, large_shop, path):
     path = f"/members/m-7{path}".format(**large_shop.badge)
-    assert rows_of_plans(api.engine, lambda: large_shop.shop.integration.get(path)) <= FEW
+    assert rows_of_plans(api.engine, lambda: large_shop.shop.integration.get(path)) <= MAX_ROWS_OF_A_CALL
 
 
 @pytest.mark.undistributed
@@ -146,4 +154,4 @@ def test_an_administration_read_of_one_member_reads_few_rows(api, large_shop, pa
     shop = large_shop.shop
     program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
     path = path.format(memberId=member_id_of(shop, "m-7"), program=program)
-    assert rows_of_plans(api.engine, lambda: shop.administration.get(path)) <= FEW
+    assert rows_of_plans(api.engine, lambda: shop.administration.get(path)) <= MAX_ROWS_OF_A_CALL

@@ -46,11 +46,12 @@ PATHS = {
 
 @pytest.fixture(scope="module")
 def served():
+    """(client, recorder of the requests) of an application; a token is the name of a caller in `CALLERS`."""
     return serve(PATHS)
 
 
 @pytest.mark.parametrize(
-    ("path", "names"),
+    ("path", "allowed_callers"),
     [
         ("/public", {"admin", "reader", "writer", "nobody", "member"}),
         ("/any", {"admin", "reader", "writer", "nobody"}),
@@ -60,12 +61,12 @@ def served():
         ("/both", {"admin"}),
     ],
 )
-def test_an_operation_is_allowed_to_callers_who_have_its_scopes(served, path, names):
+def test_an_operation_is_allowed_to_callers_who_have_its_scopes(served, path, allowed_callers):
     client, recorder = served
     for name in CALLERS:
         reply = client("GET", f"/v2{path}", token=name)
-        assert reply.status == (200 if name in names else 403), name
-        if name in names and path != "/public":
+        assert reply.status == (200 if name in allowed_callers else 403), name
+        if name in allowed_callers and path != "/public":
             assert recorder.last.caller is CALLERS[name]
 
 
@@ -86,7 +87,7 @@ def test_a_401_challenges_for_a_bearer_token(served):
 
 
 @pytest.mark.parametrize(
-    "value",
+    "credentials",
     [
         "Bearer wrong",
         "Bearer",
@@ -94,21 +95,22 @@ def test_a_401_challenges_for_a_bearer_token(served):
         "bearer a b",
         "Bearer admin, Bearer admin",
         "Bearer \xff",
-        "Bearer " + "x" * 9000,
+        pytest.param("Bearer " + "x" * 9000, id="a very long token"),
     ],
 )
-def test_an_invalid_token_is_a_401_with_the_error_invalid_token(served, value):
+def test_an_invalid_token_is_a_401_with_the_error_invalid_token(served, credentials):
     client, _ = served
-    reply = client("GET", "/v2/books", headers={"Authorization": value})
+    reply = client("GET", "/v2/books", headers={"Authorization": credentials})
     assert reply.status == 401
     assert reply.headers["www-authenticate"] == 'Bearer realm="loyalty", error="invalid_token"'
+    # The response does not repeat the token.
     assert len(reply.content) < 500
 
 
-@pytest.mark.parametrize("value", ["Basic YTpi", "admin", "Digest x", "BearerX admin"])
-def test_credentials_of_other_schemes_count_as_none(served, value):
+@pytest.mark.parametrize("credentials", ["Basic YTpi", "admin", "Digest x", "BearerX admin"])
+def test_credentials_of_other_schemes_count_as_none(served, credentials):
     client, _ = served
-    reply = client("GET", "/v2/books", headers={"Authorization": value})
+    reply = client("GET", "/v2/books", headers={"Authorization": credentials})
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer realm="loyalty"')
 
 
@@ -135,13 +137,13 @@ def test_a_403_names_the_missing_scope(served):
 
 def test_credentials_are_checked_before_scopes_and_scopes_before_the_request(served):
     client, recorder = served
-    before = len(recorder.requests)
-    # Both requests are invalid.
+    count_before = len(recorder.requests)
+    # Both requests are invalid: the body is no JSON, and the id is no number.
     for token, status in ((None, 401), ("reader", 403), ("writer", 400)):
         assert client("POST", "/v2/books?x=1", body=b"{", token=token).status == status
     for token, status in ((None, 401), ("nobody", 403), ("reader", 400)):
         assert client("GET", "/v2/books/abc", token=token).status == status
-    assert len(recorder.requests) == before
+    assert len(recorder.requests) == count_before
 
 
 def test_the_body_of_a_refused_caller_is_not_read(served):
@@ -152,11 +154,11 @@ def test_the_body_of_a_refused_caller_is_not_read(served):
 
 
 def test_a_token_is_verified_off_the_event_loop_unless_it_is_remembered():
-    threads = []
+    threads_of_verifications = []
 
     class Authenticator:
         def __call__(self, token):
-            threads.append(threading.current_thread())
+            threads_of_verifications.append(threading.current_thread())
             return authenticate(token)
 
         def remembered(self, token):
@@ -165,9 +167,11 @@ def test_a_token_is_verified_off_the_event_loop_unless_it_is_remembered():
     app = build_app({"integration": document(PATHS)}, Recorder(), Authenticator(), SETTINGS)
     client = Client(app)
     assert client("GET", "/v2/books", token="known").status == 200
-    assert threads == []
+    assert threads_of_verifications == []
     assert client("GET", "/v2/books", token="admin").status == 200
-    assert [thread is threading.main_thread() for thread in threads] == [False]
+    # The event loop runs in the main thread.
+    [thread] = threads_of_verifications
+    assert thread is not threading.main_thread()
 
 
 def test_a_401_of_a_handler_challenges_in_the_scheme_of_the_client():
@@ -175,10 +179,11 @@ def test_a_401_of_a_handler_challenges_in_the_scheme_of_the_client():
         raise Unauthorized("Unknown client.")
 
     client, _ = serve(PATHS, dispatch=refuse)
-    basic = client("GET", "/v2/public", headers={"Authorization": "Basic YTpi"})
-    assert (basic.status, basic.headers["www-authenticate"]) == (401, 'Basic realm="loyalty"')
-    bearer = client("GET", "/v2/books")
-    assert bearer.headers["www-authenticate"] == 'Bearer realm="loyalty", error="invalid_token"'
+    reply_to_basic = client("GET", "/v2/public", headers={"Authorization": "Basic YTpi"})
+    assert (reply_to_basic.status, reply_to_basic.headers["www-authenticate"]) == (401, 'Basic realm="loyalty"')
+    # By default the client of the tests sends a bearer token.
+    reply_to_bearer = client("GET", "/v2/books")
+    assert reply_to_bearer.headers["www-authenticate"] == 'Bearer realm="loyalty", error="invalid_token"'
 
 
 def test_cookies_and_unknown_headers_do_not_reach_a_handler(served):
@@ -197,7 +202,8 @@ def test_an_unavailable_database_during_verification_is_a_503():
     assert "retry-after" in reply.headers
 
 
-WITH_KEYS = {
+# An operation of each partner, which needs the API key of this partner.
+PATHS_OF_PARTNERS = {
     f"/{partner}": {
         "post": {
             **operation("pay", requestBody=body({"type": "object", "additionalProperties": False})),
@@ -211,10 +217,12 @@ WITH_KEYS = {
 
 @pytest.fixture(scope="module")
 def with_keys():
-    return serve({**PATHS, **WITH_KEYS})
+    """(client, recorder of the requests) of an application with operations of partners."""
+    return serve({**PATHS, **PATHS_OF_PARTNERS})
 
 
 def pay(client, partner, key, **more):
+    """Call the operation of a partner with an API key, or without one; return the reply."""
     headers = {} if key is None else {"x-api-key": key}
     return client("POST", f"/v2/{partner}", json_body={}, token=None, headers=headers, **more)
 
@@ -245,25 +253,27 @@ def test_tokens_and_keys_do_not_replace_each_other(with_keys):
 
 
 def test_a_key_is_verified_off_the_event_loop():
-    threads = []
+    threads_of_verifications = []
 
     def record_thread_and_authenticate(key):
-        threads.append(threading.current_thread())
+        threads_of_verifications.append(threading.current_thread())
         return authenticate_key(key)
 
     app = build_app(
-        {"integration": document(WITH_KEYS)},
+        {"integration": document(PATHS_OF_PARTNERS)},
         Recorder(),
         authenticate,
         SETTINGS,
         authenticate_key=record_thread_and_authenticate,
     )
     assert pay(Client(app), "alpha", "alpha-key").status == 200
-    assert [thread is threading.main_thread() for thread in threads] == [False]
+    # The event loop runs in the main thread.
+    [thread] = threads_of_verifications
+    assert thread is not threading.main_thread()
 
 
 def test_a_key_is_verified_in_the_time_of_its_own_call():
-    """One thread serves both calls; the first one exceeds its time."""
+    """One thread serves both calls. The first one exceeds its time, which does not affect the second."""
 
     def wait_for_deadline(_: Request) -> Response:
         while not deadline_of_thread.get().expired:
@@ -277,7 +287,11 @@ def test_a_key_is_verified_in_the_time_of_its_own_call():
     recorder = Recorder(wait_for_deadline)
     settings = replace(SETTINGS, threads=1, request_timeout_ms=200)
     app = build_app(
-        {"integration": document(WITH_KEYS)}, recorder, authenticate, settings, None, check_deadline_and_authenticate
+        {"integration": document(PATHS_OF_PARTNERS)},
+        recorder,
+        authenticate,
+        settings,
+        authenticate_key=check_deadline_and_authenticate,
     )
     client = Client(app)
     assert pay(client, "alpha", "alpha-key").status == 503
@@ -292,29 +306,37 @@ def test_a_call_whose_credentials_cannot_be_verified_in_time_is_refused():
             check_deadline()
 
     settings = replace(SETTINGS, request_timeout_ms=200)
-    app = build_app({"integration": document(WITH_KEYS)}, Recorder(), authenticate, settings, None, wait_for_deadline)
+    app = build_app(
+        {"integration": document(PATHS_OF_PARTNERS)},
+        Recorder(),
+        authenticate,
+        settings,
+        authenticate_key=wait_for_deadline,
+    )
     reply = pay(Client(app), "alpha", "alpha-key")
     assert (reply.status, reply.headers["retry-after"]) == (503, "2")
     assert reply.json["detail"] == "The database is unavailable, or did not respond in time. Try again."
 
 
-@pytest.mark.parametrize("scheme", [{"in": "query"}, {"x-partner": None}])
-def test_an_unsupported_security_scheme_is_refused_at_start(scheme):
-    api_document = document(WITH_KEYS)
-    declared_scheme = api_document["components"]["securitySchemes"]["alpha"]
-    declared_scheme.update(scheme)
-    if declared_scheme["x-partner"] is None:
-        del declared_scheme["x-partner"]
+def test_an_api_key_in_the_query_is_refused_at_start():
+    api_document = document(PATHS_OF_PARTNERS)
+    api_document["components"]["securitySchemes"]["alpha"]["in"] = "query"
+    with pytest.raises(DocumentError):
+        build_app({"integration": api_document}, Recorder(), authenticate, SETTINGS)
+
+
+def test_an_api_key_scheme_without_a_partner_is_refused_at_start():
+    api_document = document(PATHS_OF_PARTNERS)
+    del api_document["components"]["securitySchemes"]["alpha"]["x-partner"]
     with pytest.raises(DocumentError):
         build_app({"integration": api_document}, Recorder(), authenticate, SETTINGS)
 
 
 def test_an_error_that_is_declared_without_content_has_no_body():
-    bare = {"400": {"description": "refused"}}
     declared_operation = operation(
         "bare", "books:write", requestBody=body({"type": "object", "additionalProperties": False})
     )
-    declared_operation["responses"] |= bare
+    declared_operation["responses"]["400"] = {"description": "refused"}
     client, _ = serve({**PATHS, "/bare": {"post": declared_operation}})
     for raw_body in (b"{", b'{"a": 1}', b""):
         reply = client("POST", "/v2/bare", body=raw_body, headers={"Content-Type": "application/json"})
@@ -333,6 +355,6 @@ def test_the_plain_scheme_needs_the_roles_of_another_scheme():
     }
     client, _ = serve(paths)
     assert {client("GET", "/v2/alone", token=name).status for name in CALLERS} == {401}
-    names = {name for name in CALLERS if client("GET", "/v2/first", token=name).status == 200}
-    assert names == {"admin", "writer"}
+    allowed_callers = {name for name in CALLERS if client("GET", "/v2/first", token=name).status == 200}
+    assert allowed_callers == {"admin", "writer"}
     assert client("GET", "/v2/first", token="reader").status == 403

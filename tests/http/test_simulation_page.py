@@ -11,11 +11,11 @@ PAGE = "simulations.md"
 
 
 def test_the_first_request_of_the_page_returns_the_shown_response(organization):
-    beginning, *parts = re.split(r"^## .+$", (DOCS / PAGE).read_text(), flags=re.MULTILINE)
+    beginning, *later_sections = re.split(r"^## .+$", (DOCS / PAGE).read_text(), flags=re.MULTILINE)
     api, known_values = Surface(organization.api.app, "", organization.token), initial_values(organization)
     # The page begins with the request, and creates what it needs in the steps of later sections.
     [first_request] = exchanges(beginning)
-    steps = [exchange for part in parts for exchange in exchanges(part)]
+    steps = [exchange for section in later_sections for exchange in exchanges(section)]
     assert len(steps) == 10
     for step in (*steps, first_request):
         body = exact(filled(step.body, known_values)) if step.body else None
