@@ -32,7 +32,7 @@ class Market:
             type="codeless", minOrderTotal=30, assignmentRequiredPoints=60, requiredPointsConfig=points, name="Cup"
         )
         books.make("TEN", type="single", discountType="percentage", discountAmount=10, minOrderTotal=20)
-        badge = new_badge(shop, maxAmount=3)
+        badge = new_badge(shop, maxAmount=3)  # Of the mission Three.
         shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, name="All")
         shop.campaign(
             running(mint(("=", "order.total / 3.0"), ledgerAccountKey=self.stars["ledgerAccountKey"])),
@@ -62,18 +62,15 @@ class Market:
         create_mission(
             shop, eventType=ORDER_CREATED, goalCount=2, couponBookKey=cup["couponBookKey"], minSpendValue=30, name="Two"
         )
-        self.badge = badge
 
     def simulate(self, total: Decimal, **body) -> dict:
         """Simulate an order of a total."""
         return self.shop.integration.post("/simulations", {"order": {"total": total}, **body}, expect=200)["simulation"]
 
-    def standing(self, member: str) -> tuple:
-        """(balance by account id, name of the tier, balance of the badge) of a member."""
+    def balances(self, member: str) -> dict[int, Decimal]:
+        """The member's balance in each account, by its id."""
         record = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
-        balances = {balance["ledgerAccountId"]: balance["balance"] for balance in record["ledgerBalances"]}
-        badge_balance = self.shop.integration.get(f"/members/{member}/badges/{self.badge}/balance")
-        return balances, self.tiers.of(member), badge_balance
+        return {balance["ledgerAccountId"]: balance["balance"] for balance in record["ledgerBalances"]}
 
 
 def comparable(effects):
@@ -104,23 +101,25 @@ def comparable_missions(missions):
 
 @pytest.mark.slow
 def test_a_simulation_equals_the_result_of_tracking_the_same_order(organization):
-    market, source = Market(Shop(organization)), random.Random(7)
+    market, random_source = Market(Shop(organization)), random.Random(7)
     shop, members = market.shop, [market.shop.member() for _ in range(3)]
-    points_key = organization.created.ledger_account_key
-    ids = {points_key: organization.created.ledger_account_id}
-    ids[market.stars["ledgerAccountKey"]] = market.stars["ledgerAccountId"]
+    account_ids = {
+        organization.created.ledger_account_key: organization.created.ledger_account_id,
+        market.stars["ledgerAccountKey"]: market.stars["ledgerAccountId"],
+    }
     for _ in range(40):
-        member, total = source.choice(members), Decimal(source.randrange(100, 12000)) / 100
+        # From 1.00 to 119.99.
+        member, total = random_source.choice(members), Decimal(random_source.randrange(100, 12000)) / 100
         earn = market.simulate(total, loyaltyMemberId=member)["earn"]
-        before, tier_before, _ = market.standing(member)
+        balances_before, tier_before = market.balances(member), market.tiers.of(member)
         earlier_keys = {event["loyaltyEventKey"] for event in shop.events(member, limit=25)}
-        track_result = shop.track_one(order(member, total))
-        after, tier_after, _ = market.standing(member)
-        gains = {
+        track_result = shop.track_one(order(member, total=total))
+        balances_after, tier_after = market.balances(member), market.tiers.of(member)
+        simulated_changes = {
             account["ledgerAccountKey"]: account["available"] for account in earn["accounts"] if account["available"]
         }
-        changes = {key: after.get(id_, 0) - before.get(id_, 0) for key, id_ in ids.items()}
-        assert gains == {key: change for key, change in changes.items() if change}
+        changes = {key: balances_after.get(id_, 0) - balances_before.get(id_, 0) for key, id_ in account_ids.items()}
+        assert simulated_changes == {key: change for key, change in changes.items() if change}
         events = shop.events(member, include="result", limit=25)
         new_events = [event for event in events if event["loyaltyEventKey"] not in earlier_keys]
         new_events.sort(key=lambda event: event["loyaltyEventId"])
@@ -131,30 +130,35 @@ def test_a_simulation_equals_the_result_of_tracking_the_same_order(organization)
         assert sorted(map(repr, comparable(all_effects))) == sorted(map(repr, comparable(earn["effects"])))
         missions = [mission for result in results for mission in result["missions"]]
         assert comparable_missions(missions) == comparable_missions(earn["missions"])
-        tiers = [(move["before"], move["after"]) for move in earn["tiers"]]
-        key = market.tiers.key
-        assert tiers == ([] if tier_before == tier_after else [(key(tier_before), key(tier_after))])
+        simulated_moves = [(move["before"], move["after"]) for move in earn["tiers"]]
+        if tier_before == tier_after:
+            assert simulated_moves == []
+        else:
+            assert simulated_moves == [(market.tiers.key(tier_before), market.tiers.key(tier_after))]
 
 
 @pytest.mark.slow
 def test_the_missing_amount_makes_the_action_apply_and_a_cent_less_does_not(organization):
-    market, source = Market(Shop(organization)), random.Random(11)
+    market, random_source = Market(Shop(organization)), random.Random(11)
     member = market.shop.member()
+
+    def evaluated_params(order_total):
+        """The parameters of each effect that an order of this total would have."""
+        effects = market.simulate(order_total, loyaltyMemberId=member)["earn"]["effects"]
+        return [outcome["params"] for outcome in effects if outcome["status"] == "evaluated"]
+
     reward_count = 0
     for _ in range(30):
-        total = Decimal(source.randrange(100, 9000)) / 100
+        total = Decimal(random_source.randrange(100, 9000)) / 100
         for reward in market.simulate(total, loyaltyMemberId=member)["next"]:
             if reward["missing"]["kind"] != "orderTotal":
                 continue
-            gives, reward_count = [gift["params"] for gift in reward["gives"]], reward_count + 1
-
-            def evaluated_params(order_total):
-                effects = market.simulate(order_total, loyaltyMemberId=member)["earn"]["effects"]
-                return [outcome["params"] for outcome in effects if outcome["status"] == "evaluated"]
-
-            enough = total + reward["missing"]["amount"]
-            assert all(params in evaluated_params(enough) for params in gives)
-            assert not any(params in evaluated_params(enough - CENT) for params in gives)
+            reward_count += 1
+            params_of_reward = [outcome["params"] for outcome in reward["gives"]]
+            sufficient_total = total + reward["missing"]["amount"]
+            assert all(params in evaluated_params(sufficient_total) for params in params_of_reward)
+            assert not any(params in evaluated_params(sufficient_total - CENT) for params in params_of_reward)
+    # So that the test cannot pass without rewards.
     assert reward_count > 20
 
 
@@ -180,38 +184,49 @@ def footprint(engine):
 @pytest.mark.slow
 @pytest.mark.parametrize("calls", [60, pytest.param(10_000, marks=pytest.mark.stress)])
 def test_row_counts_and_sequences_are_the_same_after_any_number_of_simulations(organization, calls):
-    market, source = Market(Shop(organization)), random.Random(13)
+    market, random_source = Market(Shop(organization)), random.Random(13)
     members = [market.shop.member() for _ in range(3)]
     for member in members:
-        market.shop.track_one(order(member, 90))
+        market.shop.track_one(order(member, total=90))
     gold = market.tiers.key("Gold")
+    # Each member, a newcomer, and an assumed person with the tier Gold.
     people = [{"loyaltyMemberId": member} for member in members] + [{}, {"as": {"tierKeys": [gold]}}]
-    before = footprint(market.shop.engine)
+    footprint_before = footprint(market.shop.engine)
     for _ in range(calls):
-        more = {"couponCodes": ["TEN"]} if source.random() < 0.5 else {}
-        market.simulate(Decimal(source.randrange(100, 12000)) / 100, **source.choice(people), **more)
-    assert footprint(market.shop.engine) == before
+        total = Decimal(random_source.randrange(100, 12000)) / 100
+        coupons = {"couponCodes": ["TEN"]} if random_source.random() < 0.5 else {}
+        market.simulate(total, **random_source.choice(people), **coupons)
+    assert footprint(market.shop.engine) == footprint_before
 
 
-LOCKABLE = ("wallets", "members", "ledger_accounts", "ledger_balances", "coupon_books", "coupons", "member_coupons")
+LOCKABLE_TABLES = (
+    "wallets",
+    "members",
+    "ledger_accounts",
+    "ledger_balances",
+    "coupon_books",
+    "coupons",
+    "member_coupons",
+)
 
 
 def lockers(db, organization):
     """The transaction that locked each row of the organization last."""
     statement = "SELECT array_agg(xmax::text ORDER BY xmax::text) FROM {} WHERE organization_id = %s"
-    return [db.exec_driver_sql(statement.format(table), (organization.id,)).scalar() for table in LOCKABLE]
+    return [db.exec_driver_sql(statement.format(table), (organization.id,)).scalar() for table in LOCKABLE_TABLES]
 
 
 def test_a_simulation_waits_for_no_lock_and_takes_none(organization):
     market = Market(Shop(organization))
     member = market.shop.member()
-    market.shop.track_one(order(member, 90))
+    market.shop.track_one(order(member, total=90))
     with market.shop.engine.connect() as db, ThreadPoolExecutor(1) as thread:
-        for table in LOCKABLE:
+        for table in LOCKABLE_TABLES:
             db.exec_driver_sql(f"SELECT FROM {table} WHERE organization_id = %s FOR UPDATE", (organization.id,))
-        before = lockers(db, organization)
+        lockers_before = lockers(db, organization)
         simulation = thread.submit(market.simulate, Decimal(60), loyaltyMemberId=member, couponCodes=["TEN"])
-        assert simulation.result(30)["earn"]["accounts"]
+        # It ends although this transaction has locked all rows.
+        assert simulation.result(timeout=30)["earn"]["accounts"]
         db.rollback()
         market.simulate(Decimal(60), loyaltyMemberId=member, couponCodes=["TEN"])
-        assert lockers(db, organization) == before
+        assert lockers(db, organization) == lockers_before

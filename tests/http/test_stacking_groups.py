@@ -36,15 +36,16 @@ def group(administration):
     return make
 
 
-def percent_off(value, **params):
-    return effect("discount", type="percentage", value=value, **params)
+def percent_off(percentage, **params):
+    return effect("discount", type="percentage", value=percentage, **params)
 
 
-def amount_off(value, **params):
-    return effect("discount", type="amount", value=value, **params)
+def amount_off(amount, **params):
+    return effect("discount", type="amount", value=amount, **params)
 
 
 def items(*totals):
+    """Items p-0, p-1 and so on of an order, of these totals."""
     return [{"productCode": f"p-{index}", "total": Decimal(total)} for index, total in enumerate(totals)]
 
 
@@ -88,38 +89,39 @@ def test_an_invalid_group_is_refused(administration, change):
 def test_a_group_is_unknown_in_another_organization(api, administration, group):
     key = group()
     [stacking_group] = administration.get("/stacking-groups")["results"]
-    other = api.organization("Other").administration
-    other.get(f"/stacking-groups/{stacking_group['stackingGroupId']}", expect=404)
-    campaign = other.post("/campaigns", {"code": "c", "name": "C"})["campaign"]
-    actions = f"/campaigns/{campaign['campaignId']}/actions"
-    problem = other.post(actions, running(percent_off(5), stackingGroupKey=key), expect=404)
+    foreign_administration = api.organization("Other").administration
+    foreign_administration.get(f"/stacking-groups/{stacking_group['stackingGroupId']}", expect=404)
+    campaign = foreign_administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]
+    foreign_path = f"/campaigns/{campaign['campaignId']}/actions"
+    problem = foreign_administration.post(foreign_path, running(percent_off(5), stackingGroupKey=key), expect=404)
     assert problem["type"] == "/problems/unknown-stacking-group"
 
 
 @pytest.fixture
-def actions(administration):
+def actions_path(administration):
+    """The path of the actions of a new campaign."""
     campaign = administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]
     return f"/campaigns/{campaign['campaignId']}/actions"
 
 
 def faults(problem):
+    """The pointers of the faults of a 400."""
     return [fault["pointer"] for fault in problem["errors"]]
 
 
-def test_an_action_cannot_be_in_a_stacking_group_and_an_exclusive_group(administration, actions, group):
+def test_an_action_cannot_be_in_a_stacking_group_and_an_exclusive_group(administration, actions_path, group):
     body = running(percent_off(5), stackingGroupKey=group(), exclusiveGroup="g")
-    assert faults(administration.post(actions, body, expect=400)) == ["/stackingGroupKey"]
+    assert faults(administration.post(actions_path, body, expect=400)) == ["/stackingGroupKey"]
 
 
 @pytest.mark.slow
-def test_actions_that_compete_need_a_worth(shop, administration, actions, group):
+def test_actions_that_compete_need_a_worth(shop, administration, actions_path, group):
     account_with_worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
     books = CouponBooks(shop.organization)
-    with_face_value, without_face_value = (
-        books.make(type="codeless", **more)["couponBookKey"] for more in ({"faceValue": 2}, {"name": "Without"})
-    )
+    with_face_value = books.make(type="codeless", faceValue=2)["couponBookKey"]
+    without_face_value = books.make(type="codeless", name="Without")["couponBookKey"]
     badge = shop.integration.post("/badges", {"name": "Buyer", "maxAmount": 9, "active": True})["badge"]["badgeKey"]
-    for effects, expect in (
+    for effects, status in (
         ([percent_off(5)], 201),
         ([mint(5, ledgerAccountKey=account_with_worth)], 201),
         ([mint(5, ledgerAccountKey=("=", f'"{account_with_worth}"'))], 201),
@@ -130,48 +132,53 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
         ([], 400),
     ):
         for mode in ("best", "worst"):
-            response = administration.post(actions, running(*effects, stackingGroupKey=group(mode)), expect=expect)
-            assert expect == 201 or faults(response) == ["/stackingGroupKey"]
-        administration.post(actions, running(*effects, stackingGroupKey=group("first")))
+            response = administration.post(actions_path, running(*effects, stackingGroupKey=group(mode)), expect=status)
+            if status == 400:
+                assert faults(response) == ["/stackingGroupKey"]
+        # The first action applies whatever it is worth.
+        administration.post(actions_path, running(*effects, stackingGroupKey=group("first")))
 
 
 @pytest.mark.parametrize("mode", ["first", "best", "worst", "all"])
-def test_actions_of_a_group_for_items_need_a_discount(shop, administration, actions, group, mode):
+def test_actions_of_a_group_for_items_need_a_discount(shop, administration, actions_path, group, mode):
     account_with_worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
-    points, by_item = mint(5, ledgerAccountKey=account_with_worth), {"stackingGroupKey": group(mode, scope="item")}
+    points, in_group = mint(5, ledgerAccountKey=account_with_worth), {"stackingGroupKey": group(mode, scope="item")}
     for effects in ([points], []):
-        problem = administration.post(actions, running(*effects, **by_item), expect=400)
-        assert (faults(problem), problem["detail"]) == (
-            ["/stackingGroupKey"],
-            "stackingGroupKey lets actions apply to single items, and an action has no discount.",
-        )
-    administration.post(actions, running(points, percent_off(5), **by_item))
-    action = administration.post(actions, running(points))["action"]
-    path = f"{actions}/{action['actionId']}"
-    assert faults(administration.put(path, running(points, **by_item), expect=400)) == ["/stackingGroupKey"]
-    administration.put(path, running(percent_off(5), **by_item))
+        problem = administration.post(actions_path, running(*effects, **in_group), expect=400)
+        assert faults(problem) == ["/stackingGroupKey"]
+        detail = "stackingGroupKey lets actions apply to single items, and an action has no discount."
+        assert problem["detail"] == detail
+    administration.post(actions_path, running(points, percent_off(5), **in_group))
+    action = administration.post(actions_path, running(points))["action"]
+    path = f"{actions_path}/{action['actionId']}"
+    assert faults(administration.put(path, running(points, **in_group), expect=400)) == ["/stackingGroupKey"]
+    administration.put(path, running(percent_off(5), **in_group))
     # The action is in the group, and cannot lose its discount.
-    assert faults(administration.put(path, running(points, **by_item), expect=400)) == ["/stackingGroupKey"]
+    assert faults(administration.put(path, running(points, **in_group), expect=400)) == ["/stackingGroupKey"]
 
 
 @pytest.mark.parametrize("mode", ["first", "best", "worst", "all"])
 def test_the_scope_item_is_refused_while_an_action_of_the_group_gives_no_discount(
-    shop, administration, actions, group, mode
+    shop, administration, actions_path, group, mode
 ):
     account_with_worth = shop.account(fiatPerPoint=Decimal("0.01"))["ledgerAccountKey"]
     in_group = {"stackingGroupKey": group("all", externalKey="group")}
-    action = administration.post(actions, running(mint(5, ledgerAccountKey=account_with_worth), **in_group))["action"]
+    action = administration.post(actions_path, running(mint(5, ledgerAccountKey=account_with_worth), **in_group))[
+        "action"
+    ]
     [stacking_group] = administration.get("/stacking-groups", externalKey="group")["results"]
     path, body = f"/stacking-groups/{stacking_group['stackingGroupId']}", {"name": "G", "mode": mode, "scope": "item"}
     assert faults(administration.put(path, body, expect=400)) == ["/scope"]
     assert administration.get(path)["stackingGroup"]["scope"] == "order"
-    administration.put(f"{actions}/{action['actionId']}", running(percent_off(5), **in_group))
+    administration.put(f"{actions_path}/{action['actionId']}", running(percent_off(5), **in_group))
     assert administration.put(path, body)["stackingGroup"]["scope"] == "item"
 
 
-def test_an_action_without_a_worth_can_neither_join_nor_stay_in_a_group_that_compares(administration, actions, group):
-    action = administration.post(actions, running(mint(5)))["action"]
-    path = f"{actions}/{action['actionId']}"
+def test_an_action_without_a_worth_can_neither_join_nor_stay_in_a_group_that_compares(
+    administration, actions_path, group
+):
+    action = administration.post(actions_path, running(mint(5)))["action"]
+    path = f"{actions_path}/{action['actionId']}"
     in_best_group = running(mint(5), stackingGroupKey=group("best"))
     assert faults(administration.put(path, in_best_group, expect=400)) == ["/stackingGroupKey"]
     administration.put(path, {**in_best_group, "stackingGroupKey": group("all", externalKey="all")})
@@ -184,20 +191,23 @@ def test_an_action_without_a_worth_can_neither_join_nor_stay_in_a_group_that_com
 
 
 @pytest.mark.slow
-def test_a_group_has_at_most_fifty_actions(administration, actions, group):
+def test_a_group_has_at_most_fifty_actions(administration, actions_path, group):
     key = group("all")
-    for _ in range(50):
-        last = administration.post(actions, running(percent_off(1), stackingGroupKey=key))["action"]
-    assert faults(administration.post(actions, running(percent_off(1), stackingGroupKey=key), expect=400)) == [
-        "/stackingGroupKey"
-    ]
+    body = running(percent_off(1), stackingGroupKey=key)
+    saved_actions = [administration.post(actions_path, body)["action"] for _ in range(50)]
+    problem = administration.post(actions_path, body, expect=400)
+    assert faults(problem) == ["/stackingGroupKey"]
     # Actions of the group can still be changed.
-    administration.put(f"{actions}/{last['actionId']}", running(percent_off(2), stackingGroupKey=key))
+    path = f"{actions_path}/{saved_actions[-1]['actionId']}"
+    administration.put(path, running(percent_off(2), stackingGroupKey=key))
 
 
 @pytest.fixture
 def three_offers(shop, group):
-    """The best of 10 %, 5.00, and 300 points of 0.03 each. For an order of 80 they are worth 8, 5 and 9."""
+    """The best of A: 10 %, B: 5.00, and C: 300 points of 0.03 each. For an order of 80 they are worth 8, 5 and 9.
+
+    A member can get 400 points in a month.
+    """
     account = shop.account(fiatPerPoint=Decimal("0.03"))["ledgerAccountKey"]
     key = group("best")
     points = {"scope": "member", "type": "points", "period": "monthly", "limit": 400}
@@ -213,30 +223,29 @@ def three_offers(shop, group):
 
 @pytest.mark.parametrize("mode", ["full", "dryRun", "authorize"])
 def test_the_best_action_applies_in_all_modes(shop, three_offers, mode):
-    result = shop.track_one(order(shop.member(), 80), executionMode=mode)
+    result = shop.track_one(order(shop.member(), total=80), executionMode=mode)
     assert applied_effects(result) == [("C", "mint-points", 9)]
 
 
 def test_the_worth_of_points_depends_on_the_rest_of_the_limit_which_a_cancellation_restores(shop, three_offers):
     member = shop.member()
     # The second order could get only 100 points, which are worth 3.
-    first, second, third = (shop.track_one(order(member, 80)) for _ in range(3))
-    assert [applied_effects(result) for result in (first, second, third)] == [
+    results = [shop.track_one(order(member, total=80)) for _ in range(3)]
+    assert [applied_effects(result) for result in results] == [
         [("C", "mint-points", 9)],
         [("A", "discount", 8)],
         [("A", "discount", 8)],
     ]
-    shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert applied_effects(shop.track_one(order(member, 80))) == [("C", "mint-points", 9)]
+    shop.integration.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert applied_effects(shop.track_one(order(member, total=80))) == [("C", "mint-points", 9)]
     shop.check_ledger()
 
 
 def test_an_authorized_order_holds_only_the_winners_points_until_cancelled(shop, three_offers):
-    result = shop.track_one(order(shop.member(), 80), executionMode="authorize")
-    transactions = [
-        (transaction.status, transaction.amount) for transaction in shop.rows("ledger_transactions", "status, amount")
-    ]
-    assert transactions == [(PENDING, 300)]
+    result = shop.track_one(order(shop.member(), total=80), executionMode="authorize")
+    # The winner is C.
+    [transaction] = shop.rows("ledger_transactions", "status, amount")
+    assert (transaction.status, transaction.amount) == (PENDING, 300)
     assert [counter.used for counter in shop.rows("campaign_limit_counters", "used")] == [300]
     shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
     # The release of the waiting points is a transaction as well.
@@ -246,25 +255,23 @@ def test_an_authorized_order_holds_only_the_winners_points_until_cancelled(shop,
 
 
 def test_a_dry_run_reports_why_the_other_actions_did_not_apply(shop, three_offers):
-    result = shop.track_one(order(shop.member(), 80), executionMode="dryRun")
+    result = shop.track_one(order(shop.member(), total=80), executionMode="dryRun")
     actions = {action["name"]: action["actionId"] for action in three_offers["actions"]}
     reasons = {entry["actionName"]: entry.get("reason") for entry in result["explain"] if entry["actionId"]}
     assert reasons["C"] is None
-    assert (reasons["A"]["code"], reasons["A"]["actual"]) == (
-        "BEATEN_BY",
-        {"actionId": actions["C"], "worth": 8, "winnerWorth": 9},
-    )
+    assert reasons["A"]["code"] == "BEATEN_BY"
+    assert reasons["A"]["actual"] == {"actionId": actions["C"], "worth": 8, "winnerWorth": 9}
     assert reasons["B"]["actual"] == {"actionId": actions["C"], "worth": 5, "winnerWorth": 9}
 
 
 def test_the_next_best_action_applies_after_the_campaign_of_the_best_is_deactivated(shop, group):
     key = group("best")
-    best = shop.campaign(running(percent_off(30), name="A", stackingGroupKey=key), eventType=ORDER_CREATED)
+    best_campaign = shop.campaign(running(percent_off(30), name="A", stackingGroupKey=key), eventType=ORDER_CREATED)
     shop.campaign(running(percent_off(20), name="B", stackingGroupKey=key), eventType=ORDER_CREATED)
-    assert applied_effects(shop.track_one(order(shop.member(), 100))) == [("A", "discount", 30)]
-    path = f"/campaigns/{best['campaignId']}"
-    shop.administration.put(path, {"code": best["code"], "name": "Off", "active": False, "eventType": ORDER_CREATED})
-    assert applied_effects(shop.track_one(order(shop.member(), 100))) == [("B", "discount", 20)]
+    assert applied_effects(shop.track_one(order(shop.member(), total=100))) == [("A", "discount", 30)]
+    body = {"code": best_campaign["code"], "name": "Off", "active": False, "eventType": ORDER_CREATED}
+    shop.administration.put(f"/campaigns/{best_campaign['campaignId']}", body)
+    assert applied_effects(shop.track_one(order(shop.member(), total=100))) == [("B", "discount", 20)]
 
 
 def test_each_item_takes_its_best_action(shop, group):
@@ -274,13 +281,14 @@ def test_each_item_takes_its_best_action(shop, group):
         running(amount_off(5, per="item"), name="B", stackingGroupKey=key),
         eventType=ORDER_CREATED,
     )
-    result = shop.track_one(order(shop.member(), 40, items=items(30, 10)))
+    # 20 % of the item of 30 are 6, more than 5. 20 % of the item of 10 are 2, less than 5.
+    result = shop.track_one(order(shop.member(), total=40, items=items(30, 10)))
     assert applied_effects(result) == [("A", "discount", 6), ("B", "discount", 5)]
     assert [outcome["allocation"] for outcome in result["effects"]] == [
         [{"itemIndex": 0, "amount": 6}],
         [{"itemIndex": 1, "amount": 5}],
     ]
-    assert result["discountTotal"] == 11
+    assert result["discountTotal"] == 6 + 5
 
 
 @pytest.mark.parametrize("mode", ["full", "dryRun"])
@@ -293,15 +301,20 @@ def test_a_coupon_that_the_book_refuses_is_worth_nothing(shop, group, mode):
         running(amount_off(5), name="cash", stackingGroupKey=key),
         eventType=ORDER_CREATED,
     )
-    first, second = shop.member(), shop.member()
-    assert applied_effects(shop.track_one(order(first, 100), executionMode=mode)) == [("coupon", "assign-coupon", 20)]
-    shop.track_one(order(first, 100))
-    assert applied_effects(shop.track_one(order(second, 100), executionMode=mode)) == [("cash", "discount", 5)]
-    usages = shop.integration.get(f"/members/{first}/coupon-usages")["results"]
+    holder, member_without_coupon = shop.member(), shop.member()
+    assert applied_effects(shop.track_one(order(holder, total=100), executionMode=mode)) == [
+        ("coupon", "assign-coupon", 20)
+    ]
+    # After a dry run, this order assigns the only coupon.
+    shop.track_one(order(holder, total=100))
+    result = shop.track_one(order(member_without_coupon, total=100), executionMode=mode)
+    assert applied_effects(result) == [("cash", "discount", 5)]
+    usages = shop.integration.get(f"/members/{holder}/coupon-usages")["results"]
     assert [usage["amountAssigned"] for usage in usages] == [1]
 
 
 def test_an_action_that_loses_assigns_no_coupon(shop, group):
+    # The coupon is worth 2, the discount 5.
     book = CouponBooks(shop.organization).make("A", "B", type="list", faceValue=2)
     key, member = group("best"), shop.member()
     shop.campaign(
@@ -309,7 +322,7 @@ def test_an_action_that_loses_assigns_no_coupon(shop, group):
         running(amount_off(5), name="cash", stackingGroupKey=key),
         eventType=ORDER_CREATED,
     )
-    assert applied_effects(shop.track_one(order(member, 100))) == [("cash", "discount", 5)]
+    assert applied_effects(shop.track_one(order(member, total=100))) == [("cash", "discount", 5)]
     assert shop.integration.get(f"/members/{member}/coupons")["results"] == []
     assert CouponBooks(shop.organization).get(book)["totalAssigned"] == 0
     types = [event["eventType"] for event in shop.events(member)]
@@ -321,7 +334,7 @@ def test_an_exclusive_campaign_excludes_all_others(shop):
     exclusive_campaign = shop.campaign(
         running(percent_off(20), name="alone", priority=9), eventType=ORDER_CREATED, exclusive=True
     )
-    result = shop.track_one(order(shop.member(), 100), executionMode="dryRun")
+    result = shop.track_one(order(shop.member(), total=100), executionMode="dryRun")
     assert applied_effects(result) == [("alone", "discount", 20)]
     [reason] = [entry["reason"] for entry in result["explain"] if entry["actionName"] == "ordinary"]
     assert (reason["code"], reason["actual"]) == ("NOT_COMBINABLE", exclusive_campaign["campaignId"])
@@ -330,14 +343,15 @@ def test_an_exclusive_campaign_excludes_all_others(shop):
 # The discount is 20 % of 30, so 64 of 70 remain.
 @pytest.mark.parametrize(("threshold", "balance"), [(68, 0), (60, 7)])
 def test_rules_see_the_order_after_discounts(shop, threshold, balance):
-    shirts = 'item.productCode == "p-0"'
+    # p-0 is the item of 30.
     shop.campaign(
-        running(percent_off(20, itemFilter=("=", shirts))),
+        running(percent_off(20, itemFilter=("=", 'item.productCode == "p-0"'))),
         running(mint(7), rule=f"orderAfter.total >= {threshold}", priority=2),
         eventType=ORDER_CREATED,
     )
     member = shop.member()
-    assert shop.track_one(order(member, 70, items=items(30, 40)))["discountTotal"] == 6
+    result = shop.track_one(order(member, total=70, items=items(30, 40)))
+    assert result["discountTotal"] == 6
     assert shop.balance(member) == balance
 
 
@@ -360,8 +374,9 @@ def test_order_after_is_null_for_an_event_without_an_order(shop):
         ({"maxAmount": ("=", "item.total")}, "expression"),
     ],
 )
-def test_invalid_parameters_of_a_discount_are_refused_with_their_field(administration, actions, params, field):
-    problem = administration.post(actions, running(percent_off(5, **params)), expect=400)
+def test_invalid_parameters_of_a_discount_are_refused_with_their_field(administration, actions_path, params, field):
+    problem = administration.post(actions_path, running(percent_off(5, **params)), expect=400)
+    # The parameters 0 and 1 of the effect are its type and value.
     assert faults(problem) == [f"/effects/items/0/params/2/{field}"]
 
 
@@ -369,6 +384,6 @@ def test_a_simulation_reports_the_effects_and_the_discount_of_tracking(shop, thr
     member, basket = shop.member(), {"total": 80, "items": items(50, 30)}
     body = {"loyaltyMemberId": member, "order": basket}
     earn = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
-    result = shop.track_one(order(member, 80, items=basket["items"]))
+    result = shop.track_one(order(member, total=80, items=basket["items"]))
     assert [{**outcome, "status": "executed"} for outcome in earn["effects"]] == result["effects"]
     assert earn["discountTotal"] == result["discountTotal"]

@@ -13,10 +13,12 @@ from tests.http.support import Recorder
 
 @pytest.mark.slow
 def test_the_documents_of_the_product_are_not_validated_again(engine, monkeypatch):
-    documents = []
-    monkeypatch.setattr(Specification, "_validate_spec", classmethod(lambda cls, spec: documents.append(spec)))
+    validated_documents = []
+    monkeypatch.setattr(
+        Specification, "_validate_spec", classmethod(lambda cls, document: validated_documents.append(document))
+    )
     create_app(Settings(), engine)
-    assert documents == []
+    assert validated_documents == []
 
 
 @pytest.mark.slow

@@ -22,14 +22,17 @@ DETAILS = {
 
 @pytest.fixture
 def points(organization):
+    """An account with a maximum supply of 100 and 2 fraction digits, without points."""
     return Points.new(organization, decimals=2, maxSupply=100)
 
 
-def put(points, body=None, expect=200):
+def put(points, body=None, *, expect=200):
+    """Change the maximum supply; return the response."""
     return points.admin.put(f"{points.path}/max-supply", body, expect=expect)
 
 
-def supply(points):
+def max_supply(points):
+    """The maximum supply of the account, or None if it is unlimited."""
     accounts = points.admin.get(f"{points.ledger_path}/accounts", name=points.account["name"])["results"]
     return next(result["maxSupply"] for result in accounts if result["ledgerAccountId"] == points.account_id)
 
@@ -61,7 +64,7 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
         "updatedAt": row["createdAt"],
     }
     assert points.rows() == [row]
-    assert supply(points) == Decimal("250.5")
+    assert max_supply(points) == Decimal("250.5")
     problem = points.revert(row["ledgerTransactionId"], expect=409)
     assert problem["type"] == "/problems/not-revertible"
     assert problem["detail"].endswith(" cannot be reverted: it records a change of the account.")
@@ -73,7 +76,7 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
 def test_a_change_without_a_supply_makes_it_unlimited(points, body):
     wallet = points.wallet()
     put(points, body)
-    assert supply(points) is None
+    assert max_supply(points) is None
     points.mint(wallet, MAX_AMOUNT)
 
 
@@ -82,10 +85,10 @@ def test_a_supply_below_the_issued_points_is_refused(points):
     points.mint(wallet, 60)
     points.burn(wallet, 10)
     problem = put(points, {"maxSupply": Decimal("49.99")}, expect=409)
-    assert (problem["type"], problem["issued"]) == ("/problems/supply-below-issued", 50)
-    assert supply(points) == 100
+    assert (problem["type"], problem["issued"]) == ("/problems/supply-below-issued", 60 - 10)
+    assert max_supply(points) == 100
     put(points, {"maxSupply": 50})
-    assert points.move(1, target=wallet, expect=409)["type"] == "/problems/supply-exceeded"
+    assert points.move(source=None, target=wallet, amount=1, expect=409)["type"] == "/problems/supply-exceeded"
     put(points, {"maxSupply": 51})
     points.mint(wallet, 1)
     assert points.verify() == []
@@ -93,19 +96,21 @@ def test_a_supply_below_the_issued_points_is_refused(points):
 
 @pytest.mark.parametrize("amount", [-1, MAX_AMOUNT + 1, "5", Decimal("0.001")])
 def test_invalid_supplies_are_refused(points, amount):
-    assert [e["pointer"] for e in put(points, {"maxSupply": amount}, expect=400)["errors"]] == ["/maxSupply"]
+    problem = put(points, {"maxSupply": amount}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/maxSupply"]
+    # `amount` is no field of the request.
     put(points, {"maxSupply": 5, "amount": 5}, expect=400)
     assert points.rows() == []
 
 
 def test_a_repeated_change_returns_the_first_response(points):
     body = {"maxSupply": 300, **DETAILS}
-    first = put(points, body)
+    first_response = put(points, body)
     put(points, {"maxSupply": 200})
-    assert put(points, body) == first
-    assert supply(points) == 200
+    assert put(points, body) == first_response
+    assert max_supply(points) == 200
     assert put(points, {**body, "maxSupply": 301}, expect=409)["type"] == "/problems/key-reused"
-    points.move(1, target=points.wallet(), systemUniqueKey="mint-1")
+    points.mint(points.wallet(), 1, systemUniqueKey="mint-1")
     assert put(points, {"systemUniqueKey": "mint-1"}, expect=409)["type"] == "/problems/key-reused"
 
 
@@ -118,36 +123,39 @@ def test_concurrent_repetitions_change_the_supply_once(points):
 
 def test_concurrent_mints_and_reductions_of_the_supply_never_exceed_it(points):
     wallets = [points.wallet() for _ in range(6)]
-    path = f"{points.path}/transactions"
 
-    def work(number):
+    def mint_or_reduce(number):
+        """Reduce the supply if the number is a multiple of 3, else mint 10; return the status of the response."""
         if number % 3 == 0:
             return points.admin.request("PUT", f"{points.path}/max-supply", {"maxSupply": 40}).status
         body = {"amount": 10, "fromWalletId": None, "toWalletId": wallets[number % 6]}
-        return points.admin.request("POST", path, body).status
+        return points.admin.request("POST", f"{points.path}/transactions", body).status
 
     with ThreadPoolExecutor(8) as pool:
-        statuses = set(pool.map(work, range(24)))
+        statuses = set(pool.map(mint_or_reduce, range(24)))
+    # 409 is the status of a mint beyond the supply, and of a supply below the issued points.
     assert statuses <= {200, 201, 409}
     assert points.verify() == []
 
 
 def test_a_changed_supply_raises_the_configuration_version(points, organization):
-    def version():
+    def configuration_version():
         with organization.api.engine.connect() as db:
             query = text("SELECT configuration_version FROM organizations WHERE organization_id = :id")
             return db.execute(query, {"id": organization.id}).scalar_one()
 
-    before = version()
+    version_before = configuration_version()
     put(points, {"maxSupply": 300, **DETAILS})
-    after = version()
-    assert after > before
+    version_after = configuration_version()
+    assert version_after > version_before
+    # A repeated request changes nothing.
     put(points, {"maxSupply": 300, **DETAILS})
-    assert version() == after
+    assert configuration_version() == version_after
 
 
 def test_accounts_of_another_organization_are_not_found(points, other_organization):
     other_points = Points.new(other_organization)
+    # The ledger is of this organization, the account of the other.
     path = f"{points.ledger_path}/accounts/{other_points.account_id}/max-supply"
     points.admin.put(path, {"maxSupply": 1}, expect=404)
-    assert supply(other_points) is None
+    assert max_supply(other_points) is None
