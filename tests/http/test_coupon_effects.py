@@ -139,6 +139,7 @@ def test_assignments_and_uses_are_events_that_campaigns_evaluate(shop, books):
 
 def test_cancelling_reverts_uses_and_claws_coupons_back(shop, books):
     book, member = books.make("X", "Y", type="list"), shop.member()
+    # An assignment costs 3 points.
     points = {"requiredPointsConfig": {"ledgerAccountKey": default_account_key(shop)}, "assignmentRequiredPoints": 3}
     priced_book = books.make(type="codeless", **points)
     shop.give(member, 10)

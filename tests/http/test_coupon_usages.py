@@ -359,6 +359,7 @@ def test_a_revert_gives_the_limits_of_the_period_back(integration):
     book, member = integration.book(**limits), integration.member()
     integration.assign(member, book, amount=2)
     usage = integration.use(member, book, amountDiscounted=5)
+    # One use a week.
     assert integration.use(member, book, expect=409) == "/problems/coupon-usage-limit"
     assert integration.revert(member, usage)["amountDiscounted"] == -5
     integration.use(member, book, amountDiscounted=5)
@@ -437,7 +438,7 @@ def test_several_codes_are_assigned_to_one_member_at_once(administration):
     assert assign(numberOfCodes=2, systemUniqueKeys=["x", "z"], expect=409)["type"] == "/problems/key-reused"
     assert assign(codes=["B-9", "B-8"], expect=404)["type"] == "/problems/unknown-coupon"
     assert assign(codes=["B-9", "B-2"], strictMode=True, expect=404)["type"] == "/problems/unknown-coupon"
-    # If not strict, the codes that exist are assigned.
+    # If not strict, the codes that exist are assigned, here B-2.
     [one_usage] = assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"])
     assert one_usage["systemUniqueKey"] == "w"
     assert assign(codes=["B-9", "B-2"], systemUniqueKeys=["v", "w"]) == [one_usage]
