@@ -10,12 +10,14 @@ import pytest
 
 from handlers.http.threads import RECENT_SECONDS, FairThreads
 
-# No test waits longer than this; a thread that does not end fails it.
 SECONDS = 60
 
 
 class ThreadsUnderTest:
-    """Threads whose work waits until it is released; `begun` has the names of the work in the order of its begin."""
+    """Threads that run named calls; a call that has begun occupies its thread until the test releases it.
+
+    `begun` has the names of the calls in the order in which they began.
+    """
 
     def __init__(self, *, count: int) -> None:
         self.now = 0.0
@@ -25,7 +27,7 @@ class ThreadsUnderTest:
         self._released: set[str] = set()
 
     def call(self, organization: str | None, name: str) -> Future[str]:
-        """Submit work of an organization; its result is its name."""
+        """Queue a call of an organization; return its future, whose result is the name."""
         return self.threads.of(organization).submit(self._work, name)
 
     def _work(self, name: str) -> str:
@@ -36,13 +38,13 @@ class ThreadsUnderTest:
         return name
 
     def release(self, *names: str) -> None:
-        """Let the work of these names end, or that of all names by "all"."""
+        """Let calls of these names end as soon as they have begun; "all" releases every call, also later ones."""
         with self._changed:
             self._released |= set(names)
             self._changed.notify_all()
 
     def wait_for(self, count: int) -> list[str]:
-        """Wait until this number of calls has begun; return their names."""
+        """Wait until this number of calls has begun since the test started; return their names in that order."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.begun) >= count, SECONDS)
             return list(self.begun)
@@ -57,9 +59,9 @@ def pool_of_4() -> Iterator[ThreadsUnderTest]:
 
 
 def test_the_only_calling_organization_has_all_threads(pool_of_4):
-    # The fifth call waits.
     for n in range(5):
         pool_of_4.call("a", f"a{n}")
+    # The fifth call waits, because the pool has four threads.
     assert sorted(pool_of_4.wait_for(4)) == ["a0", "a1", "a2", "a3"]
 
 
@@ -68,27 +70,30 @@ def test_an_organization_has_at_most_half_of_the_threads_while_another_one_calls
     pool_of_4.release("b0")
     for n in range(10):
         pool_of_4.call("a", f"a{n}")
-    # The organization a has two of the four threads, because b has called just before.
+    # The organization a has two of the four threads, because b has called just before. The other eight calls wait.
     assert set(pool_of_4.wait_for(3)) == {"b0", "a0", "a1"}
     # The other two threads are free for other organizations.
     pool_of_4.call("c", "c0")
     pool_of_4.call("b", "b1")
-    assert set(pool_of_4.wait_for(5)[3:]) == {"c0", "b1"}
+    begun_of_others = pool_of_4.wait_for(5)[3:]
+    assert set(begun_of_others) == {"c0", "b1"}
+    # When a call of a ends, its thread takes the next call of a.
     pool_of_4.release("a0")
-    assert pool_of_4.wait_for(6)[5:] == ["a2"]
+    begun_after_release = pool_of_4.wait_for(6)[5:]
+    assert begun_after_release == ["a2"]
 
 
 def test_calls_of_waiting_organizations_are_started_in_turn():
-    # Work on one thread begins in a fixed order.
-    pool = ThreadsUnderTest(count=1)
-    call_of_a = pool.call("a", "a0")
-    pool.wait_for(1)
-    for name in ("a1", "a2", "a3", "b1", "c1", "b2"):
-        pool.call(name[0], name)
-    pool.release("all")
-    assert call_of_a.result(SECONDS) == "a0"
-    assert pool.wait_for(7) == ["a0", "a1", "b1", "c1", "a2", "b2", "a3"]
-    pool.threads.close()
+    # With one thread, calls begin in a fixed order.
+    one_thread = ThreadsUnderTest(count=1)
+    running_call = one_thread.call("a", "a0")
+    one_thread.wait_for(1)
+    for organization, name in (("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("c", "c1"), ("b", "b2")):
+        one_thread.call(organization, name)
+    one_thread.release("all")
+    assert running_call.result(SECONDS) == "a0"
+    assert one_thread.wait_for(7) == ["a0", "a1", "b1", "c1", "a2", "b2", "a3"]
+    one_thread.threads.close()
 
 
 def test_an_organization_that_called_long_ago_no_longer_counts(pool_of_4):
@@ -99,15 +104,18 @@ def test_an_organization_that_called_long_ago_no_longer_counts(pool_of_4):
     pool_of_4.now = RECENT_SECONDS + 1
     for n in range(4):
         pool_of_4.call("a", f"a{n}")
-    assert sorted(pool_of_4.wait_for(5)[1:]) == ["a0", "a1", "a2", "a3"]
+    # So a gets all four threads.
+    begun_after_b = pool_of_4.wait_for(5)[1:]
+    assert sorted(begun_after_b) == ["a0", "a1", "a2", "a3"]
 
 
 def test_work_without_an_organization_does_not_count_as_another_organization(pool_of_4):
-    pool_of_4.call(None, "key")
-    pool_of_4.release("key")
+    pool_of_4.call(None, "without organization")
+    pool_of_4.release("without organization")
     for n in range(4):
         pool_of_4.call("a", f"a{n}")
-    assert sorted(pool_of_4.wait_for(5)) == ["a0", "a1", "a2", "a3", "key"]
+    # All four threads run calls of a.
+    assert sorted(pool_of_4.wait_for(5)) == ["a0", "a1", "a2", "a3", "without organization"]
 
 
 def test_errors_are_raised_and_cancelled_calls_are_not_run(pool_of_4):
@@ -116,7 +124,7 @@ def test_errors_are_raised_and_cancelled_calls_are_not_run(pool_of_4):
 
     with pytest.raises(ValueError, match="no"):
         pool_of_4.threads.of("a").submit(fail).result(SECONDS)
-    # All four threads are busy.
+    # All four threads are busy, so the next call waits.
     for n in range(4):
         pool_of_4.call("a", f"a{n}")
     pool_of_4.wait_for(4)
@@ -128,6 +136,7 @@ def test_errors_are_raised_and_cancelled_calls_are_not_run(pool_of_4):
 
 
 def test_closing_finishes_waiting_calls_and_the_threads_can_be_reused(pool_of_4):
+    # Four calls run, and two wait.
     calls = [pool_of_4.call("a", f"a{n}") for n in range(6)]
     pool_of_4.wait_for(4)
     closing = threading.Thread(target=pool_of_4.threads.close)
