@@ -32,7 +32,7 @@ class Badges:
     by_id: bool = False
 
     def create(self, **properties: Any) -> dict[str, Any]:
-        """A new badge."""
+        """A new badge, of which a member can hold at most 3 unless `properties` has another `maxAmount`."""
         return self.shop.integration.post("/badges", badge_body(**properties))["badge"]
 
     def change(self, badge: Any, **properties: Any) -> dict[str, Any]:

@@ -80,12 +80,12 @@ def effect(effect_id: str, **params: Any) -> dict[str, Any]:
 
 
 def mint(amount: Any, **params: Any) -> dict[str, Any]:
-    """A mint-points effect."""
+    """A mint-points effect; the amount `("=", text)` is an expression."""
     return effect("mint-points", amount=amount, **params)
 
 
 def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None, **values: Any) -> Action:
-    """A running action of priority 1 whose index is its id."""
+    """A running action of priority 1 with these effects; its index is its id."""
     settings: dict[str, Any] = {
         "organization_id": 1,
         "action_id": action_id,
@@ -110,7 +110,7 @@ def action(action_id: int, *effects: Mapping[str, Any], rule: str | None = None,
 
 
 def group(mode: str = "best", *, scope: str = "order", name: str = "group", active: bool = True) -> StackingGroup:
-    """A stacking group whose key is its name."""
+    """A stacking group of the mode "best", "worst", "first" or "all"; its key is its name."""
     return StackingGroup(
         organization_id=1,
         stacking_group_id=1,
@@ -187,7 +187,7 @@ def campaign(
 
 
 def facts(total: Any = None, **values: Any) -> EventFacts:
-    """An event at NOON; with `total`, about an order that has this total and no items."""
+    """A generic event of a member at NOON; with `total`, about an order that has this total and no items."""
     order = None if total is None else {"total": Decimal(total), "items": []}
     context = {
         "event": {"payload": {}, "eventType": EVENT_TYPE, "tags": []},
@@ -264,7 +264,7 @@ class Bench:
         return evaluator.run(EvaluationPlan.of(self.campaigns))
 
     def balance(self, wallet_id: int = WALLET_ID, ledger_account_id: int = 1) -> Decimal:
-        """The current balance of a wallet."""
+        """The current balance of a wallet, by default of the member's in the default account."""
         return self.session.holding(wallet_id, ledger_account_id).current
 
 

@@ -35,7 +35,7 @@ def installed(monkeypatch: Any) -> Clock:
 
 
 def earlier(column: str, by: str) -> str:
-    """The SQL of the moment that is `by`, an SQL expression, before the moment of a column.
+    """The SQL of the moment that lies `by` (an SQL expression, such as `'1 day'`) before the moment of a column.
 
     It is immutable, as Citus requires of expressions in an UPDATE.
     """

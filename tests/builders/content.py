@@ -53,9 +53,11 @@ class Content:
         return response["document"] if expect == 200 else response
 
     def batch(self, *documents: Any) -> Any:
+        """Write documents by one request; return the response."""
         return self.integration.post(f"{self.documents}/batch", {"documents": list(documents)}, expect=200)
 
     def search(self, **query: Any) -> Any:
+        """The page of documents that match a query."""
         return self.integration.get(self.documents, **query)
 
     def shown_to(self, member: str, *, token: str | None = None, **query: Any) -> list[str]:

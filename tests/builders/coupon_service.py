@@ -22,7 +22,10 @@ NOTHING = UsageDetails()
 
 
 class PointsCharge:
-    """Records the points that each call pays: those of its details, or else the price. Refuses if `refuses` is set."""
+    """Records in `payments` the points of each call: those of its details, or else the price.
+
+    Refuses if `refuses` is set.
+    """
 
     def __init__(self):
         self.payments, self.refuses = [], False
@@ -37,7 +40,10 @@ class PointsCharge:
 
 
 class Shop:
-    """A coupon service with one book of id 12. It is the supply of its own state and brings two codes at a time."""
+    """A coupon service with one book of id 12, which has the codes C-1, C-2 ... C-`codes`; keywords are its settings.
+
+    The shop is the supply of its own state and brings two codes at a time.
+    """
 
     def __init__(self, *, codes=6, **settings):
         self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
@@ -55,6 +61,7 @@ class Shop:
         )
 
     def coupon(self, number, code):
+        """A new coupon of the book whose id and position are the number."""
         return Coupon(
             organization_id=1,
             coupon_id=number,
@@ -81,12 +88,15 @@ class Shop:
         return codes
 
     def assign(self, member=ANA, details=NOTHING, **command):
+        """Assign coupons of the book to a member, by default one to Ana; return what the service returns."""
         return self.service.assign(member, self.book, Assignment(**command), details)
 
     def use(self, member=ANA, details=NOTHING, **command):
+        """Use a coupon of the book by a member; return what the service returns."""
         return self.service.use(member, self.book, Use(**command), details)
 
     def lock(self, member=ANA, ends_in=timedelta(minutes=30), **command):
+        """Lock a coupon of the book for a member until `ends_in` after NOW; return what the service returns."""
         number = next(self._lock_ids)
         request = Lock(NOW + ends_in, f"lock-{number}", b"digest", **command)
         return self.service.lock(member, self.book, request, f"lock-key-{number}", number)

@@ -34,7 +34,7 @@ class CouponBooks:
         return {**REQUIRED_FIELDS, **points, **fields}
 
     def make(self, *codes: str, **fields: Any) -> dict[str, Any]:
-        """A new book with these codes."""
+        """A new published book of type list with these codes, unless `fields` has other settings."""
         book = self.surface.post("/coupon-books", self.body(**fields))["couponBook"]
         if codes:
             self.add(book, *codes)

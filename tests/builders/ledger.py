@@ -248,7 +248,7 @@ class RawLedger:
         account_id: int | None = None,
         amount: Any = None,
     ) -> int:
-        """Insert a lot; return its id. `amount` is by default what remains."""
+        """Insert a lot of a mint; return its id. `amount` is by default what remains."""
         values = {
             "organization_id": self.organization_id,
             "wallet_id": wallet_id,

@@ -33,12 +33,12 @@ def mission(**values: Any) -> Mission:
 
 
 def body(**values: Any) -> dict[str, Any]:
-    """The body of a mission of three generic events."""
+    """The body of a mission of three generic events, without a reward; it can be achieved up to 1000 times."""
     return {"name": "Three times", "eventType": GENERIC, "maxRepetitions": 1000, "goalCount": 3, **values}
 
 
 def create(shop: Shop, **values: Any) -> dict[str, Any]:
-    """A new mission."""
+    """A new mission with this body."""
     return shop.administration.post("/missions", body(**values))["mission"]
 
 
@@ -48,7 +48,7 @@ def member_id_of(shop: Shop, member: str) -> int:
 
 
 def progress_of(shop: Shop, member: str, mission_key: str) -> dict[str, Any]:
-    """The member's progress in a mission."""
+    """The record of the member's progress in a mission, such as `currentCounterCount` and `timesAchieved`."""
     path = f"/members/{member_id_of(shop, member)}/missions"
     [progress] = shop.administration.get(path, missionKey=mission_key)["results"]
     return progress["balance"]
@@ -61,13 +61,13 @@ def advance(shop: Shop, member: str, mission_id: int, *, amount: int, expect: in
 
 
 def new_badge(shop: Shop, **values: Any) -> str:
-    """The key of a new badge."""
+    """The key of a new badge, of which a member can hold at most 2 unless `values` has another `maxAmount`."""
     body = {"name": "Cup", "maxAmount": 2, "active": True, **values}
     return shop.integration.post("/badges", body)["badge"]["badgeKey"]
 
 
 def assign(shop: Shop, member: str, badge: str, *, amount: int = 1) -> dict[str, Any]:
-    """Assign a badge; return the tracking."""
+    """Assign a badge by its key; return the tracking."""
     path = f"/members/{member}/badges/{badge}/assign"
     return shop.integration.post(path, {"amount": amount}, expect=200)["badgeTracking"]
 

@@ -13,7 +13,7 @@ PAYMENT = "member-payment-confirmed"
 
 
 def new_id(prefix: str = "payment") -> str:
-    """An unused id."""
+    """An unused id that begins with the prefix."""
     return f"{prefix}-{uuid.uuid4()}"
 
 

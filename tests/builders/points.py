@@ -70,7 +70,10 @@ class Points:
         return response["transactions"] if expect == 201 else response
 
     def mint(self, wallet: int, amount: Any, *, expires_at: datetime | None = None, **more: Any) -> int:
-        """Mint; return the transaction's id. `expires_at` is written to the stored lot, so it may be in the past."""
+        """Mint points into a wallet; return the transaction's id.
+
+        `expires_at` is written to the stored lot, so it may be in the past.
+        """
         minted = self.move(amount, target=wallet, **more)[0]["ledgerTransactionId"]
         if expires_at is not None:
             self.change(
@@ -108,6 +111,7 @@ class Points:
         return self.admin.get(f"{self.path}/wallets/{wallet}", **query)["wallet"]
 
     def balance(self, wallet: int) -> Any:
+        """The current balance of the wallet in the account."""
         return self.wallet_of(wallet)["currentBalance"]
 
     def rows(self, **query: Any) -> Any:

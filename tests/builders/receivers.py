@@ -34,6 +34,7 @@ class Exchange:
     receiver: Receiver
 
     def respond(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """Send the response."""
         self.handler.send_response(status)
         self.handler.send_header("Content-Length", str(len(body)))
         for name, value in headers.items():
@@ -56,13 +57,14 @@ class Receiver:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, request: Received) -> Response:
+        """Record a request; return the response to it."""
         with self._lock:
             self.received.append(request)
             return self.responses.pop(0) if self.responses else self.usual_response
 
 
 def status(code: int, **headers: str) -> Response:
-    """Respond with a status."""
+    """A response with a status."""
     return lambda exchange: exchange.respond(code, b"{}", **headers)
 
 

@@ -65,7 +65,7 @@ class TierSchedule:
         return next((t for t in record["tiers"] if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
 
     def set(self, member: str, name: str | None = None, *, expect: int = 200, **more: Any) -> dict[str, Any]:
-        """Set a member's tier by request; without a name, unset it."""
+        """Set a member's tier by request, or unset it without a name; return the response."""
         path = f"/members/{member}/loyalty-programs/{self.program['loyaltyProgramKey']}/tier"
         body = {**({} if name is None else {"loyaltyTierKey": self.key(name)}), **more}
         return self.shop.integration.put(path, body, expect=expect)

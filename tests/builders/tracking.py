@@ -16,6 +16,7 @@ from tests.builders.verification import verify
 
 ORDER_CREATED = "member-purchase-order-created"
 GENERIC = "member-generic-event"
+# An effect that mints a point for each whole dollar of an order.
 WHOLE_DOLLARS = mint(("=", "floor(order.total)"))
 
 
@@ -25,12 +26,15 @@ def key() -> str:
 
 
 def event(member: str, event_type: str = GENERIC, **more: Any) -> dict[str, Any]:
-    """The body of an event of a member."""
+    """The body of an event of a member, with a new systemUniqueKey; keywords are further fields."""
     return {"loyaltyMemberId": member, "systemUniqueKey": key(), "eventType": event_type, **more}
 
 
 def order(member: str, total: Any = 10, *, status: str = "created", external_id: str | None = None, **more: Any) -> Any:
-    """An event about a purchase order; keywords are fields of the order, except those that are fields of events."""
+    """The body of an event about a new order, by default with a total of 10 and an unused externalId.
+
+    Keywords are fields of the order, except those that are fields of events.
+    """
     if external_id is None:
         external_id = f"order-{uuid.uuid4()}"
     total_field = {} if total is None else {"total": Decimal(total)}
@@ -38,21 +42,21 @@ def order(member: str, total: Any = 10, *, status: str = "created", external_id:
 
 
 def order_update(member: str, external_id: str, status: str, **more: Any) -> Any:
-    """An event that changes the status of an order; the keywords are those of `order`."""
+    """The body of an event that changes the status of an order; the keywords are those of `order`."""
     event_fields = {name: more.pop(name) for name in ("systemUniqueKey", "externalEventDate", "tags") if name in more}
     payload = {"order": {"externalId": external_id, **more}}
     return event(member, f"member-purchase-order-{status}", payload=payload, **event_fields)
 
 
 def running(*effects: Mapping[str, Any], rule: str | None = None, **more: Any) -> dict[str, Any]:
-    """The body of a running action of priority 1."""
+    """The body of a running action of priority 1 with these effects, and with `rule` as its condition."""
     rules = {} if rule is None else {"rules": {"expression": rule}}
     return {"effects": {"items": list(effects)}, "status": "running", "priority": 1, **rules, **more}
 
 
 @dataclass(frozen=True)
 class Shop:
-    """An organization whose campaigns reward what its members do."""
+    """An organization, with short ways to create campaigns, track events and move points in its default account."""
 
     organization: Organization
 
@@ -74,7 +78,7 @@ class Shop:
         return self.organization.member(**properties)["loyaltyMemberId"]
 
     def account(self, **settings: Any) -> dict[str, Any]:
-        """A further account of the default ledger."""
+        """Create a further account of the default ledger, without limits; return it."""
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
         return self.administration.post(f"/ledgers/{self.organization.created.ledger_id}/accounts", body)[
             "ledgerAccount"
@@ -105,11 +109,11 @@ class Shop:
         return result["error"]["type"]
 
     def give(self, member: str, amount: Any, **body: Any) -> dict[str, Any]:
-        """Mint points for a member; return the transaction."""
+        """Mint points for a member, by default in the default account; return the transaction."""
         return self._move(member, "mint", amount, body)
 
     def take(self, member: str, amount: Any, **body: Any) -> dict[str, Any]:
-        """Burn points of a member; return the transaction."""
+        """Burn points of a member, by default in the default account; return the transaction."""
         return self._move(member, "burn", amount, body)
 
     def _move(self, member: str, action: str, amount: Any, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +141,7 @@ class Shop:
         return [result for result in listed if result["eventType"] != "member-created"]
 
     def rows(self, table: str, columns: str = "*", *, order: str = "1") -> Sequence[Any]:
-        """The stored rows of the organization in a table."""
+        """The stored rows of the organization in a table, with SQL for the columns and the order."""
         statement = text(f"SELECT {columns} FROM {table} WHERE organization_id = :id ORDER BY {order}")
         with self.organization.api.engine.connect() as db:
             return db.execute(statement, {"id": self.organization.id}).all()
@@ -149,5 +153,5 @@ class Shop:
 
 
 def spend(amount: Any, **params: Any) -> dict[str, Any]:
-    """A burn-points effect."""
+    """A burn-points effect; the amount `("=", text)` is an expression."""
     return effect("burn-points", amount=amount, **params)

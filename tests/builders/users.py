@@ -63,19 +63,22 @@ class Users:
         )
 
     def group(self, **fields: Any) -> dict[str, Any]:
+        """A new permission group, without roles unless `fields` has some."""
         body = {"permissionGroupKey": f"group-{uuid.uuid4()}", "name": "Group", "roles": [], **fields}
         return self.surface.post("/permission-groups", body)["permissionGroup"]
 
     def read(self, user: dict[str, Any]) -> dict[str, Any]:
+        """The current record of a user."""
         return self.surface.get(f"/users/{user['userId']}")["user"]
 
     def sign_in(self, user: dict[str, Any], *, expect: int = 200, **form: str) -> Reply:
-        """The reply to a token request."""
+        """The reply to a token request with the credentials of a user; `form` has further fields."""
         credentials = {"client_id": user["authClientId"], "client_secret": user["password"]}
         anybody = self.organization.api.surface()
         return anybody.request("POST", "/oauth/token", form={**GRANT, **credentials, **form}, expect=expect)
 
     def token(self, user: dict[str, Any], **form: str) -> str:
+        """A new access token of a user."""
         return self.sign_in(user, **form).json["access_token"]
 
     def system_token(self) -> str:
