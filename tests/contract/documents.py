@@ -30,6 +30,7 @@ class Documented:
 
     @property
     def success(self) -> str:
+        """The status with which the operation succeeds."""
         return next(status for status in self.operation["responses"] if status.startswith("2"))
 
 
@@ -56,6 +57,7 @@ def operations(document: Document) -> list[Documented]:
 
 
 def path_parameters(path: str) -> set[str]:
+    """The names of the parameters in a path."""
     return set(re.findall(r"{([^{}]+)}", path))
 
 

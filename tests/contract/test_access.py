@@ -36,6 +36,8 @@ DOCUMENTS = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
 
 @dataclass(frozen=True)
 class Operation:
+    """A documented operation, and a call of it as any caller."""
+
     surface: str
     documented: Documented
 
@@ -70,10 +72,10 @@ class Operation:
         """The path parameters that address a record of an organization."""
         return path_parameters(self.documented.path) - NO_RECORD
 
-    def call(self, api: Api, token: str | None, values: dict[str, Any], key: str | None = None) -> Reply:
+    def call(self, api: Api, token: str | None, values: dict[str, Any], *, key: str | None = None) -> Reply:
         """Send the example of the document to the organization and records in `values`, by their path parameters.
 
-        A `key` is sent instead of the token.
+        Returns the reply, which may have any status. The API key of a partner, `key`, is sent instead of the token.
         """
         path = self.documented.path
         # An operation that removes a record has its own record under its id, so that later operations find theirs.
@@ -98,39 +100,47 @@ class Operation:
         return surface.request(self.documented.method.upper(), path, body, headers=headers, **query)
 
 
-EVERY = [
+EVERY_OPERATION = [
     Operation(surface, documented) for surface, document in DOCUMENTS.items() for documented in operations(document)
 ]
-WITH_KEY = [operation for operation in EVERY if operation.documented.operation_id not in PUBLIC and operation.partner]
-SECURED = [
-    operation for operation in EVERY if operation.documented.operation_id not in PUBLIC and not operation.partner
+WITH_PARTNER_KEY = [
+    operation for operation in EVERY_OPERATION if operation.documented.operation_id not in PUBLIC and operation.partner
 ]
-WITH_ROLE = [operation for operation in SECURED if operation.scopes]
-WITH_RECORD = [operation for operation in SECURED if operation.records]
+WITH_TOKEN = [
+    operation
+    for operation in EVERY_OPERATION
+    if operation.documented.operation_id not in PUBLIC and not operation.partner
+]
+WITH_ROLE = [operation for operation in WITH_TOKEN if operation.scopes]
+# The operations whose path addresses a record of an organization.
+WITH_RECORD = [operation for operation in WITH_TOKEN if operation.records]
 INTEGRATION_READS = [
     operation
-    for operation in SECURED
+    for operation in WITH_TOKEN
     if operation.surface == "integration" and not operation.records and operation.documented.method == "get"
 ]
 
 
 def by_name(cases: list[Operation]) -> Any:
+    """A mark that runs a test for each of these operations, named after it."""
     return pytest.mark.parametrize("operation", cases, ids=[case.name for case in cases])
 
 
 @pytest.fixture(scope="module")
 def organization(api: Api) -> Organization:
+    """The organization of the records."""
     return api.organization()
 
 
 @pytest.fixture(scope="module")
-def other(api: Api) -> Organization:
+def other_organization(api: Api) -> Organization:
+    """An organization without records."""
     return api.organization("Another tenant")
 
 
 @pytest.fixture(scope="module")
 def records(organization: Organization) -> dict[str, Any]:
-    """A record of the first tenant for each path parameter of the documents."""
+    """The id or key of a record of the organization for each path parameter of the documents, by its name."""
     created, administration = organization.created, organization.administration
     member = organization.member(f"{MARKER}-member")
     event_type = {"name": "Marked", "schemaType": "custom", "apiCode": MARKER}
@@ -257,8 +267,10 @@ def records(organization: Organization) -> dict[str, Any]:
 
 
 def test_only_the_token_operation_is_public():
-    public = [operation.name for operation in EVERY if not operation.documented.operation["security"]]
-    assert public == [f"integration:{name}" for name in sorted(PUBLIC)]
+    public_operations = [
+        operation.name for operation in EVERY_OPERATION if not operation.documented.operation["security"]
+    ]
+    assert public_operations == [f"integration:{name}" for name in sorted(PUBLIC)]
 
 
 def test_the_documents_declare_exactly_the_roles_of_the_domain():
@@ -267,8 +279,8 @@ def test_the_documents_declare_exactly_the_roles_of_the_domain():
         assert set(flows["clientCredentials"]["scopes"]) == ROLES | {ADMIN, "member"}
 
 
-@by_name(SECURED)
-@pytest.mark.parametrize("token", [None, "nonsense"])
+@by_name(WITH_TOKEN)
+@pytest.mark.parametrize("token", [None, "nonsense"], ids=["without a token", "with nonsense"])
 def test_calls_without_a_token_are_refused(api: Api, records: dict[str, Any], operation: Operation, token: str | None):
     reply = operation.call(api, token, records)
     assert reply.status == 401, reply.text
@@ -280,7 +292,7 @@ def test_calls_without_a_token_are_refused(api: Api, records: dict[str, Any], op
 def test_calls_without_the_role_are_refused(
     api: Api, organization: Organization, records: dict[str, Any], operation: Operation
 ):
-    (scope,) = operation.scopes
+    [scope] = operation.scopes
     # The role to write includes the role to read.
     sufficient = {scope, scope.replace(":read", ":write")}
     reply = operation.call(api, organization.token_of(*(ROLES - sufficient)), records)
@@ -289,7 +301,7 @@ def test_calls_without_the_role_are_refused(
     assert MARKER not in reply.text
 
 
-@by_name(SECURED)
+@by_name(WITH_TOKEN)
 def test_only_operations_for_members_accept_a_members_token(
     api: Api, organization: Organization, records: dict[str, Any], operation: Operation
 ):
@@ -298,11 +310,12 @@ def test_only_operations_for_members_accept_a_members_token(
     assert operation.call(api, token, records).status in statuses
 
 
-@by_name(SECURED)
+@by_name(WITH_TOKEN)
 def test_calls_with_the_role_are_accepted(
     api: Api, organization: Organization, records: dict[str, Any], operation: Operation
 ):
     further_roles = [role for name, role in FURTHER_ROLES.items() if name == operation.documented.operation_id]
+    # Some operations accept any token.
     for scope in operation.scopes or ["orders:read"]:
         token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope, *further_roles)
         assert operation.call(api, token, records).status not in {400, 401, 403}
@@ -312,29 +325,33 @@ def test_calls_with_the_role_are_accepted(
 
 
 @pytest.fixture(scope="module")
-def keys(organization: Organization) -> dict[str, str]:
+def partner_keys(organization: Organization) -> dict[str, str]:
     """The API key of each partner in the first organization, by the name of the partner."""
     return {name: Partner.of(Shop(organization), name).key for name in ("partnera", "partnerb")}
 
 
 def test_the_partners_have_operations_with_keys():
-    assert {operation.partner for operation in WITH_KEY} == {"partnera", "partnerb"}
+    assert {operation.partner for operation in WITH_PARTNER_KEY} == {"partnera", "partnerb"}
 
 
-@by_name(WITH_KEY)
+@by_name(WITH_PARTNER_KEY)
 def test_operations_accept_only_the_key_of_their_partner(
-    api: Api, other: Organization, records: dict[str, Any], keys: dict[str, str], operation: Operation
+    api: Api,
+    other_organization: Organization,
+    records: dict[str, Any],
+    partner_keys: dict[str, str],
+    operation: Operation,
 ):
     assert operation.partner is not None
-    assert operation.call(api, None, records, key=keys[operation.partner]).status == 200
-    key_of_other_partner = next(key for name, key in keys.items() if name != operation.partner)
+    assert operation.call(api, None, records, key=partner_keys[operation.partner]).status == 200
+    key_of_other_partner = next(key for name, key in partner_keys.items() if name != operation.partner)
     reply = operation.call(api, None, records, key=key_of_other_partner)
     assert (reply.status, json.loads(reply.text)["type"]) == (403, "/problems/forbidden")
-    key_of_other_organization = Partner.of(Shop(other), operation.partner).key
+    key_of_other_organization = Partner.of(Shop(other_organization), operation.partner).key
     assert operation.call(api, None, records, key=key_of_other_organization).status == 404
 
 
-@by_name(WITH_KEY)
+@by_name(WITH_PARTNER_KEY)
 def test_calls_without_a_partners_key_are_refused(
     api: Api, organization: Organization, records: dict[str, Any], operation: Operation
 ):
@@ -346,34 +363,39 @@ def test_calls_without_a_partners_key_are_refused(
 
 @by_name(WITH_ROLE)
 def test_a_partners_key_is_refused_where_a_token_is_required(
-    api: Api, records: dict[str, Any], keys: dict[str, str], operation: Operation
+    api: Api, records: dict[str, Any], partner_keys: dict[str, str], operation: Operation
 ):
-    for key in keys.values():
+    for key in partner_keys.values():
+        # The key in place of a token, and as the key.
         assert operation.call(api, key, records).status == 401
         assert operation.call(api, None, records, key=key).status == 401
 
 
-@by_name([operation for operation in SECURED if operation.surface == "administration"])
+@by_name([operation for operation in WITH_TOKEN if operation.surface == "administration"])
 def test_a_token_of_another_organization_is_refused(
-    api: Api, other: Organization, records: dict[str, Any], operation: Operation
+    api: Api, other_organization: Organization, records: dict[str, Any], operation: Operation
 ):
-    reply = operation.call(api, other.token, records)
+    reply = operation.call(api, other_organization.token, records)
     assert reply.status == 403, reply.text
     assert MARKER not in reply.text
 
 
 @by_name(WITH_RECORD)
 def test_records_of_another_organization_are_not_found(
-    api: Api, other: Organization, records: dict[str, Any], operation: Operation
+    api: Api, other_organization: Organization, records: dict[str, Any], operation: Operation
 ):
-    reply = operation.call(api, other.token, {**records, "organizationId": other.id})
+    reply = operation.call(api, other_organization.token, {**records, "organizationId": other_organization.id})
     assert reply.status == 404, reply.text
     assert json.loads(reply.text)["type"] == "/problems/not-found"
 
 
 @by_name(INTEGRATION_READS)
 def test_lists_contain_no_record_of_another_organization(
-    api: Api, organization: Organization, other: Organization, records: dict[str, Any], operation: Operation
+    api: Api,
+    organization: Organization,
+    other_organization: Organization,
+    records: dict[str, Any],
+    operation: Operation,
 ):
-    assert MARKER not in operation.call(api, other.token, records).text
+    assert MARKER not in operation.call(api, other_organization.token, records).text
     assert MARKER in operation.call(api, organization.token, records).text

@@ -7,6 +7,7 @@ import pytest
 from handlers.server.assistant_tools import SIMULATE, tools
 
 TOOLS = {tool.name: tool for tool in tools()}
+ORGANIZATION_ID = 3
 
 
 def test_the_tools_are_all_operations_that_change_nothing():
@@ -37,27 +38,29 @@ def test_no_tool_has_the_organization_as_an_argument():
 
 
 def test_arguments_become_path_and_query():
-    path, query, body = TOOLS["administration_getMember"].request({"memberId": 7}, 3)
+    path, query, body = TOOLS["administration_getMember"].request({"memberId": 7}, ORGANIZATION_ID)
     assert (path, query, body) == ("/organizations/3/members/7", {}, None)
-    path, query, _ = TOOLS["listCampaigns"].request({"page": 1, "tags": ["new", "old"]}, 3)
+    path, query, _ = TOOLS["listCampaigns"].request({"page": 1, "tags": ["new", "old"]}, ORGANIZATION_ID)
     assert (path, query) == ("/organizations/3/campaigns", {"page": "1", "tags": "new,old"})
-    assert TOOLS["getMember"].request({"loyaltyMemberId": "a/../b"}, 3)[0] == "/members/a%2F..%2Fb"
+    path, _, _ = TOOLS["getMember"].request({"loyaltyMemberId": "a/../b"}, ORGANIZATION_ID)
+    assert path == "/members/a%2F..%2Fb"
 
 
 def test_a_simulation_is_always_a_dry_run():
     events = [{"loyaltyMemberId": "ana", "eventType": "member-created"}]
-    _, _, body = TOOLS[SIMULATE].request({"events": events}, 3)
+    _, _, body = TOOLS[SIMULATE].request({"events": events}, ORGANIZATION_ID)
     [event] = body.pop("events")
+    # Besides the events.
     assert body == {"executionMode": "dryRun"}
     assert event.pop("systemUniqueKey").startswith("simulation-")
     assert event == events[0]
     with pytest.raises(ValueError, match="The tool has no arguments executionMode"):
-        TOOLS[SIMULATE].request({"events": events, "executionMode": "full"}, 3)
+        TOOLS[SIMULATE].request({"events": events, "executionMode": "full"}, ORGANIZATION_ID)
 
 
 def test_missing_arguments_are_reported():
     with pytest.raises(ValueError, match="The call lacks the arguments loyaltyMemberId"):
-        TOOLS["getMember"].request({}, 3)
+        TOOLS["getMember"].request({}, ORGANIZATION_ID)
 
 
 def test_tools_can_be_limited_to_some_tags():

@@ -19,14 +19,15 @@ ROOT = {
 
 
 def _path_item(reference: str) -> dict[str, Any]:
+    """A file whose path refers to a component."""
     return {"/trees/{id}": {"get": {"schema": {"$ref": reference}}}}
 
 
 @pytest.fixture
 def bundle(monkeypatch: pytest.MonkeyPatch) -> Bundle:
-    """A function that bundles the given files instead of those of the package."""
+    """A function that bundles `ROOT` and further files, instead of those of the package."""
 
-    def bundled(files: Files) -> dict[str, Any]:
+    def bundle_files(files: Files) -> dict[str, Any]:
         files = {"integration.yaml": ROOT, **files}
 
         def load(name: str) -> dict[str, Any]:
@@ -35,11 +36,13 @@ def bundle(monkeypatch: pytest.MonkeyPatch) -> Bundle:
             return files[name]
 
         monkeypatch.setattr(openapi, "load", load)
-        monkeypatch.setattr(openapi, "component_files", lambda: sorted(f for f in files if f.startswith("components/")))
+        monkeypatch.setattr(
+            openapi, "component_files", lambda: sorted(name for name in files if name.startswith("components/"))
+        )
         monkeypatch.setattr(openapi, "declared_components", openapi.declared_components.__wrapped__)
         return openapi.bundle.__wrapped__("integration")
 
-    return bundled
+    return bundle_files
 
 
 def test_paths_replace_their_references_and_components_are_gathered_across_files(bundle: Bundle) -> None:
@@ -88,6 +91,7 @@ def test_components_may_contain_themselves_across_files(bundle: Bundle) -> None:
 
 
 TREE: Files = {"components/trees.yaml": {"schemas": {"Tree": {"type": "object"}}}}
+# By case: the file of the path, the files of components, and a part of the message.
 REFUSED: dict[str, tuple[dict[str, Any], Files, str]] = {
     "no such component": (_path_item("../components/trees.yaml#/schemas/Bush"), TREE, "not a declared component"),
     "no such file": (_path_item("../components/bushes.yaml#/schemas/Bush"), TREE, "not a declared component"),

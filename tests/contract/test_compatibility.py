@@ -42,12 +42,14 @@ def test_the_changelog_lists_only_actual_breaking_changes() -> None:
         for surface in openapi.SURFACES
         for change in breaking_changes(released(surface), openapi.bundle(surface))
     }
+    # An entry begins with the place in quotes.
     listed_places = re.findall(r"^- (`[^`]+`)", breaking_part_of_changelog(), re.M)
     assert set(listed_places) <= places
 
 
 @cache
-def _administration() -> Document:
+def _current_document() -> Document:
+    """The document of the administration without prose."""
     return bare(openapi.bundle("administration"))
 
 
@@ -64,12 +66,14 @@ def _fields(document: Document, name: str) -> dict[str, Any]:
 
 
 def _success(document: Document, operation_id: str) -> dict[str, Any]:
+    """The response with which the operation succeeds."""
     return next(
-        answer for status, answer in _operation(document, operation_id)["responses"].items() if status[0] == "2"
+        response for status, response in _operation(document, operation_id)["responses"].items() if status[0] == "2"
     )
 
 
 def _message(document: Document) -> dict[str, Any]:
+    """The content of the messages about events."""
     return dict(callbacks(document))["createTrigger", "event"]["requestBody"]["content"]["application/json"]
 
 
@@ -121,6 +125,7 @@ def _parameter(document: Document, name: str) -> dict[str, Any]:
 
 
 def _drop(document: Document, name: str) -> None:
+    """Remove a parameter of `listMembers`."""
     parameter = _parameter(document, name)
     _operation(document, "listMembers")["parameters"].remove(parameter)
 
@@ -142,13 +147,14 @@ HARMLESS = [
 
 @pytest.mark.parametrize(("place", "change"), BREAKS, ids=[f"{n}-{place}" for n, (place, _) in enumerate(BREAKS)])
 def test_a_change_that_breaks_programs_is_reported(place: str, change: Any) -> None:
-    new = deepcopy(openapi.bundle("administration"))
-    change(new)
-    assert place in {message.split(": ")[0] for message in breaking_changes(_administration(), new)}
+    changed_document = deepcopy(openapi.bundle("administration"))
+    change(changed_document)
+    messages = breaking_changes(_current_document(), changed_document)
+    assert place in {message.split(": ")[0] for message in messages}
 
 
 @pytest.mark.parametrize("change", HARMLESS)
 def test_a_harmless_change_is_not_reported(change: Any) -> None:
-    new = deepcopy(openapi.bundle("administration"))
-    change(new)
-    assert breaking_changes(_administration(), new) == []
+    changed_document = deepcopy(openapi.bundle("administration"))
+    change(changed_document)
+    assert breaking_changes(_current_document(), changed_document) == []

@@ -60,14 +60,14 @@ def test_connexion_loads_the_document(surface: str) -> None:
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_title_and_contact_of_the_document_suit_generators(surface: str) -> None:
-    """Generators name packages by the title, and some need a contact."""
+    # Generators name packages by the title, and some need a contact.
     info = openapi.bundle(surface)["info"]
     assert len(info["title"].split()) <= 2
     assert info["contact"]["name"]
 
 
 def test_a_token_request_may_contain_other_fields() -> None:
-    """RFC 6749 requires it; a form that declares `additionalProperties` makes bad code in all generators."""
+    # RFC 6749 requires it. A form that declares `additionalProperties` makes bad code in all generators.
     request = openapi.bundle("integration")["components"]["schemas"]["AccessTokenRequest"]
     assert "additionalProperties" not in request
 
@@ -76,19 +76,21 @@ def test_a_token_request_may_contain_other_fields() -> None:
 def test_a_document_is_json_and_has_only_internal_references(surface: str) -> None:
     document = openapi.bundle(surface)
     assert json.loads(json.dumps(document)) == document
+    # `texts` yields the keys, too.
     references = {text for place, text in texts(document) if place[-1:] == ("$ref",) and text != "$ref"}
     assert references
     assert all(reference.startswith("#/components/") for reference in references)
 
 
 def test_every_declared_component_is_used() -> None:
-    references = {
+    # A bundled document has only the components that it refers to.
+    used_components = {
         (section, name)
         for surface in openapi.SURFACES
         for section, entries in openapi.bundle(surface)["components"].items()
         for name in entries
     }
-    assert openapi.declared_components().keys() - references == set()
+    assert openapi.declared_components().keys() - used_components == set()
 
 
 @pytest.mark.parametrize("name", ["ActionRules", "CouponBookCondition"])
@@ -96,7 +98,9 @@ def test_a_condition_is_a_text_or_a_tree(name: str) -> None:
     document = openapi.bundle("administration")
     schema = {"$ref": f"#/components/schemas/{name}"}
     text, tree = {"expression": "member.active"}, {"node": {"kind": "literal", "value": True}}
-    assert [schemas.faults(document, schema, condition) for condition in ({}, text, tree)] == [[], [], []]
+    # Also no condition at all.
+    for condition in ({}, text, tree):
+        assert schemas.faults(document, schema, condition) == []
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -129,17 +133,21 @@ def _repeated_keys(text: str) -> Iterator[str]:
 def test_no_file_has_a_repeated_key() -> None:
     files = sorted(ROOT.rglob("*.yaml"))
     assert len(files) > 20
-    assert {file.name: keys for file in files if (keys := list(_repeated_keys(file.read_text("utf-8"))))} == {}
+    keys_by_file = {file.name: list(_repeated_keys(file.read_text("utf-8"))) for file in files}
+    assert {name: keys for name, keys in keys_by_file.items() if keys} == {}
+
+
+def test_a_repeated_key_is_found() -> None:
     assert list(_repeated_keys("a: 1\nb: {c: [{d: 1, d: 2}]}")) == ["d, line 1"]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_a_description_that_refers_to_an_operation_of_the_other_interface_names_that_interface(surface: str) -> None:
     own_operations = {operation.operation_id: operation.operation for operation in operations(openapi.bundle(surface))}
-    other_surface = next(other for other in openapi.SURFACES if other != surface)
-    other_operations = {
-        operation.operation_id for operation in operations(openapi.bundle(other_surface))
-    } - own_operations.keys()
+    [other_surface] = set(openapi.SURFACES) - {surface}
+    all_other_operations = {operation.operation_id for operation in operations(openapi.bundle(other_surface))}
+    # Operations that both interfaces have are its own.
+    other_operations = all_other_operations - own_operations.keys()
     descriptions = {name: operation.get("description", "") for name, operation in own_operations.items()}
     assert [
         (name, other)

@@ -21,15 +21,15 @@ LARGE_VALUES: Mapping[str, Any] = {
 
 
 def operations() -> Iterator[Any]:
-    """The document, the name, the schema and the example of each JSON body of a request."""
+    """A case for each JSON body of a request: its surface, schema and example."""
     for surface in openapi.SURFACES:
         document = openapi.bundle(surface)
         for item in document["paths"].values():
             for operation in item.values():
                 content = operation.get("requestBody", {}).get("content", {}) if isinstance(operation, dict) else {}
                 if JSON in content:
-                    json, name = content[JSON], operation["operationId"]
-                    yield pytest.param(surface, json["schema"], json["example"], id=f"{surface}-{name}")
+                    case_id = f"{surface}-{operation['operationId']}"
+                    yield pytest.param(surface, content[JSON]["schema"], content[JSON]["example"], id=case_id)
 
 
 def with_value_anywhere(body: Any, large: Any) -> Iterator[Any]:
@@ -65,12 +65,13 @@ def test_the_error_of_a_large_body_has_few_values_and_the_first_fault(
         return explain(explainer, error)
 
     monkeypatch.setattr(Explainer, "explain", record_and_explain)
-    for large in LARGE_VALUES.values():
-        for body in with_value_anywhere(example, large):
+    for large_value in LARGE_VALUES.values():
+        for body in with_value_anywhere(example, large_value):
             if not validator.accepts(body):
                 errors.clear()
                 faults = validator.faults(body)
                 assert not is_too_large_for_all_errors(errors[0].instance), faults
+                # The same faults are found without shortening the body.
                 with monkeypatch.context() as patch:
                     patch.setattr(Shortener, "shorten", lambda self, value, schema: value)
                     assert validator.faults(body) == faults

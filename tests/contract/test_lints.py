@@ -27,15 +27,18 @@ def _schema(document: Document, name: str) -> dict[str, Any]:
 
 
 def _receiver(document: Document) -> dict[str, Any]:
+    """The operation of a receiver of messages about events."""
     return dict(callbacks(document))["createTrigger", "event"]
 
 
 def _success(document: Document, operation_id: str) -> dict[str, Any]:
+    """The response with which the operation succeeds."""
     operation = _operation(document, operation_id)
     return operation.operation["responses"][operation.success]
 
 
-def _add_parameter(document: Document, name: str, schema: dict[str, Any], place: str = "query") -> None:
+def _add_parameter(document: Document, *, name: str, schema: dict[str, Any], place: str = "query") -> None:
+    """Add a parameter to `listCampaigns`."""
     parameter = {"name": name, "in": place, "description": "x", "schema": schema}
     _operation(document, "listCampaigns").operation["parameters"].append(parameter)
 
@@ -128,7 +131,7 @@ BREAKS = [
     ("portable_patterns", lambda d: _schema(d, "NewLoyaltyMemberId").update(pattern=r"^\x80$")),
     ("portable_patterns", lambda d: _schema(d, "NewLoyaltyMemberId").update(pattern="^(?=a)a$")),
     ("portable_patterns", lambda d: _schema(d, "NewLoyaltyMemberId").pop("x-pattern-fault")),
-    ("portable_patterns", lambda d: _add_parameter(d, "x", {"type": "string", "pattern": r"^\u0041$"})),
+    ("portable_patterns", lambda d: _add_parameter(d, name="x", schema={"type": "string", "pattern": r"^\u0041$"})),
     ("twins", lambda d: _operation(d, "getTier").operation.update(operationId="getMemberAsync")),
     ("prose_of_problems", lambda d: _operation(d, "getTier").operation.update(description="`/problems/no-luck`")),
 ]

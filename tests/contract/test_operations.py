@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,8 +157,8 @@ DOCUMENTED = {
 
 def test_the_tables_of_operations_name_each_operation_once() -> None:
     for name in ("operations.csv", "operations_to_come.csv"):
-        rows = Counter((row["surface"], row["operationId"]) for row in table(name))
-        assert [row for row, count in rows.items() if count > 1] == []
+        names = Counter((row["surface"], row["operationId"]) for row in table(name))
+        assert [operation for operation, count in names.items() if count > 1] == []
         places = Counter((row["surface"], row["method"], row["path"]) for row in table(name))
         assert [place for place, count in places.items() if count > 1] == []
 
@@ -213,6 +214,7 @@ PARTNER_SCHEMES = {"partnera": "partnerAKey", "partnerb": "partnerBKey"}
 
 
 def _security(access: str, path: str) -> list[dict[str, list[str]]]:
+    """The security requirements of an operation with the planned access."""
     if access == "public":
         return []
     if access == "x-api-key":
@@ -246,7 +248,9 @@ def test_operations_are_in_the_file_of_their_tag(surface: str) -> None:
 
 def test_exactly_the_long_lists_accept_a_cursor_and_return_the_next_one() -> None:
     lists_that_accept_a_cursor = {
-        key for key, operation in DOCUMENTED.items() if any(p["name"] == "cursor" for p in operation.parameters)
+        key
+        for key, operation in DOCUMENTED.items()
+        if "cursor" in {parameter["name"] for parameter in operation.parameters}
     }
     lists_that_return_a_cursor = {
         (surface, place[0])
@@ -257,30 +261,36 @@ def test_exactly_the_long_lists_accept_a_cursor_and_return_the_next_one() -> Non
     assert lists_that_accept_a_cursor == lists_that_return_a_cursor == PAGED_BY_CURSOR | CURSOR_PAGE_SIZES.keys()
 
 
+def _query_parameters(key: tuple[str, str]) -> dict[str, Any]:
+    """The schema of each query parameter of an operation, by the name of the parameter."""
+    parameters = DOCUMENTED[key].parameters
+    return {parameter["name"]: parameter["schema"] for parameter in parameters if parameter["in"] == "query"}
+
+
 def test_every_list_has_the_planned_page_sizes() -> None:
     lists = {key for key in DOCUMENTED if key[1].startswith(("list", "search"))}
     assert lists == PAGE_SIZES.keys() | SORTED_PAGE_SIZES.keys() | CURSOR_PAGE_SIZES.keys() | WHOLE_LISTS
     for key, max_size in CURSOR_PAGE_SIZES.items():
-        by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
-        limit = by_name["limit"]
-        assert "cursor" in by_name, key
+        schemas_by_name = _query_parameters(key)
+        limit = schemas_by_name["limit"]
+        assert "cursor" in schemas_by_name, key
         assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, max_size, 25), key
     for key, max_size in SORTED_PAGE_SIZES.items():
-        by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
-        assert {"page", "limit", "sort"} <= by_name.keys(), key
-        limit = by_name["limit"]
+        schemas_by_name = _query_parameters(key)
+        assert {"page", "limit", "sort"} <= schemas_by_name.keys(), key
+        limit = schemas_by_name["limit"]
         assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, max_size, 20), key
     for key, max_size in PAGE_SIZES.items():
-        by_name = {p["name"]: p["schema"] for p in DOCUMENTED[key].parameters if p["in"] == "query"}
-        assert {"page", "limit", "order"} <= by_name.keys(), key
-        assert (by_name["page"]["minimum"], by_name["page"]["default"]) == (0, 0), key
-        limit = by_name["limit"]
+        schemas_by_name = _query_parameters(key)
+        assert {"page", "limit", "order"} <= schemas_by_name.keys(), key
+        assert (schemas_by_name["page"]["minimum"], schemas_by_name["page"]["default"]) == (0, 0), key
+        limit = schemas_by_name["limit"]
         assert (limit["minimum"], limit["maximum"], limit["default"]) == (
             1,
             max_size,
             DEFAULT_SIZES.get(key, max_size),
         ), key
-        assert by_name["order"]["pattern"].endswith(")(,(asc|desc))?$"), key
+        assert schemas_by_name["order"]["pattern"].endswith(")(,(asc|desc))?$"), key
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

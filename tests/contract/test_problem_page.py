@@ -17,7 +17,7 @@ SECTION = re.compile(r"^### `(?P<type>[^`]+)`\n\n(?P<text>.+?)\n\n```json\n(?P<e
 
 
 def sections() -> dict[str, tuple[str, Any]]:
-    """The description and the example of each type on the page."""
+    """The description and the example of each problem type on the page, by the type; check that each is there once."""
     matches = list(SECTION.finditer(PAGE.read_text(encoding="utf-8")))
     assert len(matches) == len({section["type"] for section in matches})
     return {section["type"]: (section["text"], json.loads(section["example"])) for section in matches}
@@ -51,4 +51,6 @@ def test_types_are_under_the_heading_of_their_status() -> None:
         if line.startswith("## "):
             status = line.removeprefix("## ")[:3]
         elif line.startswith("### "):
-            assert str(sections()[line.removeprefix("### ").strip("`")][1]["status"]) == status
+            problem_type = line.removeprefix("### ").strip("`")
+            _, example = sections()[problem_type]
+            assert str(example["status"]) == status

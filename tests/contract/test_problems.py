@@ -47,9 +47,9 @@ def test_every_problem_type_is_documented_with_its_status(surface: str) -> None:
 
 def test_a_status_has_the_title_of_the_refusals_of_its_type() -> None:
     titles = {refusal.slug: refusal.title for refusal in refusals()}
-    assert {slug: titles.get(slug, title) for slug, title in PROTOCOL_PROBLEMS.values()} == dict(
-        PROTOCOL_PROBLEMS.values()
-    )
+    for slug, title in PROTOCOL_PROBLEMS.values():
+        # Some types have no refusal of the domain.
+        assert titles.get(slug, title) == title
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

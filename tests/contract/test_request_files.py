@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -34,15 +34,25 @@ def _postman_items(document: Any) -> list[Any]:
     return [item for folder in postman(document, URL)["item"] for item in folder["item"]]
 
 
-def _in_http_file(surface: str) -> Iterator[tuple[str, str, dict[str, str], str]]:
-    """Each request of the file with its name: the line, the headers and the body, variables replaced."""
+class FileRequest(NamedTuple):
+    """A request of an HTTP file, with the values of its variables; `line` has the method and the URL."""
+
+    name: str
+    line: str
+    headers: dict[str, str]
+    body: str
+
+
+def _in_http_file(surface: str) -> Iterator[FileRequest]:
+    """Each request of the HTTP file of a surface."""
     variables, *parts = http_file(openapi.bundle(surface), URL).split("\n### ")
     values = dict(re.findall(r"^@(\w+) = (.*)$", variables, re.M))
     for part in parts:
         name, *lines = re.sub(r"{{(\w+)}}", lambda match: values[match[1]], part).split("\n")
         head, _, body = "\n".join(line for line in lines if not line.startswith("#")).partition("\n\n")
-        line, *headers = head.strip().split("\n")
-        yield name, line, dict(header.split(": ", 1) for header in headers if ": " in header), body.strip()
+        line, *header_lines = head.strip().split("\n")
+        headers = dict(header.split(": ", 1) for header in header_lines if ": " in header)
+        yield FileRequest(name, line, headers, body.strip())
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -52,9 +62,13 @@ def test_the_postman_collection_has_every_operation_with_its_example(surface: st
     assert sorted(item["name"] for item in items) == sorted(
         operation.operation["summary"] for operation in operations(document)
     )
-    raw = [(item["name"], item["request"].get("body", {})) for item in items]
-    bodies = [(name, body["raw"]) for name, body in raw if body.get("options") == {"raw": {"language": "json"}}]
-    assert {name: json.loads(text) for name, text in bodies} == _bodies(surface)
+    bodies = {item["name"]: item["request"].get("body", {}) for item in items}
+    json_bodies = {
+        name: json.loads(body["raw"])
+        for name, body in bodies.items()
+        if body.get("options") == {"raw": {"language": "json"}}
+    }
+    assert json_bodies == _bodies(surface)
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -69,8 +83,10 @@ def test_the_postman_collection_declares_each_variable_of_a_path(surface: str) -
 def test_a_file_of_requests_has_every_operation_with_its_example(surface: str) -> None:
     document = openapi.bundle(surface)
     requests = list(_in_http_file(surface))
-    assert [name for name, *_ in requests] == [operation.operation["summary"] for operation in operations(document)]
-    bodies = {name: json.loads(body) for name, _, _, body in requests if body.startswith("{")}
+    assert [request.name for request in requests] == [
+        operation.operation["summary"] for operation in operations(document)
+    ]
+    bodies = {request.name: json.loads(request.body) for request in requests if request.body.startswith("{")}
     assert bodies == _bodies(surface)
 
 

@@ -41,7 +41,17 @@ class _Price(WireSchema):
     is_cheap = Plain()
 
 
-CART = Cart("a-1", None, b"s", Decimal("7.50"), datetime(2026, 1, 2, tzinfo=UTC), [Wheel(1, Decimal(3))], None, {})
+CART = Cart(
+    cart_key="a-1",
+    owner_name=None,
+    secret=b"s",
+    price=Decimal("7.50"),
+    made_at=datetime(2026, 1, 2, tzinfo=UTC),
+    wheels=[Wheel(wheel_id=1, size=Decimal(3))],
+    spare=None,
+    options={},
+)
+# What a shape without any option returns.
 RESPONSE = {
     "cartKey": "a-1",
     "ownerName": None,
@@ -58,12 +68,14 @@ def test_a_response_has_all_fields_of_its_record_except_internal_ones():
 
 
 def test_a_shape_omits_and_renames_fields():
+    # An optional field is omitted if it is null.
     shape = Shape(Cart, without=("made_at", "wheels"), names={"price": "amount"}, optional=("spare", "owner_name"))
     assert shape.dump(CART) == {"cartKey": "a-1", "amount": Decimal("7.5"), "options": {}}
     assert Shape(Cart, only=("cart_key", "options")).dump(CART) == {"cartKey": "a-1", "options": {}}
 
 
 def test_the_first_of_several_schemas_defines_a_field():
+    # The fields of _Price are those of the first schema; the others are those of Cart.
     assert Shape(_Price, Cart).dump(CART) == {**RESPONSE, "price": Decimal("7.50"), "isCheap": True}
 
 
@@ -75,14 +87,17 @@ def test_a_name_that_no_schema_has_is_refused(options):
 
 def test_keys_in_requests_are_converted_to_lower_case():
     @dataclass
-    class Named:
+    class CommandWithKeys:
         cart_key: Key | None = None
         cart_keys: Sequence[Key] = ()
 
-    assert Body(Named).load({"cartKey": "A-1", "cartKeys": ["A-1", "B-2"]}) == Named("a-1", ["a-1", "b-2"])
+    assert Body(CommandWithKeys).load({"cartKey": "A-1", "cartKeys": ["A-1", "B-2"]}) == CommandWithKeys(
+        cart_key="a-1", cart_keys=["a-1", "b-2"]
+    )
 
 
 @pytest.mark.parametrize("name", ["member_id", "name", "max_redeems_per_referred_member_per_code"])
 def test_the_name_of_a_field_follows_from_its_name_in_json(name):
+    # `wire_name` is the name in JSON, such as memberId.
     assert field_name(wire_name(name)) == name
     assert "_" not in wire_name(name)

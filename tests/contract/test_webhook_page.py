@@ -20,8 +20,9 @@ def test_the_page_has_exactly_the_types_of_messages() -> None:
         for _, content in callback_contents(document)
         for name in resolve(document, content["schema"])["properties"]["type"]["enum"]
     }
-    table = PAGE[: PAGE.index("`settings.eventTypes` limits")]
-    assert set(re.findall(r"`([a-z-]+\.[a-z-]+)`", table)) - {"data.event"} == documented_types
+    # The tables of types come before this sentence; `data.event` is the name of a field.
+    text_with_types = PAGE[: PAGE.index("`settings.eventTypes` limits")]
+    assert set(re.findall(r"`([a-z-]+\.[a-z-]+)`", text_with_types)) - {"data.event"} == documented_types
 
 
 def test_the_page_has_the_actual_schedule_and_time_limit() -> None:
