@@ -137,20 +137,21 @@ def _value(encoded_value: Mapping[str, Any]) -> Any:
     raise _Unsupported(str(encoded_value)[:80])
 
 
-def _agree(got: Any, expected_value: Any) -> bool:
+def _agree(value: Any, expected_value: Any) -> bool:
+    """True if a value has the type and the content that a test expects."""
     if isinstance(expected_value, TypeValue):
-        return isinstance(got, TypeValue) and got.name == expected_value.name
+        return isinstance(value, TypeValue) and value.name == expected_value.name
     if isinstance(expected_value, list):
-        return isinstance(got, list) and len(got) == len(expected_value) and all(map(_agree, got, expected_value))
+        return isinstance(value, list) and len(value) == len(expected_value) and all(map(_agree, value, expected_value))
     if isinstance(expected_value, dict):
         return (
-            isinstance(got, dict)
-            and got.keys() == expected_value.keys()
-            and all(_agree(got[k], expected_value[k]) for k in got)
+            isinstance(value, dict)
+            and value.keys() == expected_value.keys()
+            and all(_agree(value[key], expected_value[key]) for key in value)
         )
     if isinstance(expected_value, Decimal):
-        return isinstance(got, Decimal) and got == expected_value
-    return type(got) is type(expected_value) and got == expected_value
+        return isinstance(value, Decimal) and value == expected_value
+    return type(value) is type(expected_value) and value == expected_value
 
 
 def _environment(case: Case) -> Environment:
@@ -163,7 +164,7 @@ def _environment(case: Case) -> Environment:
 
 
 def run(case: Case) -> Outcome:
-    """Evaluates one conformance test."""
+    """Evaluate one conformance test; return its outcome."""
     original = case.original
     expects_error = "evalError" in original
     try:
@@ -202,7 +203,7 @@ def outcomes() -> tuple[Outcome, ...]:
 
 
 def syntax_agrees(case: Case) -> bool:
-    """Whether the parser accepts exactly what the official parser accepts."""
+    """True if the parser accepts a text exactly if the official parser accepts it."""
     try:
         parse(case.text)
     except ExpressionError:

@@ -36,6 +36,7 @@ SETTINGS = Settings()
 
 
 def relative_name(path: Path) -> str:
+    """The path of a file in deploy/."""
     return path.relative_to(DEPLOY).as_posix()
 
 
@@ -47,12 +48,14 @@ def documents(*names: str) -> Iterator[dict[str, Any]]:
 
 
 def pods() -> Iterator[dict[str, Any]]:
+    """The specification of the pod of each deployment and job."""
     for document in documents():
         if document["kind"] in ("Deployment", "Job"):
             yield document["spec"]["template"]["spec"]
 
 
 def alerts() -> list[dict[str, Any]]:
+    """The rules of all alerts."""
     return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 
 
@@ -70,9 +73,9 @@ def measurements() -> dict[str, set[str]]:
     metrics.count_replica_read("replica")
     for counter in (metrics._rule_errors, metrics._count_errors):
         counter.labels("1", "1")
-    figures = metrics.QueueFigures(0, 0.0, 0, 0), metrics.DeliveryFigures(0, 0.0, 0)
-    text = metrics.exposition() + metrics.queue_exposition(figures[0]) + metrics.delivery_exposition(figures[1])
-    text += metrics.replica_exposition(0.0)
+    text = metrics.exposition() + metrics.replica_exposition(0.0)
+    text += metrics.queue_exposition(metrics.QueueFigures(0, 0.0, 0, 0))
+    text += metrics.delivery_exposition(metrics.DeliveryFigures(0, 0.0, 0))
     labels_by_name: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text.decode()):
         name = f"{family.name}_total" if family.type == "counter" else family.name
@@ -96,19 +99,20 @@ def expressions() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("file", "expression"), expressions())
 def test_expressions_name_measurements_of_the_server(file: str, expression: str) -> None:
-    labels_by_name = measurements()
     names = set(re.findall(r"\bloyalty_\w+", expression))
+    # `up` is a measurement of Prometheus itself.
     assert names or expression.startswith("up{"), file
-    assert names <= set(labels_by_name)
+    assert names <= set(measurements())
 
 
 def test_every_measurement_is_on_the_dashboard() -> None:
     dashboard_expressions = " ".join(expression for file, expression in expressions() if file.startswith("grafana"))
+    names_on_dashboard = set(re.findall(r"\bloyalty_\w+", dashboard_expressions))
     parts = {name for name in measurements() if name.endswith(("_created", "_sum", "_count", "_seconds"))}
+    # Prometheus creates several samples of a measurement, of which a dashboard shows only some.
     exempt_parts = {name for name in parts if name.startswith("loyalty_http_request_seconds") or "_created" in name}
-    assert {name for name in measurements() if name.startswith("loyalty_")} - exempt_parts <= set(
-        re.findall(r"\bloyalty_\w+", dashboard_expressions)
-    )
+    own_names = {name for name in measurements() if name.startswith("loyalty_")}
+    assert own_names - exempt_parts - names_on_dashboard == set()
 
 
 def test_the_labels_of_alerts_are_those_of_the_measurements() -> None:
@@ -136,17 +140,18 @@ def test_the_rules_of_alerts_are_valid_and_pass_their_tests() -> None:
 
 
 def test_proxies_have_the_limits_of_the_server() -> None:
-    longest = SETTINGS.request_timeout_ms // 1000
+    request_seconds = SETTINGS.request_timeout_ms // 1000
     assert f"client_max_body_size {SETTINGS.max_body_bytes};" in NGINX
     assert f"request_body @others {{\n\t\t# LOYALTY_MAX_BODY_BYTES\n\t\tmax_size {SETTINGS.max_body_bytes}\n" in CADDY
     for pattern in (r"proxy_read_timeout (\d+)s;", r"proxy_send_timeout (\d+)s;"):
-        assert int(re.search(pattern, NGINX)[1]) > longest
-    assert int(re.search(r"response_header_timeout (\d+)s", CADDY)[1]) > longest
-    assert f"client_body_timeout {longest}s;" in NGINX
+        assert int(re.search(pattern, NGINX)[1]) > request_seconds
+    assert int(re.search(r"response_header_timeout (\d+)s", CADDY)[1]) > request_seconds
+    assert f"client_body_timeout {request_seconds}s;" in NGINX
     # Caddy has one time for all requests, so the server ends those that are no uploads.
-    assert f"read_body {operations._UPLOAD_TIMES * longest}s" in CADDY
-    matches = [re.search(r"keepalive_timeout (\d+)s;", NGINX), re.search(r"keepalive (\d+)s", CADDY)]
-    assert all(int(match[1]) < gunicorn_server._KEEP_ALIVE_SECONDS for match in matches)
+    assert f"read_body {operations._UPLOAD_TIMES * request_seconds}s" in CADDY
+    # A proxy ends idle connections before the server does, so that it sends no request on a closed one.
+    for match in (re.search(r"keepalive_timeout (\d+)s;", NGINX), re.search(r"keepalive (\d+)s", CADDY)):
+        assert int(match[1]) < gunicorn_server._KEEP_ALIVE_SECONDS
 
 
 def test_proxies_allow_the_size_and_the_time_of_parts_of_imports() -> None:
@@ -186,12 +191,13 @@ def test_proxies_do_not_expose_the_metrics() -> None:
 
 
 def test_problems_of_proxies_are_those_of_the_server() -> None:
-    texts = re.findall(r"return (\d+) '(\{.*\})';", NGINX)
+    nginx_problems = re.findall(r"return (\d+) '(\{.*\})';", NGINX)
     caddy_problems = [(status, text) for text, status in re.findall(r"respond (?:@\w+ )?`(\{.*\})` (\d+)", CADDY)]
-    assert [int(status) for status, _ in texts] == [int(status) for status, _ in caddy_problems] == [413, 413, 503]
+    assert [int(status) for status, _ in nginx_problems] == [413, 413, 503]
+    assert [int(status) for status, _ in caddy_problems] == [413, 413, 503]
     # Without `=503`, the response would have the status of the error.
     assert "error_page 502 504 =503 /refused/503;" in NGINX
-    for status, text in [*texts, *caddy_problems]:
+    for status, text in [*nginx_problems, *caddy_problems]:
         problem = json.loads(text)
         server_problem = json.loads(problem_body(int(status), problem["detail"], problem["instance"]))
         assert problem == server_problem
@@ -213,6 +219,7 @@ def test_servers_have_space_for_fifteen_simultaneous_parts_of_imports() -> None:
     assert container["resources"]["limits"]["memory"] == "3Gi"
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["server"]
     assert compose["tmpfs"] == ["/tmp:size=1g"]
+    # Of 1 GiB, the server keeps some bytes free.
     assert (1024**3 - intake._MIN_FREE_BYTES) // max_bytes == 15
 
 
@@ -259,6 +266,7 @@ def test_every_upgrade_writes_the_path_of_the_new_version_into_the_services() ->
     script = re.search(r"sed -i '(s,/opt/loyalty.+)' /etc/systemd", (ROOT / "docs" / "operations.md").read_text())[1]
     for unit in UNITS:
         text = unit.read_text()
+        # The second upgrade finds the path that the first one has written.
         for version in ("1.1.0", "1.2.0"):
             command = ["sed", script.replace("1.1.0", version)]
             text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
@@ -296,6 +304,7 @@ def test_manifests_are_listed_and_select_each_other() -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=relative_name)
 def test_all_units_have_the_same_hardening(unit: Path) -> None:
     def hardening(path: Path) -> str:
+        """The lines about the rights of a service."""
         return path.read_text().partition("DynamicUser=yes")[2].partition("\n\n")[0].strip()
 
     assert len(hardening(unit).splitlines()) > 20

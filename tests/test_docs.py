@@ -27,6 +27,7 @@ _PROJECT_PATH = re.compile(r"(?<![\w./<>-])(?:bench|docs|domain|handlers|openapi
 
 
 def _relative_name(page: Path) -> str:
+    """The path of a page in the project."""
     return page.relative_to(ROOT).as_posix()
 
 
@@ -98,11 +99,12 @@ def test_a_decision_has_its_parts_and_is_in_the_index(page: Path) -> None:
 
 
 def test_the_glossary_is_in_alphabetical_order() -> None:
-    _, *sections = re.split(r"^## ", (DOCS / "glossary.md").read_text(encoding="utf-8"), flags=re.M)
-    groups = [re.findall(r"^- \*\*([^*]+)\*\*: ", section, re.M) for section in sections]
-    assert [len(group) > 20 for group in groups] == [False, True, True]
-    for group in groups:
-        assert group == sorted(set(group), key=str.lower)
+    sections = re.split(r"^## ", (DOCS / "glossary.md").read_text(encoding="utf-8"), flags=re.M)[1:]
+    terms_of_sections = [re.findall(r"^- \*\*([^*]+)\*\*: ", section, re.M) for section in sections]
+    # The first of three sections is short.
+    assert [len(terms) > 20 for terms in terms_of_sections] == [False, True, True]
+    for terms in terms_of_sections:
+        assert terms == sorted(set(terms), key=str.lower)
 
 
 def _quotations() -> list[tuple[str, str]]:
@@ -121,7 +123,9 @@ def test_quoted_code_is_in_the_file_that_the_page_names(name: str, text: str) ->
     remaining_lines = _lines((ROOT / name).read_text(encoding="utf-8"))
     for part in re.split(r"^ *\.\.\.$", text, flags=re.M):
         assert _lines(part) in remaining_lines
-        remaining_lines = remaining_lines.partition(_lines(part))[2] if part.strip() else remaining_lines
+        # The next part comes after this one.
+        if part.strip():
+            remaining_lines = remaining_lines.partition(_lines(part))[2]
 
 
 def test_the_page_about_the_architecture_has_every_table() -> None:
@@ -132,13 +136,13 @@ def test_the_page_about_the_architecture_has_every_table() -> None:
 
 def test_the_page_about_limits_has_the_maximum_sizes_of_batches() -> None:
     page = (DOCS / "limits.md").read_text(encoding="utf-8")
-    events = re.search(
+    events_sentence = re.search(
         r"^- \*\*Events of a call:\*\* (\d+) of `trackEvents`, (\d+) of `trackEventsAsync`\.", page, re.M
     )
-    documents = re.search(r"^- \*\*Documents of a call\*\* of `batchUpsertDocuments`: (\d+)\.", page, re.M)
-    assert events is not None
-    assert documents is not None
-    assert [int(number) for number in (*events.groups(), *documents.groups())] == [
+    documents_sentence = re.search(r"^- \*\*Documents of a call\*\* of `batchUpsertDocuments`: (\d+)\.", page, re.M)
+    assert events_sentence is not None
+    assert documents_sentence is not None
+    assert [int(number) for number in (*events_sentence.groups(), *documents_sentence.groups())] == [
         _max_items("events", "TrackRequest", "events"),
         _max_items("events", "TrackAsyncRequest", "events"),
         _max_items("content", "ContentDocumentBatch", "documents"),
@@ -156,4 +160,6 @@ def test_the_drawing_of_an_order_has_all_transitions_and_no_others() -> None:
     drawing = (DOCS / "images" / "life-of-an-order.svg").read_text(encoding="utf-8")
     arrows = re.findall(r'data-edge="(\S+) (\S+)"', drawing)
     assert len(arrows) == 8
-    assert set(arrows) == {(status, later) for status, successors in TRANSITIONS.items() for later in successors}
+    assert set(arrows) == {
+        (status, next_status) for status, successors in TRANSITIONS.items() for next_status in successors
+    }

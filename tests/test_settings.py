@@ -48,6 +48,7 @@ def test_documented_defaults_are_the_real_ones():
 
 def test_every_setting_without_a_variable_has_its_default():
     settings = Settings.from_environment({"LOYALTY_PORT": "", "LOYALTY_HOST": "  "})
+    # The audience of external tokens is by default the token audience.
     assert settings == dataclasses.replace(Settings(), external_audience="loyalty-server")
 
 
@@ -68,13 +69,16 @@ def test_every_setting_is_read_from_its_variable(setting):
         "trusted_proxies": "10.0.0.0/8, 192.0.2.1",
         **{field.name: "7/hour" for field in FIELDS if field.name.startswith(("rate_per", "wrong_secrets"))},
     }
-    kinds = {bool: "true", int: "17"}
-    value = samples.get(setting.name, kinds.get(type(setting.default), "value"))
+    samples_of_types = {bool: "true", int: "17"}
+    value = samples.get(setting.name, samples_of_types.get(type(setting.default), "value"))
     if setting.name in ("max_body_bytes", "import_unpacked_bytes", "import_stored_bytes", "export_stored_bytes"):
         value = "2048"
     environ = {variable(setting): value}
     if setting.name.startswith("external_"):
-        environ = {**{f"LOYALTY_{n.upper()}": samples[n] for n in ("external_issuer", "external_jwks_url")}, **environ}
+        # The issuer and the URL of its keys are required together.
+        issuer = {"LOYALTY_EXTERNAL_ISSUER": samples["external_issuer"]}
+        keys = {"LOYALTY_EXTERNAL_JWKS_URL": samples["external_jwks_url"]}
+        environ = {**issuer, **keys, **environ}
     settings = Settings.from_environment(environ)
     assert getattr(settings, setting.name) != setting.default
     text = str(getattr(settings, setting.name)).lower()
@@ -198,6 +202,7 @@ def test_external_tokens_need_the_token_audience_unless_another_is_set():
     assert Settings.from_environment({**environ, "LOYALTY_EXTERNAL_AUDIENCE": "own"}).external_audience == "own"
 
 
+# The names in `os` that read the environment.
 _READS = ("environ", "environb", "getenv")
 
 

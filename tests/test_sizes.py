@@ -12,17 +12,18 @@ MAX_LINES_OF_MODULE, MAX_LINES_OF_FUNCTION = 400, 60
 
 
 def modules_of(folder: str) -> list[Path]:
+    """The files of all modules in a folder."""
     return sorted((ROOT / folder).rglob("*.py"))
 
 
 def functions_in(text: str) -> Iterator[tuple[str, int]]:
-    """The functions of a module, with the lines of each but for its docstring."""
+    """(name, number of lines without the docstring) of each function of a module."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0]
+            first_statement = node.body[0]
             has_docstring = ast.get_docstring(node) is not None
-            docstring = (first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0
-            yield node.name, (node.end_lineno or 0) - node.lineno + 1 - docstring
+            lines_of_docstring = (first_statement.end_lineno or 0) - first_statement.lineno + 1 if has_docstring else 0
+            yield node.name, (node.end_lineno or 0) - node.lineno + 1 - lines_of_docstring
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -43,4 +44,5 @@ def test_functions_have_at_most_60_lines(folder):
 
 def test_the_docstring_of_a_function_is_not_counted():
     text = 'def find(name):\n    """Find it.\n\n    By its name.\n    """\n    return name\n'
+    # The lines of `def` and `return`.
     assert list(functions_in(text)) == [("find", 2)]

@@ -24,26 +24,26 @@ class Exchange:
     headers: dict[bytes, bytes]
     body: bytes
     status: int = 0
-    answer: bytes = b""
-    answer_headers: dict[bytes, bytes] | None = None
+    response: bytes = b""
+    response_headers: dict[bytes, bytes] | None = None
 
 
 def _lose_a_required_field(exchange: Exchange) -> None:
-    answer = json.loads(exchange.answer)
-    if "wallets" in answer:
-        del answer["wallets"]
-    exchange.answer = json.dumps(answer).encode()
+    response = json.loads(exchange.response)
+    if "wallets" in response:
+        del response["wallets"]
+    exchange.response = json.dumps(response).encode()
 
 
-def _answer_another_success(exchange: Exchange) -> None:
+def _respond_with_another_success(exchange: Exchange) -> None:
     if exchange.status == 200:
         exchange.status = 202
 
 
-def _answer_plain_text(exchange: Exchange) -> None:
-    assert exchange.answer_headers is not None
+def _respond_with_plain_text(exchange: Exchange) -> None:
+    assert exchange.response_headers is not None
     if exchange.status == 200:
-        exchange.answer_headers[b"content-type"] = b"text/plain"
+        exchange.response_headers[b"content-type"] = b"text/plain"
 
 
 def _fail_at_the_longest_name(exchange: Exchange) -> None:
@@ -53,7 +53,7 @@ def _fail_at_the_longest_name(exchange: Exchange) -> None:
 
 def _refuse_even_amounts(exchange: Exchange) -> None:
     if exchange.status == 200 and json.loads(exchange.body)["amount"] % 2 == 0:
-        exchange.status, exchange.answer = 400, b"{}"
+        exchange.status, exchange.response = 400, b"{}"
 
 
 def _let_anybody_in(exchange: Exchange) -> None:
@@ -72,7 +72,7 @@ def _ignore_unknown_fields(exchange: Exchange) -> None:
 
 def _lose_the_created_record(exchange: Exchange) -> None:
     if exchange.status == 200:
-        exchange.status, exchange.answer = 404, b"{}"
+        exchange.status, exchange.response = 404, b"{}"
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Bug:
 
 BUGS: Mapping[str, Bug] = {
     "listWallets": Bug("GET", "ledgers/*/wallets/*", "response_schema_conformance", after=_lose_a_required_field),
-    "listEffects": Bug("GET", "effects", "status_code_conformance", after=_answer_another_success),
-    "getEffect": Bug("GET", "effects/*", "content_type_conformance", after=_answer_plain_text),
+    "listEffects": Bug("GET", "effects", "status_code_conformance", after=_respond_with_another_success),
+    "getEffect": Bug("GET", "effects/*", "content_type_conformance", after=_respond_with_plain_text),
     "createTier": Bug("POST", "tiers", "not_a_server_error", after=_fail_at_the_longest_name),
     "mintMemberPoints": Bug("POST", "mint", "positive_data_acceptance", after=_refuse_even_amounts),
     "listLedgers": Bug("GET", "ledgers", "ignored_auth", before=_let_anybody_in),
@@ -139,13 +139,13 @@ async def _serve(bug: Bug, app: Any, scope: Scope, receive: Callable[..., Any], 
         messages.append(message)
 
     await app({**scope, "headers": list(exchange.headers.items())}, replay, keep)
-    exchange.status, exchange.answer_headers = messages[0]["status"], dict(messages[0]["headers"])
-    exchange.answer = b"".join(message.get("body", b"") for message in messages[1:])
+    exchange.status, exchange.response_headers = messages[0]["status"], dict(messages[0]["headers"])
+    exchange.response = b"".join(message.get("body", b"") for message in messages[1:])
     if bug.after is not None:
         bug.after(exchange)
-    exchange.answer_headers[b"content-length"] = str(len(exchange.answer)).encode()
-    await send({**messages[0], "status": exchange.status, "headers": list(exchange.answer_headers.items())})
-    await send({"type": "http.response.body", "body": exchange.answer})
+    exchange.response_headers[b"content-length"] = str(len(exchange.response)).encode()
+    await send({**messages[0], "status": exchange.status, "headers": list(exchange.response_headers.items())})
+    await send({"type": "http.response.body", "body": exchange.response})
 
 
 async def _read(receive: Callable[..., Any]) -> bytes:

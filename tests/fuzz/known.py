@@ -34,25 +34,25 @@ def are_known(path: Mapping[str, Any]) -> bool:
     return all((name, str(value)) in _ids for name, value in path.items())
 
 
-def learn(operation: str, body: Any, answer: Any) -> None:
+def learn(operation: str, body: Any, response: Any) -> None:
     """Remember the records in the response of an operation to this body."""
-    _learn(answer)
+    _learn(response)
     if operation == "captureLedgerTransactions":
         for transaction in body["transactions"]:
             open_transactions[PENDING].pop(int(transaction["ledgerTransactionId"]), None)
-    elif operation == "trackEvents" and answer["executionMode"] == "full":
-        open_events.update(dict.fromkeys(result["loyaltyEventKey"] for result in answer["results"]))
+    elif operation == "trackEvents" and response["executionMode"] == "full":
+        open_events.update(dict.fromkeys(result["loyaltyEventKey"] for result in response["results"]))
     elif operation in ("useCoupon", "useCouponCode"):
-        for usage in answer.get("couponUsages") or [answer["couponUsage"]]:
+        for usage in response.get("couponUsages") or [response["couponUsage"]]:
             open_coupon_uses[usage["couponUsageKey"]] = usage["couponUsageId"]
     elif operation == "createUser":
-        removable_users[answer["user"]["userId"]] = None
+        removable_users[response["user"]["userId"]] = None
     elif operation in ("assignBadge", "unassignBadge"):
-        open_badge_trackings[answer["badgeTracking"]["badgeTrackingKey"]] = None
+        open_badge_trackings[response["badgeTracking"]["badgeTrackingKey"]] = None
     elif operation == "requeueDeadLetterEvent":
-        dead_letters.pop(answer["event"]["loyaltyEventKey"], None)
+        dead_letters.pop(response["event"]["loyaltyEventKey"], None)
     elif operation == "cancelEvent":
-        for result in answer["results"]:
+        for result in response["results"]:
             open_events.pop(result["loyaltyEventKey"], None)
 
 

@@ -43,7 +43,7 @@ class Run:
     # operationId -> names of the checks that failed
     failed_checks: dict[str, set[str]] = field(default_factory=dict)
     scenarios: Counter[str] = field(default_factory=Counter)
-    followed: set[str] = field(default_factory=set)
+    followed_links: set[str] = field(default_factory=set)
     requests: int = 0
 
     @property
@@ -60,7 +60,7 @@ class Run:
         count = len(self.operations) - len(self.unreached)
         return (
             f"{self.surface}: {count} of {len(self.operations)} operations reached 2xx in {self.requests} requests,"
-            f" {len(self.followed)} of {self.links} links followed in {self.scenarios['stateful']} scenarios"
+            f" {len(self.followed_links)} of {self.links} links followed in {self.scenarios['stateful']} scenarios"
         )
 
     def table(self) -> str:
@@ -95,12 +95,14 @@ class Target:
 
 
 def run(surface: str, target: Target, *options: str) -> Run:
-    """Run Schemathesis over a surface's document with more options of `schemathesis run`."""
+    """Run Schemathesis over a surface's document with more options of `schemathesis run`; return the results."""
     return _run(surface, target, {"run": options})
 
 
 def run_completely(surface: str, target: Target, *options: str, follow: tuple[str, ...]) -> Run:
     """Run all phases over all operations: first each operation separately, then the links with the options `follow`.
+
+    Returns the common results.
 
     A run follows only the links of its first few operations, so each operation at which links begin has its own run.
     """
@@ -248,7 +250,7 @@ def _read(result: Run, events: Iterator[Mapping[str, Any]]) -> None:
                 if meta := case["value"].get("meta"):
                     result.modes.setdefault(key, set()).add(meta["generation"]["mode"])
             if case.get("is_transition_applied"):
-                result.followed.add(case["transition"]["id"])
+                result.followed_links.add(case["transition"]["id"])
             checks = recorder.get("checks", {}).get(identity, ())
             failed_names = {check["name"] for check in checks if check["status"] == "failure"}
             if failed_names:

@@ -18,12 +18,13 @@ from tests.processes.loyalty import ROOT, environment, free_port, status
 
 pytestmark = pytest.mark.fuzz
 
-# Sound operations that are run along with the others.
-SOUND = ("createCustomEventType", "getOrganization")
+# Operations without a bug that are run along with the others.
+WITHOUT_BUG = ("createCustomEventType", "getOrganization")
 
 
 @pytest.fixture(scope="module")
 def world(running_server: RunningServer) -> World:
+    """An organization with records of every kind."""
     return running_server.new_world()
 
 
@@ -55,7 +56,7 @@ def broken_url(running_server: RunningServer, world: World) -> Iterator[str]:
 def broken_run(broken_url: str, world: World, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run over the operations with bugs and a few others."""
     target = Target(broken_url, world, tmp_path_factory.mktemp("broken"))
-    names = [option for name in (*BUGS, *SOUND) for option in ("--include-operation-id", name)]
+    names = [option for name in (*BUGS, *WITHOUT_BUG) for option in ("--include-operation-id", name)]
     return run("administration", target, "--max-examples", "4", "--seed", "1", *names)
 
 
@@ -75,6 +76,7 @@ def test_a_token_that_is_refused_everywhere_fails_a_run(
     world_with_wrong_token = World.from_json(world.to_json().replace(world.token, "nobody"))
     options = ("--max-examples", "1", "--phases", "examples", "--include-operation-id", "listLedgers")
     refused_run = run("administration", Target(running_server.base_url, world_with_wrong_token, tmp_path), *options)
+    # A refusal fails no check, but the operation never succeeds.
     assert refused_run.exit_code == 1, refused_run.output
     assert refused_run.unreached
     assert not refused_run.failed_checks

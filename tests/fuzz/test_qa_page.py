@@ -21,7 +21,8 @@ from tests.fuzz.runs import Run, read_report
 
 PAGE = Path(__file__).parents[2] / "docs" / "qa.md"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
-_MAKE, _RESET = 0, 1
+# The numbers of the blocks without a language, and of those in sh.
+_CREATE, _RESET = 0, 1
 _ADDRESS, _SHORT, _LONG, _SEQUENCES = 0, 1, 2, 3
 
 
@@ -38,12 +39,12 @@ class Bench:
         [configuration], [script] = blocks("toml"), blocks("python")
         (folder / "base.toml").write_text(configuration)
         (folder / "prepare.py").write_text(script)
-        make, token = blocks("")[_MAKE].splitlines()
-        [self._organization_id] = re.findall(r"^Organization (\d+) has now", self.operate(make))
-        self._token = self.operate(token)
+        sample_command, token_command = blocks("")[_CREATE].splitlines()
+        [self._organization_id] = re.findall(r"^Organization (\d+) has now", self.operate(sample_command))
+        self._token = self.operate(token_command)
 
     def operate(self, command: str) -> str:
-        """Run a command of the operator; returns what it printed."""
+        """Run a command of the operator for this organization instead of number 2; return its output."""
         arguments = [self._organization_id if argument == "2" else argument for argument in command.split()[1:]]
         return self._server.loyalty(*arguments)
 
@@ -75,7 +76,10 @@ class Bench:
 
 
 def run_all(server: RunningServer, folder: Path, *commands: str) -> list[Bench]:
-    """Run commands of the page for each document in an organization of its own; fails if they find anything."""
+    """Run commands of the page for each document in an organization of its own.
+
+    Check that they reach every operation and find nothing; return the benches.
+    """
     benches = []
     for surface in openapi.SURFACES:
         (folder / surface).mkdir()
@@ -93,14 +97,16 @@ def run_all(server: RunningServer, folder: Path, *commands: str) -> list[Bench]:
 def test_the_commands_of_the_page_find_nothing_and_reach_every_operation(
     running_server: RunningServer, tmp_path: Path
 ) -> None:
-    bench, *_ = run_all(running_server, tmp_path, _with_one_example(blocks("sh")[_SHORT]))
+    bench = run_all(running_server, tmp_path, _with_one_example(blocks("sh")[_SHORT]))[0]
+    # After the commands that reset the organization, it can be prepared again.
     for command in blocks("")[_RESET].splitlines():
         bench.operate(command)
-    bench.run(_prepare())
+    bench.run(_preparing_command())
 
 
 def test_the_page_allows_refusals_where_the_server_has_a_stricter_pattern_than_the_document() -> None:
-    rules = [rule for rule in tomllib.loads(*blocks("toml"))["operations"] if "400" in _statuses(rule)]
+    [configuration] = blocks("toml")
+    rules = [rule for rule in tomllib.loads(configuration)["operations"] if "400" in _statuses(rule)]
     lenient_ids = {name for rule in rules for name in rule["include-operation-id"]}
     stricter_ids = {
         operation.operation_id
@@ -117,7 +123,7 @@ def test_the_sequences_of_the_page_create_campaigns_and_add_actions_to_them(
     bench = Bench(running_server, tmp_path, "administration")
     commands = blocks("sh")[_SEQUENCES]
     assert "--max-examples 50 " in commands
-    bench.run("\n".join((_prepare(), commands.replace("--max-examples 50 ", "--max-examples 5 --seed 1 "))))
+    bench.run("\n".join((_preparing_command(), commands.replace("--max-examples 50 ", "--max-examples 5 --seed 1 "))))
     report = bench.report()
     successful_operations = {name for name in report.operations.values() if name not in report.unreached}
     assert successful_operations == {"createCampaign", "createAction", "getAction"}, report.table()
@@ -126,7 +132,7 @@ def test_the_sequences_of_the_page_create_campaigns_and_add_actions_to_them(
 
 @pytest.mark.fuzz
 def test_the_long_command_of_the_page_finds_nothing(running_server: RunningServer, tmp_path: Path) -> None:
-    run_all(running_server, tmp_path, _prepare(), blocks("sh")[_LONG])
+    run_all(running_server, tmp_path, _preparing_command(), blocks("sh")[_LONG])
 
 
 def _with_one_example(commands: str) -> str:
@@ -135,7 +141,8 @@ def _with_one_example(commands: str) -> str:
     return commands.replace("--max-examples 3 ", "--max-examples 1 ")
 
 
-def _prepare() -> str:
+def _preparing_command() -> str:
+    """The first command of the page's runs, which creates the records that they need."""
     return blocks("sh")[_SHORT].splitlines()[0]
 
 

@@ -36,17 +36,17 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(temporary_directory: Path) -> Path:
+def archives(temporary_directory: Path) -> Path:
     """A folder with both archives, built from a copy of the files that git does not ignore."""
     source, folder = temporary_directory / "source", temporary_directory / "dist"
-    listed = subprocess.run(
+    file_list = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    for name in filter(None, listed.split("\0")):
+    for name in filter(None, file_list.split("\0")):
         if (ROOT / name).exists():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
@@ -54,31 +54,34 @@ def built(temporary_directory: Path) -> Path:
     return folder
 
 
-def belonging(*suffixes: str) -> set[str]:
-    """The files of the packages that a server needs."""
-    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.suffix in suffixes)
+SUFFIXES = (".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts")
+
+
+def server_files() -> set[str]:
+    """The files that a server needs: those of its packages with one of these suffixes."""
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.suffix in SUFFIXES)
     return {path.relative_to(ROOT).as_posix() for path in paths if "__pycache__" not in path.parts}
 
 
-def test_the_wheel_has_exactly_the_files_that_the_server_needs(built: Path) -> None:
-    [wheel] = built.glob("*.whl")
+def test_the_wheel_has_exactly_the_files_that_the_server_needs(archives: Path) -> None:
+    [wheel] = archives.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts")
+    assert names == server_files()
 
 
-def test_the_source_archive_has_the_project(built: Path) -> None:
-    [archive] = built.glob("*.tar.gz")
+def test_the_source_archive_has_the_project(archives: Path) -> None:
+    [archive] = archives.glob("*.tar.gz")
     with tarfile.open(archive) as archive_file:
         names = {name.partition("/")[2] for name in archive_file.getnames()}
-    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts") <= names
+    assert server_files() <= names
     for name in ("deploy/Dockerfile", "tests/conftest.py", "bench/__init__.py", "constraints.txt", "CHANGELOG.md"):
         assert name in names
 
 
-def test_the_clients_are_built_from_the_source_archive(built: Path, temporary_directory: Path) -> None:
+def test_the_clients_are_built_from_the_source_archive(archives: Path, temporary_directory: Path) -> None:
     folder, packages = temporary_directory / "clients", temporary_directory / "built"
-    [archive] = built.glob("*.tar.gz")
+    [archive] = archives.glob("*.tar.gz")
     with tarfile.open(archive) as archive_file:
         archive_file.extractall(temporary_directory / "unpacked", filter="data")
     [source] = (temporary_directory / "unpacked").iterdir()
@@ -92,21 +95,27 @@ def test_the_clients_are_built_from_the_source_archive(built: Path, temporary_di
 
 
 @pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"])
-def programs(request, built: Path, temporary_directory: Path) -> Path:
+def programs(request, archives: Path, temporary_directory: Path) -> Path:
     """The `bin` of an environment with only the wheel, or the source archive, and its packages."""
     environment = temporary_directory / f"environment-{len(request.param)}"
     run(sys.executable, "-m", "venv", environment, cwd=temporary_directory)
-    [file] = built.glob(request.param)
+    [file] = archives.glob(request.param)
     pip = [environment / "bin" / "pip", "install", "-q", "--disable-pip-version-check"]
     run(*pip, "--constraint", ROOT / "constraints.txt", file, cwd=temporary_directory)
     return environment / "bin"
 
 
 def test_no_other_distribution_has_files_in_our_packages(programs: Path) -> None:
+    # Print the names of the installed distributions that have a file in one of the packages.
     code = f"""
-import importlib.metadata as m, json
-print(json.dumps(sorted({{d.metadata["Name"] for d in m.distributions() for f in d.files or ()
-    if f.parts[0] in {PACKAGES!r}}})))
+import importlib.metadata, json
+names = {{
+    distribution.metadata["Name"]
+    for distribution in importlib.metadata.distributions()
+    for file in distribution.files or ()
+    if file.parts[0] in {PACKAGES!r}
+}}
+print(json.dumps(sorted(names)))
 """
     assert json.loads(run(programs / "python", "-P", "-c", code, cwd=programs)) == ["loyalty-server"]
 
@@ -146,8 +155,8 @@ def test_the_server_serves_its_pages_although_the_current_folder_has_a_handlers_
                 time.sleep(0.2)
             for path in ("/docs", "/docs/installing", "/docs/decisions/0001-postgresql-only", "/v2/integration/docs"):
                 assert status(f"http://127.0.0.1:{port}{path}") == 200
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/version", timeout=30) as answer:
-                assert json.load(answer)["version"]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/version", timeout=30) as response:
+                assert json.load(response)["version"]
             report = json.loads(run(programs / "loyalty", "doctor", "--json", cwd=folder_with_handlers, **variables))
             assert report["isWell"]
         finally:

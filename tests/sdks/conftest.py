@@ -21,8 +21,8 @@ def running_server(settings: Settings, temporary_directory: Path) -> Iterator[Ru
     try:
         server.wait_until_ready()
         for surface in SURFACES:
-            with urllib.request.urlopen(f"{server.url}/v2/{surface}/openapi.json") as answer:
-                (folder / f"{surface}.json").write_bytes(answer.read())
+            with urllib.request.urlopen(f"{server.url}/v2/{surface}/openapi.json") as response:
+                (folder / f"{surface}.json").write_bytes(response.read())
         with running_api(settings) as api:
             yield Running(api, server.url, folder)
     finally:

@@ -76,6 +76,7 @@ STRICT_TYPESCRIPT = ("--strict", "--target", "es2022", "--lib", "es2022,dom")
 
 
 def _program(name: str) -> str:
+    """The path of a program; the test is skipped if it is not installed."""
     path = shutil.which(name)
     if path is None:
         pytest.skip(f"needs {name}")

@@ -32,6 +32,7 @@ TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom
 
 
 def journey_result(decimal: str) -> dict[str, Any]:
+    """The results of the journey of our own clients, with an order whose total is the decimal."""
     return {
         "decimal": decimal,
         "earned": decimal.partition(".")[0],
@@ -87,25 +88,28 @@ def test_methods_of_the_python_client_have_a_word_for_each_word_of_their_operati
     client_of: Callable[..., Any],
 ) -> None:
     client = client_of(lambda _: httpx.Response(200, json={}))
+    # The id of the operation is createPartnerAPaymentIntent.
     assert client.create_partner_a_payment_intent({"paymentId": "payment-1"}) == {}
 
 
 def test_a_call_is_repeated_with_its_key_after_the_time_in_retry_after(client_of: Callable[..., Any]) -> None:
     bodies: list[Any] = []
-    answers = iter([429, 503])
 
     def respond(request: httpx.Request) -> httpx.Response:
+        """Respond with 429, 503, not at all, and then with 200."""
         bodies.append(json.loads(request.content))
-        status = next(answers, 200)
-        if status == 200 and len(bodies) == 3:
+        if len(bodies) == 3:
             raise httpx.ReadTimeout("too slow", request=request)
+        status = {1: 429, 2: 503}.get(len(bodies), 200)
         return httpx.Response(status, headers={"Retry-After": "7"}, json={"couponUsage": {}})
 
     client = client_of(respond)
     client.use_coupon("ana", "book", {"code": "A"})
     assert len(bodies) == 4
+    # The key is a UUID, and all four requests have it.
     assert len(bodies[0]["systemUniqueKey"]) == 36
     assert bodies[1:] == [bodies[0]] * 3
+    # After the timeout, the client chooses the time of the third wait.
     assert client.waits[:2] == [7.0, 7.0]
 
 
@@ -128,6 +132,7 @@ def test_a_post_without_a_key_is_repeated_only_if_the_server_did_not_process_it(
     calls: list[str] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
+        """Refuse the connection, respond with 429, and then with 503."""
         calls.append(request.url.path)
         if len(calls) == 1:
             raise httpx.ConnectError("refused", request=request)
@@ -137,12 +142,19 @@ def test_a_post_without_a_key_is_repeated_only_if_the_server_did_not_process_it(
 
     with pytest.raises(loyalty_client.Problem) as caught:
         client_of(respond).create_member({"loyaltyMemberId": "ana"})
+    # The server may have processed the call with 503, so there is no fourth one.
     assert (caught.value.status, caught.value.type, len(calls)) == (503, "/problems/unavailable", 3)
 
 
-@pytest.mark.parametrize(("headers", "calls"), [({"Retry-After": "31"}, 1), ({}, 5)])
+@pytest.mark.parametrize(
+    ("headers", "call_count"),
+    [
+        pytest.param({"Retry-After": "31"}, 1, id="the wait is longer than 30 seconds"),
+        pytest.param({}, 1 + 4, id="four repetitions"),
+    ],
+)
 def test_a_call_ends_after_four_repetitions_or_before_a_long_wait(
-    client_of: Callable[..., Any], headers: dict[str, str], calls: int
+    client_of: Callable[..., Any], headers: dict[str, str], call_count: int
 ) -> None:
     import loyalty_client
 
@@ -154,7 +166,7 @@ def test_a_call_ends_after_four_repetitions_or_before_a_long_wait(
 
     with pytest.raises(loyalty_client.Problem, match="429 about:blank: wait"):
         client_of(respond).get_member("ana")
-    assert len(requests) == calls
+    assert len(requests) == call_count
 
 
 def test_the_python_client_encodes_paths_queries_and_decimals_as_documented(client_of: Callable[..., Any]) -> None:
@@ -165,17 +177,17 @@ def test_the_python_client_encodes_paths_queries_and_decimals_as_documented(clie
         return httpx.Response(200, headers={"Content-Type": "application/json"}, content=b'{"amount": 0.10}')
 
     client = client_of(respond)
-    result = client.list_member_coupons("a/b", coupon_book_tags=["x", "y"], limit=None)
+    coupons = client.list_member_coupons("a/b", coupon_book_tags=["x", "y"], limit=None)
     client.search_documents("menu", range={"price": "1,2"})
     client.assign_coupon("ana", "book", {"amount": Decimal("12345678901234.567891"), "validTo": None})
-    assert result == {"amount": Decimal("0.10")}
+    assert coupons == {"amount": Decimal("0.10")}
     assert requests[0].url.raw_path == b"/v2/members/a%2Fb/coupons?couponBookTags=x%2Cy"
     assert requests[1].url.params["range.price"] == "1,2"
     assert b'"amount":12345678901234.567891,"validTo":null' in requests[2].content
 
 
 def test_a_token_is_fetched_once_and_renewed_before_it_expires(client_of: Callable[..., Any]) -> None:
-    tokens = iter("ab")
+    tokens = iter(("a", "b"))
     authorizations: list[str] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
@@ -187,31 +199,34 @@ def test_a_token_is_fetched_once_and_renewed_before_it_expires(client_of: Callab
     client = client_of(respond, client_id="till", client_secret="secret")
     client.get_member("ana")
     client.get_member("ana")
+    # An hour later.
     client._expires_at -= 3600
     client.get_member("ana")
     assert authorizations == ["Bearer a", "Bearer a", "Bearer b"]
 
 
-SECRET, OTHER_SECRET = ("whsec_" + base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
+SECRET = "whsec_" + base64.b64encode(b"a" * 32).decode()
+OTHER_SECRET = "whsec_" + base64.b64encode(b"b" * 32).decode()
 MESSAGE = b'{"type":"member.created","data":{"total":12345678901234.567891}}'
 
 
-def _headers(*secrets: str, body: bytes = MESSAGE, age: int = 0) -> dict[str, str]:
-    """The headers of a message that was signed by the library a while ago."""
+def _signed_headers(*secrets: str, body: bytes = MESSAGE, age: int = 0) -> dict[str, str]:
+    """The headers of a message that the library signed `age` seconds ago, with a signature for each secret."""
     sent_at = datetime.now(UTC) - timedelta(seconds=age)
     signatures = [Webhook(secret).sign("message-1", sent_at, body.decode()) for secret in secrets]
     timestamp = str(int(sent_at.timestamp()))
     return {"Webhook-Id": "message-1", "webhook-timestamp": timestamp, "webhook-signature": " ".join(signatures)}
 
 
+# The headers and the body of messages that are refused.
 REFUSED = {
-    "other secret": (_headers(OTHER_SECRET), MESSAGE),
-    "other body": (_headers(SECRET), MESSAGE.replace(b"created", b"deleted")),
-    "other id": ({**_headers(SECRET), "Webhook-Id": "message-2"}, MESSAGE),
-    "too old": (_headers(SECRET, age=3600), MESSAGE),
-    "too new": (_headers(SECRET, age=-3600), MESSAGE),
-    "no time": ({**_headers(SECRET), "webhook-timestamp": "soon"}, MESSAGE),
-    "no signature": ({**_headers(SECRET), "webhook-signature": "v1,?"}, MESSAGE),
+    "other secret": (_signed_headers(OTHER_SECRET), MESSAGE),
+    "other body": (_signed_headers(SECRET), MESSAGE.replace(b"created", b"deleted")),
+    "other id": ({**_signed_headers(SECRET), "Webhook-Id": "message-2"}, MESSAGE),
+    "too old": (_signed_headers(SECRET, age=3600), MESSAGE),
+    "too new": (_signed_headers(SECRET, age=-3600), MESSAGE),
+    "no time": ({**_signed_headers(SECRET), "webhook-timestamp": "soon"}, MESSAGE),
+    "no signature": ({**_signed_headers(SECRET), "webhook-signature": "v1,?"}, MESSAGE),
     "no headers": ({}, MESSAGE),
 }
 
@@ -221,7 +236,7 @@ def test_a_webhook_is_parsed_if_one_signature_is_valid(packages: Path, monkeypat
     from loyalty_client import InvalidWebhook, verify_webhook
 
     for secrets in ((SECRET,), (OTHER_SECRET, SECRET)):
-        message = verify_webhook(SECRET, _headers(*secrets), MESSAGE)
+        message = verify_webhook(SECRET, _signed_headers(*secrets), MESSAGE)
         assert message["data"]["total"] == Decimal("12345678901234.567891")
     for headers, body in REFUSED.values():
         with pytest.raises(InvalidWebhook):
@@ -231,7 +246,10 @@ def test_a_webhook_is_parsed_if_one_signature_is_valid(packages: Path, monkeypat
 @pytest.mark.sdks
 def test_the_typescript_client_verifies_webhooks(packages: Path, tmp_path: Path) -> None:
     node = _install_typescript(packages, tmp_path)
-    valid_messages = {"one": (_headers(SECRET), MESSAGE), "two": (_headers(OTHER_SECRET, SECRET), MESSAGE)}
+    valid_messages = {
+        "one": (_signed_headers(SECRET), MESSAGE),
+        "two": (_signed_headers(OTHER_SECRET, SECRET), MESSAGE),
+    }
     cases = {name: [headers, body.decode()] for name, (headers, body) in {**valid_messages, **REFUSED}.items()}
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     (tmp_path / "verify.js").write_text(VERIFY.replace("SECRET", SECRET))
@@ -331,6 +349,7 @@ def _sample(language: str) -> str:
 
 
 def _example(package: Path, language: str) -> str:
+    """The only example in a language in the README of a package."""
     [example] = re.findall(rf"```{language}\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
     return str(example)
 
