@@ -527,3 +527,29 @@ def test_an_overdraft_without_mints_makes_the_issued_amount_negative(organizatio
     accounts = points.admin.get(f"{points.ledger_path}/accounts")["results"]
     issued_by_account = {account["ledgerAccountId"]: account["issued"] for account in accounts}
     assert issued_by_account[points.account_id] == -20
+
+
+@pytest.mark.parametrize(
+    "settings_with",
+    [
+        lambda event_type: {
+            "expirationPolicies": [{"expirationType": "inactivity", "period": 1, "activities": [event_type]}]
+        },
+        lambda event_type: {"defaultAvailability": {"availableOn": {"eventTypes": [event_type]}}},
+    ],
+    ids=["activity", "awaited"],
+)
+def test_an_account_keeps_a_type_of_event_that_was_deactivated_but_gets_no_other_inactive_one(
+    organization, settings_with
+):
+    for code in ("app-opened", "app-closed"):
+        body = {"name": "App", "apiCode": code, "schemaType": "custom"}
+        organization.integration.post("/custom-event-types", body)
+    points = Points.new(organization, **settings_with("app-opened"))
+    for code in ("app-opened", "app-closed"):
+        organization.integration.patch(f"/custom-event-types/{code}", {"active": False})
+    renamed_account = points.admin.put(points.path, {**STARS, **settings_with("app-opened"), "name": "Miles"})
+    assert renamed_account["ledgerAccount"]["name"] == "Miles"
+    points.admin.put(points.path, {**STARS, "active": False})
+    problem = points.admin.put(points.path, {**STARS, **settings_with("app-closed")}, expect=404)
+    assert problem["type"] == "/problems/unknown-event-type"

@@ -85,11 +85,9 @@ def _complete_settings_of_account(
     ]
     complete = complete_notices(complete_settings({**settings, "tier_expirations": tier_expirations}, current))
     complete["default_availability"] = _complete_terms(complete["default_availability"])
-    references.refuse_unknown_event_types(
-        configuration_of(call.db, call.organization), Availability.of(complete["default_availability"] or {})
-    )
-    activities = {activity for policy in complete["expiration_policies"] for activity in policy.get("activities", ())}
-    for event_type in sorted(activities - {EARN, SPEND}):
+    # A type that the account already has may have been deactivated since.
+    stored_event_types = set() if current is None else _event_types_of(asdict(current))
+    for event_type in sorted(_event_types_of(complete) - stored_event_types):
         references.refuse_unknown_event_type(configuration_of(call.db, call.organization), event_type)
     if tier_expirations:
         keys = [rule["loyaltyTierKey"] for rule in tier_expirations]
@@ -100,6 +98,12 @@ def _complete_settings_of_account(
         "offline_allowance": complete_policy(complete["offline_allowance"], decimals),
         "redemption": complete_redemption(complete["redemption"], decimals),
     }
+
+
+def _event_types_of(settings: Mapping[str, Any]) -> set[str]:
+    """The types of events that the settings of an account name, as activities or as events that points wait for."""
+    activities = {activity for policy in settings["expiration_policies"] for activity in policy.get("activities", ())}
+    return activities - {EARN, SPEND} | {*Availability.of(settings["default_availability"] or {}).event_types}
 
 
 def _audit_former_default(call: Call, ledger: Ledger) -> None:
