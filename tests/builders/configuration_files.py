@@ -10,15 +10,16 @@ from sqlalchemy import Engine
 
 from handlers.http.local import LocalApi
 from handlers.server.configuration_files import changes
-from handlers.server.configuration_files.yaml_files import dump, file_names, read_folder
+from handlers.server.configuration_files.yaml_files import read_folder, texts_of
 from persistence import transactions
 from tests.builders.api import Api
 
 
 def export(engine: Engine, api: LocalApi, organization_id: int) -> dict[str, str]:
     """The text of each configuration file by its name."""
-    documents = transactions.run(engine, lambda db: changes.export_records(api, api.calls_within(db, organization_id)))
-    return {name: dump(ref, documents[ref]) for ref, name in file_names(documents).items()}
+    return texts_of(
+        transactions.run(engine, lambda db: changes.export_records(api, api.calls_within(db, organization_id)))
+    )
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:

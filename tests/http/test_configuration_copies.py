@@ -6,10 +6,10 @@ import pytest
 
 from handlers.http.local import LocalApi
 from handlers.server.configuration_files import changes
-from handlers.server.configuration_files.yaml_files import read_folder
+from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 from tests.builders.campaigns import effect, mint
 from tests.builders.configuration_files import apply, copy_configuration
-from tests.builders.tracking import Shop, running
+from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
 EVENT_TYPE = {"name": "App", "apiCode": "app-opened", "schemaType": "custom"}
 
@@ -79,3 +79,55 @@ def test_a_published_book_of_the_target_is_archived_by_a_file(api, shop, copy, t
     assert change.fields == (("publishingStatus", "published", "archived"),)
     [target_book] = target_shop.integration.get("/coupon-books")["results"]
     assert target_book["publishingStatus"] == "archived"
+
+
+def _program_id(shop):
+    """The id of the only loyalty program."""
+    [program] = shop.administration.get("/loyalty-programs")["loyaltyPrograms"]
+    return program["loyaltyProgramId"]
+
+
+def test_a_coupon_book_for_tiers_is_copied(shop, copy):
+    program_id = _program_id(shop)
+    tier = {"name": "Silver", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
+    tier_key = shop.administration.post(f"/loyalty-programs/{program_id}/tiers", tier)["tier"]["loyaltyTierKey"]
+    body = {"name": "Free coffee", "type": "codeless", "publishingStatus": "published", "tierKeys": [tier_key]}
+    shop.integration.post("/coupon-books", body)
+    target_shop = copy(shop)
+    [target_book] = target_shop.integration.get("/coupon-books")["results"]
+    target_tiers = target_shop.administration.get(f"/loyalty-programs/{_program_id(target_shop)}/tiers")["results"]
+    [silver] = [record for record in target_tiers if record["name"] == "Silver"]
+    assert target_book["tierKeys"] == [silver["loyaltyTierKey"]]
+
+
+def test_campaigns_and_missions_are_copied_in_the_order_of_their_creation(shop, copy):
+    ten_off = running(effect("discount", type="amount", value=10))
+    a_fifth_off = running(effect("discount", type="percentage", value=20))
+    shop.campaign(ten_off, code="zeta")
+    shop.campaign(a_fifth_off, code="alpha")
+    for code in ("yard", "bar"):
+        mission = {"code": code, "name": code, "eventType": ORDER_CREATED, "goalCount": 1, "maxRepetitions": 1}
+        shop.administration.post("/missions", mission)
+    target_shop = copy(shop)
+    for customers_shop in (shop, target_shop):
+        result = customers_shop.track_one(order(customers_shop.member(), 100))
+        # 10 off, then 20 % of the remaining 90.
+        assert result["discountTotal"] == 28
+        assert [mission["code"] for mission in result["missions"]] == ["yard", "bar"]
+
+
+def test_files_without_an_order_are_created_last_by_name(api, shop, tmp_path):
+    local = LocalApi(api.settings, api.engine, "operator")
+    fields = "fields: {{name: Campaign, code: {}}}\n"
+    for code, order_entry in (("a", ""), ("b", ""), ("c", "order: 2\n"), ("d", "order: 1\n")):
+        (tmp_path / f"{code}.yaml").write_text(f"record: campaign/{code}\n{order_entry}{fields.format(code)}")
+    apply(api.engine, local, shop.organization.id, tmp_path)
+    newest_first = shop.administration.get("/campaigns")["results"]
+    assert [campaign["code"] for campaign in newest_first] == ["b", "a", "c", "d"]
+
+
+def test_an_order_that_is_not_a_whole_number_is_refused(tmp_path):
+    (tmp_path / "a.yaml").write_text("record: campaign/a\norder: first\nfields: {name: Campaign, code: a}\n")
+    with pytest.raises(FaultyFiles) as caught:
+        read_folder(tmp_path)
+    assert caught.value.faults == ["a.yaml, line 2: order is not a whole number"]

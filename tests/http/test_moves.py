@@ -12,11 +12,12 @@ from domain.calendar import instant_text
 from domain.organizations import TEST
 from handlers.http.local import LocalApi
 from handlers.server.configuration_files import changes
-from handlers.server.configuration_files.yaml_files import dump, file_names, read_folder
+from handlers.server.configuration_files.yaml_files import read_folder, texts_of
 from handlers.server.samples.coffee_shop import CoffeeShop
 from handlers.services.organizations.create import create_organization
 from persistence import transactions
 from tests.builders.api import Organization
+from tests.builders.configuration_files import write
 from tests.builders.exports import exported_lines
 from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.missions import create
@@ -93,10 +94,7 @@ def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, new_test_
         return transactions.run(api.engine, lambda db: work(db, local_api.calls_within(db, organization.id)))
 
     within(source, lambda db, calls: CoffeeShop(db, calls, datetime.now(UTC)).fill())
-    files = within(source, lambda db, calls: changes.export_records(local_api, calls))
-    for ref, name in file_names(files).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(dump(ref, files[ref]))
+    write(tmp_path, texts_of(within(source, lambda db, calls: changes.export_records(local_api, calls))))
     within(target, lambda db, calls: changes.apply(local_api, calls, read_folder(tmp_path)))
     source_shop, target_shop = Shop(source), Shop(target)
     lines = move(source, target)

@@ -9,7 +9,7 @@ import pytest
 from handlers.http.local import LocalApi
 from handlers.server.configuration_files import changes
 from handlers.server.configuration_files.kinds import KIND_OF
-from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref, dump, file_names, read_folder
+from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref, read_folder, texts_of
 from handlers.services.organizations.create import create_organization
 from persistence import transactions
 from tests.builders.external_keys import KeyedRecords
@@ -51,8 +51,7 @@ class Files:
 
     def texts(self):
         """The exported files as texts by file name."""
-        records = self.export()
-        return {name: dump(ref, records[ref]) for ref, name in file_names(records).items()}
+        return texts_of(self.export())
 
     def apply(self, **texts):
         """Replace the files of the folder by these texts, and apply them; returns the outcome."""

@@ -57,7 +57,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
     """
     from handlers.server.configuration_files.changes import export_records
     from handlers.server.configuration_files.kinds import KIND_OF
-    from handlers.server.configuration_files.yaml_files import dump, file_names
+    from handlers.server.configuration_files.yaml_files import texts_of
 
     earlier_files = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
     if earlier_files and not replace:
@@ -69,10 +69,10 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
         )
     for path in earlier_files:
         path.unlink()
-    for ref, name in file_names(records_by_ref).items():
+    for name, text in texts_of(records_by_ref).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dump(ref, records_by_ref[ref]), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     count = len(records_by_ref)
     print_result(as_json, {"folder": str(folder), "records": count}, f"{count} records are in {folder}.")
 

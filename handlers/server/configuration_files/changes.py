@@ -55,7 +55,7 @@ class ConfigurationOutcome:
 
 
 def export_records(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
-    """The fields of all records of the organization, by name."""
+    """The fields of all records of the organization, by name; records of ordered kinds in the order of creation."""
     records = ConfigurationRecords.read(calls)
     return {
         ref: _fields(api, records, stored_record)
@@ -85,7 +85,7 @@ class _FileApplication:
     def run(self) -> ConfigurationOutcome:
         """Apply the files in the order of kinds; files with later references or final values are applied again."""
         incomplete_files: list[RecordFile] = []
-        for file in sorted(self._files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
+        for file in sorted(self._files, key=lambda file: (_POSITIONS[file.ref.kind], file.order, file.ref.name)):
             first_file = self._without_final_values(self._without_later_references(file))
             if first_file is not file:
                 incomplete_files.append(file)
@@ -325,6 +325,7 @@ def _is_same(current: Any, desired: Any) -> bool:
     return bool(current == desired)
 
 
-def _sort_key(item: tuple[Ref, StoredRecord]) -> tuple[int, str]:
-    ref, _ = item
-    return _POSITIONS[ref.kind], ref.name
+def _sort_key(item: tuple[Ref, StoredRecord]) -> tuple[int, int, str]:
+    ref, stored_record = item
+    kind = KIND_OF[ref.kind]
+    return _POSITIONS[ref.kind], stored_record.record[kind.identity] if kind.is_ordered else 0, ref.name

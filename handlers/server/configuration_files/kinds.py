@@ -39,6 +39,8 @@ class Kind:
     parent_path: tuple[str, ...] = ()
     # Fields that name records of later kinds, or depend on such fields: written after these records are created.
     later: frozenset[str] = frozenset()
+    # True if the order in which records are created decides which of them takes effect first.
+    is_ordered: bool = False
     # Values that records get after all others are created, by field, each with the value of a new record until then.
     final_values: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     # Fields of the body that are not configuration, or that other records contain.
@@ -145,8 +147,8 @@ KINDS: tuple[Kind, ...] = (
         surface=INTEGRATION,
         address="collectionKeyOrSlug",
     ),
-    _kind("campaign", _field("code")),
-    _kind("mission", lambda record: record.get("code") or record.get("name")),
+    _kind("campaign", _field("code"), is_ordered=True),
+    _kind("mission", lambda record: record.get("code") or record.get("name"), is_ordered=True),
     _kind("referralProgram", _field("code")),
     # Actions may name missions, and missions may belong to campaigns, so actions come after both.
     _kind(

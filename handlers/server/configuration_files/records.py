@@ -43,7 +43,7 @@ class ConfigurationRecords:
 
     def __init__(self) -> None:
         self.by_ref: dict[Ref, StoredRecord] = {}
-        self._by_id: dict[tuple[str, Any], Ref] = {}
+        self._by_id: dict[tuple[str, str], Ref] = {}
         self._by_key: dict[str, Ref] = {}
 
     @classmethod
@@ -82,7 +82,7 @@ class ConfigurationRecords:
     def _store(self, kind: Kind, stored_record: StoredRecord) -> None:
         """Keep the record, to be found by its name, its id and its key."""
         self.by_ref[stored_record.ref] = stored_record
-        self._by_id[kind.name, stored_record.record[kind.identity]] = stored_record.ref
+        self._by_id[kind.name, str(stored_record.record[kind.identity])] = stored_record.ref
         if kind.key is not None:
             self._by_key[stored_record.record[kind.key]] = stored_record.ref
 
@@ -124,13 +124,16 @@ class ConfigurationRecords:
             return {name: self._replace_ids_by_names(name, part) for name, part in value.items()}
         if isinstance(value, list):
             return [self._replace_ids_by_names(field, part) for part in value]
+        kind = kind_of_field(field)
+        if kind is not None and isinstance(value, int | str) and not isinstance(value, bool):
+            # Responses contain ids as numbers or, in lists of tiers, as texts.
+            ref = self._by_id.get((kind, str(value)))
+            if ref is not None:
+                return ref
         if isinstance(value, str):
             if value in self._by_key:
                 return self._by_key[value]
             return _KEY.sub(lambda key: f"${{{self._by_key[key[0]]}}}" if key[0] in self._by_key else key[0], value)
-        kind = kind_of_field(field)
-        if kind is not None and type(value) is int:
-            return self._by_id.get((kind, value), value)
         return value
 
     def in_bodies(self, field: str, value: Any, place: str = "") -> Any:

@@ -1,10 +1,12 @@
 """Files of records: YAML with `!ref kind/name` for other records, exact numbers, and the line of each value."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ REF = "!ref"
 _MAX_NAME = 80
 # The maximum size of a file's content by `_size`. The server reads requests of up to 1 MiB by default.
 _MAX_SIZE = 2_000_000
-# The entries of a file.
-_ENTRIES = ("record", "fields")
+# The entries of a file: the necessary ones, and all.
+_ENTRIES, _ALL_ENTRIES = ("record", "fields"), ("record", "order", "fields")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -35,12 +37,16 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """The file of one record: its name, its fields, and the line of each value by its JSON pointer."""
+    """The file of one record: its name, its fields, and the line of each value by its JSON pointer.
+
+    Records of ordered kinds are created in the `order` of their files; files without one come last.
+    """
 
     file: str
     ref: Ref
     fields: Mapping[str, Any]
     lines: Mapping[str, int] = field(default_factory=dict)
+    order: float = inf
 
     @property
     def own_name(self) -> str:
@@ -90,10 +96,18 @@ def file_names(refs: Iterable[Ref]) -> dict[Ref, str]:
     return names
 
 
-def dump(ref: Ref, fields: Mapping[str, Any]) -> str:
-    """The text of a record's file."""
-    content = {"record": str(ref), "fields": dict(fields)}
-    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+def texts_of(records: Mapping[Ref, Mapping[str, Any]]) -> dict[str, str]:
+    """The texts of the files with the fields of records, by file name.
+
+    Records of ordered kinds are numbered in the order of `records`.
+    """
+    counts, texts = Counter[str](), dict[str, str]()
+    for ref, name in file_names(records).items():
+        counts[ref.kind] += 1
+        order = {"order": counts[ref.kind]} if KIND_OF[ref.kind].is_ordered else {}
+        content = {"record": str(ref), **order, "fields": dict(records[ref])}
+        texts[name] = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return texts
 
 
 def read_folder(folder: Path) -> list[RecordFile]:
@@ -154,17 +168,17 @@ def _read(name: str, text: str) -> RecordFile:
     assert isinstance(content, dict)
     kind, _, name_in_kind = content["record"].partition("/")
     fields_lines = {place.removeprefix("/fields"): line for place, line in lines.items()}
-    return RecordFile(name, Ref(kind, name_in_kind), content["fields"], fields_lines)
+    return RecordFile(name, Ref(kind, name_in_kind), content["fields"], fields_lines, content.get("order", inf))
 
 
 def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[str]:
-    """The faults of a file that has not the entries `record` and `fields`, or other entries."""
+    """The faults of a file that lacks an entry, or has an unknown one or one of the wrong type."""
     entries = content if isinstance(content, dict) else ()
     faults = [f"{name}, line 1: the entry `{entry}` is missing" for entry in _ENTRIES if entry not in entries]
     faults += [
         f"{name}, line {lines[f'/{pointer_part(entry)}']}: `{entry}` is not an entry; a file has `record` and `fields`"
         for entry in entries
-        if entry not in _ENTRIES
+        if entry not in _ALL_ENTRIES
     ]
     if faults:
         return faults
@@ -172,6 +186,8 @@ def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[s
     if not isinstance(record, str) or "/" not in record or record.partition("/")[0] not in KIND_OF:
         form = f"write a kind and a name, such as badge/Early bird; the kinds are {', '.join(KIND_OF)}"
         return [f"{name}, line {lines['/record']}: record does not name a record: {form}"]
+    if type(content.get("order", 0)) is not int:
+        return [f"{name}, line {lines['/order']}: order is not a whole number"]
     if not isinstance(content["fields"], dict):
         return [f"{name}, line {lines['/fields']}: fields is not an object; write a name and a value for each field"]
     return []
