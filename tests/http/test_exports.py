@@ -62,7 +62,7 @@ def test_exported_members_can_be_imported_unchanged(api, organization):
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     tier_expires_at = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
     target_organization = api.organization()
-    # The export names the tier, because its program has another id in the target_organization organization.
+    # The export names the tier, because its program has another id in the target organization.
     assert organization.created.loyalty_program_id != target_organization.created.loyalty_program_id
     for tenant in (organization, target_organization):
         path = f"/loyalty-programs/{tenant.created.loyalty_program_id}/tiers"
@@ -875,7 +875,7 @@ def test_an_export_fails_when_its_rows_would_exceed_the_maximum(settings, organi
         jobs, shop = limited_jobs(api, organization), Shop(organization)
         first_path, _ = jobs.run()
         path, export = jobs.run()
-        # Its first_path part fits, its second does not.
+        # Its first part fits, its second does not.
         assert (export["status"], export["parts"], export["rows"]) == ("failed", 1, 1)
         assert export["error"] == (
             f"The rows of the organization's exports would have more than {limit} bytes, the maximum. Remove the rows"

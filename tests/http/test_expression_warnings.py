@@ -19,7 +19,7 @@ def shop(organization):
 
 @pytest.fixture
 def actions_path(shop):
-    """The path of the actions_path of a new campaign."""
+    """The path of the actions of a new campaign."""
     return f"/campaigns/{shop.campaign()['campaignId']}/actions"
 
 

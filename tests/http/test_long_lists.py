@@ -31,7 +31,7 @@ LISTS = {
 
 
 class Lists:
-    """The lists of an organization, each with some rows."""
+    """The lists of an organization, each with some rows: among them the members ana, ben and cy, in this order."""
 
     def __init__(self, organization):
         shop = Shop(organization)
@@ -77,17 +77,21 @@ def cursor_of(content):
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
 
 
+# The content of a cursor of the list of members.
+CONTENT = {"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": [5]}
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_is_paged_through_by_the_cursors_of_its_responses(lists, name):
     whole_list = lists.get(name)
     assert whole_list["nextCursor"] is None
     assert len(whole_list["results"]) > 2
-    first = lists.get(name, limit=1)
-    pages = [first]
+    first_page = lists.get(name, limit=1)
+    pages = [first_page]
     while pages[-1]["nextCursor"] is not None:
         pages.append(lists.get(name, limit=2, cursor=pages[-1]["nextCursor"]))
     assert [row for page in pages for row in page["results"]] == whole_list["results"]
-    count_field = "total" if "total" in first else "totalCount"
+    count_field = "total" if "total" in first_page else "totalCount"
     assert {page[count_field] for page in pages} == {whole_list[count_field]}
     assert [page["page"] for page in pages] == [*range(len(pages))]
     assert [page["limit"] for page in pages] == [1] + [2] * (len(pages) - 1)
@@ -97,15 +101,15 @@ def test_a_list_is_paged_through_by_the_cursors_of_its_responses(lists, name):
 @pytest.mark.parametrize(
     "cursor",
     [
-        "x",
-        "eyJ",
-        cursor_of({"events": 1}),
-        cursor_of({"list": "members.member_id", "order": None, "page": -1, "total": 5, "last": [5]}),
-        cursor_of({"list": "members.member_id", "order": None, "page": 2**31, "total": 5, "last": [5]}),
-        cursor_of({"list": "members.member_id", "order": None, "page": 1, "total": True, "last": [5]}),
-        cursor_of({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": [2**63]}),
-        cursor_of({"list": "members.member_id", "order": None, "page": 1, "total": 5, "last": ["5"]}),
-        cursor_of({"list": "badges.badge_id", "order": None, "page": 1, "total": 5, "last": [5]}),
+        pytest.param("x", id="no base64"),
+        pytest.param("eyJ", id="no JSON"),
+        pytest.param(cursor_of({"events": 1}), id="other fields"),
+        pytest.param(cursor_of({**CONTENT, "page": -1}), id="negative page"),
+        pytest.param(cursor_of({**CONTENT, "page": 2**31}), id="page too large"),
+        pytest.param(cursor_of({**CONTENT, "total": True}), id="total is no number"),
+        pytest.param(cursor_of({**CONTENT, "last": [2**63]}), id="id too large"),
+        pytest.param(cursor_of({**CONTENT, "last": ["5"]}), id="id is a text"),
+        pytest.param(cursor_of({**CONTENT, "list": "badges.badge_id"}), id="another list"),
     ],
 )
 def test_a_cursor_that_no_response_returned_is_refused(lists, name, cursor):
@@ -127,8 +131,8 @@ def test_a_cursor_that_was_cut_is_refused(lists, name):
 
 def test_a_cursor_needs_the_order_of_its_page(lists):
     cursor = lists.get("members", limit=1, order="createdAt,desc")["nextCursor"]
-    for other in ({}, {"order": "createdAt"}, {"order": "memberId,desc"}):
-        faults = lists.faults("members", cursor=cursor, **other)
+    for other_order in ({}, {"order": "createdAt"}, {"order": "memberId,desc"}):
+        faults = lists.faults("members", cursor=cursor, **other_order)
         assert [*faults] == ["order"]
         assert "send the same order" in faults["order"]
     assert len(lists.get("members", limit=1, order="createdAt,desc", cursor=cursor)["results"]) == 1
@@ -137,6 +141,7 @@ def test_a_cursor_needs_the_order_of_its_page(lists):
 def test_a_cursor_of_an_order_without_a_direction_is_valid_for_the_ascending_order(lists):
     cursor = lists.get("members", limit=1, order="loyaltyMemberId")["nextCursor"]
     page = lists.get("members", limit=1, order="loyaltyMemberId,asc", cursor=cursor)
+    # The first page has ana.
     assert [member["loyaltyMemberId"] for member in page["results"]] == ["ben"]
 
 
@@ -150,10 +155,11 @@ def test_a_page_that_contradicts_the_cursor_is_refused(lists):
 
 def test_a_cursor_can_be_combined_with_a_filter(lists):
     first_page = lists.get("coupons", limit=1, loyaltyMemberId="ana")
-    other_page = lists.get("coupons", loyaltyMemberId="ana", cursor=first_page["nextCursor"])
+    second_page = lists.get("coupons", loyaltyMemberId="ana", cursor=first_page["nextCursor"])
     whole_list = lists.get("coupons", loyaltyMemberId="ana")
-    assert whole_list["totalCount"] == other_page["totalCount"] == 3
-    assert first_page["results"] + other_page["results"] == whole_list["results"]
+    # Each of the three orders of ana gave a coupon.
+    assert whole_list["totalCount"] == second_page["totalCount"] == 3
+    assert first_page["results"] + second_page["results"] == whole_list["results"]
 
 
 def test_a_cursor_with_a_filter_that_matches_no_rows_finds_nothing(lists):

@@ -9,6 +9,7 @@ import pytest
 
 @pytest.fixture
 def body(organization):
+    """The body of a program with all fields, named Bean Club."""
     return {
         "name": "Bean Club",
         "description": "Points for every coffee.",
@@ -22,6 +23,8 @@ def body(organization):
 
 @pytest.fixture
 def create(organization, body):
+    """A function that creates a program with `body` and these changes, and returns its record."""
+
     def create(**changes):
         return organization.administration.post("/loyalty-programs", {**body, **changes})["loyaltyProgram"]
 
@@ -67,13 +70,8 @@ def test_an_update_changes_only_the_sent_fields_of_a_program(organization, body,
     tier = organization.administration.post(
         f"{path}/tiers", {"name": "First", "active": True, "minRequiredPoints": 0, "tierOrder": 1}
     )["tier"]
-    full_body = {
-        **body,
-        "name": "Renamed",
-        "active": False,
-        "setAsDefault": True,
-        "defaultTierId": tier["loyaltyTierId"],
-    }
+    changes = {"name": "Renamed", "active": False, "setAsDefault": True, "defaultTierId": tier["loyaltyTierId"]}
+    full_body = {**body, **changes}
     updated_program = organization.administration.put(path, full_body)["loyaltyProgram"]
     assert {name: updated_program[name] for name in full_body} == full_body
     read_program = organization.administration.get(path)["loyaltyProgram"]
@@ -126,50 +124,50 @@ def test_records_of_another_organization_are_unknown(organization, other_organiz
 
 def test_the_accounts_of_a_program_must_belong_to_its_ledger(organization, body):
     ledger = organization.administration.post("/ledgers", {"name": "Stars"})["ledger"]
-    response = organization.administration.post(
-        "/loyalty-programs", {**body, "ledgerId": ledger["ledgerId"]}, expect=404
-    )
-    assert response["type"] == "/problems/unknown-ledger-account"
+    # The accounts of `body` belong to the default ledger.
+    body_with_other_ledger = {**body, "ledgerId": ledger["ledgerId"]}
+    problem = organization.administration.post("/loyalty-programs", body_with_other_ledger, expect=404)
+    assert problem["type"] == "/problems/unknown-ledger-account"
 
 
 def test_the_default_tier_of_a_program_must_be_one_of_its_tiers(organization, body, create):
     program = create()
     default_program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
-    body_with_unknown_record = {**body, "defaultTierId": default_program["loyaltyProgram"]["defaultTierId"]}
+    tier_of_default_program = default_program["loyaltyProgram"]["defaultTierId"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
-    assert (
-        organization.administration.put(path, body_with_unknown_record, expect=404)["type"] == "/problems/unknown-tier"
-    )
+    problem = organization.administration.put(path, {**body, "defaultTierId": tier_of_default_program}, expect=404)
+    assert problem["type"] == "/problems/unknown-tier"
 
 
 def test_programs_are_listed_filtered_and_ordered(organization, create):
-    first = organization.created.loyalty_program_id
-    second, third = create(name="B", active=False), create(name="A")
+    default_id = organization.created.loyalty_program_id
+    inactive_program, active_program = create(name="B", active=False), create(name="A")
+    inactive_id, active_id = inactive_program["loyaltyProgramId"], active_program["loyaltyProgramId"]
 
     def list_ids(**query):
         programs = organization.administration.get("/loyalty-programs", **query)["loyaltyPrograms"]
         return [program["loyaltyProgramId"] for program in programs]
 
-    second, key, third = second["loyaltyProgramId"], second["loyaltyProgramKey"], third["loyaltyProgramId"]
-    assert list_ids() == [third, second, first]
+    assert list_ids() == [active_id, inactive_id, default_id]
     # `default` is whether the list includes the default program.
-    assert list_ids(default=True) == [third, second, first]
-    assert list_ids(default=False) == [third, second]
-    assert list_ids(loyaltyProgramKey=key) == [second]
+    assert list_ids(default=True) == [active_id, inactive_id, default_id]
+    assert list_ids(default=False) == [active_id, inactive_id]
+    assert list_ids(loyaltyProgramKey=inactive_program["loyaltyProgramKey"]) == [inactive_id]
     assert list_ids(loyaltyProgramKey=uuid.uuid4()) == []
-    assert list_ids(order="name") == [third, second, first]
-    assert list_ids(order="name,desc") == [first, second, third]
-    assert list_ids(order="active,asc")[0] == second
-    assert list_ids(order="loyaltyProgramId,asc") == [first, second, third]
+    # The names are A, B and that of the default program, which comes after them.
+    assert list_ids(order="name") == [active_id, inactive_id, default_id]
+    assert list_ids(order="name,desc") == [default_id, inactive_id, active_id]
+    assert list_ids(order="active,asc")[0] == inactive_id
+    assert list_ids(order="loyaltyProgramId,asc") == [default_id, inactive_id, active_id]
     assert organization.administration.get("/loyalty-programs", order="ledgerId", expect=400)
 
 
 def test_paging_of_the_list_is_deprecated(organization, create):
     create()
+    # Newest first, so the second page has the default program.
     reply = organization.administration.request("GET", "/loyalty-programs", limit=1, page=1)
-    assert [loyalty_program["loyaltyProgramId"] for loyalty_program in reply.json["loyaltyPrograms"]] == [
-        organization.created.loyalty_program_id
-    ]
+    [listed_program] = reply.json["loyaltyPrograms"]
+    assert listed_program["loyaltyProgramId"] == organization.created.loyalty_program_id
     assert reply.headers["Deprecation"].startswith("@")
     assert organization.administration.get("/loyalty-programs", page=7) == {"loyaltyPrograms": []}
     assert "Deprecation" not in organization.administration.request("GET", "/loyalty-programs").headers

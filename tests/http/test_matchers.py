@@ -12,6 +12,7 @@ from handlers.services import configuration
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, order, running
 
+# An item is a hot drink if one of these conditions is true.
 HOT_DRINKS = {
     "operator": "OR",
     "conditions": [
@@ -138,6 +139,7 @@ def test_matchers_are_listed_filtered_and_ordered(organization):
     assert administration.get("/matchers", page=1, limit=2)["results"] == matchers[:1]
     assert administration.get("/matchers", type="item-matcher")["totalCount"] == 3
     assert administration.get("/matchers", matcherKey=matchers[1]["matcherKey"])["results"] == [matchers[1]]
+    # Created in the order b, c, a.
     for column, expected_names in (
         ("name", "abc"),
         ("name,desc", "cba"),
@@ -156,23 +158,25 @@ def test_matchers_are_listed_filtered_and_ordered(organization):
 
 
 def rule_with_matcher(key):
+    """The rule that an item of the order matches the matcher with this key."""
     return f'order.items.exists(i, matches(i, "{key}"))'
 
 
-def items(*items_or_categories):
-    return [item if isinstance(item, dict) else {"categoryCode": item} for item in items_or_categories]
+def items_of(*categories):
+    """An item of an order for each of these categories."""
+    return [{"categoryCode": category} for category in categories]
 
 
 @pytest.mark.parametrize(
     ("order_items", "applies"),
     [
-        (items("cold", "hot"), True),
-        (items("cold", "hotter"), False),
-        (items({"productCode": "mocha"}), True),
-        (items({"productCode": "tea", "customAttributes": {"heat": {"degrees": Decimal("60.5")}}}), True),
-        (items({"productCode": "tea", "customAttributes": {"heat": {"degrees": 60}}}), False),
-        (items({"customAttributes": {"warm": True}}), True),
-        (items({"customAttributes": {"warm": 1}}), False),
+        (items_of("cold", "hot"), True),
+        (items_of("cold", "hotter"), False),
+        ([{"productCode": "mocha"}], True),
+        ([{"productCode": "tea", "customAttributes": {"heat": {"degrees": Decimal("60.5")}}}], True),
+        ([{"productCode": "tea", "customAttributes": {"heat": {"degrees": 60}}}], False),
+        ([{"customAttributes": {"warm": True}}], True),
+        ([{"customAttributes": {"warm": 1}}], False),
         ([], False),
     ],
 )
@@ -213,6 +217,7 @@ def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, adm
                 (f"/rules/{form}", "unknown-matcher"),
                 ("/effects/items/1/params/0/expression", "unknown-matcher"),
             ]
+            # A fault of a text has the place of the key.
             if form == "expression":
                 fault = problem["errors"][0]
                 assert text[fault["start"] : fault["end"]] == f'"{key}"'
@@ -221,12 +226,12 @@ def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, adm
 def test_a_rule_that_computes_an_unknown_key_fails_when_it_is_evaluated(shop, hot_drinks):
     shop.campaign(running(mint(5), rule="order.items.exists(i, matches(i, order.channel))"))
     member = shop.member()
-    purchase = order(member, 1, items=items("hot"), channel="none")
+    purchase = order(member, 1, items=items_of("hot"), channel="none")
     [result] = shop.track(purchase, executionMode="dryRun", trace=True)
     [explanation] = [entry for entry in result["explain"] if entry["actionId"] is not None]
     assert explanation["reason"]["code"] == "CONDITION_ERROR"
     assert "there is no matcher none" in str(explanation)
-    shop.track_one(order(member, 1, items=items("hot"), channel=hot_drinks["matcherKey"]))
+    shop.track_one(order(member, 1, items=items_of("hot"), channel=hot_drinks["matcherKey"]))
     assert shop.balance(member) == 5
 
 
@@ -239,7 +244,7 @@ def test_other_processes_use_a_changed_matcher_from_their_next_event_on(shop, ad
         """The effects of an order that a process with a cache of its own evaluates."""
         with monkeypatch.context() as patched:
             patched.setattr(configuration, "_cache", other_cache)
-            return shop.track_one(order(member, 1, items=items(category)))["effects"]
+            return shop.track_one(order(member, 1, items=items_of(category)))["effects"]
 
     assert effects_in_other_process("hot")
     assert not effects_in_other_process("cold")

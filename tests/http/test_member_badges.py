@@ -20,6 +20,7 @@ def shop(organization):
 
 @pytest.fixture(params=[False, True], ids=["integration", "administration"])
 def badges(shop, request):
+    """The badges of the shop, assigned on one of the two surfaces."""
     return Badges(shop, by_id=request.param)
 
 
@@ -31,6 +32,7 @@ def badge(badges):
 
 @pytest.fixture
 def member(shop):
+    """The loyaltyMemberId of a new member without badges."""
     return shop.member()
 
 
@@ -83,6 +85,7 @@ def test_each_member_has_a_balance_for_each_badge(shop, badges, badge, member):
 
 
 def test_a_balance_stays_between_0_and_the_maximum(badges, badge, member):
+    # The maximum is 3.
     assert badges.unassign(member, badge, expect=409)["type"] == "/problems/insufficient-badges"
     assert badges.assign(member, badge, amount=4, expect=409)["type"] == "/problems/badge-limit"
     badges.assign(member, badge, amount=3)
@@ -106,11 +109,11 @@ def test_a_member_with_more_than_a_lowered_maximum_keeps_the_badges(badges, badg
 
 
 def test_an_inactive_badge_cannot_be_assigned_or_unassigned_but_its_assignment_can_be_reverted(badges, badge, member):
-    first = badges.assign(member, badge)
+    assignment = badges.assign(member, badge)
     badges.change(badge, active=False)
     for act in (badges.assign, badges.unassign):
         assert act(member, badge, expect=409)["type"] == "/problems/badge-inactive"
-    badges.revert(member, first)
+    badges.revert(member, assignment)
     assert badges.balance(member, badge) == 0
 
 
@@ -126,14 +129,15 @@ def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, memb
     assert badges.revert(member, assignment)["updatedTotalAssigned"] == 0
     # The trackings in their order: assignment, unassignment, revert of the unassignment.
     rows = shop.rows("badge_trackings", "badge_tracking_id, reverted_badge_tracking_id, reversal_badge_tracking_id")
-    assert rows[1].reversal_badge_tracking_id == revert["badgeTrackingId"]
-    assert rows[2].reverted_badge_tracking_id == unassignment["badgeTrackingId"]
+    _assignment_row, unassignment_row, revert_row, *_ = rows
+    assert unassignment_row.reversal_badge_tracking_id == revert["badgeTrackingId"]
+    assert revert_row.reverted_badge_tracking_id == unassignment["badgeTrackingId"]
 
 
 def test_reverts_that_break_a_rule_are_refused(badges, badge, member):
     assignment = badges.assign(member, badge, amount=2)
     unassignment = badges.unassign(member, badge)
-    # The member holds 1: 2 cannot be returned. With 3, the unassigned one cannot be restored.
+    # The member holds 1: 2 cannot be returned. With 3, the maximum, the unassigned one cannot be restored.
     assert badges.revert(member, assignment, expect=409)["type"] == "/problems/insufficient-badges"
     badges.assign(member, badge, amount=2)
     assert badges.revert(member, unassignment, expect=409)["type"] == "/problems/badge-limit"
@@ -145,12 +149,12 @@ def test_reverts_that_break_a_rule_are_refused(badges, badge, member):
 
 def test_a_repeated_key_assigns_once(shop, badges, badge, member):
     body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
-    first = badges.assign(member, badge, amount=2, **body)
-    assert badges.assign(member, badge, amount=2, **body) == first
-    event_count = len(shop.events(member))
+    assignment = badges.assign(member, badge, amount=2, **body)
+    assert badges.assign(member, badge, amount=2, **body) == assignment
     assert badges.balance(member, badge) == 2
-    assert event_count == 1
-    for other in (
+    # The event of the assignment.
+    assert len(shop.events(member)) == 1
+    for other_request in (
         lambda: badges.assign(member, badge, amount=1, expect=409, **body),
         lambda: badges.unassign(member, badge, amount=2, expect=409, **body),
         lambda: badges.assign(shop.member(), badge, amount=2, expect=409, **body),
@@ -158,16 +162,16 @@ def test_a_repeated_key_assigns_once(shop, badges, badge, member):
         lambda: badges.assign(member, badge, amount=2, expect=409, **{**body, "externalId": "receipt-2"}),
         lambda: badges.assign(member, badge, amount=2, expect=409, **{**body, "customAttributes": {}}),
     ):
-        assert other()["type"] == "/problems/key-reused"
+        assert other_request()["type"] == "/problems/key-reused"
     assert badges.balance(member, badge) == 2
 
 
 def test_a_repeated_request_returns_its_first_response_although_its_tracking_was_reverted(badges, badge, member):
-    first = badges.assign(member, badge, amount=3, systemUniqueKey="till-1")
-    badges.revert(member, first)
+    assignment = badges.assign(member, badge, amount=3, systemUniqueKey="till-1")
+    badges.revert(member, assignment)
     badges.change(badge, active=False, maxAmount=1)
     repeated_response = badges.assign(member, badge, amount=3, systemUniqueKey="till-1")
-    assert repeated_response == first
+    assert repeated_response == assignment
     assert repeated_response["reversalBadgeTrackingId"] is None
     assert badges.balance(member, badge) == 0
 
@@ -203,15 +207,15 @@ def test_unknown_and_foreign_records_are_not_found(shop, badges, badge, member, 
     other_shop = Shop(other_organization)
     stranger, foreign_badge = other_shop.member(), Badges(other_shop).create()
     foreign_tracking = Badges(other_shop).assign(stranger, foreign_badge)
-    other = shop.member()
-    tracking = badges.assign(other, badge)
+    member_with_badge = shop.member()
+    tracking_of_another_member = badges.assign(member_with_badge, badge)
     unknown_ids = {"badgeId": 10**15, "badgeKey": UNKNOWN, "badgeTrackingId": 10**15, "badgeTrackingKey": UNKNOWN}
     for wrong_record in (unknown_ids, foreign_badge):
         assert badges.assign(member, wrong_record, expect=404)["type"] == "/problems/not-found"
         assert badges.unassign(member, wrong_record, expect=404)["type"] == "/problems/not-found"
-    for wrong_record in (unknown_ids, foreign_tracking, tracking):
+    for wrong_record in (unknown_ids, foreign_tracking, tracking_of_another_member):
         assert badges.revert(member, wrong_record, expect=404)["type"] == "/problems/not-found"
-    assert badges.balance(other, badge) == 1
+    assert badges.balance(member_with_badge, badge) == 1
     for path in (f"/badges/{badge['badgeKey']}/balance", "/badges"):
         shop.integration.get(f"/members/{stranger}{path}", expect=404)
 
@@ -241,9 +245,9 @@ def test_campaigns_evaluate_assignments_unassignments_and_reverts(shop, badges, 
         "unassigned",
     ]
     rows = shop.rows("events", "payload, event_type, reason", order="loyalty_event_id")
-    first = next(row for row in rows if row.event_type == "badge-assigned")
-    assert first.payload == {"badgeTracking": tracking}
-    assert first.reason == "The badge was assigned by request."
+    first_assignment = next(row for row in rows if row.event_type == "badge-assigned")
+    assert first_assignment.payload == {"badgeTracking": tracking}
+    assert first_assignment.reason == "The badge was assigned by request."
 
 
 # --- how members, badges and trackings are named in the administration -------------------------------------------
@@ -259,16 +263,16 @@ def test_a_member_and_a_badge_can_be_named_by_each_of_their_ids(shop, badge):
 @pytest.fixture
 def ambiguous_members(shop):
     """A member, the member's memberId, and another member whose loyaltyMemberId has the same digits."""
-    first = shop.member()
-    number = member_id(shop, first)
-    return first, number, shop.organization.member(str(number))["loyaltyMemberId"]
+    member = shop.member()
+    number = member_id(shop, member)
+    return member, number, shop.organization.member(str(number))["loyaltyMemberId"]
 
 
 def test_digits_that_are_ids_of_two_members_are_refused(shop, badge, ambiguous_members):
-    first, number, second = ambiguous_members
+    member, number, look_alike = ambiguous_members
     administration = shop.administration
     badge_path = f"/members/{number}/badges/{badge['badgeId']}"
-    tracking = Badges(shop).assign(first, badge)["badgeTrackingId"]
+    tracking = Badges(shop).assign(member, badge)["badgeTrackingId"]
     for problem in (
         administration.get(f"{badge_path}/balance", expect=409),
         administration.post(f"{badge_path}/assign", {}, expect=409),
@@ -277,32 +281,35 @@ def test_digits_that_are_ids_of_two_members_are_refused(shop, badge, ambiguous_m
     ):
         assert problem["type"] == "/problems/ambiguous-member"
         assert f"memberId:{number} or loyaltyMemberId:{number}" in problem["detail"]
-    assert [Badges(shop).balance(member, badge) for member in (first, second)] == [1, 0]
+    assert (Badges(shop).balance(member, badge), Badges(shop).balance(look_alike, badge)) == (1, 0)
 
 
 def test_a_prefix_decides_which_of_the_ids_is_meant(shop, badge, ambiguous_members):
-    first, number, second = ambiguous_members
-    for prefix, member in (("memberId", first), ("loyaltyMemberId", second)):
+    member, number, look_alike = ambiguous_members
+    for prefix, expected_member in (("memberId", member), ("loyaltyMemberId", look_alike)):
         path = f"/members/{prefix}:{number}/badges/{badge['badgeId']}"
         shop.administration.post(f"{path}/assign", {"amount": 2}, expect=200)
-        assert shop.administration.get(f"{path}/balance")["balance"]["loyaltyMemberId"] == member
-        assert Badges(shop).balance(member, badge) == 2
+        assert shop.administration.get(f"{path}/balance")["balance"]["loyaltyMemberId"] == expected_member
+        assert Badges(shop).balance(expected_member, badge) == 2
+    # One of the two badges of the member with this memberId.
     shop.administration.post(f"/members/memberId:{number}/badges/{badge['badgeKey']}/unassign", {}, expect=200)
-    assert [Badges(shop).balance(member, badge) for member in (first, second)] == [1, 2]
+    assert (Badges(shop).balance(member, badge), Badges(shop).balance(look_alike, badge)) == (2 - 1, 2)
 
 
 def test_an_id_that_begins_like_a_prefix_must_be_sent_with_a_prefix(shop, badge, ambiguous_members):
-    first, number, _ = ambiguous_members
-    for name in (f"memberId:{number}", f"loyaltyMemberId:{first}", "memberId:"):
+    first_member, number, _look_alike = ambiguous_members
+    for name in (f"memberId:{number}", f"loyaltyMemberId:{first_member}", "memberId:"):
         shop.organization.member(name)
 
     def find_member(identifier, expect=200):
+        """The loyaltyMemberId of the member that the identifier names in a path."""
         path = f"/members/{identifier}/badges/{badge['badgeId']}/balance"
         return shop.administration.get(path, expect=expect).get("balance", {}).get("loyaltyMemberId")
 
-    assert find_member(f"memberId:{number}") == find_member(f"loyaltyMemberId:{first}") == first
+    assert find_member(f"memberId:{number}") == first_member
+    assert find_member(f"loyaltyMemberId:{first_member}") == first_member
     assert find_member(f"loyaltyMemberId:memberId:{number}") == f"memberId:{number}"
-    assert find_member(f"loyaltyMemberId:loyaltyMemberId:{first}") == f"loyaltyMemberId:{first}"
+    assert find_member(f"loyaltyMemberId:loyaltyMemberId:{first_member}") == f"loyaltyMemberId:{first_member}"
     for identifier in (
         "memberId:",
         "memberId:ana",
@@ -315,15 +322,15 @@ def test_an_id_that_begins_like_a_prefix_must_be_sent_with_a_prefix(shop, badge,
 
 
 def test_digits_that_are_the_id_of_one_member_need_no_prefix(shop, badge):
-    first = shop.member()
-    number = member_id(shop, first)
+    member = shop.member()
+    number = member_id(shop, member)
+    expected_members = {number: member}
     # loyaltyMemberIds of digits that are the memberId of no member.
-    look_alike_ids = [
-        shop.organization.member(name)["loyaltyMemberId"] for name in (f"0{number}", str(10**18), str(10**15))
-    ]
-    for name, member in ((number, first), *((name, name) for name in look_alike_ids)):
-        path = f"/members/{name}/badges/{badge['badgeId']}/balance"
-        assert shop.administration.get(path)["balance"]["loyaltyMemberId"] == member
+    for name in (f"0{number}", str(10**18), str(10**15)):
+        expected_members[name] = shop.organization.member(name)["loyaltyMemberId"]
+    for identifier, expected_member in expected_members.items():
+        path = f"/members/{identifier}/badges/{badge['badgeId']}/balance"
+        assert shop.administration.get(path)["balance"]["loyaltyMemberId"] == expected_member
     shop.administration.get(f"/members/{10**15 + 1}/badges/{badge['badgeId']}/balance", expect=404)
 
 
@@ -360,15 +367,18 @@ def test_an_id_has_at_most_18_digits(shop, member):
 
 @pytest.fixture
 def member_with_badges(shop):
-    """A member, and all badges, each with the number that the member holds; another member holds badges, too."""
-    badges, member, other = Badges(shop), shop.member(), shop.member()
+    """A member, and all six badges, each with the number that the member holds; another member holds badges, too.
+
+    The member holds 2, 1, 0, 3, 0 and 1 of them. The second and the third badge are inactive.
+    """
+    badges, member, other_member = Badges(shop), shop.member(), shop.member()
     all_badges = [
         badges.create(name=f"B{n}", maxAmount=9 - n, active=True, tags=tags)
         for n, tags in enumerate((["a"], ["a", "b"], ["b"], [], ["a", "b"], ["c"]))
     ]
     amounts = [2, 1, 0, 3, 0, 1]
     for badge, amount in zip(all_badges, amounts, strict=True):
-        badges.assign(other, badge)
+        badges.assign(other_member, badge)
         if amount:
             badges.assign(member, badge, amount=amount)
     # One badge is assigned and unassigned again.
@@ -379,12 +389,14 @@ def member_with_badges(shop):
 
 
 def list_badges(shop, member, **query):
+    """A page of the badges that a member holds."""
     return shop.integration.get(f"/members/{member}/badges", **query)
 
 
 def test_the_list_has_every_badge_that_the_member_holds_newest_first(shop, member_with_badges):
     member, records = member_with_badges
     page = list_badges(shop, member)
+    # The member holds four of the six badges.
     assert (page["totalCount"], page["page"], page["limit"]) == (4, 0, 25)
     assert page["results"] == [record for record in reversed(records) if record["assignedBalance"]]
     assert list_badges(shop, shop.member()) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
@@ -401,10 +413,11 @@ def test_filters_find_the_badges_that_a_full_scan_finds(shop, member_with_badges
         query = {} if active is None else {"active": active}
         query |= {"tags": ",".join(tags)} if tags else {}
         query |= {"badgeKeys": ",".join(badge_keys)} if badge_keys else {}
+        # Without keys, the list has only badges that the member holds.
         expected_records = [
             record
             for record in reversed(records)
-            if (record["badgeKey"] in badge_keys if badge_keys else record["assignedBalance"])
+            if (record["badgeKey"] in badge_keys if badge_keys else record["assignedBalance"] > 0)
             and active in (None, record["active"])
             and set(tags) <= set(record["tags"])
         ]

@@ -18,16 +18,19 @@ def shop(organization):
 
 
 def enrol(shop, *members, expect=200):
+    """Enrol members by one batch; return the response."""
     return shop.integration.post("/members/batch", {"members": list(members)}, expect=expect)
 
 
 def bodies(*names):
+    """The body of a member for each loyaltyMemberId."""
     return [{"loyaltyMemberId": name} for name in names]
 
 
 def test_the_response_has_a_result_for_each_member_in_the_order_of_the_batch(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
-    response = enrol(shop, {**bodies("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *bodies("ana", "ben"))
+    zoe = {"loyaltyMemberId": "zoe", "profile": PROFILE, "memberType": "regular"}
+    response = enrol(shop, zoe, *bodies("ana", "ben"))
     assert (response["created"], response["failed"]) == (3, 0)
     assert [(result["loyaltyMemberId"], result["status"], result["referrals"]) for result in response["results"]] == [
         ("zoe", "created", []),
@@ -52,10 +55,10 @@ def test_a_batch_enrols_members_like_single_calls(shop):
 
     def shared_fields(member):
         """The fields that do not depend on when and under which ids the member was enrolled."""
-        rest = {name: value for name, value in member.items() if name not in unique_fields}
-        balances = [{**balance, "walletId": None} for balance in rest["ledgerBalances"]]
-        statuses = [{**status, "since": None} for status in rest["tierStatus"]]
-        return {**rest, "ledgerBalances": balances, "tierStatus": statuses}
+        fields = {name: value for name, value in member.items() if name not in unique_fields}
+        balances = [{**balance, "walletId": None} for balance in fields["ledgerBalances"]]
+        statuses = [{**status, "since": None} for status in fields["tierStatus"]]
+        return {**fields, "ledgerBalances": balances, "tierStatus": statuses}
 
     assert shared_fields(single_member) == shared_fields(batch_member)
 
@@ -99,11 +102,12 @@ def test_a_repeated_batch_enrols_no_member_twice(shop):
 
 
 def test_a_malformed_member_refuses_the_whole_batch(shop):
+    # A reserved id: /members/exists is the path of another operation.
     problem = enrol(shop, *bodies("ana"), {"loyaltyMemberId": "exists"}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/loyaltyMemberId"]
     problem = enrol(shop, *bodies("ana"), {"loyaltyMemberId": "ben", "profile": {"birthdate": "1.2.1990"}}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/profile/birthdate"]
-    # No member, and 101 members.
+    # No member, and one more than the maximum of 100.
     enrol(shop, expect=400)
     enrol(shop, *bodies(*(f"m{n}" for n in range(101))), expect=400)
     shop.integration.get("/members/ana", expect=404)
@@ -116,8 +120,8 @@ def test_referral_codes_of_a_batch_count_up_to_the_limit_of_a_code(shop):
     assert [result["referrals"][0]["status"] for result in response["results"]] == ["applied", "applied", "skipped"]
     [unknown_code_result] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
     assert unknown_code_result["error"]["type"] == "/problems/unknown-referral-code"
-    # 100 points for the referrer of each of two members, 50 for each referred member.
-    assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (200, 50, 0)
+    # The program gives 100 points to the referrer of each of the two members, and 50 to each referred member.
+    assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (2 * 100, 50, 0)
     shop.check_ledger()
 
 
@@ -130,6 +134,7 @@ def test_a_batch_of_100_members_takes_at_most_4_statements_more_than_a_batch_of_
     shop.campaign(running(mint(5)), eventType="member-created")
     friends, ben = Friends(shop, eventType="member-created", maxPerCode=1000, maxReferralsPerMember=1000), shop.member()
     code = friends.code(ben)
+    # The first batch fills caches.
     enrol(shop, {"loyaltyMemberId": "first", "referralCode": code})
     counts = {}
     for size in (1, 10, 100):

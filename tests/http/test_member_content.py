@@ -21,6 +21,8 @@ LOST_MEMBER = "The member of this access token is no longer active in the organi
 
 
 class Clock(datetime):
+    """Replaces `datetime` in the module where calls read the time; the time is `moment`."""
+
     moment = NOW
 
     @classmethod
@@ -48,6 +50,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def shop(organization, clock):
+    """The collection "drinks" of an organization with the member ana; the time is NOW."""
     organization.member("ana")
     return Content.of(organization, jsonschema={"properties": {"displayOrder": {"type": "integer"}}})
 
@@ -60,6 +63,7 @@ def shop_in_real_time(organization):
 
 
 def shown_keys(shop, member="ana", **query):
+    """The keys of the documents that a member is shown, by default newest first."""
     return shop.shown_to(member, **query)
 
 
@@ -128,10 +132,11 @@ def test_a_document_is_shown_only_to_members_of_one_of_its_audiences(organizatio
     organization.member("bob", profile={"tags": ["vip"]})
     ana = organization.integration.get("/members/ana")["loyaltyMember"]
     administration.patch(f"/audiences/{list_audience['audienceId']}/members", {"add": [ana["memberId"]]})
-    keys = [list_audience["audienceKey"], vips["audience"]["audienceKey"]]
-    for_ana, for_bob, for_both = (
-        shop.put({}, audienceKeys=audience_keys)["documentKey"] for audience_keys in (keys[:1], [keys[1].upper()], keys)
-    )
+    key_of_list, key_of_vips = list_audience["audienceKey"], vips["audience"]["audienceKey"]
+    for_ana = shop.put({}, audienceKeys=[key_of_list])["documentKey"]
+    # Upper case does not matter in keys.
+    for_bob = shop.put({}, audienceKeys=[key_of_vips.upper()])["documentKey"]
+    for_both = shop.put({}, audienceKeys=[key_of_list, key_of_vips])["documentKey"]
     for_everybody = shop.put({})["documentKey"]
     organization.member("eve")
     assert shown_keys(shop, "ana") == [for_everybody, for_both, for_ana]
@@ -200,26 +205,30 @@ def test_documents_about_coupons_are_shown_while_their_coupon_book_is_shown(orga
     open_book = books.make("A-1", type="list")
     later_book = books.make("B-1", validFromDate="2026-04-01T00:00:00Z")
     draft = books.make("C-1", publishingStatus="draft")
-    keys = [
+    key_of_open, key_of_later, key_of_draft = (
         content.put({"couponBookKey": book["couponBookKey"]})["documentKey"] for book in (open_book, later_book, draft)
-    ]
-    assert shown_keys(content) == [keys[0]]
+    )
+    # It is 27 March.
+    assert shown_keys(content) == [key_of_open]
     with clock(datetime(2026, 4, 1, tzinfo=UTC)):
-        assert shown_keys(content) == [keys[1], keys[0]]
+        assert shown_keys(content) == [key_of_later, key_of_open]
     books.set_status(draft, "published")
     books.set_status(open_book, "archived")
     with clock(datetime(2026, 4, 1, 1, tzinfo=UTC)):
-        assert shown_keys(content) == [keys[2], keys[1]]
+        assert shown_keys(content) == [key_of_draft, key_of_later]
 
 
 def test_documents_are_paged_and_ordered(shop, clock):
-    keys = [shop.put({"displayOrder": n} if n else {})["documentKey"] for n in (3, 1, 2, 0)]
-    assert shown_keys(shop) == keys[::-1]
-    assert shown_keys(shop, sort="displayOrder:asc") == [keys[1], keys[2], keys[0], keys[3]]
-    assert shown_keys(shop, sort="displayOrder:desc") == [keys[0], keys[2], keys[1], keys[3]]
-    assert shown_keys(shop, sort="createdAt:asc") == keys
+    third, first, second = (shop.put({"displayOrder": number})["documentKey"] for number in (3, 1, 2))
+    # Documents without the field come last in both directions.
+    unordered = shop.put({})["documentKey"]
+    assert shown_keys(shop) == [unordered, second, first, third]
+    assert shown_keys(shop, sort="displayOrder:asc") == [first, second, third, unordered]
+    assert shown_keys(shop, sort="displayOrder:desc") == [third, second, first, unordered]
+    assert shown_keys(shop, sort="createdAt:asc") == [third, first, second, unordered]
     response = shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=1)
-    assert ([item["documentKey"] for item in response["items"]], response["totalCount"]) == (keys[:2][::-1], 4)
+    assert [item["documentKey"] for item in response["items"]] == [first, third]
+    assert response["totalCount"] == 4
     assert shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=9)["totalCount"] == 4
     for query in ({"sort": "colour:asc"}, {"limit": 201}, {"order": "x"}):
         shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)
@@ -286,33 +295,38 @@ def test_a_changed_status_of_the_coupon_book_shows_or_hides_its_content_despite_
 def test_responses_are_cached_for_15_minutes(shop, clock):
     path = "/members/ana/content/collections/drinks/documents"
 
-    def request_documents(status=200, etag=None, **query):
+    def request_documents(*, status=200, etag=None, **query):
+        """The reply to a request for the documents, with this tag in If-None-Match."""
         headers = {} if etag is None else {"If-None-Match": etag}
         return shop.integration.request("GET", path, expect=status, headers=headers, **query)
 
     # The document is shown from a minute later on, but a cached response does not change.
     shop.put({}, fromDate=(NOW + timedelta(minutes=1)).isoformat())
-    first = request_documents()
-    assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")
+    first_reply = request_documents()
+    assert (first_reply.headers["Age"], first_reply.headers["Cache-Control"]) == ("0", "private, max-age=900")
     # The address does not name the organization: another token may be one of another organization.
-    assert first.headers["Vary"] == "Authorization"
+    assert first_reply.headers["Vary"] == "Authorization"
     Clock.moment = NOW + timedelta(minutes=14, seconds=59)
-    cached = request_documents()
-    assert (cached.text, cached.headers["Age"], cached.headers["ETag"]) == (first.text, "899", first.headers["ETag"])
+    cached_reply = request_documents()
+    assert (cached_reply.text, cached_reply.headers["Age"], cached_reply.headers["ETag"]) == (
+        first_reply.text,
+        "899",
+        first_reply.headers["ETag"],
+    )
     assert request_documents(limit=5).json["totalCount"] == 1
-    unchanged_response = request_documents(304, etag=f'"other", W/{first.headers["ETag"]}')
+    unchanged_response = request_documents(status=304, etag=f'"other", W/{first_reply.headers["ETag"]}')
     assert (unchanged_response.text, unchanged_response.headers["ETag"], unchanged_response.headers["Age"]) == (
         "",
-        first.headers["ETag"],
+        first_reply.headers["ETag"],
         "899",
     )
     assert unchanged_response.headers["Vary"] == "Authorization"
-    assert request_documents(304, etag="*").text == ""
-    request_documents(200, etag='"other"')
+    assert request_documents(status=304, etag="*").text == ""
+    request_documents(status=200, etag='"other"')
     Clock.moment = NOW + timedelta(minutes=15)
-    fresh = request_documents(etag=first.headers["ETag"])
-    assert (fresh.json["totalCount"], fresh.headers["Age"]) == (1, "0")
-    assert fresh.headers["ETag"] != first.headers["ETag"]
+    fresh_reply = request_documents(etag=first_reply.headers["ETag"])
+    assert (fresh_reply.json["totalCount"], fresh_reply.headers["Age"]) == (1, "0")
+    assert fresh_reply.headers["ETag"] != first_reply.headers["ETag"]
     # After the clock was set back, the cached response is from the future and is not used.
     Clock.moment = NOW
     assert request_documents().headers["Age"] == "0"
@@ -324,10 +338,11 @@ def test_the_cache_has_a_maximum_number_of_responses_and_of_bytes(shop, clock):
     cache = ResponseCache(max_responses=3, max_bytes=25)
     for key in range(5):
         cache.store(key, cached)
+    # The responses that were stored last are kept.
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
     cache.store(9, member_documents._CachedResponse(NOW, b"x" * 26, "tag"))
     assert cache.find(9, NOW) is None
-    # The response that was used last is kept.
+    # The response that was used last is kept, so that 5 replaces 4.
     assert cache.find(3, NOW) is cached
     cache.store(5, cached)
     assert [key for key in range(6) if cache.find(key, NOW)] == [3, 5]

@@ -22,11 +22,13 @@ def shop(organization):
 
 @pytest.fixture
 def ana(organization):
+    """The loyaltyMemberId of a new member."""
     return organization.member("ana")["loyaltyMemberId"]
 
 
 @pytest.fixture
-def points(organization):
+def price_in_points(organization):
+    """The requiredPointsConfig of books whose price is in points of the default account."""
     return {"ledgerAccountKey": organization.created.ledger_account_key}
 
 
@@ -39,14 +41,16 @@ def tier(organization):
 
 
 def list_books(books, member, **query):
+    """A page of the coupon books of a member."""
     return books.organization.integration.get(f"/members/{member}/coupon-books", **query)
 
 
 def keys(page):
+    """The keys of the books of a page."""
     return [book["couponBookKey"] for book in page["results"]]
 
 
-def reasons(books, member, book, **query):
+def reasons_and_check_list(books, member, book, **query):
     """The codes of the reasons why the book is excluded; assert that the list of eligible books agrees."""
     [entry] = list_books(books, member, dryRun=True, couponBookKey=book["couponBookKey"], **query)["results"]
     codes = [reason["code"] for reason in entry["exclusionReasons"]]
@@ -68,15 +72,17 @@ def test_an_eligible_book_is_listed_without_reasons(books, ana):
 def test_books_are_paged_and_ordered(books, ana):
     book_keys = [books.make(name=f"N{n}", rankingIndex=-n)["couponBookKey"] for n in range(5)]
     books.make(name="hidden", publishingStatus="draft")
+    # Only a dry run lists the excluded draft, too.
     for dry_run, total in ((False, 5), (True, 6)):
         pages = [list_books(books, ana, dryRun=dry_run, page=p, limit=2, order="couponBookId") for p in range(4)]
         assert [key for page in pages for key in keys(page)][:5] == book_keys
         assert {page["totalCount"] for page in pages} == {total}
+    # By default the newest book is first.
     assert keys(list_books(books, ana)) == book_keys[::-1]
     assert keys(list_books(books, ana, order="rankingIndex")) == book_keys[::-1]
     assert keys(list_books(books, ana, order="name,desc", limit=1, page=1)) == book_keys[3:4]
-    for bad in ({"order": "totalAssigned"}, {"limit": 101}, {"limit": 0}, {"search": "x"}):
-        books.organization.integration.get(f"/members/{ana}/coupon-books", expect=400, **bad)
+    for invalid_query in ({"order": "totalAssigned"}, {"limit": 101}, {"limit": 0}, {"search": "x"}):
+        books.organization.integration.get(f"/members/{ana}/coupon-books", expect=400, **invalid_query)
 
 
 @pytest.mark.parametrize("status", ["draft", "disabled", "archived"])
@@ -84,23 +90,23 @@ def test_an_unpublished_book_is_excluded_by_its_status(books, ana, status):
     book = books.make()
     books.set_status(book, status)
     expected_reason = "coupon-book-archived" if status == "archived" else "coupon-book-not-published"
-    assert reasons(books, ana, book) == [expected_reason]
+    assert reasons_and_check_list(books, ana, book) == [expected_reason]
 
 
 def test_a_book_is_excluded_outside_its_dates(books, ana):
     now = datetime.now(UTC)
     later, earlier = (now + timedelta(days=9)).isoformat(), (now - timedelta(days=9)).isoformat()
-    assert reasons(books, ana, books.make(validFromDate=later)) == ["coupon-book-not-yet-valid"]
-    assert reasons(books, ana, books.make(validToDate=earlier)) == ["coupon-book-expired"]
-    assert reasons(books, ana, books.make(validFromDate=earlier, validToDate=later)) == []
+    assert reasons_and_check_list(books, ana, books.make(validFromDate=later)) == ["coupon-book-not-yet-valid"]
+    assert reasons_and_check_list(books, ana, books.make(validToDate=earlier)) == ["coupon-book-expired"]
+    assert reasons_and_check_list(books, ana, books.make(validFromDate=earlier, validToDate=later)) == []
 
 
 def test_a_book_is_excluded_except_on_its_days_of_the_week(books, ana):
     today = datetime.now(UTC).isoweekday()
     other_days = sorted({1, 2, 3, 4, 5, 6, 7} - {today, today % 7 + 1})
     # Today or tomorrow, because it may be midnight now.
-    assert reasons(books, ana, books.make(daysOfWeek=other_days)) == ["coupon-book-day"]
-    assert reasons(books, ana, books.make(daysOfWeek=[today, today % 7 + 1])) == []
+    assert reasons_and_check_list(books, ana, books.make(daysOfWeek=other_days)) == ["coupon-book-day"]
+    assert reasons_and_check_list(books, ana, books.make(daysOfWeek=[today, today % 7 + 1])) == []
 
 
 def test_a_book_is_excluded_by_tier_audience_and_condition(books, ana, shop, tier):
@@ -111,13 +117,17 @@ def test_a_book_is_excluded_by_tier_audience_and_condition(books, ana, shop, tie
         audienceKeys=[audience["audienceKey"]],
         condition={"expression": f"'{tier['loyaltyTierKey']}' in tiers && size(audiences) == 1"},
     )
-    assert reasons(books, ana, book) == ["coupon-book-tier", "coupon-book-audience", "coupon-book-condition"]
+    assert reasons_and_check_list(books, ana, book) == [
+        "coupon-book-tier",
+        "coupon-book-audience",
+        "coupon-book-condition",
+    ]
     shop.administration.patch(f"/audiences/{audience['audienceId']}/members", {"add": [member_id]})
-    assert reasons(books, ana, book) == ["coupon-book-tier", "coupon-book-condition"]
+    assert reasons_and_check_list(books, ana, book) == ["coupon-book-tier", "coupon-book-condition"]
     program = shop.administration.get(f"/loyalty-programs/{shop.organization.created.loyalty_program_id}")
     path = f"/members/{ana}/loyalty-programs/{program['loyaltyProgram']['loyaltyProgramKey']}/tier"
     shop.integration.put(path, {"loyaltyTierKey": tier["loyaltyTierKey"]})
-    assert reasons(books, ana, book) == []
+    assert reasons_and_check_list(books, ana, book) == []
 
 
 @pytest.mark.parametrize(
@@ -136,41 +146,42 @@ def test_conditions_of_books_see_the_fields_and_balances_and_badges_of_the_membe
     shop.organization.member("bob", memberType="regular", profile={"city": "Rosario"}, customAttributes={"level": 3})
     account = shop.account(decimals=2)
     shop.give("bob", 11, ledgerAccountId=account["ledgerAccountId"])
-    burn = {"amount": 0.5, "ledgerAccountId": account["ledgerAccountId"]}
-    shop.administration.post("/members/by-loyalty-member-id/bob/burn", burn, expect=200)
+    # 11 - 0.5 = 10.5
+    shop.take("bob", 0.5, ledgerAccountId=account["ledgerAccountId"])
     badge = shop.integration.post("/badges", {"name": "Early", "maxAmount": 5, "active": True})["badge"]
     shop.integration.post(f"/members/bob/badges/{badge['badgeKey']}/assign", {"amount": 2}, expect=200)
     text = expression.replace("ACCOUNT", account["ledgerAccountKey"]).replace("BADGE", badge["badgeKey"])
-    assert reasons(books, "bob", books.make(condition={"expression": text})) == (
+    assert reasons_and_check_list(books, "bob", books.make(condition={"expression": text})) == (
         [] if is_true else ["coupon-book-condition"]
     )
 
 
-def test_a_member_needs_the_points_for_the_assignment_and_the_use_of_a_book(books, shop, ana, points):
-    book = books.make(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
+def test_a_member_needs_the_points_for_the_assignment_and_the_use_of_a_book(books, shop, ana, price_in_points):
+    book = books.make(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=price_in_points)
+    # One less than 10 + 5.
     shop.give(ana, 14)
-    assert reasons(books, ana, book) == ["insufficient-balance"]
+    assert reasons_and_check_list(books, ana, book) == ["insufficient-balance"]
     shop.give(ana, 1)
-    assert reasons(books, ana, book) == []
+    assert reasons_and_check_list(books, ana, book) == []
 
 
 def test_books_without_stock_are_excluded_only_on_request(books, ana):
-    for empty, full in (
+    for empty_book, book_with_stock in (
         (books.make(), books.make("A")),
         (books.make(type="codeless", maxCouponCount=0), books.make(type="codeless")),
         (books.make(type="generated", maxCouponCount=0), books.make(type="generated", maxCouponCount=1)),
         (books.make("B", type="single", maxAssignedPerCoupon=0), books.make("C", type="single", maxCouponCount=1)),
         (books.make(type="single"), books.make("D", type="single")),
     ):
-        assert reasons(books, ana, empty) == []
-        assert reasons(books, ana, empty, withStockOnly=True) == ["coupon-out-of-stock"]
-        assert reasons(books, ana, full, withStockOnly=True) == []
-        assert reasons(books, ana, empty, withStockOnly=False) == []
+        assert reasons_and_check_list(books, ana, empty_book) == []
+        assert reasons_and_check_list(books, ana, empty_book, withStockOnly=True) == ["coupon-out-of-stock"]
+        assert reasons_and_check_list(books, ana, book_with_stock, withStockOnly=True) == []
+        assert reasons_and_check_list(books, ana, empty_book, withStockOnly=False) == []
 
 
 def test_an_inactive_member_is_excluded_from_books(books, organization):
     organization.member("eve", active=False)
-    assert reasons(books, "eve", books.make()) == ["member-inactive"]
+    assert reasons_and_check_list(books, "eve", books.make()) == ["member-inactive"]
 
 
 def test_every_reason_has_a_detail(books, ana):

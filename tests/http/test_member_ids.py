@@ -48,6 +48,7 @@ def administration(organization):
 
 
 def faults(problem):
+    """The pointer and the detail of each fault of a problem."""
     return [(error["pointer"], error["detail"]) for error in problem["errors"]]
 
 
@@ -88,7 +89,9 @@ def test_an_id_that_is_the_path_of_an_operation_is_refused(integration, administ
         integration.patch("/members/ben", body, expect=400),
     ):
         [(pointer, detail)] = faults(problem)
-        assert (pointer, detail.split()[2].rstrip(",")) == ("/loyaltyMemberId", name)
+        assert pointer == "/loyaltyMemberId"
+        # The detail names the id as its third word.
+        assert detail.split()[2].rstrip(",") == name
     # Upper case differs: this id is none of the paths.
     capital = name.capitalize()
     integration.post("/members", {"loyaltyMemberId": capital})
@@ -131,13 +134,13 @@ def test_the_schema_and_the_domain_refuse_the_same_ids(text):
 
 
 def test_impossible_and_unknown_ids_are_reported_as_not_existing(integration, administration):
-    members = [integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"] for name in ("ana", "ben")]
+    ana, ben = (integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"] for name in ("ana", "ben"))
     unknown_ids = ["", " ana", "ana ", "a/b", "..", "\t", "exists", "x" * 256, "x" * 100_000, "ANA"]
     response = integration.post(
         "/members/exists", {"loyaltyMemberIds": ["ben", *unknown_ids, "ana", "ben"]}, expect=200
     )
     assert [loyalty_member["loyaltyMemberId"] for loyalty_member in response["loyaltyMembers"]] == ["ben", "ana"]
-    ids = [members[1]["memberId"], 0, -5, 2**62, members[0]["memberId"], 0]
+    ids = [ben["memberId"], 0, -5, 2**62, ana["memberId"], 0]
     batch = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)
     assert [member["loyaltyMemberId"] for member in batch["members"]] == ["ben", "ana"]
     assert batch["notFound"] == [0, -5, 2**62]

@@ -24,7 +24,7 @@ def moment_of(value):
 
 
 class Scan:
-    """The missions of one organization, and a model of a member's progress in them."""
+    """The 24 missions of one organization, and a model of a member's progress in them."""
 
     def __init__(self, shop: Shop, seed: int) -> None:
         self.shop, self.random = shop, random.Random(seed)
@@ -66,26 +66,17 @@ class Scan:
         progress, achieved_today = {"times": 0, "count": 0, "last": None}, 0
         for amount in amounts:
             day = self.random.choice((0, -400))
-            response = (
-                advance(
-                    self.shop,
-                    self.member,
-                    mission["missionId"],
-                    amount=amount,
-                    externalEventDate=text_of(self.now + timedelta(days=day)),
-                    expect=200,
-                )
-                if self.can_progress(mission, progress, achieved_today, day)
-                else None
-            )
-            if response is not None:
-                balance = response["balance"]
-                achieved_today += balance["lastGoalsAchieved"] if day == 0 else 0
-                progress = {
-                    "times": balance["timesAchieved"],
-                    "count": balance["currentCounterCount"],
-                    "last": balance["lastAchievedAt"],
-                }
+            if not self.can_progress(mission, progress, achieved_today, day):
+                continue
+            date = text_of(self.now + timedelta(days=day))
+            response = advance(self.shop, self.member, mission["missionId"], amount=amount, externalEventDate=date)
+            balance = response["balance"]
+            achieved_today += balance["lastGoalsAchieved"] if day == 0 else 0
+            progress = {
+                "times": balance["timesAchieved"],
+                "count": balance["currentCounterCount"],
+                "last": balance["lastAchievedAt"],
+            }
         return {**progress, "today": achieved_today}
 
     def can_progress(self, mission: dict[str, Any], progress: dict[str, Any], achieved_today: int, day: int) -> bool:
@@ -219,8 +210,10 @@ def test_pages_in_every_order_have_each_mission_once(scan, column, direction):
     assert {mission["missionId"] for mission in missions} == {mission["missionId"] for mission in scan.missions}
     assert [len(page) for page in pages] == [7, 7, 7, 3, 0]
     values = [mission.get(column, mission["balance"].get(column)) for mission in missions]
+    # Missions without a value come last.
     present_values = [value for value in values if value is not None]
-    assert values == sorted(present_values, reverse=direction == "desc") + [None] * (len(values) - len(present_values))
+    count_of_missing_values = len(values) - len(present_values)
+    assert values == sorted(present_values, reverse=direction == "desc") + [None] * count_of_missing_values
     assert scan.shop.administration.get(scan.path, limit=7, page=9)["totalCount"] == len(scan.missions)
 
 
@@ -231,17 +224,18 @@ def test_no_mission_is_valid_in_a_range_that_ends_before_it_begins(scan):
     assert (page["totalCount"], page["results"]) == (0, [])
     # The moments count, not their texts: this range, in two time zones, is one moment.
     local, utc = "2026-03-02T01:00:00+01:00", "2026-03-02T00:00:00Z"
-    at_moment = scan.list_missions(validFrom=utc, validTo=utc)
-    assert at_moment == scan.list_missions(validFrom=local, validTo=utc) != []
+    missions_at_moment = scan.list_missions(validFrom=utc, validTo=utc)
+    assert missions_at_moment != []
+    assert scan.list_missions(validFrom=local, validTo=utc) == missions_at_moment
 
 
 def test_a_member_without_progress_has_all_missions_at_zero(scan):
-    other = member_id_of(scan.shop, scan.shop.member())
-    missions = scan.shop.administration.get(f"/members/{other}/missions")["results"]
+    new_member_id = member_id_of(scan.shop, scan.shop.member())
+    missions = scan.shop.administration.get(f"/members/{new_member_id}/missions")["results"]
     assert len(missions) == len(scan.missions)
-    assert {(result["balance"]["timesAchieved"], result["balance"]["currentCounterCount"]) for result in missions} == {
-        (0, 0)
-    }
+    balances = [mission["balance"] for mission in missions]
+    assert {balance["timesAchieved"] for balance in balances} == {0}
+    assert {balance["currentCounterCount"] for balance in balances} == {0}
 
 
 @pytest.mark.parametrize(

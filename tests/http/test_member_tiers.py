@@ -24,11 +24,13 @@ def shop(organization):
 
 @pytest.fixture
 def tiers(shop):
+    """Silver requires 200 points, gold 500; all other members have the default tier, Basic."""
     return TierSchedule.new(shop, Silver=200, Gold=500)
 
 
 @pytest.fixture
 def member(tiers, shop):
+    """The loyaltyMemberId of a new member, who has no points."""
     return shop.member()
 
 
@@ -37,12 +39,14 @@ def member_id(shop, member):
 
 
 def set_by_member_id(shop, tiers, member, expect=200, **body):
+    """Set a tier by the memberId, in the administration; without a tier, unset it. Return the response."""
     program = tiers.program["loyaltyProgramId"]
     path = f"/members/{member_id(shop, member)}/loyalty-programs/{program}/tier"
     return shop.administration.put(path, body, expect=expect)
 
 
 def set_by_loyalty_member_id(shop, tiers, member, expect=200, **body):
+    """Set a tier by the loyaltyMemberId, in the administration; return the response."""
     body = {"loyaltyProgramId": tiers.program["loyaltyProgramId"], **body}
     return shop.administration.put(f"/members/by-loyalty-member-id/{member}/tier", body, expect=expect)
 
@@ -58,12 +62,12 @@ def test_a_tier_that_is_set_by_request_does_not_depend_on_points(shop, tiers, me
 
 
 def test_both_surfaces_set_tiers(shop, tiers, member):
-    first = set_by_member_id(shop, tiers, member, loyaltyTierId=tiers.id("Gold"), expiresAt=FUTURE)
-    assert first == {"loyaltyTierId": tiers.id("Gold"), "memberTierTrackingId": first["memberTierTrackingId"]}
+    gold = set_by_member_id(shop, tiers, member, loyaltyTierId=tiers.id("Gold"), expiresAt=FUTURE)
+    assert gold == {"loyaltyTierId": tiers.id("Gold"), "memberTierTrackingId": gold["memberTierTrackingId"]}
     assert tiers.entry(member)["expiresAt"] == FUTURE
-    second = set_by_loyalty_member_id(shop, tiers, member, loyaltyTierId=tiers.id("Silver"))
-    assert second["loyaltyTierId"] == tiers.id("Silver")
-    assert second["memberTierTrackingId"] > first["memberTierTrackingId"]
+    silver = set_by_loyalty_member_id(shop, tiers, member, loyaltyTierId=tiers.id("Silver"))
+    assert silver["loyaltyTierId"] == tiers.id("Silver")
+    assert silver["memberTierTrackingId"] > gold["memberTierTrackingId"]
     assert tiers.entry(member) == {
         "loyaltyProgramId": tiers.program["loyaltyProgramId"],
         "loyaltyTierId": tiers.id("Silver"),
@@ -85,35 +89,33 @@ def test_every_field_of_the_request_is_stored(shop, tiers, member):
         description="Old programme",
         tags=["a", "b"],
     )
-    [row] = shop.rows("member_tier_trackings")
-    assert (row.loyalty_tier_id, row.answered_tier_id) == (tiers.id("Gold"), tiers.id("Gold"))
-    assert (row.external_id, row.system_unique_key, row.description, row.tags) == (
-        "ticket-7",
-        "tier-1",
-        "Old programme",
-        ["a", "b"],
-    )
+    [tracking] = shop.rows("member_tier_trackings")
+    assert (tracking.loyalty_tier_id, tracking.answered_tier_id) == (tiers.id("Gold"), tiers.id("Gold"))
+    assert (tracking.external_id, tracking.system_unique_key) == ("ticket-7", "tier-1")
+    assert (tracking.description, tracking.tags) == ("Old programme", ["a", "b"])
     [tier_event] = [event for event in shop.events(member) if event["eventType"] == SET]
     assert tier_event["reason"] == "Old programme"
     assert (tier_event["externalId"], tier_event["tags"]) == ("ticket-7", ["a", "b"])
-    [row] = [row for row in shop.rows("events") if row.event_type == SET]
-    assert (row.payload["isManual"], row.payload["expiresAt"]) == (True, FUTURE)
+    [stored_event] = [row for row in shop.rows("events") if row.event_type == SET]
+    assert (stored_event.payload["isManual"], stored_event.payload["expiresAt"]) == (True, FUTURE)
 
 
 def test_only_the_event_of_the_tier_has_the_external_id_and_the_tags_of_the_request(shop, tiers, member):
-    both = {"externalId": "ticket-7", "tags": ["a"]}
+    id_and_tags = {"externalId": "ticket-7", "tags": ["a"]}
     shop.campaign(running(mint(5), rule='event.tags == ["a"]'), eventType=SET)
     shop.campaign(running(effect("notify", name="moved")), eventType="ledger-transaction-created")
-    tiers.set(member, "Gold", **both)
-    tiers.set(member, **both)
+    # The second request unsets the tier.
+    tiers.set(member, "Gold", **id_and_tags)
+    tiers.set(member, **id_and_tags)
     assert shop.balance(member) == 2 * 5
+    # Each request causes an event of the tier, whose mint causes an event of the ledger.
     records = shop.events(member)
     assert len(records) == 2 * 2
     for record in records:
-        is_tier_event = record["eventType"] == SET
-        assert (record["externalId"], record["tags"]) == (("ticket-7", ["a"]) if is_tier_event else (None, []))
+        expected_fields = ("ticket-7", ["a"]) if record["eventType"] == SET else (None, [])
+        assert (record["externalId"], record["tags"]) == expected_fields
     # The third request changes no tier, so there is no event with them.
-    tiers.set(member, **both)
+    tiers.set(member, **id_and_tags)
     assert len(tiers.moves(member)) == 2
 
 
@@ -158,9 +160,9 @@ def test_unassigning_the_tier_of_a_second_program_leaves_only_the_default_tier_o
     body = {"name": "Star", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     star = shop.administration.post(tiers_path, body)["tier"]
     path = f"/members/{member}/loyalty-programs/{program['loyaltyProgramKey']}/tier"
-    assert shop.integration.put(path, {"loyaltyTierKey": star["loyaltyTierKey"]}) == {
-        "loyaltyTierKey": star["loyaltyTierKey"]
-    }
+    key_of_star = {"loyaltyTierKey": star["loyaltyTierKey"]}
+    assert shop.integration.put(path, key_of_star) == key_of_star
+    # The second program has no default tier.
     assert shop.integration.put(path, {}) == {"loyaltyTierKey": None}
     assert len(shop.integration.get(f"/members/{member}")["loyaltyMember"]["tiers"]) == 1
     assert [event["eventType"] for event in shop.events(member)] == [REMOVED, SET]
@@ -193,9 +195,20 @@ def test_invalid_tiers_programs_and_bodies_are_refused(shop, tiers, member):
     assert shop.rows("member_tier_trackings") == []
 
 
-def test_no_member_gets_an_inactive_tier_by_request_or_by_points(shop, tiers, member):
+def deactivate_gold(shop, tiers):
+    """Make the tier Gold, which requires 500 points, inactive."""
     path = f"/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers/{tiers.id('Gold')}"
     shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
+
+
+def create_campaign_for_gold(shop, tiers):
+    """A campaign for gold members; it mints points of an account on which the tiers do not depend."""
+    one_star = mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"])
+    shop.campaign(running(one_star, rule=f'"{tiers.key("Gold")}" in tiers'))
+
+
+def test_no_member_gets_an_inactive_tier_by_request_or_by_points(shop, tiers, member):
+    deactivate_gold(shop, tiers)
     assert tiers.set(member, "Gold", expect=409)["type"] == "/problems/tier-inactive"
     shop.give(member, 600)
     assert tiers.of(member) == "Silver"
@@ -206,12 +219,11 @@ def test_a_tier_that_becomes_inactive_no_longer_counts_for_its_members(shop, tie
     shop.give(member, 600)
     if is_set_by_request:
         tiers.set(member, "Gold")
-    gold_only = {"rules": {"expression": f'"{tiers.key("Gold")}" in tiers'}}
-    shop.campaign(running(mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"]), **gold_only))
+    create_campaign_for_gold(shop, tiers)
     assert [effect["status"] for effect in shop.track_one(event(member))["effects"]] == ["executed"]
-    path = f"/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers/{tiers.id('Gold')}"
-    shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
+    deactivate_gold(shop, tiers)
     assert tiers.of(member) == "Silver"
+    # The job stores the tier Silver once.
     assert evaluate(shop) == 1
     assert evaluate(shop) == 0
     assert tiers.of(member) == "Silver"
@@ -220,10 +232,8 @@ def test_a_tier_that_becomes_inactive_no_longer_counts_for_its_members(shop, tie
 
 def test_rules_ignore_an_inactive_tier_even_before_the_job_has_stored_the_new_tier(shop, tiers, member):
     shop.give(member, 600)
-    gold_only = {"rules": {"expression": f'"{tiers.key("Gold")}" in tiers'}}
-    shop.campaign(running(mint(1, ledgerAccountKey=shop.account()["ledgerAccountKey"]), **gold_only))
-    path = f"/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers/{tiers.id('Gold')}"
-    shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
+    create_campaign_for_gold(shop, tiers)
+    deactivate_gold(shop, tiers)
     assert shop.track_one(event(member))["effects"] == []
 
 
@@ -235,6 +245,7 @@ def test_a_default_tier_cannot_be_inactive(shop, tiers):
     problem = shop.administration.post(f"{path}/tiers", {**body, "active": False, "isDefault": True}, expect=409)
     assert problem["type"] == "/problems/tier-inactive"
     inactive_tier = shop.administration.post(f"{path}/tiers", {**body, "name": "Old", "active": False})["tier"]
+    # To make the inactive tier the default one, by an update of the tier or of the program.
     tier_path, old_body = f"{path}/tiers/{inactive_tier['loyaltyTierId']}", {**body, "name": "Old"}
     program = {name: tiers.program[name] for name in ("ledgerId", "description", "setAsDefault")}
     for address, changes in (
@@ -246,9 +257,9 @@ def test_a_default_tier_cannot_be_inactive(shop, tiers):
 
 
 def test_tiers_programs_and_members_of_another_organization_are_unknown(shop, tiers, member, other_organization):
-    other = Shop(other_organization)
-    other_tiers = TierSchedule.new(other)
-    stranger = other.member()
+    other_shop = Shop(other_organization)
+    other_tiers = TierSchedule.new(other_shop)
+    stranger = other_shop.member()
     problem = set_by_member_id(shop, tiers, member, expect=404, loyaltyTierId=other_tiers.id("Basic"))
     assert problem["type"] == "/problems/unknown-tier"
     path = f"/members/{member}/loyalty-programs/{other_tiers.program['loyaltyProgramKey']}/tier"
@@ -264,13 +275,13 @@ def test_tiers_programs_and_members_of_another_organization_are_unknown(shop, ti
 
 def test_a_repeated_key_returns_the_same_tier_and_changes_nothing(shop, tiers, member):
     body = {"expiresAt": FUTURE, "systemUniqueKey": key(), "tags": ["a"]}
-    first = tiers.set(member, "Gold", **body)
+    first_response = tiers.set(member, "Gold", **body)
     tiers.set(member, "Silver")
-    assert tiers.set(member, "Gold", **body) == first
+    assert tiers.set(member, "Gold", **body) == first_response
     assert tiers.of(member) == "Silver"
-    assert set_by_member_id(shop, tiers, member, loyaltyTierId=tiers.id("Gold"), **body)["loyaltyTierId"] == tiers.id(
-        "Gold"
-    )
+    # The same request on the other surface returns the id of the tier.
+    response = set_by_member_id(shop, tiers, member, loyaltyTierId=tiers.id("Gold"), **body)
+    assert response["loyaltyTierId"] == tiers.id("Gold")
     assert len(shop.rows("member_tier_trackings")) == 2
     for change in ({"expiresAt": None}, {"tags": ["b"]}, {"description": "other"}, {"externalId": "other"}):
         assert tiers.set(member, "Gold", expect=409, **{**body, **change})["type"] == "/problems/key-reused"
@@ -282,11 +293,11 @@ def test_a_repeated_key_returns_the_same_tier_and_changes_nothing(shop, tiers, m
 def test_a_repeated_request_returns_its_tier_after_the_expiry(shop, tiers, member):
     soon = (datetime.now(UTC) + timedelta(seconds=0.4)).isoformat()
     body = {"expiresAt": soon, "systemUniqueKey": key()}
-    first = tiers.set(member, "Gold", **body)
+    first_response = tiers.set(member, "Gold", **body)
     tiers.expire(member)
     while datetime.now(UTC) < datetime.fromisoformat(soon):
         pass
-    assert tiers.set(member, "Gold", **body) == first
+    assert tiers.set(member, "Gold", **body) == first_response
     assert tiers.of(member) == "Basic"
 
 
@@ -328,6 +339,7 @@ def test_reads_return_the_tier_of_the_points_and_write_nothing(shop, tiers, memb
     assert [result["loyaltyTierId"] for result in shop.administration.get(path)["results"]] == [tiers.id("Silver")]
     rows = shop.administration.get("/members/search", query=member_after_gold)["results"]
     assert [row["loyaltyTierId"] for row in rows] == [tiers.id("Silver")]
+    # The stored tier is still the expired one.
     [manual_row] = [row for row in shop.rows("member_tiers") if row.is_manual]
     assert manual_row.loyalty_tier_id == tiers.id("Gold")
     assert tiers.moves(member_after_gold) == [(SET, "Basic", "Silver"), (SET, "Silver", "Gold")]
@@ -340,8 +352,8 @@ def test_an_event_uses_and_stores_the_tier_of_the_points_after_an_expiry(shop, t
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [1]
     assert [row.is_manual for row in shop.rows("member_tiers")] == [False]
     assert tiers.moves(member_after_gold)[2:] == [(SET, "Gold", "Silver")]
-    [last, *_] = [record for record in shop.events(member_after_gold) if record["eventType"] == SET]
-    assert last["reason"] == "The tier had expired."
+    newest_tier_event = next(record for record in shop.events(member_after_gold) if record["eventType"] == SET)
+    assert newest_tier_event["reason"] == "The tier had expired."
 
 
 def test_reads_return_the_tier_of_the_points_that_have_not_expired(shop, tiers, member):
@@ -359,10 +371,10 @@ def test_reads_return_the_tier_of_the_points_that_have_not_expired(shop, tiers, 
         )
     assert shop.balance(member) == 0
     assert tiers.of(member) == "Basic"
-    [row] = shop.administration.get("/members/search", query=member)["results"]
-    assert row["loyaltyTierId"] == tiers.id("Basic")
-    [row] = shop.integration.get("/members", loyaltyMemberId=member)["results"]
-    assert [tier["loyaltyTierId"] for tier in row["tiers"]] == [tiers.id("Basic")]
+    [search_result] = shop.administration.get("/members/search", query=member)["results"]
+    assert search_result["loyaltyTierId"] == tiers.id("Basic")
+    [listed_member] = shop.integration.get("/members", loyaltyMemberId=member)["results"]
+    assert [tier["loyaltyTierId"] for tier in listed_member["tiers"]] == [tiers.id("Basic")]
     assert shop.integration.get(path)["results"] == []
     # A tier that is set by request does not depend on points.
     tiers.set(member, "Gold")
@@ -376,32 +388,31 @@ def test_a_movement_of_points_stores_the_tier_of_the_points_after_an_expiry(shop
 
 
 def test_the_job_stores_and_reports_the_tiers_of_members_whose_tiers_have_expired(shop, tiers, member_after_gold):
-    other_members = [shop.member() for _ in range(4)]
-    for other in other_members[:3]:
-        tiers.set(other, "Gold", expiresAt=FUTURE)
-    for other in other_members[:2]:
-        tiers.expire(other)
-    # The member with the points for Silver, and the first two others.
+    ben, cleo, gold_member, basic_member = (shop.member() for _ in range(4))
+    for name in (ben, cleo, gold_member):
+        tiers.set(name, "Gold", expiresAt=FUTURE)
+    for name in (ben, cleo):
+        tiers.expire(name)
+    # The member with the points for Silver, and ben and cleo.
     assert evaluate(shop) == 3
     assert tiers.moves(member_after_gold)[2:] == [(SET, "Gold", "Silver")]
-    assert [tiers.moves(other)[-1:] for other in other_members] == [
-        [(SET, "Gold", "Basic")],
-        [(SET, "Gold", "Basic")],
-        [(SET, "Basic", "Gold")],
-        [],
-    ]
+    assert tiers.moves(ben)[-1:] == [(SET, "Gold", "Basic")]
+    assert tiers.moves(cleo)[-1:] == [(SET, "Gold", "Basic")]
+    assert tiers.moves(gold_member)[-1:] == [(SET, "Basic", "Gold")]
+    assert tiers.moves(basic_member) == []
     assert sorted(row.is_manual for row in shop.rows("member_tiers")) == [False] * 4 + [True]
     assert evaluate(shop) == 0
 
 
 def test_the_job_applies_changed_thresholds_if_it_evaluates_everyone(shop, tiers, member):
     other_members = [shop.member() for _ in range(4)]
-    for other in other_members:
-        shop.give(other, 150)
+    for other_member in other_members:
+        shop.give(other_member, 150)
     tiers.set(other_members[0], "Gold")
     path = f"/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers/{tiers.id('Silver')}"
     shop.administration.put(path, {"name": "Silver", "active": True, "minRequiredPoints": 100, "tierOrder": 1})
     assert evaluate(shop) == 0
+    # The three members with 150 points whose tier was not set by request.
     assert evaluate(shop, everyone=True) == 3
     assert [tiers.of(person) for person in (member, *other_members)] == ["Basic", "Gold", "Silver", "Silver", "Silver"]
     assert evaluate(shop, everyone=True) == 0

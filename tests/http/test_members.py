@@ -69,6 +69,7 @@ def administration(organization):
 
 @pytest.fixture
 def ana(integration):
+    """The record of a new member with all fields, ana-7."""
     return integration.post("/members", ANA)["loyaltyMember"]
 
 
@@ -83,6 +84,7 @@ def default_tier(organization):
 
 
 def without_balances(member):
+    """A member as lists return it, without ledgerBalances and tierStatus."""
     return {name: value for name, value in member.items() if name not in ("ledgerBalances", "tierStatus")}
 
 
@@ -172,11 +174,11 @@ def test_a_member_is_read_and_updated_with_its_balances(organization, integratio
 
 def test_a_read_returns_the_same_member_as_an_update(organization, integration, administration, ana):
     program = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
-    second = administration.post("/loyalty-programs", program)["loyaltyProgram"]["loyaltyProgramId"]
+    second_program = administration.post("/loyalty-programs", program)["loyaltyProgram"]["loyaltyProgramId"]
     tier_body = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 1}
-    silver = administration.post(f"/loyalty-programs/{second}/tiers", tier_body)["tier"]["loyaltyTierId"]
+    silver = administration.post(f"/loyalty-programs/{second_program}/tiers", tier_body)["tier"]["loyaltyTierId"]
     body = {"loyaltyTierId": silver, "expiresAt": (datetime.now(UTC) + timedelta(days=1)).isoformat()}
-    administration.put(f"/members/{ana['memberId']}/loyalty-programs/{second}/tier", body)
+    administration.put(f"/members/{ana['memberId']}/loyalty-programs/{second_program}/tier", body)
     accounts = f"/ledgers/{organization.created.ledger_id}/accounts"
     for name, active in (("Stars", True), ("Moons", False)):
         account = {"name": name, "active": active, "isRevolving": True, "chainSyncEnabled": False}
@@ -185,14 +187,14 @@ def test_a_read_returns_the_same_member_as_an_update(organization, integration, 
 
     updated_member = integration.patch("/members/ana-7", {"active": True})["loyaltyMember"]
     assert len(updated_member["tiers"]) == 2
-    # The default account comes first.
+    # The new default account, Stars, comes first, then Points; Moons is inactive.
     assert [balance["balance"] for balance in updated_member["ledgerBalances"]] == [12, 0]
     assert integration.get("/members/ana-7")["loyaltyMember"] == updated_member
     shorter_member = integration.get("/members/ana-7", includeBalance=False)["loyaltyMember"]
     assert shorter_member.items() >= without_balances(updated_member).items()
-    by_id = administration.get(f"/members/{ana['memberId']}")
-    assert by_id == administration.get("/members/by-loyalty-member-id/ana-7")
-    assert by_id == administration.patch(f"/members/{ana['memberId']}", {"active": True})
+    member_by_id = administration.get(f"/members/{ana['memberId']}")
+    assert member_by_id == administration.get("/members/by-loyalty-member-id/ana-7")
+    assert member_by_id == administration.patch(f"/members/{ana['memberId']}", {"active": True})
 
 
 def test_a_member_is_returned_without_balances_if_no_account_is_active(organization, integration, administration, ana):
@@ -316,9 +318,9 @@ def test_the_administration_updates_every_field(administration, integration, ana
         "profile": {"govId": {"id": None, "type": None, "issuingCountry": None}},
     }
     updated_member = administration.patch(path, body)["loyalMember"]
-    assert {name: updated_member[name] for name in body if name != "profile"} == {
-        n: body[n] for n in body if n != "profile"
-    }
+    sent_fields = {name: value for name, value in body.items() if name != "profile"}
+    assert {name: updated_member[name] for name in sent_fields} == sent_fields
+    # Without an id, type and country, the whole object is removed.
     assert "govId" not in updated_member["profile"]
     assert updated_member["profile"]["address"] == ana["profile"]["address"]
     integration.get("/members/ana-7", expect=404)
@@ -359,6 +361,7 @@ def test_an_update_is_in_the_audit_log(organization, integration, ana, db, emit)
 
 
 def events_of(integration, loyalty_member_id):
+    """The type, the status and the reason of each event of the member, oldest first."""
     results = integration.get(f"/members/{loyalty_member_id}/events", order="createdAt,asc")["results"]
     return [(result["eventType"], result["status"], result["reason"]) for result in results]
 
@@ -424,6 +427,7 @@ def reading_administration(api):
 
 
 def enrol_three(organization):
+    """Enrol Ana (ANA), Ben (staff, from the web) and Cleo (staff, inactive); return their records."""
     ana = organization.integration.post("/members", ANA)["loyaltyMember"]
     ben = organization.member(
         "ben",
@@ -451,11 +455,13 @@ def test_both_surfaces_list_and_page_the_members(integration, administration, th
 
 def test_members_are_filtered_and_ordered(integration, administration, three_members):
     ana, ben, cleo = (member["loyaltyMemberId"] for member in three_members)
+    _ana_record, ben_record, cleo_record = three_members
 
     def listed(**query):
+        """The ids of the members that both surfaces list, which must be the same."""
         ids = [member["loyaltyMemberId"] for member in integration.get("/members", **query)["results"]]
-        administration_rows = administration.get("/members", **query)["results"]
-        assert [member["loyaltyMemberId"] for member in administration_rows] == ids
+        administration_members = administration.get("/members", **query)["results"]
+        assert [member["loyaltyMemberId"] for member in administration_members] == ids
         return ids
 
     assert listed(email="ana@EXAMPLE.com") == [ana]
@@ -467,21 +473,23 @@ def test_members_are_filtered_and_ordered(integration, administration, three_mem
     assert listed(govId="30111222", email="ben@example.com") == []
     assert listed(order="loyaltyMemberId") == [ana, ben, cleo]
     assert listed(order="loyaltyMemberId,desc") == [cleo, ben, ana]
-    assert (
-        listed(order="memberId,asc") == listed(order="createdAt") == listed(order="updatedAt,asc") == [ana, ben, cleo]
-    )
+    assert listed(order="memberId,asc") == [ana, ben, cleo]
+    assert listed(order="createdAt") == [ana, ben, cleo]
+    assert listed(order="updatedAt,asc") == [ana, ben, cleo]
     # Cleo is the only inactive member, and the members of one type are ordered by id.
     assert listed(order="active")[0] == cleo
     assert listed(order="memberType,asc") == [ana, ben, cleo]
-    creation_of_ben = three_members[1]["createdAt"]
+    creation_of_ben = ben_record["createdAt"]
+    # The first moment is included, the last one is not.
     assert listed(fromCreatedAt=creation_of_ben) == [cleo, ben]
     assert listed(toCreatedAt=creation_of_ben) == [ana]
-    assert listed(fromCreatedAt=creation_of_ben, toCreatedAt=three_members[2]["createdAt"]) == [ben]
+    assert listed(fromCreatedAt=creation_of_ben, toCreatedAt=cleo_record["createdAt"]) == [ben]
     # A moment without an offset is UTC; an offset is applied.
     assert listed(fromCreatedAt=creation_of_ben.removesuffix("Z")) == [cleo, ben]
     creation_with_offset = datetime.fromisoformat(creation_of_ben) + timedelta(hours=2)
     assert listed(fromCreatedAt=creation_with_offset.strftime("%Y-%m-%dT%H:%M:%S.%f+02:00")) == [cleo, ben]
-    wallet_id = three_members[1]["ledgerWalletId"]
+    # Only the administration has the filter by wallet.
+    wallet_id = ben_record["ledgerWalletId"]
     assert [m["loyaltyMemberId"] for m in administration.get("/members", walletId=wallet_id)["results"]] == [ben]
     integration.get("/members", walletId=wallet_id, expect=400)
     integration.get("/members", order="email", expect=400)
@@ -583,48 +591,51 @@ def test_a_search_finds_the_updated_name_and_not_the_old_one(integration, admini
 
 def test_searches_are_filtered_and_ordered(organization, administration, three_members):
     ana, ben, cleo = (member["loyaltyMemberId"] for member in three_members)
+    creation_of_ben = three_members[1]["createdAt"]
 
     def listed(**query):
+        """The ids of the members that a search returns."""
         return [row["loyaltyMemberId"] for row in administration.get("/members/search", **query)["results"]]
 
     assert listed() == [cleo, ben, ana]
     assert listed(memberType="staff") == [cleo, ben]
     assert listed(memberType="staff", query="ben") == [ben]
     assert listed(channelAcquisition="web") == [ben]
-    assert listed(sinceFrom=three_members[1]["createdAt"]) == [cleo, ben]
-    assert listed(sinceTo=three_members[1]["createdAt"]) == [ana]
-    assert listed(order="email") == [ana, ben, cleo]
-    assert listed(order="since,asc") == listed(order="memberId,asc") == listed(order="loyaltyMemberId,asc")
+    assert listed(sinceFrom=creation_of_ben) == [cleo, ben]
+    assert listed(sinceTo=creation_of_ben) == [ana]
+    for order in ("email", "since,asc", "memberId,asc", "loyaltyMemberId,asc"):
+        assert listed(order=order) == [ana, ben, cleo], order
     assert listed(page=1, limit=2) == [ana]
     administration.get("/members/search", order="name", expect=400)
     administration.get("/members/search", query="", expect=400)
 
 
 def test_searches_are_filtered_by_program_and_tier(organization, other_organization, administration, three_members):
-    first = default_tier(organization)
+    first_tier = default_tier(organization)
     body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": True}
     program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
-    tier = {"name": "New", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
-    tier = administration.post(f"/loyalty-programs/{program}/tiers", tier)["tier"]
+    tier_body = {"name": "New", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
+    new_tier = administration.post(f"/loyalty-programs/{program}/tiers", tier_body)["tier"]
     organization.member("dora")
 
     def listed(**query):
+        """The ids of the member, the program and the tier of each row of a search."""
         rows = administration.get("/members/search", **query)["results"]
         return [(row["loyaltyMemberId"], row["loyaltyProgramId"], row["loyaltyTierId"]) for row in rows]
 
-    dora = ("dora", program, tier["loyaltyTierId"])
+    dora = ("dora", program, new_tier["loyaltyTierId"])
     tiers_of_others = [
-        (name, first["loyaltyProgramId"], first["loyaltyTierId"]) for name in ("cleo.99", "ben", "ana-7")
+        (name, first_tier["loyaltyProgramId"], first_tier["loyaltyTierId"]) for name in ("cleo.99", "ben", "ana-7")
     ]
     # Without a filter the default program is shown, in which only Dora has a tier.
     assert listed() == [dora, *((name, None, None) for name, _, _ in tiers_of_others)]
     assert listed(loyaltyProgramId=program) == [dora]
-    assert listed(loyaltyProgramId=first["loyaltyProgramId"]) == tiers_of_others
-    assert listed(loyaltyTierId=tier["loyaltyTierId"]) == [dora]
-    assert listed(loyaltyTierKey=tier["loyaltyTierKey"]) == [dora]
-    assert listed(loyaltyTierId=first["loyaltyTierId"]) == tiers_of_others
-    assert listed(loyaltyTierId=first["loyaltyTierId"], loyaltyProgramId=program) == []
-    assert listed(loyaltyTierId=first["loyaltyTierId"], loyaltyTierKey=tier["loyaltyTierKey"]) == []
+    assert listed(loyaltyProgramId=first_tier["loyaltyProgramId"]) == tiers_of_others
+    assert listed(loyaltyTierId=new_tier["loyaltyTierId"]) == [dora]
+    assert listed(loyaltyTierKey=new_tier["loyaltyTierKey"]) == [dora]
+    assert listed(loyaltyTierId=first_tier["loyaltyTierId"]) == tiers_of_others
+    assert listed(loyaltyTierId=first_tier["loyaltyTierId"], loyaltyProgramId=program) == []
+    assert listed(loyaltyTierId=first_tier["loyaltyTierId"], loyaltyTierKey=new_tier["loyaltyTierKey"]) == []
     assert listed(loyaltyTierKey=uuid.uuid4()) == []
     assert listed(loyaltyTierId=default_tier(other_organization)["loyaltyTierId"]) == []
     assert listed(loyaltyProgramId=other_organization.created.loyalty_program_id) == []
