@@ -18,10 +18,11 @@ def shop(organization):
 
 @pytest.fixture
 def ana(shop):
+    """The loyaltyMemberId of a new member."""
     return shop.member()
 
 
-def basket(coffees, cakes=0):
+def basket(coffees=0, cakes=0):
     """The items of an order: coffees and cakes, each for 3."""
     items = (("ESP-1", "coffee", coffees), ("CAKE-9", "cake", cakes))
     return [
@@ -34,11 +35,8 @@ def basket(coffees, cakes=0):
 def test_the_tenth_coffee_is_rewarded_and_not_the_tenth_order(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
     assert mission["countExpression"] == COFFEES
-    counts = [
-        counters(shop.track_one(order(ana, 9, items=basket(*coffees_and_cakes))))
-        for coffees_and_cakes in ((3, 1), (0, 4), (6,), (2, 1))
-    ]
-    assert counts == [
+    baskets = [basket(coffees=3, cakes=1), basket(cakes=4), basket(coffees=6), basket(coffees=2, cakes=1)]
+    assert [counters(shop.track_one(order(ana, 9, items=items))) for items in baskets] == [
         [MissionCount(before=0, after=3, achieved=False, times=0)],
         [],
         [MissionCount(before=3, after=9, achieved=False, times=0)],
@@ -46,21 +44,22 @@ def test_the_tenth_coffee_is_rewarded_and_not_the_tenth_order(shop, ana):
     ]
     assert shop.balance(ana) == 50
     # One order can achieve the mission several times: 1 + 25 coffees are two goals of 10, and 6.
-    assert counters(shop.track_one(order(ana, 90, items=basket(25)))) == [
+    assert counters(shop.track_one(order(ana, 90, items=basket(coffees=25)))) == [
         MissionCount(before=1, after=6, achieved=True, times=3)
     ]
-    assert shop.balance(ana) == 150
+    assert shop.balance(ana) == 3 * 50
     shop.check_ledger()
 
 
 def test_events_of_both_interfaces_are_counted_by_the_expression(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES)
-    first = order(ana, 9, items=basket(4))
-    shop.track_one(first)
-    second = order(ana, 9, items=basket(3))
-    second |= {"organizationId": shop.organization.id, "memberId": member_id_of(shop, second.pop("loyaltyMemberId"))}
-    shop.administration.post("/events/track", second, expect=200)
-    assert times_and_count(shop, ana, mission) == (0, 7)
+    shop.track_one(order(ana, 9, items=basket(coffees=4)))
+    # The administration names members by the memberId.
+    administration_order = order(ana, 9, items=basket(coffees=3))
+    del administration_order["loyaltyMemberId"]
+    administration_order |= {"organizationId": shop.organization.id, "memberId": member_id_of(shop, ana)}
+    shop.administration.post("/events/track", administration_order, expect=200)
+    assert times_and_count(shop, ana, mission) == (0, 4 + 3)
 
 
 def test_an_event_counts_for_no_mission_whose_item_matcher_costs_too_much(shop, ana):
@@ -68,11 +67,13 @@ def test_an_event_counts_for_no_mission_whose_item_matcher_costs_too_much(shop, 
     matcher = {"operator": "OR", "conditions": [condition] * 50}
     costly_mission = create(shop, eventType=ORDER_CREATED, inlineMatcher=matcher, goalCount=5)
     plain_mission = create(shop, eventType=ORDER_CREATED, goalCount=5)
-    [coffee] = basket(1)
-    few, many = [{**coffee, "customAttributes": {"labels": [0] * count + ["fair"]}} for count in (100, 30_000)]
-    assert shop.track_one(order(ana, 3, items=[few]))["errors"] == []
+    [coffee] = basket(coffees=1)
+    item_with_few_labels, item_with_many_labels = (
+        {**coffee, "customAttributes": {"labels": [0] * count + ["fair"]}} for count in (100, 30_000)
+    )
+    assert shop.track_one(order(ana, 3, items=[item_with_few_labels]))["errors"] == []
     assert times_and_count(shop, ana, costly_mission) == (0, 1)
-    result = shop.track_one(order(ana, 3, items=[many]))
+    result = shop.track_one(order(ana, 3, items=[item_with_many_labels]))
     [error] = result["errors"]
     assert (error["missionId"], error["actionId"]) == (costly_mission["missionId"], None)
     assert error["message"] == "the expression costs more than its budget allows"
@@ -82,9 +83,9 @@ def test_an_event_counts_for_no_mission_whose_item_matcher_costs_too_much(shop, 
 
 def test_the_coffees_of_a_returned_order_and_their_achievements_no_longer_count(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
-    large_order = order(ana, 36, items=basket(12))
-    shop.track(order(ana, 9, items=basket(3)), large_order)
-    # 3 + 12 coffees.
+    large_order = order(ana, 36, items=basket(coffees=12))
+    shop.track(order(ana, 9, items=basket(coffees=3)), large_order)
+    # 3 + 12 coffees: the goal of 10, and 5.
     assert times_and_count(shop, ana, mission) == (1, 5)
     name = large_order["payload"]["order"]["externalId"]
     shop.track(order_update(ana, name, "confirmed"), order_update(ana, name, "returned"))
@@ -94,11 +95,11 @@ def test_the_coffees_of_a_returned_order_and_their_achievements_no_longer_count(
 
 def test_an_event_whose_count_cannot_be_evaluated_does_not_count_and_reports_an_error(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, countExpression=COFFEES)
-    other = create(shop, eventType=ORDER_CREATED)
+    mission_without_expression = create(shop, eventType=ORDER_CREATED)
     # The coffee has no quantity.
     items = [{"productCode": "ESP-1", "categoryCode": "coffee", "total": 3}]
     result = shop.track_one(order(ana, 3, items=items))
-    assert [entry["missionId"] for entry in result["missions"]] == [other["missionId"]]
+    assert [entry["missionId"] for entry in result["missions"]] == [mission_without_expression["missionId"]]
     [error] = result["errors"]
     assert (error["missionId"], error["campaignId"], error["actionId"]) == (mission["missionId"], None, None)
     assert error["position"]["start"] >= 0
@@ -127,22 +128,23 @@ def test_a_count_can_depend_on_matchers_and_on_other_missions(shop, ana):
     conditions = [{"field": "categoryCode", "operator": "equals", "value": "coffee"}]
     matcher = {"name": "Coffee", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": conditions}}
     key = shop.administration.post("/matchers", matcher)["matcher"]["matcherKey"]
-    first = create(shop, goalCount=1)
-    expression = f'order.items.filter(i, matches(i, "{key}")).size() + missions["{first["missionKey"]}"].timesAchieved'
-    second = create(shop, eventType=ORDER_CREATED, goalCount=100, countExpression=expression)
+    first_mission = create(shop, goalCount=1)
+    expression = (
+        f'order.items.filter(i, matches(i, "{key}")).size() + missions["{first_mission["missionKey"]}"].timesAchieved'
+    )
+    second_mission = create(shop, eventType=ORDER_CREATED, goalCount=100, countExpression=expression)
     shop.track(event(ana), event(ana))
     # The matcher matches one of two items, and the first mission was achieved twice.
-    shop.track_one(order(ana, 9, items=basket(2, 2)))
-    assert times_and_count(shop, ana, second) == (0, 3)
+    shop.track_one(order(ana, 9, items=basket(coffees=2, cakes=2)))
+    assert times_and_count(shop, ana, second_mission) == (0, 1 + 2)
 
 
 def test_a_mission_whose_expression_is_removed_counts_events_again(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression="4")
     shop.track_one(order(ana, 9))
     path, mission_body = f"/missions/{mission['missionId']}", body(eventType=ORDER_CREATED, goalCount=10)
-    assert (
-        shop.administration.put(path, {**mission_body, "countExpression": None})["mission"]["countExpression"] is None
-    )
+    updated_mission = shop.administration.put(path, {**mission_body, "countExpression": None})["mission"]
+    assert updated_mission["countExpression"] is None
     shop.track_one(order(ana, 9))
     # 4 by the expression, and one event without it.
     assert times_and_count(shop, ana, mission) == (0, 4 + 1)

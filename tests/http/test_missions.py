@@ -9,6 +9,7 @@ import pytest
 from tests.builders.campaigns import effect
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import (
+    MissionCount,
     achievement_events,
     advance,
     body,
@@ -32,6 +33,7 @@ def shop(organization):
 
 @pytest.fixture
 def ana(shop):
+    """The loyaltyMemberId of a new member."""
     return shop.member()
 
 
@@ -95,14 +97,16 @@ class TestRecords:
 
     def test_missions_are_listed_by_all_filters(self, shop):
         program = shop.organization.created.loyalty_program_id
-        one = create(shop, name="B", code="one", type="visits", tags=["a", "b"], loyaltyProgramId=program)
-        two = create(shop, name="A", code="two", type="orders", tags=["a"], active=False)
-        three = create(shop, name="C", tags=["b"])
+        create(shop, name="B", code="one", type="visits", tags=["a", "b"], loyaltyProgramId=program)
+        create(shop, name="A", code="two", type="orders", tags=["a"], active=False)
+        create(shop, name="C", tags=["b"])
 
         def names(**query):
+            """The names of the listed missions."""
             return [result["name"] for result in shop.administration.get("/missions", **query)["results"]]
 
-        assert names() == [three["name"], two["name"], one["name"]]
+        # By default, the newest mission is first.
+        assert names() == ["C", "A", "B"]
         assert names(order="name") == ["A", "B", "C"]
         assert names(order="name,desc", limit=2, page=1) == ["A"]
         assert names(loyaltyProgramId=program) == ["B"]
@@ -186,12 +190,13 @@ class TestRecords:
 
     def test_a_code_is_unique(self, shop):
         create(shop, code="twice")
-        other = create(shop, code="once")
+        mission_with_other_code = create(shop, code="once")
         problem = shop.administration.post("/missions", body(code="twice"), expect=409)
         assert problem["type"] == "/problems/name-taken"
-        path = f"/missions/{other['missionId']}"
+        path = f"/missions/{mission_with_other_code['missionId']}"
         assert shop.administration.put(path, body(code="twice"), expect=409)["type"] == "/problems/name-taken"
         assert shop.administration.put(path, body(code="once"))["mission"]["code"] == "once"
+        # Several missions may have no code.
         create(shop)
         create(shop)
 
@@ -220,7 +225,8 @@ class TestRequests:
                 "lastGoalsAchieved": 2,
             }
         }
-        assert shop.balance(ana) == 20
+        # 7 is the goal of 3 twice, and 1.
+        assert shop.balance(ana) == 2 * 10
         [transaction] = shop.rows("ledger_transactions", "amount, description, external_id, tags, external_event_date")
         assert transaction[:4] == (20, "From the card", "card-1", ["stamps"])
         assert transaction.external_event_date == datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
@@ -230,13 +236,12 @@ class TestRequests:
 
     def test_a_repeated_key_returns_the_same_balance_and_another_request_is_refused(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
-        first = advance(shop, ana, mission["missionId"], amount=2, systemUniqueKey="card-1")
+        request = {"amount": 2, "systemUniqueKey": "card-1"}
+        first_response = advance(shop, ana, mission["missionId"], **request)
         shop.track(event(ana))
-        assert advance(shop, ana, mission["missionId"], amount=2, systemUniqueKey="card-1") == first
+        assert advance(shop, ana, mission["missionId"], **request) == first_response
         for changes in ({"amount": 1}, {"description": "Other"}, {"tags": ["x"]}, {"externalId": "x"}):
-            details = {"amount": 2, "systemUniqueKey": "card-1", **changes}
-            amount = details.pop("amount")
-            problem = advance(shop, ana, mission["missionId"], amount=amount, expect=409, **details)
+            problem = advance(shop, ana, mission["missionId"], expect=409, **{**request, **changes})
             assert problem["type"] == "/problems/key-reused"
         assert times_and_count(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
@@ -269,6 +274,7 @@ class TestRequests:
         assert (balance["timesAchieved"], balance["currentCounterCount"], balance["lastGoalsAchieved"]) == (2, 2, 2)
         problem = advance(shop, ana, mission["missionId"], amount=1, externalEventDate=day, expect=409)
         assert problem["type"] == "/problems/mission-exhausted"
+        # Two achievements on the second day, and the last of five on the third.
         for day in ("2026-03-03T08:00:00Z", "2026-03-04T08:00:00Z"):
             advance(shop, ana, mission["missionId"], amount=99, externalEventDate=day)
         assert times_and_count(shop, ana, mission) == (5, 2)
@@ -280,17 +286,13 @@ class TestRequests:
             {"active": False},
             {"validTo": "2026-01-01T00:00:00Z"},
             {"validFrom": "2999-01-01T00:00:00Z"},
-            {"audienceId": None},
+            "audience without members",
         ],
     )
     def test_a_closed_mission_cannot_be_advanced(self, shop, ana, fields):
-        # An audience without members.
-        if "audienceId" in fields:
-            fields = {
-                "audienceId": shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"][
-                    "audienceId"
-                ]
-            }
+        if fields == "audience without members":
+            audience = shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
+            fields = {"audienceId": audience["audienceId"]}
         mission = create(shop, **fields)
         assert advance(shop, ana, mission["missionId"], amount=1, expect=409)["type"] == "/problems/mission-closed"
         # An amount of 0 adds nothing, so it is not refused.
@@ -301,12 +303,12 @@ class TestRequests:
         self, shop, ana, other_organization
     ):
         foreign_shop = Shop(other_organization)
-        mission, other = create(shop), create(foreign_shop)
+        mission, foreign_mission = create(shop), create(foreign_shop)
         member_id = member_id_of(shop, ana)
         for member, mission_id in (
             (10**9, mission["missionId"]),
             (member_id, 10**9),
-            (member_id, other["missionId"]),
+            (member_id, foreign_mission["missionId"]),
             (member_id_of(foreign_shop, foreign_shop.member()), mission["missionId"]),
         ):
             shop.administration.post(f"/members/{member}/missions/{mission_id}/progress", {"amount": 1}, expect=404)
@@ -324,7 +326,7 @@ class TestEffects:
             ("advance-mission", "executed")
         ]
         # 9 / 2 is 4.5, of which 4 count: 3 achieve the goal, and 1 is the new count.
-        assert counters(result) == [(0, 1, True, 1)]
+        assert counters(result) == [MissionCount(before=0, after=1, achieved=True, times=1)]
         assert shop.balance(ana) == 10
         path = f"/events/{result['loyaltyEventKey']}/cancel"
         shop.integration.post(path, {}, expect=200)
@@ -361,7 +363,8 @@ class TestEffects:
             [outcome] = shop.track_one(event(ana), executionMode=mode)["effects"]
             params = {param["id"]: param["value"] for param in outcome["params"]}
             assert (outcome["status"], outcome["error"]["type"]) == ("partial", "/problems/mission-exhausted")
-            assert (params["amount"], params["requestedAmount"]) == (6, 7)
+            # The goal of 3 can be achieved twice.
+            assert (params["amount"], params["requestedAmount"]) == (2 * 3, 7)
         assert times_and_count(shop, ana, mission) == (2, 3)
 
     def test_an_amount_of_26_digits_is_counted_up_to_the_maximum(self, shop, ana):
@@ -378,9 +381,8 @@ class TestEffects:
         campaign = shop.campaign(eventType=GENERIC)
         path = f"/campaigns/{campaign['campaignId']}/actions"
         action_with_unknown_key = running(effect("advance-mission", missionKey=UNKNOWN_KEY))
-        assert (
-            shop.administration.post(path, action_with_unknown_key, expect=404)["type"] == "/problems/unknown-mission"
-        )
+        problem = shop.administration.post(path, action_with_unknown_key, expect=404)
+        assert problem["type"] == "/problems/unknown-mission"
         action_with_computed_key = running(effect("advance-mission", missionKey=("=", f"'{UNKNOWN_KEY}'")))
         shop.administration.post(path, action_with_computed_key)
         [outcome] = shop.track_one(event(ana))["effects"]

@@ -137,8 +137,8 @@ def rows_of(number, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [80, pytest.param(10_000, marks=pytest.mark.stress)])
-def test_an_import_of_an_export_is_exported_identically(api, number):
+@pytest.mark.parametrize("member_count", [80, pytest.param(10_000, marks=pytest.mark.stress)])
+def test_an_import_of_an_export_is_exported_identically(api, member_count):
     shops = [Shop(api.organization()) for _ in range(2)]
     for shop in shops:
         policy = {"basis": "earned", "period": "rolling", "months": 12}
@@ -147,8 +147,8 @@ def test_an_import_of_an_export_is_exported_identically(api, number):
         create(shop, name="Coffees", goalCount=10)
         create(shop, name="Teas", goalCount=3)
     source, target = shops
-    rng = random.Random(number)
-    members = [rows_of(index, rng) for index in range(number)]
+    rng = random.Random(member_count)
+    members = [rows_of(index, rng) for index in range(member_count)]
     for kind in ("members", "balances", "mission-progress"):
         lines = [json.dumps(row) for member in members for row in member[kind]]
         data_import = Imports(source.organization).run("\n".join(lines), kind=kind, file_format="ndjson")
@@ -161,7 +161,7 @@ def test_an_import_of_an_export_is_exported_identically(api, number):
     repeated_import = Imports(target.organization).run("".join(lines["balances"]), **options)
     assert status_read_done_failed(repeated_import)[2:] == (len(lines["balances"]), 0)
     assert {kind: exported_lines(target.organization, kind) for kind in KINDS} == lines
-    for index in rng.sample(range(number), 40):
+    for index in rng.sample(range(member_count), 40):
         moved_status, status = (status_of(shop, f"m{index:05}") for shop in (target, source))
         assert moved_status["balances"] == status["balances"]
         assert moved_status["missions"] == status["missions"]

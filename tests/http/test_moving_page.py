@@ -18,8 +18,8 @@ FILES = re.compile(r"^```csv ([a-z-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 @pytest.fixture
 def section():
     """The section of the page about a move that keeps the status of members."""
-    _, rest = (DOCS / "moving.md").read_text().split("\n## A move that keeps status\n")
-    return rest.partition("\n## ")[0]
+    _, text_from_section = (DOCS / "moving.md").read_text().split("\n## A move that keeps status\n")
+    return text_from_section.partition("\n## ")[0]
 
 
 def test_the_files_of_the_page_lead_to_the_responses_on_the_page(organization, section):
@@ -29,6 +29,7 @@ def test_the_files_of_the_page_lead_to_the_responses_on_the_page(organization, s
     files = FILES.findall(section)
     assert [kind for kind, _ in files] == ["members", "balances", "mission-progress"]
     for kind, content in files:
+        # All rows but the line with the names of the columns are imported.
         data_import = Imports(organization).run(content, kind=kind)
         assert status_read_done_failed(data_import)[2:] == (content.count("\n") - 1, 0), Imports(organization).errors(
             data_import
@@ -36,6 +37,7 @@ def test_the_files_of_the_page_lead_to_the_responses_on_the_page(organization, s
     for exchange in exchanges(section):
         response = shop.integration.get(exchange.path.removeprefix("/v2"))
         compare(exchange.answer, response, {}, exchange.path)
+    # The files of the page give ana 300 points, and two achievements and a count of 7.
     assert (times_and_count(shop, "ana", mission), shop.balance("ana")) == ((2, 7), 300)
     # The tenth coffee achieves the mission and pays 50 points.
     shop.track(event("ana"), event("ana"), event("ana"))

@@ -90,11 +90,13 @@ def test_dry_runs_and_captured_events_are_not_reported(shop, administration, mod
     event_trigger, order_trigger = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
     shop.campaign(running(effect("notify", name="cake")))
     member = shop.member()
-    before = len(message_types(administration, event_trigger)), len(message_types(administration, order_trigger))
+    event_messages_before = message_types(administration, event_trigger)
+    order_messages_before = message_types(administration, order_trigger)
     shop.track(order(member), event(member), executionMode=mode)
-    after = len(message_types(administration, event_trigger)), len(message_types(administration, order_trigger))
+    assert message_types(administration, event_trigger) == event_messages_before
     # With captureOnly the order is stored and reported.
-    assert after == (before[0], before[1] + (mode == "captureOnly"))
+    new_order_messages = ["purchase-order.created"] if mode == "captureOnly" else []
+    assert message_types(administration, order_trigger) == order_messages_before + new_order_messages
 
 
 def test_a_repeated_event_is_reported_once(shop, administration):
@@ -127,8 +129,8 @@ def test_a_campaign_notifies_with_computed_data(shop, administration):
         {"name": "bare", "data": {}, **event_fields},
     ]
     assert {delivery["type"] for delivery in messages} == {"campaign.notification"}
-    [with_data] = [param for param in result["effects"][0]["params"] if param["id"] == "data"]
-    assert with_data["value"] == cake
+    [data_param] = [param for param in result["effects"][0]["params"] if param["id"] == "data"]
+    assert data_param["value"] == cake
 
 
 def test_a_campaign_notifies_with_constant_data(shop, administration):
@@ -167,10 +169,14 @@ def test_a_cancellation_is_reported_and_revokes_no_earlier_message(shop, adminis
         "event.cancelled",
         "event.evaluated",
     ]
-    cancelled_data = next(delivery for delivery in messages if delivery["type"] == "event.cancelled")["payload"]["data"]
-    evaluated_data = next(delivery for delivery in messages if delivery["type"] == "event.evaluated")["payload"]["data"]
-    assert cancelled_data["event"]["revertedLoyaltyEventId"] == evaluated_data["event"]["loyaltyEventId"]
-    assert cancelled_data["event"]["description"] == "Typed in twice"
+    events_by_type = {
+        delivery["type"]: delivery["payload"]["data"]["event"]
+        for delivery in messages
+        if delivery["type"] != "campaign.notification"
+    }
+    cancellation, evaluated_event = events_by_type["event.cancelled"], events_by_type["event.evaluated"]
+    assert cancellation["revertedLoyaltyEventId"] == evaluated_event["loyaltyEventId"]
+    assert cancellation["description"] == "Typed in twice"
 
 
 def test_created_and_updated_records_are_reported(shop, administration):
@@ -195,11 +201,12 @@ def test_created_and_updated_records_are_reported(shop, administration):
         "purchase-order.updated",
     ]
     records = [delivery["payload"]["data"].pop("record") for delivery in messages]
-    assert records[:4] == [member, updated_member, campaign, renamed_campaign]
+    *records_before_order, created_order, confirmed_order = records
+    assert records_before_order == [member, updated_member, campaign, renamed_campaign]
     # The order is listed with its later status.
-    assert records[5:] == orders
-    assert records[4]["status"] == "created"
-    assert records[4]["items"] == orders[0]["items"]
+    assert [confirmed_order] == orders
+    assert created_order["status"] == "created"
+    assert created_order["items"] == confirmed_order["items"]
     assert [delivery["payload"]["data"] for delivery in messages[:2]] == [
         {"entity": "member", "action": "created"},
         {"entity": "member", "action": "updated"},
@@ -212,12 +219,13 @@ def test_changes_of_actions_are_reported_as_updates_of_their_campaign(shop, admi
     trigger = add_trigger(administration, "EntityChangeWebhook", entities=["campaign"])
     path = f"/campaigns/{campaign['campaignId']}/actions"
     action = administration.post(path, running())["action"]
-    first = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
+    campaign_after_creation = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
     administration.put(f"{path}/{action['actionId']}", running(priority=2))
-    second = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
+    campaign_after_update = administration.get(f"/campaigns/{campaign['campaignId']}")["campaign"]
     messages = deliveries(administration, trigger)
     assert [delivery["type"] for delivery in messages] == ["campaign.updated"] * 2
-    assert [delivery["payload"]["data"]["record"] for delivery in messages] == [first, second]
+    records = [delivery["payload"]["data"]["record"] for delivery in messages]
+    assert records == [campaign_after_creation, campaign_after_update]
 
 
 def test_coupon_books_are_reported_in_the_form_of_the_integration_interface(shop, administration):
@@ -231,10 +239,11 @@ def test_coupon_books_are_reported_in_the_form_of_the_integration_interface(shop
     response = administration.patch(f"/coupon-books/{book['couponBookId']}", change)
     messages = deliveries(administration, trigger)
     assert [delivery["type"] for delivery in messages] == ["coupon-book.created"] + ["coupon-book.updated"] * 3
-    records = [delivery["payload"]["data"]["record"] for delivery in messages]
-    assert records[:3] == [book, renamed_book, published_book]
-    assert records[3]["subtitle"] == response["couponBook"]["subtitle"] == "x"
-    assert records[3].keys() == book.keys()
+    *records, last_record = (delivery["payload"]["data"]["record"] for delivery in messages)
+    assert records == [book, renamed_book, published_book]
+    # The last change is by the administration, whose form of a book has other fields.
+    assert last_record["subtitle"] == response["couponBook"]["subtitle"] == "x"
+    assert last_record.keys() == book.keys()
     document, schema = documented_messages()["coupon-book.updated"]
     for delivery in messages:
         assert faults(document, schema, delivery["payload"]) == []
@@ -246,7 +255,8 @@ def test_results_of_asynchronous_tracking_are_reported_after_the_evaluation(shop
     member = shop.organization.member()
     [receipt] = send(shop, event(member["loyaltyMemberId"]))
     send(shop, order(member["loyaltyMemberId"]))
-    assert message_types(administration, async_trigger) == message_types(administration, unfiltered_trigger) == []
+    assert message_types(administration, async_trigger) == []
+    assert message_types(administration, unfiltered_trigger) == []
     drain(shop)
     [message] = deliveries(administration, async_trigger)
     response = shop.integration.get(f"/events/{receipt['loyaltyEventKey']}")
@@ -275,10 +285,12 @@ def test_orders_created_by_the_administration_are_reported(shop, administration)
 def test_an_inactive_trigger_gets_no_messages_until_it_is_active(shop, administration):
     trigger = add_trigger(administration, eventTypes=[GENERIC])
     path, member = f"/triggers/{trigger['triggerId']}", shop.member()
-    for active, count in ((False, 0), (True, 1)):
-        administration.put(path, trigger_body(eventTypes=[GENERIC], active=active))
-        shop.track_one(event(member))
-        assert len(message_types(administration, trigger)) == count
+    administration.put(path, trigger_body(eventTypes=[GENERIC], active=False))
+    shop.track_one(event(member))
+    assert message_types(administration, trigger) == []
+    administration.put(path, trigger_body(eventTypes=[GENERIC], active=True))
+    shop.track_one(event(member))
+    assert message_types(administration, trigger) == ["event.evaluated"]
 
 
 def test_every_message_satisfies_its_documented_schema(shop, administration):

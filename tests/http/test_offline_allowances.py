@@ -16,9 +16,10 @@ from handlers.services.ledger.expire import expire_next
 from handlers.services.tokens import Authenticator
 from persistence import organizations, transactions
 from tests.builders import clock as clocks
+from tests.builders.campaigns import mint
 from tests.builders.exports import exported_lines
 from tests.builders.imports import Imports
-from tests.builders.tracking import Shop, key
+from tests.builders.tracking import Shop, key, running
 
 # Tokens are valid for at most 48 hours, and tills may send redemptions for 24 hours more.
 POLICY = {"enabled": True, "maxAmount": 60, "maxHours": 48, "syncHours": 24}
@@ -47,7 +48,7 @@ class Till:
         response = self.shop.administration.put(self.account_path, {**body, "offlineAllowance": policy}, expect=expect)
         return response["ledgerAccount"] if expect == 200 else response
 
-    def create(self, amount: Any = 40, expect: int = 201, **body: Any) -> Any:
+    def create(self, amount: Any = 40, *, expect: int = 201, **body: Any) -> Any:
         """Create an allowance; return it, or the problem if another status than 201 is expected."""
         request = {"amount": amount, "systemUniqueKey": key(), **body}
         response = self.shop.integration.post(self.path, request, expect=expect)
@@ -58,13 +59,16 @@ class Till:
         defaults = {"systemUniqueKey": key(), "externalEventDate": self.clock.moment()}
         return {"token": allowance["token"], "amount": amount, **defaults, **body}
 
-    def redeem(self, allowance: Any, amount: Any = 25, expect: int = 200, **body: Any) -> Any:
-        return self.send(self.redemption(allowance, amount, **body), expect)
+    def redeem(self, allowance: Any, amount: Any = 25, *, expect: int = 200, **body: Any) -> Any:
+        """Redeem an amount of the allowance for a purchase that happens now; return the response."""
+        return self.send(self.redemption(allowance, amount, **body), expect=expect)
 
-    def send(self, redemption: Any, expect: int = 200) -> Any:
+    def send(self, redemption: Any, *, expect: int = 200) -> Any:
+        """Send the body of a redemption; return the response."""
         return self.shop.integration.post("/offline-allowances/redeem", redemption, expect=expect)
 
-    def cancel(self, allowance: Any, expect: int = 200) -> Any:
+    def cancel(self, allowance: Any, *, expect: int = 200) -> Any:
+        """Cancel the allowance; return the response."""
         path = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
         return self.shop.integration.post(path, expect=expect)
 
@@ -105,7 +109,7 @@ class Till:
 
 @pytest.fixture
 def till(organization, monkeypatch):
-    """A till with the policy POLICY."""
+    """A till with the policy POLICY, whose member has 100 points."""
     shop, clock = Shop(organization), clocks.installed(monkeypatch)
     till = Till(shop, clock, shop.member())
     till.allow(POLICY)
@@ -114,6 +118,7 @@ def till(organization, monkeypatch):
 
 
 def type_of(problem):
+    """The last part of the type of a problem."""
     return problem["type"].removeprefix("/problems/")
 
 
@@ -141,9 +146,10 @@ def test_an_allowance_puts_its_amount_on_hold(till):
         datetime.fromisoformat(allowance[name]) for name in ("createdAt", "expiresAt", "heldUntil")
     )
     assert expires == created.replace(microsecond=0) + timedelta(hours=36)
+    # The policy gives tills 24 hours more.
     assert held_until - expires == timedelta(hours=24)
-    assert till.balance_and_available == (100, 60)
-    assert till.spendable() == 60
+    assert till.balance_and_available == (100, 100 - 40)
+    assert till.spendable() == 100 - 40
 
 
 def test_the_token_can_be_verified_by_the_published_key_set(till):
@@ -157,6 +163,7 @@ def test_the_token_can_be_verified_by_the_published_key_set(till):
     assert claims["jti"] == allowance["offlineAllowanceKey"]
     assert (claims["amount"], claims["account"]) == ("40", allowance["ledgerAccountKey"])
     assert (claims["organizationId"], claims["iss"]) == (till.shop.organization.id, api.settings.token_issuer)
+    # The maximum of the policy.
     assert claims["exp"] - claims["iat"] == 48 * 3600
     assert abs(claims["exp"] - datetime.fromisoformat(allowance["expiresAt"]).timestamp()) <= 1
 
@@ -168,22 +175,23 @@ def test_a_token_of_an_allowance_is_no_access_token(till):
 
 def test_a_repeated_request_gets_the_first_response(till):
     fields = {"systemUniqueKey": key(), "validFor": "PT24H"}
-    first = till.create(40, **fields)
+    allowance = till.create(40, **fields)
     repeated_allowance = till.create(40, **fields)
     # Two signatures of the same claims differ.
-    assert {**repeated_allowance, "token": None} == {**first, "token": None}
-    claims = [
-        jwt.decode(allowance["token"], options={"verify_signature": False}) for allowance in (first, repeated_allowance)
-    ]
-    assert claims[0] == claims[1]
-    till.redeem(first)
-    assert {**till.create(40, **fields), "token": None} == {**first, "token": None}
-    for other in ({"amount": 41}, {"validFor": "PT23H"}):
-        assert type_of(till.create(**{"amount": 40, **fields, **other}, expect=409)) == "key-reused"
+    assert {**repeated_allowance, "token": None} == {**allowance, "token": None}
+    claims, repeated_claims = (
+        jwt.decode(response["token"], options={"verify_signature": False})
+        for response in (allowance, repeated_allowance)
+    )
+    assert claims == repeated_claims
+    till.redeem(allowance, 25)
+    assert {**till.create(40, **fields), "token": None} == {**allowance, "token": None}
+    for change in ({"amount": 41}, {"validFor": "PT23H"}):
+        assert type_of(till.create(**{"amount": 40, **fields, **change}, expect=409)) == "key-reused"
     till.shop.take(till.member, 1, systemUniqueKey="a-burn")
     assert type_of(till.create(40, systemUniqueKey="a-burn", expect=409)) == "key-reused"
     # 25 were redeemed, and 1 was burned.
-    assert till.balance_and_available == (100 - 25 - 1, 74)
+    assert till.balance_and_available == (100 - 25 - 1, 100 - 25 - 1)
 
 
 def test_accounts_without_an_enabled_policy_have_no_allowances(till):
@@ -212,12 +220,16 @@ def test_the_policy_of_an_account_has_defaults_and_bounds(till):
 
 
 def test_an_allowance_above_the_limits_of_the_account_is_refused(till):
+    # The maximum of the policy is 60.
     assert type_of(till.create(61, expect=409)) == "offline-allowance-limit"
     till.shop.take(till.member, 60)
+    # 100 - 60 points remain.
     assert type_of(till.create(41, expect=409)) == "insufficient-balance"
+    # The maximum of the policy is 48 hours.
     for invalid_duration in ("PT48H1S", "P3D", "PT0S", "P1", "PT", "PTH"):
         problem = till.create(validFor=invalid_duration, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/validFor"]
+    # The account has no decimals.
     assert till.create(0, expect=400)["errors"][0]["pointer"] == "/amount"
     assert till.create(1.5, expect=400)["errors"][0]["pointer"] == "/amount"
     # Two days are exactly 48 hours.
@@ -225,12 +237,12 @@ def test_an_allowance_above_the_limits_of_the_account_is_refused(till):
 
 
 def test_a_member_can_have_one_open_allowance_on_each_account(till):
-    first = till.create(10)
+    allowance = till.create(10)
     assert type_of(till.create(10, expect=409)) == "offline-allowance-limit"
     stars = till.shop.account(name="Stars", offlineAllowance=POLICY)
     till.shop.give(till.member, 5, ledgerAccountId=stars["ledgerAccountId"])
     assert till.create(5, ledgerAccountKey=stars["ledgerAccountKey"])["status"] == "open"
-    till.redeem(first, 10)
+    till.redeem(allowance, 10)
     assert till.create(10)["status"] == "open"
     assert till.statuses() == ["open", "open", "redeemed"]
 
@@ -253,11 +265,13 @@ def test_the_policy_of_an_account_cannot_be_removed_while_allowances_are_open(ti
 
 def test_a_member_token_creates_and_lists_the_members_own_allowances(till):
     member_surface = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
-    other = till.shop.member()
+    other_member = till.shop.member()
     own_allowance = member_surface.post(till.path, {"amount": 40, "systemUniqueKey": key()})["offlineAllowance"]
     assert [allowance["status"] for allowance in member_surface.get(till.path)["results"]] == ["open"]
-    member_surface.post(f"/members/{other}/offline-allowances", {"amount": 1, "systemUniqueKey": key()}, expect=403)
-    member_surface.get(f"/members/{other}/offline-allowances", expect=403)
+    member_surface.post(
+        f"/members/{other_member}/offline-allowances", {"amount": 1, "systemUniqueKey": key()}, expect=403
+    )
+    member_surface.get(f"/members/{other_member}/offline-allowances", expect=403)
     member_surface.post(f"/offline-allowances/{own_allowance['offlineAllowanceKey']}/cancel", expect=403)
     member_surface.post("/offline-allowances/redeem", till.redemption(own_allowance), expect=403)
     reader = till.shop.integration.with_token(till.shop.organization.token_of("benefits:write", "members:write"))
@@ -275,22 +289,16 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
     response = till.redeem(
         allowance, 25, externalEventDate=date, orderExternalId="1718", fiatValue=2.5, fiatCurrency="EUR"
     )
-    assert till.balance_and_available == (75, 75)
+    assert till.balance_and_available == (100 - 25, 100 - 25)
     redeemed_allowance = response["offlineAllowance"]
-    assert (
-        redeemed_allowance["status"],
-        redeemed_allowance["redeemedAmount"],
-        redeemed_allowance["orderExternalId"],
-    ) == ("redeemed", 25, "1718")
+    assert redeemed_allowance["status"] == "redeemed"
+    assert redeemed_allowance["redeemedAmount"] == 25
+    assert redeemed_allowance["orderExternalId"] == "1718"
     assert "token" not in redeemed_allowance
     [burn] = response["transactions"]
     assert burn["ledgerTransactionId"] == allowance["ledgerTransactionId"]
-    assert (burn["transactionType"], burn["status"], burn["amount"], burn["updatedBalance"]) == (
-        "burn",
-        SETTLED,
-        25,
-        75,
-    )
+    assert (burn["transactionType"], burn["status"]) == ("burn", SETTLED)
+    assert (burn["amount"], burn["updatedBalance"]) == (25, 100 - 25)
     assert (burn["fiatValue"], burn["fiatCurrency"], burn["externalEventDate"]) == (2.5, "EUR", date)
     assert till.shop.integration.get(till.path)["results"] == [redeemed_allowance]
     till.shop.check_ledger()
@@ -299,16 +307,17 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
 def test_a_repeated_redemption_returns_the_first_response(till):
     allowance = till.create(40)
     redemption = till.redemption(allowance, 25)
-    first = till.send(redemption)
-    assert till.send(redemption) == first
+    first_response = till.send(redemption)
+    assert till.send(redemption) == first_response
     till.shop.administration.post(
         f"{till.account_path}/transactions/{allowance['ledgerTransactionId']}/revert", {}, expect=200
     )
-    assert till.send(redemption) == first
+    assert till.send(redemption) == first_response
     assert type_of(till.send({**redemption, "amount": 24}, expect=409)) == "key-reused"
     second_allowance = till.create(40)
     assert type_of(till.send({**redemption, "token": second_allowance["token"]}, expect=409)) == "key-reused"
-    assert till.balance_and_available == (100, 60)
+    # The redemption was reverted; the second allowance holds 40.
+    assert till.balance_and_available == (100, 100 - 40)
 
 
 def test_an_allowance_can_be_redeemed_only_once(till):
@@ -316,14 +325,14 @@ def test_an_allowance_can_be_redeemed_only_once(till):
     till.redeem(allowance, 25)
     assert type_of(till.redeem(allowance, 25, expect=409)) == "offline-allowance-redeemed"
     assert type_of(till.cancel(allowance, expect=409)) == "offline-allowance-redeemed"
-    assert till.balance_and_available == (75, 75)
+    assert till.balance_and_available == (100 - 25, 100 - 25)
 
 
 def test_a_redemption_cannot_exceed_the_hold(till):
     allowance = till.create(40)
     assert type_of(till.redeem(allowance, 41, expect=409)) == "capture-exceeds-hold"
     assert till.redeem(allowance, 40)["offlineAllowance"]["status"] == "redeemed"
-    assert till.balance_and_available == (60, 60)
+    assert till.balance_and_available == (100 - 40, 100 - 40)
 
 
 def test_a_redemption_of_nothing_or_of_half_a_point_is_refused(till):
@@ -331,7 +340,7 @@ def test_a_redemption_of_nothing_or_of_half_a_point_is_refused(till):
     assert till.redeem(allowance, 0, expect=400)["errors"][0]["pointer"] == "/amount"
     # The account has no decimals.
     assert till.redeem(allowance, 1.5, expect=400)["errors"][0]["pointer"] == "/amount"
-    assert till.balance_and_available == (100, 60)
+    assert till.balance_and_available == (100, 100 - 40)
 
 
 def test_a_purchase_after_the_end_of_the_token_is_refused(till):
@@ -355,10 +364,8 @@ def test_only_valid_tokens_of_the_organization_can_be_redeemed(till, other_organ
         foreign_shop.organization.token,
         till.shop.organization.token,
     ):
-        assert (
-            type_of(till.send({**till.redemption(allowance), "token": invalid_token}, 400))
-            == "offline-allowance-invalid"
-        )
+        problem = till.send({**till.redemption(allowance), "token": invalid_token}, expect=400)
+        assert type_of(problem) == "offline-allowance-invalid"
     problem = foreign_shop.integration.post("/offline-allowances/redeem", till.redemption(allowance), expect=400)
     assert type_of(problem) == "offline-allowance-invalid"
     cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
@@ -379,18 +386,22 @@ def test_a_reverted_redemption_restores_the_points_and_not_the_allowance(till):
 
 def test_captures_and_reverts_of_the_hold_count_like_redemptions_and_cancellations(till):
     path = f"{till.account_path}/transactions"
-    first = till.create(40)
-    capture = {"transactions": [{"ledgerTransactionId": str(first["ledgerTransactionId"]), "captureAmount": 5}]}
-    till.shop.administration.post(f"{till.account_path}/captures", capture, expect=200)
-    assert type_of(till.redeem(first, expect=409)) == "offline-allowance-redeemed"
-    second = till.create(40)
-    till.shop.administration.post(f"{path}/{second['ledgerTransactionId']}/revert", {}, expect=200)
-    assert type_of(till.redeem(second, expect=409)) == "offline-allowance-closed"
-    third = till.create(40)
-    capture["transactions"][0] |= {"ledgerTransactionId": str(third["ledgerTransactionId"]), "captureAmount": 0}
-    till.shop.administration.post(f"{till.account_path}/captures", capture, expect=200)
+
+    def capture(allowance, amount):
+        """Capture an amount of the hold of an allowance."""
+        transaction = {"ledgerTransactionId": str(allowance["ledgerTransactionId"]), "captureAmount": amount}
+        till.shop.administration.post(f"{till.account_path}/captures", {"transactions": [transaction]}, expect=200)
+
+    captured_allowance = till.create(40)
+    capture(captured_allowance, 5)
+    assert type_of(till.redeem(captured_allowance, expect=409)) == "offline-allowance-redeemed"
+    reverted_allowance = till.create(40)
+    till.shop.administration.post(f"{path}/{reverted_allowance['ledgerTransactionId']}/revert", {}, expect=200)
+    assert type_of(till.redeem(reverted_allowance, expect=409)) == "offline-allowance-closed"
+    capture(till.create(40), 0)
+    # Newest first.
     assert till.statuses() == ["cancelled", "cancelled", "redeemed"]
-    assert till.balance_and_available == (95, 95)
+    assert till.balance_and_available == (100 - 5, 100 - 5)
 
 
 # --- the end of the hold -----------------------------------------------------------------------------------------
@@ -400,7 +411,7 @@ def test_points_can_be_spent_after_the_end_of_their_hold_even_if_its_release_is_
     """The hold ends 72 hours after the creation: the token is valid for 48 hours, and tills have 24 more."""
     till.create(40, validFor="PT48H")
     till.clock.wait(hours=71, minutes=59)
-    assert (till.balance_and_available, till.statuses()) == ((100, 60), ["open"])
+    assert (till.balance_and_available, till.statuses()) == ((100, 100 - 40), ["open"])
     till.clock.wait(minutes=1)
     assert (till.balance_and_available, till.statuses()) == ((100, 100), ["expired"])
     assert till.spendable() == 100
@@ -411,6 +422,7 @@ def test_points_can_be_spent_after_the_end_of_their_hold_even_if_its_release_is_
 
 def test_the_job_posts_the_release_at_the_end_of_the_hold(till):
     allowance = till.create(40)
+    # After the end of the hold, 72 hours after the creation.
     till.clock.wait(hours=80)
     till.run_expiry_job()
     rows = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
@@ -430,13 +442,14 @@ def test_a_till_can_send_a_redemption_after_the_end_of_the_token(till):
     date = till.clock.moment()
     till.clock.wait(hours=13)
     assert till.redeem(allowance, 40, externalEventDate=date)["offlineAllowance"]["status"] == "redeemed"
-    assert till.balance_and_available == (60, 60)
+    assert till.balance_and_available == (100 - 40, 100 - 40)
 
 
 @pytest.mark.parametrize("is_release_posted", [False, True])
 def test_an_allowance_cannot_be_redeemed_or_cancelled_after_its_hold(till, is_release_posted):
     allowance = till.create(40)
     date = till.clock.moment()
+    # The hold ends: 48 hours of the token, and 24 for the tills.
     till.clock.wait(hours=72)
     if is_release_posted:
         till.run_expiry_job()
@@ -463,15 +476,16 @@ def test_points_that_expire_during_a_hold_expire_when_it_ends(till):
     till.shop.take(till.member, 100)
     wallet = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]["ledgerWalletId"]
     soon = till.clock.moment(days=1)
-    for amount, expires in ((70, soon), (30, None)):
+    for amount, expires_at in ((70, soon), (30, None)):
         mint_id = till.shop.give(till.member, amount)["ledgerTransactionId"]
         with till.shop.engine.begin() as db:
             lots = "UPDATE ledger_lots SET expires_at = %s WHERE organization_id = %s AND ledger_transaction_id = %s"
-            db.exec_driver_sql(lots, (expires, till.shop.organization.id, int(mint_id)))
+            db.exec_driver_sql(lots, (expires_at, till.shop.organization.id, int(mint_id)))
     allowance = till.create(40, validFor="PT48H")
     till.clock.wait(hours=25)
     # 30 of the 70 have expired; the other 40 are on hold.
-    assert till.balance_and_available == (70, 30)
+    assert till.balance_and_available == (40 + 30, 30)
+    # 72 hours after the creation, the hold ends.
     till.clock.wait(hours=47)
     assert (till.balance_and_available, till.spendable()) == ((30, 30), 30)
     days = till.shop.administration.get(
@@ -528,25 +542,23 @@ def test_an_import_that_deactivates_a_member_cancels_the_allowances(till):
 
 
 def test_erasing_a_member_cancels_the_allowances(till):
-    first = till.create(40)
-    redemption = till.redemption(first, 5, orderExternalId="receipt-of-ana")
+    redemption = till.redemption(till.create(40), 5, orderExternalId="receipt-of-ana")
     till.send(redemption)
-    allowance = till.create(40)
+    open_allowance = till.create(40)
     member = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]
     till.shop.administration.delete(f"/members/{member['memberId']}", expect=200)
-    assert type_of(till.redeem(allowance, expect=409)) == "offline-allowance-closed"
+    assert type_of(till.redeem(open_allowance, expect=409)) == "offline-allowance-closed"
     assert type_of(till.send(redemption, expect=409)) == "key-reused"
     assert [row.order_external_id for row in till.shop.rows("offline_allowances", "order_external_id")] == [None, None]
     till.shop.check_ledger()
 
 
 def test_campaigns_and_the_timeline_report_the_hold(till):
+    # A campaign counts the events about transactions by the points of another account.
     account = till.shop.account(name="Seen")
-    effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 1}]}
-    effect["params"].append({"id": "ledgerAccountKey", "value": account["ledgerAccountKey"]})
-    action = {"effects": {"items": [effect]}, "status": "running", "priority": 1, "rules": {}}
     rule = f'event.payload.ledgerTransaction.ledgerAccountKey != "{account["ledgerAccountKey"]}"'
-    till.shop.campaign({**action, "rules": {"expression": rule}}, eventType="ledger-transaction-created")
+    one_point = mint(1, ledgerAccountKey=account["ledgerAccountKey"])
+    till.shop.campaign(running(one_point, rule=rule), eventType="ledger-transaction-created")
     till.create(40)
     till.clock.wait(hours=72)
     till.run_expiry_job()
@@ -560,6 +572,7 @@ def test_the_audit_log_has_creations_redemptions_and_cancellations(till):
     allowance = till.create(40)
     till.redeem(allowance, 25)
     till.cancel(till.create(10))
+    # Newest first.
     entries = till.shop.administration.get("/audit-log", entityType="offline-allowance")["results"]
     assert [entry["operationId"] for entry in entries] == [
         "cancelOfflineAllowance",

@@ -53,10 +53,11 @@ def test_a_missing_body_equals_an_empty_object(organization):
     assert integration.patch("/members/ana", None)["loyaltyMember"] == record
     assert administration.patch(f"/members/{record['memberId']}", None)["loyalMember"] == record
     assert integration.patch(f"/badges/{badge['badgeKey']}", None)["badge"]["name"] == badge["name"]
-    for surface, name in ((integration, badge["badgeKey"]), (administration, badge["badgeId"])):
-        path = f"/members/ana/badges/{name}"
-        assert surface.post(f"{path}/assign", expect=200)["badgeTracking"]["amountAssigned"] == 1
-    assert integration.post(f"{path.rpartition('/')[0]}/{badge['badgeKey']}/unassign", expect=200)
+    # Without an amount, one badge is assigned.
+    for surface, identifier in ((integration, badge["badgeKey"]), (administration, badge["badgeId"])):
+        response = surface.post(f"/members/ana/badges/{identifier}/assign", expect=200)
+        assert response["badgeTracking"]["amountAssigned"] == 1
+    assert integration.post(f"/members/ana/badges/{badge['badgeKey']}/unassign", expect=200)
     member_path = f"/members/ana/coupon-books/{book['couponBookKey']}"
     integration.post(f"{member_path}/assign", expect=200)
     integration.post(f"{member_path}/use", expect=200)
@@ -65,9 +66,9 @@ def test_a_missing_body_equals_an_empty_object(organization):
     assert integration.post(f"/events/{key}/cancel", expect=200)["executionMode"] == "full"
     program = organization.created.loyalty_program_id
     tier_path = f"/members/{record['memberId']}/loyalty-programs/{program}/tier"
-    before = integration.get("/members/ana")["loyaltyMember"]["tiers"]
+    tiers_before = integration.get("/members/ana")["loyaltyMember"]["tiers"]
     administration.put(tier_path, None)
-    assert integration.get("/members/ana")["loyaltyMember"]["tiers"] == before
+    assert integration.get("/members/ana")["loyaltyMember"]["tiers"] == tiers_before
 
 
 def test_an_empty_body_is_accepted_and_a_list_refused(organization):

@@ -22,7 +22,10 @@ MONEY = mint(("=", "floor(order.moneyTotal)"))
 
 
 def tenders(payment: Any, money: Any = 25, points_value: Any = 25) -> list[dict[str, Any]]:
-    """Two tenders of an order of 50 by default: points, which are worth 1 for 100, and money by card."""
+    """Two tenders of an order of 50 by default: points, which are worth 1 for 100, and money by card.
+
+    `money` and `points_value` are amounts of money.
+    """
     points = {"tender": "points", "amount": points_value, "pointsPaymentKey": payment["pointsPaymentKey"]}
     return [points, {"tender": "card", "amount": money, "reference": "visa-1"}]
 
@@ -60,6 +63,7 @@ class Refund(NamedTuple):
 
 
 def refunds(result: Any) -> list[Refund]:
+    """The refunds of a result, in the order of the tenders."""
     return [Refund(refund["tender"], refund["amount"], refund["points"]) for refund in result["refunds"]]
 
 
@@ -90,28 +94,25 @@ def stored_payments(till: Till, external_id: str = "1718") -> Any:
     """The payments of a stored order, or None."""
     record = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]
     orders = till.shop.administration.get(f"/members/{record['memberId']}/purchase-orders")["results"]
-    [one] = [purchase for purchase in orders if purchase["externalId"] == external_id]
-    return one.get("payments")
+    [stored_order] = [purchase for purchase in orders if purchase["externalId"] == external_id]
+    return stored_order.get("payments")
 
 
-def with_all_fields(payments: Any, refunded: Any = 0) -> Any:
-    """Payments with all fields of a stored order."""
-    return [{"pointsPaymentKey": None, "reference": None, **tender, "refundedAmount": refunded} for tender in payments]
+def with_all_fields(payments: Any) -> Any:
+    """Payments with all fields of a stored order, of which nothing is refunded."""
+    return [{"pointsPaymentKey": None, "reference": None, **tender, "refundedAmount": 0} for tender in payments]
 
 
 def test_the_order_captures_its_payment(funded_till):
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment))
-    assert (result["status"], "refunds" in result) == ("success", False)
-    after = funded_till.read(payment)
-    assert (after["status"], after["points"], after["value"], after["orderExternalId"]) == (
-        "captured",
-        2500,
-        25,
-        "1718",
-    )
+    assert result["status"] == "success"
+    assert "refunds" not in result
+    captured_payment = funded_till.read(payment)
+    assert (captured_payment["status"], captured_payment["orderExternalId"]) == ("captured", "1718")
+    assert (captured_payment["points"], captured_payment["value"]) == (2500, 25)
     assert stored_payments(funded_till) == with_all_fields(tenders(payment))
-    assert funded_till.balance == 500
+    assert funded_till.balance == 3000 - 2500
     funded_till.shop.check_ledger()
 
 
@@ -122,6 +123,7 @@ def test_an_order_without_payments_has_no_refunds(funded_till):
 
 
 def test_a_partial_return_refunds_each_tender_in_proportion(funded_till):
+    # An order of 50, half of which is paid with 2,500 points.
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     assert refunds(return_partially(funded_till, 20)) == [
@@ -133,7 +135,7 @@ def test_a_partial_return_refunds_each_tender_in_proportion(funded_till):
         Refund("card", amount=Decimal("2.5")),
     ]
     assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [Decimal("12.5"), Decimal("12.5")]
-    assert funded_till.balance == 1750
+    assert funded_till.balance == 3000 - 2500 + 1000 + 250
     assert refunds(return_partially(funded_till, 25)) == [
         Refund("points", amount=Decimal("12.5"), points=1250),
         Refund("card", amount=Decimal("12.5")),
@@ -157,10 +159,11 @@ def test_a_campaign_can_mint_points_for_the_money_of_an_order_and_not_for_the_po
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
+    # The member had 3,000 points, paid 2,500 of them, and gets a point for each unit of money.
     assert funded_till.balance == 500 + 25
     return_partially(funded_till, 25)
     # Half of the order: 13 of the 25 points are clawed back, 1,250 are refunded.
-    assert funded_till.balance == 500 + 12 + 1250
+    assert funded_till.balance == 500 + (25 - 13) + 1250
     funded_till.shop.check_ledger()
 
 
@@ -170,6 +173,7 @@ def test_campaigns_see_how_an_order_is_paid(funded_till):
         eventType=ORDER_CREATED,
     )
     buy(funded_till, tenders(funded_till.pay(points=2500)))
+    # 3,000 - 2,500, and a point for each unit of money.
     assert funded_till.balance == 500 + 25
     # The rule is false for an order without payments.
     buy(funded_till, payments=None, external_id="1719")
@@ -185,13 +189,15 @@ def test_an_order_without_payments_counts_as_paid_with_money(funded_till):
 def test_a_tender_below_the_value_of_the_payment_captures_a_part_of_it(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment, money=40, points_value=10))
-    after = funded_till.read(payment)
-    assert (after["points"], after["value"], funded_till.balance) == (1000, 10, 2000)
+    captured_payment = funded_till.read(payment)
+    assert (captured_payment["points"], captured_payment["value"]) == (1000, 10)
+    assert funded_till.balance == 3000 - 1000
 
 
 @pytest.mark.parametrize("total", [50, 60])
 def test_payments_that_do_not_fit_the_order_are_refused(funded_till, total):
     payment = funded_till.pay(points=2500)
+    # The tenders add up to 50.
     assert refusal(funded_till, order(funded_till.member, 49, payments=tenders(payment))) == "invalid-request"
     # The payment on hold is worth only 25.
     payments_above_the_hold = tenders(payment, money=total - 26, points_value=26)
@@ -206,26 +212,30 @@ def test_an_order_whose_payment_is_not_held_is_not_stored(funded_till):
     payment = funded_till.pay(points=2500)
     funded_till.act(payment, "capture")
     assert refusal(funded_till, order(funded_till.member, 50, payments=tenders(payment))) == "payment-not-held"
-    ended_payment = funded_till.pay(points=500)
+    expired_payment = funded_till.pay(points=500)
     # The hold has ended.
     funded_till.clock.wait(hours=2)
-    ended_payments = tenders(ended_payment, money=0, points_value=5)
-    assert refusal(funded_till, order(funded_till.member, 5, payments=ended_payments)) == "payment-not-held"
+    expired_tenders = tenders(expired_payment, money=0, points_value=5)
+    assert refusal(funded_till, order(funded_till.member, 5, payments=expired_tenders)) == "payment-not-held"
     assert funded_till.shop.rows("purchase_orders") == []
-    assert refusal(funded_till, order(funded_till.shop.member(), 5, payments=ended_payments)) == "not-found"
+    # Another member has no such payment.
+    assert refusal(funded_till, order(funded_till.shop.member(), 5, payments=expired_tenders)) == "not-found"
 
 
 def test_either_all_payments_of_an_order_are_captured_or_none(funded_till):
-    first, second = funded_till.pay(points=1000), funded_till.pay(points=1000)
-    funded_till.act(second, "release")
-    two_payments = [*tenders(first, money=30, points_value=10)[:1], *tenders(second, money=30, points_value=10)]
-    assert refusal(funded_till, order(funded_till.member, 50, payments=two_payments)) == "payment-not-held"
-    assert funded_till.read(first)["status"] == "held"
-    assert funded_till.balance == 2000
-    third = funded_till.pay(points=1000)
-    two_payments = [*tenders(first, money=30, points_value=10)[:1], *tenders(third, money=30, points_value=10)]
-    assert buy(funded_till, two_payments)["status"] == "success"
-    assert [funded_till.read(payment)["status"] for payment in (first, third)] == ["captured", "captured"]
+    first_payment, released_payment = funded_till.pay(points=1000), funded_till.pay(points=1000)
+    funded_till.act(released_payment, "release")
+    # Two payments with points, worth 10 each, and 30 by card.
+    first_tender, _card = tenders(first_payment, money=30, points_value=10)
+    tenders_with_released = [first_tender, *tenders(released_payment, money=30, points_value=10)]
+    assert refusal(funded_till, order(funded_till.member, 50, payments=tenders_with_released)) == "payment-not-held"
+    assert funded_till.read(first_payment)["status"] == "held"
+    assert funded_till.balance == 3000 - 1000
+    second_payment = funded_till.pay(points=1000)
+    result = buy(funded_till, [first_tender, *tenders(second_payment, money=30, points_value=10)])
+    assert result["status"] == "success"
+    assert funded_till.read(first_payment)["status"] == "captured"
+    assert funded_till.read(second_payment)["status"] == "captured"
     funded_till.shop.check_ledger()
 
 
@@ -240,10 +250,9 @@ def test_a_payment_can_pay_only_one_order(funded_till):
 
 def test_points_do_not_pay_an_order_in_another_currency(funded_till):
     payment = funded_till.pay(points=2500)
-    assert (
-        refusal(funded_till, order(funded_till.member, 50, payments=tenders(payment), currency="USD"))
-        == "currency-mismatch"
-    )
+    order_in_dollars = order(funded_till.member, 50, payments=tenders(payment), currency="USD")
+    assert refusal(funded_till, order_in_dollars) == "currency-mismatch"
+    # Points are worth euros.
     assert funded_till.shop.track_one(order(funded_till.member, 50, payments=tenders(payment), currency="EUR"))
 
 
@@ -262,6 +271,7 @@ def test_a_full_return_refunds_the_amounts_that_were_not_refunded(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     funded_till.shop.track_one(order_update(funded_till.member, "1718", "confirmed"))
+    # 500 points are worth 5 of the 25.
     funded_till.refund(payment, points=500)
     result = funded_till.shop.track_one(order_update(funded_till.member, "1718", "returned"))
     assert refunds(result) == [Refund("points", amount=20, points=2000), Refund("card", amount=25)]
@@ -311,7 +321,7 @@ def test_a_cancellation_reports_the_mints_that_are_clawed_back_from_refunded_poi
         RevertedTransaction(visit_mint["ledgerTransactionId"], amount=100, reverted_amount=100, outcome="partial"),
     ]
     # 3,000 and the 100 of the visit, less the 600 that were spent and the 100 that were clawed back.
-    assert funded_till.balance == 2400
+    assert funded_till.balance == 3000 + 100 - 600 - 100
     funded_till.shop.check_ledger()
 
 
@@ -323,6 +333,7 @@ def test_cancelling_a_partly_returned_order_refunds_the_rest(funded_till):
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment))
     return_partially(funded_till, 20)
+    # 3,000 - 2,500, and the refund of 20 of 50.
     assert funded_till.balance == 500 + 1000
     response = cancel(funded_till, result)
     assert refunds(response) == [Refund("points", amount=15, points=1500), Refund("card", amount=15)]
@@ -385,13 +396,12 @@ def test_a_confirmation_can_contain_the_payments_of_the_order(funded_till):
 def test_a_confirmation_may_repeat_the_payments_and_not_change_them(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
-    other = [{"tender": "card", "amount": 50}]
-    assert (
-        refusal(funded_till, order_update(funded_till.member, "1718", "confirmed", payments=other)) == "invalid-request"
-    )
+    only_card = [{"tender": "card", "amount": 50}]
+    changed_confirmation = order_update(funded_till.member, "1718", "confirmed", payments=only_card)
+    assert refusal(funded_till, changed_confirmation) == "invalid-request"
     confirmation = order_update(funded_till.member, "1718", "confirmed", payments=tenders(payment))
     assert funded_till.shop.track_one(confirmation)["status"] == "success"
-    assert funded_till.balance == 500
+    assert funded_till.balance == 3000 - 2500
 
 
 def test_the_payment_of_a_captured_event_stays_on_hold_until_the_event_is_evaluated(funded_till):
@@ -409,13 +419,14 @@ def test_a_repeated_event_pays_once(funded_till):
         "systemUniqueKey": key(),
     }
     assert funded_till.shop.track_one(purchase) == funded_till.shop.track_one(purchase)
-    assert funded_till.balance == 500
+    assert funded_till.balance == 3000 - 2500
 
 
 def test_refunded_points_can_be_clawed_back(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
+    # 3,000 - 2,500, and 25 for the money.
     funded_till.shop.take(funded_till.member, 525)
     assert funded_till.balance == 0
     return_partially(funded_till, 25)
@@ -482,8 +493,8 @@ def test_a_server_killed_at_any_statement_captures_the_payment_and_stores_the_or
         funded_till.shop.check_ledger()
     # The call has several statements, each of which was the last one once.
     assert kills > 5
-    assert funded_till.balance == 500
+    assert funded_till.balance == 3000 - 2500
     # The repeated request pays nothing more.
     [result] = funded_till.shop.track(*body["events"])
     assert result["status"] == "success"
-    assert funded_till.balance == 500
+    assert funded_till.balance == 3000 - 2500

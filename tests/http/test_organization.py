@@ -36,10 +36,8 @@ def test_a_malformed_id_is_refused_with_400_and_another_organization_with_403(ap
 
 
 def test_an_update_changes_every_property(organization):
-    program = organization.administration.post(
-        "/loyalty-programs",
-        {"ledgerId": organization.created.ledger_id, "description": "Another one", "setAsDefault": False},
-    )["loyaltyProgram"]
+    program_body = {"ledgerId": organization.created.ledger_id, "description": "Another one", "setAsDefault": False}
+    program = organization.administration.post("/loyalty-programs", program_body)["loyaltyProgram"]
     body = {
         "name": "Corner Coffee & Cake",
         "description": "Coffee bars in three towns.",
@@ -71,10 +69,10 @@ def test_an_update_keeps_missing_fields_and_removes_fields_that_are_null(organiz
             "customAttributes": {"a": 1},
         },
     )
-    before = organization.administration.get("")["organization"]
+    record_before = organization.administration.get("")["organization"]
     body = {"defaultLocale": "en", "description": None, "defaultLoyaltyProgramId": None}
     updated_organization = organization.administration.put("", body)["organization"]
-    assert updated_organization == {**before, **body, "updatedAt": updated_organization["updatedAt"]}
+    assert updated_organization == {**record_before, **body, "updatedAt": updated_organization["updatedAt"]}
     # Without a default program, a new member has no tier.
     assert organization.member()["tiers"] == []
 
@@ -87,6 +85,7 @@ def test_an_update_must_contain_a_default_locale(organization):
 
 def test_the_default_locale_must_be_one_of_the_new_or_kept_locales(organization):
     administration = organization.administration
+    # The organization has the locale en.
     for body in ({"defaultLocale": "fr"}, {"defaultLocale": "en", "locales": ["fr"]}):
         [fault] = administration.put("", {**body, "name": "Changed"}, expect=400)["errors"]
         detail = f"defaultLocale is {body['defaultLocale']}, which is not one of the locales."

@@ -156,9 +156,10 @@ def test_a_query_parameter_reaches_the_handler_in_its_declared_type(served, quer
 )
 def test_the_fault_of_a_query_names_the_wrong_parameter(served, query, name):
     client, recorder = served
-    before = len(recorder.requests)
+    requests_before = len(recorder.requests)
     assert list(client("GET", f"/v2/things?{query}").faults()) == [name]
-    assert len(recorder.requests) == before
+    # The request does not reach the handler.
+    assert len(recorder.requests) == requests_before
 
 
 def test_all_faults_of_a_query_are_reported_at_once(served):
@@ -169,8 +170,8 @@ def test_all_faults_of_a_query_are_reported_at_once(served):
 
 def test_faults_are_bounded_in_number_and_size(served):
     client, _ = served
-    many = "&".join(f"unknown{i}=1" for i in range(300))
-    reply = client("GET", f"/v2/things?{many}&{'x' * 3000}=1&name={'y' * 3000}")
+    unknown_parameters = "&".join(f"unknown{number}=1" for number in range(300))
+    reply = client("GET", f"/v2/things?{unknown_parameters}&{'x' * 3000}=1&name={'y' * 3000}")
     assert len(reply.json["errors"]) <= 50
     assert len(reply.content) < 10_000
 
@@ -244,15 +245,16 @@ def test_parameters_of_a_family_reach_the_handler_in_the_order_of_the_query():
 def test_parameters_of_a_family_are_bounded_in_number_and_size():
     client, _ = serve({"/books": {"get": FAMILY}})
     # At most 50 parameters, each of at most 2000 characters.
-    many = "&".join(f"range.{n}=1" for n in range(51))
-    too_many = client("GET", f"/v2/books?{many}").faults()
-    assert too_many == {"range.50": "There are more than 50 parameters whose names begin with range."}
-    too_long = client("GET", f"/v2/books?range.a={'x' * 2001}").faults()
-    assert too_long == {"range.a": "The value of range.a has more than 2000 characters."}
+    too_many_parameters = "&".join(f"range.{number}=1" for number in range(51))
+    faults = client("GET", f"/v2/books?{too_many_parameters}").faults()
+    assert faults == {"range.50": "There are more than 50 parameters whose names begin with range."}
+    faults = client("GET", f"/v2/books?range.a={'x' * 2001}").faults()
+    assert faults == {"range.a": "The value of range.a has more than 2000 characters."}
+    # Another name is no parameter of the family.
     assert client("GET", "/v2/books?ranges.a=1").faults().keys() == {"ranges.a"}
 
 
 def test_the_prefix_of_a_family_must_end_in_a_dot():
-    wrong = {**FAMILY, "parameters": [{**FAMILY["parameters"][0], "x-parameter-family": "range"}]}
+    prefix_without_dot = {**FAMILY["parameters"][0], "x-parameter-family": "range"}
     with pytest.raises(DocumentError, match="ends in a dot"):
-        serve({"/books": {"get": wrong}})
+        serve({"/books": {"get": {**FAMILY, "parameters": [prefix_without_dot]}}})

@@ -18,11 +18,13 @@ def shop(organization):
     return Shop(organization)
 
 
-def listed(shop, **query):
+def list_keys(shop, **query):
+    """The records of the listed keys, newest first."""
     return shop.administration.get("/partner-api-keys", **query)["results"]
 
 
 def set_last_use(shop, moment):
+    """Store this moment as the last use of each key."""
     statement = text("UPDATE partner_api_keys SET last_used_at = :moment WHERE organization_id = :id")
     with shop.engine.begin() as db:
         db.execute(statement, {"moment": moment, "id": shop.organization.id})
@@ -35,7 +37,7 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(shop):
     assert {name: record[name] for name in body} == body
     assert record["keyHint"] == key[-4:]
     assert record["lastUsedAt"] is record["revokedAt"] is None
-    assert listed(shop) == [record]
+    assert list_keys(shop) == [record]
     assert key not in str(shop.administration.get("/partner-api-keys"))
     [row] = shop.rows("partner_api_keys", "key_hash, partner_api_keys::text AS whole")
     assert bytes(row.key_hash) == hashlib.sha256(key.encode()).digest()
@@ -61,41 +63,42 @@ def test_every_new_key_is_different(shop):
 )
 def test_a_key_with_invalid_fields_is_not_created(shop, invalid_fields):
     shop.administration.post("/partner-api-keys", {"partner": "partnera", "name": "A", **invalid_fields}, expect=400)
-    assert listed(shop) == []
+    assert list_keys(shop) == []
 
 
 def test_keys_are_listed_by_partner_and_by_whether_they_are_revoked(shop):
     names = ("partnera", "partnera", "partnerb")
-    first, second, third = (Partner.of(shop, name).record["partnerApiKeyId"] for name in names)
-    shop.administration.delete(f"/partner-api-keys/{second}")
+    valid_a, revoked_a, valid_b = (Partner.of(shop, name).record["partnerApiKeyId"] for name in names)
+    shop.administration.delete(f"/partner-api-keys/{revoked_a}")
 
     def list_ids(**query):
-        return [record["partnerApiKeyId"] for record in listed(shop, **query)]
+        """The ids of the listed keys."""
+        return [record["partnerApiKeyId"] for record in list_keys(shop, **query)]
 
-    assert list_ids() == [third, second, first]
-    assert list_ids(order="partnerApiKeyId,asc", limit=2, page=1) == [third]
-    assert list_ids(partner="partnera") == [second, first]
-    assert list_ids(revoked=True) == [second]
-    assert list_ids(revoked=False) == [third, first]
-    assert list_ids(partner="partnera", revoked=False) == [first]
+    assert list_ids() == [valid_b, revoked_a, valid_a]
+    assert list_ids(order="partnerApiKeyId,asc", limit=2, page=1) == [valid_b]
+    assert list_ids(partner="partnera") == [revoked_a, valid_a]
+    assert list_ids(revoked=True) == [revoked_a]
+    assert list_ids(revoked=False) == [valid_b, valid_a]
+    assert list_ids(partner="partnera", revoked=False) == [valid_a]
 
 
 def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
-    partner, other = Partner.of(shop), Partner.of(shop)
+    partner, second_partner = Partner.of(shop), Partner.of(shop)
     member = shop.member()
     partner.pay(member)
     path = f"/partner-api-keys/{partner.record['partnerApiKeyId']}"
     shop.administration.delete(path)
     reply = partner.send(partner.body(member))
     assert (reply.status, reply.json["type"]) == (401, "/problems/unauthorized")
-    [revoked_key] = listed(shop, revoked=True)
+    [revoked_key] = list_keys(shop, revoked=True)
     # A second revocation changes nothing: the log has one entry.
     shop.administration.delete(path)
-    assert listed(shop, revoked=True) == [revoked_key]
+    assert list_keys(shop, revoked=True) == [revoked_key]
     actions = [row.operation_id for row in shop.rows("audit_log", "operation_id", order="audit_log_id")]
     assert actions.count("revokePartnerApiKey") == 1
     assert actions.count("createPartnerApiKey") == 2
-    assert other.pay(member)
+    assert second_partner.pay(member)
 
 
 def test_a_foreign_or_unknown_key_cannot_be_revoked(shop, api):
@@ -127,15 +130,16 @@ def test_the_time_of_the_last_use_is_updated_at_most_once_a_minute(shop):
     partner = Partner.of(shop)
     member = shop.member()
     partner.pay(member)
-    [first] = listed(shop)
-    assert first["lastUsedAt"] is not None
+    [key_after_first_use] = list_keys(shop)
+    assert key_after_first_use["lastUsedAt"] is not None
     with count_statements(shop.engine) as statements:
         partner.pay(member)
     # The last use was stored a moment ago, so it is not updated.
     assert not [statement for statement in statements if statement.startswith("UPDATE partner_api_keys")]
-    assert listed(shop) == [first]
+    assert list_keys(shop) == [key_after_first_use]
     set_last_use(shop, datetime(2026, 1, 1, tzinfo=UTC))
     # A refused intent is a use as well.
-    assert partner.expect_refusal("nobody-here")[0] == 404
-    [later] = listed(shop)
-    assert later["lastUsedAt"] > first["lastUsedAt"]
+    status, _type = partner.expect_refusal("nobody-here")
+    assert status == 404
+    [key_after_refusal] = list_keys(shop)
+    assert key_after_refusal["lastUsedAt"] > key_after_first_use["lastUsedAt"]

@@ -37,11 +37,13 @@ def shop(organization):
 
 @pytest.fixture
 def partner(shop):
+    """The wallet of partner A."""
     return Partner.of(shop)
 
 
 @pytest.fixture(params=BOTH)
 def any_partner(shop, request):
+    """The wallet of each of the two partners."""
     return Partner.of(shop, request.param)
 
 
@@ -57,13 +59,14 @@ def test_the_response_to_a_payment_has_the_changed_balances_and_the_effects(shop
     member = shop.member()
     shop.give(member, 100)
     outcome = any_partner.pay(member, 10)
+    # The member had 100 points and no stars; the payment gives 10 points and 10 / 8 stars.
     assert outcome == {
         "loyaltyMemberId": member,
         "tier": outcome["tier"],
         "isNewMember": False,
         "accountBalances": [
             {
-                "balance": 110,
+                "balance": 100 + 10,
                 "newAccrual": 10,
                 "unitName": "Points",
                 "accountId": shop.organization.created.ledger_account_id,
@@ -79,7 +82,7 @@ def test_the_response_to_a_payment_has_the_changed_balances_and_the_effects(shop
         "effects": [{"effectId": "mint-points", "discount": None, "discountedTotal": None, "discountType": None}] * 2,
     }
     assert outcome["tier"] is not None
-    assert shop.balance(member) == 110
+    assert shop.balance(member) == 100 + 10
     second_balances = any_partner.pay(member, 10)["accountBalances"]
     assert [(account_balance["balance"], account_balance["newAccrual"]) for account_balance in second_balances] == [
         (120, 10),
@@ -104,10 +107,10 @@ def test_an_intent_without_a_required_field_is_refused(shop, name):
     }[name]
     body = partner.body(shop.member())
     assert body.keys() == required_fields
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     for required_field in sorted(required_fields):
         assert partner.send({field: value for field, value in body.items() if field != required_field}).status == 400
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
     assert partner.send(body).status == 200
 
 
@@ -128,7 +131,7 @@ def test_an_intent_without_a_required_field_is_refused(shop, name):
 )
 def test_an_invalid_intent_is_400_without_a_body_for_partner_a(shop, invalid_fields):
     partner_a, partner_b = (Partner.of(shop, name) for name in BOTH)
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     reply = partner_a.send(partner_a.body("somebody") | invalid_fields)
     assert (reply.status, reply.text, reply.headers["content-length"]) == (400, "", "0")
     assert "content-type" not in reply.headers
@@ -136,7 +139,7 @@ def test_an_invalid_intent_is_400_without_a_body_for_partner_a(shop, invalid_fie
     refusal = partner_b.send(partner_b.body("somebody") | invalid_fields)
     assert (refusal.status, refusal.json["type"]) == (400, "/problems/invalid-request")
     assert refusal.json["errors"]
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
 
 
 def test_a_body_that_is_no_json_is_an_empty_400_for_partner_a(partner, shop):
@@ -177,10 +180,8 @@ def test_campaigns_see_every_field_of_a_payment(shop):
     [event] = shop.events(member)
     assert (event["eventType"], event["externalId"]) == (PAYMENT, "payment-1")
     assert event["description"] == "Payment reported by The wallet."
-    stored_payment = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload")}[PAYMENT][
-        "payment"
-    ]
-    assert stored_payment == {
+    payloads = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload")}
+    assert payloads[PAYMENT]["payment"] == {
         **{name: value for name, value in fields.items() if name not in ("memberInfo", "products")},
         "total": 12.5,
         "products": [{**fields["products"][0], "total": 4.5}],
@@ -189,12 +190,12 @@ def test_campaigns_see_every_field_of_a_payment(shop):
 
 
 def test_an_unknown_customer_is_404_unless_the_intent_requests_an_enrolment(shop, any_partner):
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     name = customer()
     assert any_partner.expect_refusal(name) == (404, "/problems/unknown-member")
     assert any_partner.expect_refusal(name, forceUserSubscription=False) == (404, "/problems/unknown-member")
     assert any_partner.expect_refusal(name, memberInfo=INFO) == (404, "/problems/unknown-member")
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
 
 
 def test_a_customer_becomes_a_member_with_only_an_id(shop, any_partner):
@@ -235,7 +236,7 @@ def test_campaigns_and_triggers_receive_the_enrolment_of_a_customer(shop, partne
     )
     name = customer()
     [account_balance] = partner.pay(name, forceUserSubscription=True)["accountBalances"]
-    assert (account_balance["balance"], account_balance["newAccrual"]) == (105, 105)
+    assert (account_balance["balance"], account_balance["newAccrual"]) == (100 + 5, 100 + 5)
     assert [row.type for row in shop.rows("trigger_deliveries", "type")] == ["member.created"]
 
 
@@ -250,13 +251,15 @@ def test_a_customer_is_found_by_the_government_id(shop, any_partner):
 
 def test_a_new_member_has_the_id_of_the_onboarding_data(shop, any_partner):
     info = {**INFO, "loyaltyMemberId": "card-0077"}
-    first = any_partner.pay("30111222", forceUserSubscription=True, memberInfo=info)
-    assert (first["loyaltyMemberId"], first["isNewMember"]) == ("card-0077", True)
+    first_outcome = any_partner.pay("30111222", forceUserSubscription=True, memberInfo=info)
+    assert (first_outcome["loyaltyMemberId"], first_outcome["isNewMember"]) == ("card-0077", True)
     for name in ("30111222", "card-0077"):
         assert any_partner.pay(name)["loyaltyMemberId"] == "card-0077"
     # The card suffices to find the member, whatever the number of the payment.
-    second = any_partner.pay("another-number", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
-    assert (second["loyaltyMemberId"], second["isNewMember"]) == ("card-0077", False)
+    second_outcome = any_partner.pay(
+        "another-number", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"}
+    )
+    assert (second_outcome["loyaltyMemberId"], second_outcome["isNewMember"]) == ("card-0077", False)
 
 
 def test_null_is_accepted_as_no_onboarding_data(shop, any_partner):
@@ -264,12 +267,10 @@ def test_null_is_accepted_as_no_onboarding_data(shop, any_partner):
 
 
 def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_another_id(shop, any_partner):
-    first = any_partner.pay("30111222", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
-    second = any_partner.pay("30111222", forceUserSubscription=True)
-    assert [(outcome["loyaltyMemberId"], outcome["isNewMember"]) for outcome in (first, second)] == [
-        ("card-0077", True),
-        ("card-0077", False),
-    ]
+    first_outcome = any_partner.pay("30111222", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
+    assert (first_outcome["loyaltyMemberId"], first_outcome["isNewMember"]) == ("card-0077", True)
+    second_outcome = any_partner.pay("30111222", forceUserSubscription=True)
+    assert (second_outcome["loyaltyMemberId"], second_outcome["isNewMember"]) == ("card-0077", False)
     profile = shop.integration.get("/members/card-0077")["loyaltyMember"]["profile"]
     assert profile["govId"] == {"id": "30111222", "type": None, "issuingCountry": None}
 
@@ -279,10 +280,10 @@ def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_anothe
 )
 def test_a_customer_is_not_enrolled_if_the_next_payment_would_not_find_the_member(shop, any_partner, name, gov_id):
     info = {"loyaltyMemberId": "card-0077", "userGovId": gov_id}
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     refusal = any_partner.expect_refusal(name, forceUserSubscription=True, memberInfo=info)
     assert refusal == (404, "/problems/member-not-created")
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
 
 
 def test_a_government_id_that_several_members_have_is_409(shop, any_partner):
@@ -293,27 +294,27 @@ def test_a_government_id_that_several_members_have_is_409(shop, any_partner):
 
 @pytest.mark.parametrize("name", ["a/b/c/d/e", ".......", "tab\tbed-id"])
 def test_an_id_that_no_member_can_have_is_404(shop, any_partner, name):
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     assert any_partner.expect_refusal(name, forceUserSubscription=True) == (404, "/problems/member-not-created")
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
 
 
 def test_onboarding_data_with_the_government_id_of_another_member_are_404(shop, any_partner):
     shop.member(profile={"govId": {"id": "30111222"}})
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     refusal = any_partner.expect_refusal(customer(), forceUserSubscription=True, memberInfo=INFO)
     assert refusal == (404, "/problems/member-not-created")
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
 
 
 def test_the_payment_of_an_inactive_member_is_409_and_can_be_repeated_after_activation(shop, any_partner):
     member = shop.member()
     shop.integration.patch(f"/members/{member}", {"active": False})
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     body = any_partner.body(member, forceUserSubscription=True)
     reply = any_partner.send(body)
     assert (reply.status, reply.json["type"]) == (409, "/problems/member-inactive")
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
     shop.integration.patch(f"/members/{member}", {"active": True})
     assert any_partner.send(body).status == 200
 
@@ -324,7 +325,7 @@ def test_a_payment_id_is_accepted_once_from_all_partners(shop):
     member = shop.member()
     body = partner_a.body(member, paymentId="payment-1")
     assert partner_a.send(body).status == 200
-    before = footprint(shop)
+    footprint_before = footprint(shop)
     for sender, second_body in (
         (partner_a, body),
         (partner_a, partner_a.body(customer(), paymentId="payment-1", forceUserSubscription=True)),
@@ -333,7 +334,7 @@ def test_a_payment_id_is_accepted_once_from_all_partners(shop):
     ):
         reply = sender.send(second_body)
         assert (reply.status, reply.json["type"]) == (409, "/problems/payment-exists"), reply.text
-    assert footprint(shop) == before
+    assert footprint(shop) == footprint_before
     assert shop.balance(member) == 5
 
 
@@ -351,19 +352,19 @@ def test_the_reference_of_partner_b_is_the_payment_id_only_if_no_payment_id_is_s
 
 
 def test_another_organization_can_have_the_same_payment_id(api, shop, partner):
-    other = Partner.of(Shop(api.organization()))
-    for caller in (partner, other):
+    partner_of_another_organization = Partner.of(Shop(api.organization()))
+    for caller in (partner, partner_of_another_organization):
         assert caller.pay(caller.shop.member(), paymentId="payment-1")
 
 
 def test_an_intent_must_name_the_organization_of_its_key(api, shop, any_partner):
-    other = Shop(api.organization())
+    other_shop = Shop(api.organization())
     member = shop.member()
-    refusal = any_partner.expect_refusal(member, organizationKey=organization_key(other))
+    refusal = any_partner.expect_refusal(member, organizationKey=organization_key(other_shop))
     assert refusal == (404, "/problems/unknown-organization")
     assert any_partner.pay(member, organizationKey=organization_key(shop).upper())
     # Members of another organization are not found.
-    assert any_partner.expect_refusal(other.member()) == (404, "/problems/unknown-member")
+    assert any_partner.expect_refusal(other_shop.member()) == (404, "/problems/unknown-member")
 
 
 def missions_of(outcome):
@@ -392,23 +393,25 @@ def test_every_third_payment_achieves_the_mission_and_the_next_one_counts_from_z
     [status] = any_partner.pay(member)["missionsStatus"]
     assert (status["missionId"], status["userMessage"]) == (mission["missionId"], "The next coffee is on us.")
     # The ninth payment achieves the mission for the third time.
-    ninth = any_partner.pay(member)
-    assert [account_balance["newAccrual"] for account_balance in ninth["accountBalances"]] == [50]
+    ninth_outcome = any_partner.pay(member)
+    assert [account_balance["newAccrual"] for account_balance in ninth_outcome["accountBalances"]] == [50]
 
 
 def test_a_mission_that_moves_twice_is_reported_once(shop, partner):
     mission = create_mission(shop, eventType="mission-status-updated", goalCount=10)
     advance = effect("advance-mission", missionKey=mission["missionKey"], amount=2)
     shop.campaign(running(advance, advance), eventType=PAYMENT)
-    first = create_mission(shop, eventType=PAYMENT, goalCount=1)
+    mission_of_payments = create_mission(shop, eventType=PAYMENT, goalCount=1)
     status_by_mission = {status["missionId"]: status for status in partner.pay(shop.member())["missionsStatus"]}
-    assert status_by_mission.keys() == {mission["missionId"], first["missionId"]}
-    # Two advances of 2, and 1 for the achievement of the first mission.
+    assert status_by_mission.keys() == {mission["missionId"], mission_of_payments["missionId"]}
     mission_status = status_by_mission[mission["missionId"]]
-    assert (mission_status["currentCounter"], mission_status["newCounter"], mission_status["achieved"]) == (0, 5, False)
+    # Two advances of 2, and 1 for the achievement of the mission of payments.
+    assert (mission_status["currentCounter"], mission_status["newCounter"]) == (0, 2 * 2 + 1)
+    assert not mission_status["achieved"]
 
 
 @pytest.mark.parametrize(
+    # Type and value of each discount; the discounted amount, the remaining total and the type of each result.
     ("total", "discount_values", "discounts"),
     [
         (100, [("percentage", 10)], [(10, 90, "percentage")]),
@@ -435,8 +438,13 @@ def test_effects_that_did_not_take_place_are_left_out(shop, partner):
     limit = {"limitRules": [{"scope": "member", "type": "transactions", "period": "total", "limit": 1}]}
     shop.campaign(running(effect("discount", type="amount", value=1)), eventType=PAYMENT, **limit)
     member = shop.member()
-    effect_ids = [[outcome["effectId"] for outcome in partner.pay(member)["effects"]] for _ in range(2)]
-    assert effect_ids == [["mint-points", "discount"], ["mint-points"]]
+
+    def effects_of_payment():
+        return [effect["effectId"] for effect in partner.pay(member)["effects"]]
+
+    # There are no points to burn, and the second payment is above the limit of the discount.
+    assert effects_of_payment() == ["mint-points", "discount"]
+    assert effects_of_payment() == ["mint-points"]
 
 
 def test_the_response_has_the_tier_after_the_payment(shop, partner):
@@ -449,9 +457,9 @@ def test_the_response_has_the_tier_after_the_payment(shop, partner):
     shop.administration.put(program, {**body, **account, "setAsDefault": True})
     shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
     member = shop.member()
-    before, after = partner.pay(member, 99)["tier"], partner.pay(member, 1)["tier"]
-    assert before != "Gold"
-    assert after == "Gold"
+    # Gold requires 100 points, and a payment gives a point for each unit.
+    assert partner.pay(member, 99)["tier"] != "Gold"
+    assert partner.pay(member, 1)["tier"] == "Gold"
 
 
 def test_reported_balances_exclude_expired_points(shop, partner):

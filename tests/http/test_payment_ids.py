@@ -17,6 +17,7 @@ EXISTS = "/problems/payment-exists"
 
 @pytest.fixture
 def shop(organization):
+    """A shop whose payments give a point for each unit."""
     shop = Shop(organization)
     shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
     return shop
@@ -28,26 +29,27 @@ def member(shop):
 
 
 def payment_event(member, payment_id, total=10):
+    """An event about a payment, by default of 10."""
     return event(member, PAYMENT, payload={"payment": {"paymentId": payment_id, "total": Decimal(total)}})
 
 
 def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
-    partner, first, second = Partner.of(shop), new_id(), new_id()
-    tracked = payment_event(member, first)
-    result = shop.track_one(tracked)
-    assert partner.expect_refusal(member, 10, paymentId=first) == (409, EXISTS)
-    partner.pay(member, 5, paymentId=second)
-    assert shop.expect_refusal(payment_event(member, second)) == EXISTS
+    partner, tracked_id, reported_id = Partner.of(shop), new_id(), new_id()
+    tracked_payment = payment_event(member, tracked_id, total=10)
+    result = shop.track_one(tracked_payment)
+    assert partner.expect_refusal(member, 10, paymentId=tracked_id) == (409, EXISTS)
+    partner.pay(member, 5, paymentId=reported_id)
+    assert shop.expect_refusal(payment_event(member, reported_id)) == EXISTS
     # Only the first event of one request is tracked; the key of the refused one stays free.
-    third = new_id()
-    first_event, second_event = payment_event(member, third, 2), payment_event(member, third, 2)
+    shared_id = new_id()
+    first_event, second_event = payment_event(member, shared_id, total=2), payment_event(member, shared_id, total=2)
     assert [entry["status"] for entry in shop.track(first_event, second_event)] == ["success", "failed"]
     assert shop.balance(member) == 10 + 5 + 2
     second_event["payload"]["payment"]["paymentId"] = new_id()
     shop.track_one(second_event)
     assert shop.balance(member) == 10 + 5 + 2 + 2
     # The same request again is the same payment.
-    assert shop.track_one(tracked) == result
+    assert shop.track_one(tracked_payment) == result
     assert shop.balance(member) == 10 + 5 + 2 + 2
 
 
@@ -66,22 +68,22 @@ def test_captured_and_queued_payments_claim_their_id_and_dry_runs_do_not(shop, m
     drain(shop)
     shop.administration.post(f"/events/{key}/evaluate", expect=200)
     assert receipt["outcome"] == "queued"
-    # 10 for the captured payment and 10 for the queued one.
-    assert shop.balance(member) == 20
+    # The captured payment and the queued one.
+    assert shop.balance(member) == 10 + 10
 
 
 def test_a_queued_payment_that_fails_releases_its_id(shop, member):
-    payment_ids = new_id(), new_id()
-    receipts = send(shop, *(payment_event(member, payment_id) for payment_id in payment_ids))
+    first_id, second_id = new_id(), new_id()
+    receipts = send(shop, payment_event(member, first_id), payment_event(member, second_id))
     shop.integration.patch(f"/members/{member}", {"active": False})
     drain(shop)
     for receipt in receipts:
         assert outcome(shop, receipt)["result"]["error"]["type"] == "/problems/member-inactive"
     shop.integration.patch(f"/members/{member}", {"active": True})
-    shop.track_one(payment_event(member, payment_ids[0]))
-    Partner.of(shop).pay(member, 5, paymentId=payment_ids[1])
+    shop.track_one(payment_event(member, first_id, total=10))
+    Partner.of(shop).pay(member, 5, paymentId=second_id)
     assert shop.balance(member) == 10 + 5
-    assert shop.expect_refusal(payment_event(member, payment_ids[0])) == EXISTS
+    assert shop.expect_refusal(payment_event(member, first_id)) == EXISTS
 
 
 def test_concurrent_payments_with_one_id_count_once(shop):
