@@ -31,6 +31,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def facts(**fields):
+    """What is known of a member at NOW."""
     return MemberFacts(at=NOW, **fields)
 
 
@@ -89,9 +90,10 @@ def test_a_book_is_valid_at_both_ends_of_its_validity():
 def test_days_of_the_week_are_those_of_the_book_zone():
     assert slugs(coupon_book(days_of_week=[3])) == []
     assert slugs(coupon_book(days_of_week=[1, 2, 4, 5, 6, 7])) == ["coupon-book-day"]
-    late_facts = replace(facts(), at=datetime(2026, 3, 4, 23, tzinfo=UTC))
-    assert slugs(coupon_book(days_of_week=[4], timezone="Asia/Tokyo"), late_facts) == []
-    assert slugs(coupon_book(days_of_week=[4]), late_facts) == ["coupon-book-day"]
+    # Wednesday in UTC, and Thursday in Tokyo.
+    facts_at_23_00 = replace(facts(), at=datetime(2026, 3, 4, 23, tzinfo=UTC))
+    assert slugs(coupon_book(days_of_week=[4], timezone="Asia/Tokyo"), facts_at_23_00) == []
+    assert slugs(coupon_book(days_of_week=[4]), facts_at_23_00) == ["coupon-book-day"]
 
 
 def test_one_of_the_tiers_and_one_of_the_audiences_are_enough():
@@ -270,9 +272,11 @@ def test_a_list_of_books_excludes_a_member_who_can_neither_be_assigned_nor_use_a
     def of_list(**fields):
         return [exclusion.slug for exclusion in exclusions_from_list(book, facts(**fields))]
 
+    # An assignment and a use cost 10 + 5 points.
     assert of_list(points=Decimal(14)) == ["insufficient-balance"]
     assert of_list(points=Decimal(15)) == []
     assert of_list(points=Decimal(15), assigned=Decimal(1)) == ["coupon-quota"]
+    # A member with an unused coupon needs only the 5 points of a use.
     assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal(1)) == []
     assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal(2)) == []
     assert of_list(points=Decimal(5), assigned=Decimal(1), unused=Decimal("0.5")) == [
@@ -307,14 +311,15 @@ def test_the_condition_of_a_book_decides_if_all_other_rules_permit_a_use():
 
 
 def test_the_stock_depends_on_the_type_of_the_book():
-    assert stock_left(coupon_book(type=LIST, max_coupon_count=1), 7) == 7
+    assert stock_left(coupon_book(type=LIST, max_coupon_count=1), unassigned=7) == 7
     assert stock_left(coupon_book(type=LIST)) == 0
     for type_ in (SINGLE, GENERATED, CODELESS):
         assert stock_left(coupon_book(type=type_, coupon_count=1)) is None
         limited_book = coupon_book(type=type_, coupon_count=1, max_coupon_count=5, total_assigned=Decimal(2))
-        assert stock_left(limited_book) == 3
+        assert stock_left(limited_book) == 5 - 2
     assert stock_left(coupon_book(type=SINGLE)) == 0
-    single = coupon_book(
+    single_book = coupon_book(
         type=SINGLE, coupon_count=1, max_coupon_count=5, max_assigned_per_coupon=4, total_assigned=Decimal(2)
     )
-    assert stock_left(single) == 2
+    # The lower of the two maxima counts.
+    assert stock_left(single_book) == 4 - 2

@@ -53,11 +53,11 @@ def test_a_lock_keeps_one_of_several_coupons():
 
 def test_the_lot_that_is_not_locked_is_used():
     shop = Shop()
-    soon_assignment = shop.assign(expires_at=NOW + timedelta(days=1))
-    later_assignment = shop.assign(expires_at=NOW + timedelta(days=2))
-    assert shop.lock().coupon_lot_id == soon_assignment.coupon_lot_id
+    assignment_for_a_day = shop.assign(expires_at=NOW + timedelta(days=1))
+    assignment_for_two_days = shop.assign(expires_at=NOW + timedelta(days=2))
+    assert shop.lock().coupon_lot_id == assignment_for_a_day.coupon_lot_id
     [use] = shop.use()
-    assert use.coupon_lot_id == later_assignment.coupon_lot_id
+    assert use.coupon_lot_id == assignment_for_two_days.coupon_lot_id
 
 
 class CountedLocks(dict):
@@ -95,16 +95,16 @@ def test_a_lock_of_one_member_does_not_prevent_uses_of_another():
 
 def test_a_lock_of_one_code_does_not_prevent_uses_of_other_codes():
     shop = Shop()
-    first, second = (shop.state.coupons[shop.assign().coupon_id] for _ in range(2))
-    lock = shop.lock(coupon=second)
-    assert lock.coupon_id == second.coupon_id
+    free_coupon, locked_coupon = (shop.state.coupons[shop.assign().coupon_id] for _ in range(2))
+    lock = shop.lock(coupon=locked_coupon)
+    assert lock.coupon_id == locked_coupon.coupon_id
     with pytest.raises(CouponLocked):
-        shop.use(coupon=second)
-    [use] = shop.use(coupon=first)
-    assert use.coupon_id == first.coupon_id
-    # The first code is used up, and none of it is locked.
+        shop.use(coupon=locked_coupon)
+    [use] = shop.use(coupon=free_coupon)
+    assert use.coupon_id == free_coupon.coupon_id
+    # It is used up now, and none of it is locked.
     with pytest.raises(CouponNotAssigned):
-        shop.use(coupon=first)
+        shop.use(coupon=free_coupon)
 
 
 def test_a_lock_needs_a_coupon_that_has_not_expired():
@@ -128,7 +128,9 @@ def test_a_lock_of_the_stock_keeps_a_code_until_its_use_assigns_it():
     with pytest.raises(CouponLocked):
         shop.use(coupon=shop.state.coupons[1], auto_assign=True)
     [use] = shop.use_locked(lock)
-    assert (use.coupon_id, shop.state.books[12].total_assigned) == (1, 2)
+    assert use.coupon_id == 1
+    # One coupon of Ben, and the one that the use has assigned.
+    assert shop.state.books[12].total_assigned == 1 + 1
 
 
 def test_a_member_with_a_locked_code_is_assigned_another_code():
@@ -179,7 +181,7 @@ def test_locks_count_against_the_stock():
     assert shop.state.stock_left(shop.book) == 3
     lock = shop.lock(ANA, auto_assign=True)
     shop.lock(BEN, auto_assign=True)
-    assert shop.state.stock_left(shop.book) == 1
+    assert shop.state.stock_left(shop.book) == 3 - 2
     with pytest.raises(OutOfStock):
         shop.assign(BEN, amount=Decimal(2))
     shop.assign(BEN)
@@ -203,10 +205,11 @@ def test_a_released_lock_gives_its_coupon_back_to_the_stock():
 def test_a_lock_counts_against_the_stock_of_a_single_code():
     shop = shared_coupon(max_coupon_count=5)
     shop.lock(auto_assign=True)
-    assert shop.state.stock_left(shop.book) == 4
+    assert shop.state.stock_left(shop.book) == 5 - 1
 
 
 def test_locks_count_against_the_assignments_of_a_shared_code():
+    """Two assignments and a lock reach the maximum of 3."""
     shop = shared_coupon(max_assigned_per_coupon=3)
     shop.assign()
     shop.lock(BEN, auto_assign=True)
@@ -224,6 +227,7 @@ def test_locks_of_other_codes_do_not_count_against_the_maximum_of_a_code():
 
 
 def test_a_lock_counts_against_the_quota_only_if_it_reserves_stock():
+    """Two assignments and the lock of the stock reach the maximum of 3; the first lock is of an assigned coupon."""
     shop = Shop(max_assigned_per_member=3)
     shop.assign()
     shop.lock()
@@ -235,6 +239,7 @@ def test_a_lock_counts_against_the_quota_only_if_it_reserves_stock():
 
 
 def test_locks_count_against_the_uses_in_a_period():
+    """A lock and a use reach the maximum of 2 a day."""
     shop = shared_coupon(max_usages_per_period=2, usage_period_type="daily")
     shop.assign(amount=Decimal(9))
     lock = shop.lock()
@@ -272,13 +277,13 @@ def test_a_loaded_lock_that_is_ended_stays_ended_and_is_stored_with_its_use():
     shop = codeless(max_coupon_count=9)
     stored_lock = replace(shop.lock(auto_assign=True), coupon_lock_id=7)
     shop.state.take_changes()
-    # Book 12 has 4 active locks: of a stock of 9, 5 are left.
+    # Book 12 has 4 active locks.
     shop.state.put_locks([stored_lock], {12: 4})
-    assert shop.state.stock_left(shop.book) == 5
-    ended_lock = shop.service.end_lock(stored_lock)
-    shop.state.link_lock(ended_lock, 33)
+    assert shop.state.stock_left(shop.book) == 9 - 4
+    ended_lock, usage_id = shop.service.end_lock(stored_lock), 33
+    shop.state.link_lock(ended_lock, usage_id)
     # The same lock is loaded a second time, and is still ended.
     shop.state.put_locks([stored_lock], {12: 4})
-    assert shop.state.stock_left(shop.book) == 6
+    assert shop.state.stock_left(shop.book) == 9 - 3
     [changed_lock] = shop.state.take_changes().locks
-    assert (changed_lock.coupon_lock_id, changed_lock.ended_at, changed_lock.coupon_usage_id) == (7, NOW, 33)
+    assert (changed_lock.coupon_lock_id, changed_lock.ended_at, changed_lock.coupon_usage_id) == (7, NOW, usage_id)

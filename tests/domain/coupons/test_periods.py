@@ -22,6 +22,7 @@ def periods(book, at, zone):
 
 
 def usage_period(book, at, zone):
+    """The first day of the period of uses."""
     return periods(book, at, zone)[0]
 
 
@@ -107,15 +108,15 @@ def test_without_a_limit_there_is_no_period():
     at=st.datetimes(datetime(1990, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
     zone=st.sampled_from([NEW_YORK, SAO_PAULO, APIA, "Asia/Kathmandu"]),
     kind=st.sampled_from(["daily", "weekly", "monthly"]),
-    later=st.timedeltas(timedelta(0), timedelta(days=40)),
+    distance=st.timedeltas(timedelta(0), timedelta(days=40)),
 )
-def test_a_period_contains_its_moment_and_that_of_a_later_moment_does_not_begin_earlier(at, zone, kind, later):
+def test_a_period_contains_its_moment_and_that_of_a_later_moment_does_not_begin_earlier(at, zone, kind, distance):
     first_day = period(zone, kind, at.isoformat())
     day = at.astimezone(ZoneInfo(zone)).date()
-    assert (
-        first_day <= day < first_day + {"daily": timedelta(1), "weekly": timedelta(7), "monthly": timedelta(31)}[kind]
-    )
-    assert period(zone, kind, (at + later).isoformat()) >= first_day
+    max_days = {"daily": 1, "weekly": 7, "monthly": 31}[kind]
+    assert first_day <= day < first_day + timedelta(days=max_days)
+    later_moment = at + distance
+    assert period(zone, kind, later_moment.isoformat()) >= first_day
 
 
 def test_zones_are_found_by_their_names():

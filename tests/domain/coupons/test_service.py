@@ -39,16 +39,20 @@ def test_a_code_that_another_member_requested_is_skipped():
     assert shop.assign().coupon_id == 2
 
 
+def snapshot_without_coupons(shop):
+    """The state of a shop without the totals of coupons: codes that were fetched meanwhile stay in memory."""
+    lots_of_members, _, total_of_book, new_usages = shop.snapshot()
+    return lots_of_members, total_of_book, new_usages
+
+
 def test_a_refused_assignment_changes_nothing_and_leaves_its_code_free():
     shop = Shop()
     shop.assign()
-    before = shop.snapshot()
+    snapshot_before = snapshot_without_coupons(shop)
     shop.charge.refuses = True
     with pytest.raises(Conflict, match="no points"):
         shop.assign()
-    # The totals of coupons may differ: codes that were fetched meanwhile stay in memory.
-    assert shop.snapshot()[0] == before[0]
-    assert shop.snapshot()[2:] == before[2:]
+    assert snapshot_without_coupons(shop) == snapshot_before
     shop.charge.refuses = False
     assert shop.assign().coupon_id == 2
 
@@ -56,18 +60,18 @@ def test_a_refused_assignment_changes_nothing_and_leaves_its_code_free():
 def test_a_rollback_undoes_all_work_since_the_savepoint():
     shop = Shop()
     shop.assign()
-    before, savepoint = shop.snapshot(), shop.state.savepoint()
+    snapshot_before, savepoint = snapshot_without_coupons(shop), shop.state.savepoint()
     shop.use()
     shop.assign(BEN, amount=Decimal(4))
     shop.service.revert(1, NOTHING, force=True)
-    assert shop.snapshot() != before
+    assert snapshot_without_coupons(shop) != snapshot_before
     shop.state.rollback_to(savepoint)
-    assert shop.snapshot()[0] == before[0]
-    assert shop.snapshot()[2:] == before[2:]
+    assert snapshot_without_coupons(shop) == snapshot_before
     assert shop.service.is_active(1)
 
 
 @pytest.mark.parametrize(
+    # The charges of the assignment and of the use.
     ("details", "charges"),
     [(NOTHING, [7, 0]), (UsageDetails(points_override=Decimal(5)), [0, 5]), (UsageDetails(pending=5), [0, 0])],
 )
@@ -79,10 +83,11 @@ def test_a_use_that_sets_its_points_assigns_the_coupon_without_points(details, c
 
 def test_the_lot_that_expires_soonest_is_used_first():
     shop = Shop()
-    late_id = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id
+    id_for_nine_days = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id
     unlimited_id = shop.assign().coupon_id
-    soon_id = shop.assign(expires_at=NOW + timedelta(days=1)).coupon_id
-    assert [use.coupon_id for use in shop.use(amount=Decimal(3))] == [soon_id, late_id, unlimited_id]
+    id_for_a_day = shop.assign(expires_at=NOW + timedelta(days=1)).coupon_id
+    used_ids = [use.coupon_id for use in shop.use(amount=Decimal(3))]
+    assert used_ids == [id_for_a_day, id_for_nine_days, unlimited_id]
     with pytest.raises(CouponNotAssigned):
         shop.use()
 
@@ -121,8 +126,8 @@ def test_the_discounts_of_a_period_are_added_exactly():
     assert shop.totals_of_ana().discounted == limit
 
 
-def lots(shop):
-    """The amount of each lot, and how much of it is used."""
+def amounts_and_used_amounts(shop):
+    """(amount, used amount) of each lot."""
     return [(lot.amount, lot.amount_used) for lot in shop.state.lots.values()]
 
 
@@ -134,11 +139,11 @@ def test_each_assignment_has_its_own_expiry():
     shop.assign(coupon_data={"seat": 2})
     shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 3})
     assert [use.coupon_lot_id for use in shop.use(amount=Decimal(2))] == [3, 2]
-    assert lots(shop) == [(2, 0), (1, 1), (1, 1)]
+    assert amounts_and_used_amounts(shop) == [(2, 0), (1, 1), (1, 1)]
     with pytest.raises(CouponExpired):
         shop.use()
     assert len(shop.use(bypass=True, amount=Decimal(2))) == 2
-    assert lots(shop) == [(2, 2), (1, 1), (1, 1)]
+    assert amounts_and_used_amounts(shop) == [(2, 2), (1, 1), (1, 1)]
     with pytest.raises(CouponNotAssigned):
         shop.use(bypass=True)
 
@@ -147,11 +152,11 @@ def test_a_reverted_use_returns_to_its_lot():
     shop = shared_coupon()
     shop.assign(expires_at=NOW + timedelta(days=1))
     shop.assign()
-    [first], [second] = shop.use(), shop.use()
-    shop.service.revert(first.coupon_usage_id, NOTHING)
-    assert lots(shop) == [(1, 0), (1, 1)]
-    shop.service.revert(second.coupon_usage_id, NOTHING)
-    assert lots(shop) == [(1, 0), (1, 0)]
+    [use_of_first_lot], [use_of_second_lot] = shop.use(), shop.use()
+    shop.service.revert(use_of_first_lot.coupon_usage_id, NOTHING)
+    assert amounts_and_used_amounts(shop) == [(1, 0), (1, 1)]
+    shop.service.revert(use_of_second_lot.coupon_usage_id, NOTHING)
+    assert amounts_and_used_amounts(shop) == [(1, 0), (1, 0)]
 
 
 def test_a_reverted_assignment_takes_from_its_own_lot():
@@ -163,7 +168,7 @@ def test_a_reverted_assignment_takes_from_its_own_lot():
     shop.use(amount=Decimal(4))
     # The usages 1 and 2 are the assignments. The uses 3 to 5 are of the second lot, which expires, and 6 of the first.
     shop.service.revert(4, NOTHING)
-    assert lots(shop) == [(1, 1), (3, 2)]
+    assert amounts_and_used_amounts(shop) == [(1, 1), (3, 2)]
     for assignment in (used_assignment, spare_assignment):
         with pytest.raises(AssignmentUsed):
             shop.service.revert(assignment.coupon_usage_id, NOTHING)
@@ -182,18 +187,19 @@ def test_used_coupons_of_a_reversed_assignment_are_taken_when_their_use_is_rever
     assignment = shop.assign(amount=Decimal(3))
     uses = shop.use(amount=Decimal(used_amount))
     shop.service.reverse(assignment.coupon_usage_id, NOTHING)
-    assert lots(shop) == [(used_amount, used_amount)]
+    assert amounts_and_used_amounts(shop) == [(used_amount, used_amount)]
     for use in uses:
         reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
         assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
-    assert lots(shop) == [(0, 0)]
+    assert amounts_and_used_amounts(shop) == [(0, 0)]
     assert shop.state.books[12].total_assigned == 0
     assert not shop.service.is_active(assignment.coupon_usage_id)
 
 
 def test_a_code_of_one_member_has_the_expiry_and_data_of_its_lots():
     shop = Shop()
-    [code] = [shop.state.coupons[shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"n": 1}).coupon_id]]
+    assignment = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"n": 1})
+    code = shop.state.coupons[assignment.coupon_id]
     shop.assign(coupon=code, expires_at=NOW + timedelta(days=3), coupon_data={"n": 2})
     expiries_and_data = []
     for _ in range(2):
@@ -209,7 +215,8 @@ def test_the_price_depends_on_the_amount():
     shop = Shop(assignment_required_points=Decimal(3), usage_required_points=Decimal(2))
     shop.assign(amount=Decimal(5))
     shop.use(amount=Decimal(2))
-    assert shop.charge.payments == [15, 2, 2]
+    # The assignment pays once, and each of the two uses of a code.
+    assert shop.charge.payments == [5 * 3, 2, 2]
 
 
 def test_the_reversal_of_an_assignment_takes_only_its_unused_coupons():
@@ -217,7 +224,7 @@ def test_the_reversal_of_an_assignment_takes_only_its_unused_coupons():
     assignment = shop.assign(amount=Decimal(3))
     shop.use()
     reversal = shop.service.reverse(assignment.coupon_usage_id, NOTHING)
-    assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-2, 1)
+    assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-(3 - 1), 1)
     used_up_assignment = shop.assign()
     shop.use(coupon=shop.state.coupons[used_up_assignment.coupon_id])
     assert shop.service.reverse(used_up_assignment.coupon_usage_id, NOTHING) is None
@@ -242,9 +249,8 @@ def test_periods_begin_at_midnight_of_the_book():
     )
     sao_paulo = replace(book, timezone="America/Sao_Paulo")
     # 4 November 2018 had no midnight in Sao Paulo: the day began at one o'clock.
-    assert period_starts(sao_paulo, datetime(2018, 11, 4, 12, tzinfo=UTC), UTC)[0] == datetime(
-        2018, 11, 4, 3, tzinfo=UTC
-    )
+    begin_of_day, _ = period_starts(sao_paulo, datetime(2018, 11, 4, 12, tzinfo=UTC), UTC)
+    assert begin_of_day == datetime(2018, 11, 4, 3, tzinfo=UTC)
     assert period_starts(coupon_book(), NOW, UTC) == (None, None)
 
 
@@ -272,7 +278,9 @@ def test_an_assigned_coupon_is_recorded_with_its_details():
 def test_a_use_that_assigns_its_coupon_charges_the_points_of_its_call_only_for_the_use():
     shop = Shop(assignment_required_points=Decimal(3))
     [usage] = shop.use(auto_assign=True)
-    assert (usage.is_use, shop.charge.payments) == (True, [3, 0])
+    assert usage.is_use
+    # The price of the assignment, and that of the use.
+    assert shop.charge.payments == [3, 0]
     details = UsageDetails(points_override=Decimal(7), description="Why", external_id="till-1")
     shop.use(auto_assign=True, details=details)
     # The points of the call are those of the use; the assignment costs nothing then.

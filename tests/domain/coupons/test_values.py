@@ -18,7 +18,7 @@ def cards(**settings):
 
 def test_assigned_value_coupons_have_their_face_value_unless_the_request_names_a_remaining_value():
     shop = cards()
-    assert shop.assign(amount=Decimal(2)).remaining_value == 40
+    assert shop.assign(amount=Decimal(2)).remaining_value == 2 * 20
     assert shop.assign(remaining_value=Decimal(5)).remaining_value == 5
     # Coupons of other books have no value.
     assert shared_coupon(face_value=Decimal(20)).assign().remaining_value is None
@@ -27,8 +27,10 @@ def test_assigned_value_coupons_have_their_face_value_unless_the_request_names_a
 def test_uses_reduce_the_value_of_a_coupon_until_it_is_0():
     shop = cards()
     shop.assign()
-    uses = [shop.use(amount_discounted=Decimal(number))[0] for number in (15, 5)]
-    assert [(use.amount_discounted, use.remaining_value, use.amount_used) for use in uses] == [(15, 5, 0), (5, 0, 1)]
+    [use_of_15] = shop.use(amount_discounted=Decimal(15))
+    assert (use_of_15.amount_discounted, use_of_15.remaining_value, use_of_15.amount_used) == (15, 20 - 15, 0)
+    [use_of_rest] = shop.use(amount_discounted=Decimal(5))
+    assert (use_of_rest.amount_discounted, use_of_rest.remaining_value, use_of_rest.amount_used) == (5, 0, 1)
     with pytest.raises(CouponNotAssigned):
         shop.use(amount_discounted=Decimal(1))
 
@@ -38,6 +40,7 @@ def test_the_remaining_value_is_exact_for_any_number_of_digits():
     shop = shared_coupon(is_value_coupon=True, face_value=value)
     shop.assign(amount=Decimal(2))
     [use] = shop.use(amount_discounted=part)
+    # Two values less the part.
     assert use.remaining_value == Decimal("36893488147417.79999999999999999999999999999999999999")
     reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
     assert (reversal.amount_discounted, reversal.remaining_value) == (-part, Decimal("36893488147417.8"))

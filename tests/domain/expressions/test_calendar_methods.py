@@ -35,6 +35,7 @@ def in_madrid(text):
 
 
 @pytest.mark.parametrize(
+    # The count is 3, and payload.n is 7.
     ("text", "value"),
     [
         ("timestamp('2026-02-10T12:00:00Z').endOf('quarter')", "2026-03-31T22:00:00Z"),
@@ -117,6 +118,7 @@ def test_faults_are_found_when_the_expression_is_saved(text, expected_faults):
 
 
 @pytest.mark.parametrize(
+    # The count is 3; of the payload, s is "text", d is 2.5, and none is null.
     ("text", "code"),
     [
         ("now.addDays(count + 36600)", "invalid"),
@@ -183,6 +185,7 @@ def test_a_call_costs_one_unit_more_than_its_arguments():
 
 
 def local_time(moment, zone):
+    """The local time of a moment, without its zone."""
     return moment.astimezone(zone).replace(tzinfo=None)
 
 
@@ -215,9 +218,10 @@ def first_of_unit(local, unit):
     return day
 
 
-def next_unit(first, unit):
-    return first_of_unit(first + timedelta(days={"day": 1, "week": 7, "month": 40, "quarter": 100, "half-year": 200,
-                                                "year": 400}[unit]), unit)  # fmt: skip
+def next_unit(first_day, unit):
+    """The local time at which the next unit begins: that of the unit of a day which is within the next one."""
+    days = {"day": 1, "week": 7, "month": 40, "quarter": 100, "half-year": 200, "year": 400}[unit]
+    return first_of_unit(first_day + timedelta(days=days), unit)
 
 
 ENVIRONMENT_OF_TIMES = Environment({"t": TIMESTAMP, "unit": STRING, "zone": STRING})
@@ -232,9 +236,10 @@ TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2100, 12, 1), timezones=st.j
 @given(TIMES, st.sampled_from(ZONES), st.sampled_from(UNITS))
 def test_units_agree_with_a_second_implementation(t, zone, unit):
     start, end = (program.run({"t": t, "unit": unit, "zone": zone}) for program in (START, END))
-    first = first_of_unit(local_time(t, ZoneInfo(zone)), unit)
-    assert start == moments_of(first, ZoneInfo(zone))[0]
-    assert end == min(moment for moment in moments_of(next_unit(first, unit), ZoneInfo(zone)) if moment > t)
+    first_day = first_of_unit(local_time(t, ZoneInfo(zone)), unit)
+    assert start == moments_of(first_day, ZoneInfo(zone))[0]
+    possible_ends = moments_of(next_unit(first_day, unit), ZoneInfo(zone))
+    assert end == min(moment for moment in possible_ends if moment > t)
     assert start <= t < end
 
 
@@ -251,7 +256,7 @@ def test_the_start_of_a_start_and_of_an_end_is_itself(t, zone, unit):
 def test_sums_agree_with_a_second_implementation(t, zone, name, count):
     local = local_time(t, ZoneInfo(zone))
     if name == "addDays":
-        later = local + timedelta(days=count)
+        local_sum = local + timedelta(days=count)
     else:
         months = local.year * 12 + local.month - 1 + count * (12 if name == "addYears" else 1)
         if not 12 <= months < 9999 * 12:
@@ -259,6 +264,7 @@ def test_sums_agree_with_a_second_implementation(t, zone, name, count):
                 ADD_METHODS[name].run({"t": t, "unit": str(count), "zone": zone})
             return
         year, month = months // 12, months % 12 + 1
-        later = local.replace(year=year, month=month, day=min(local.day, monthrange(year, month)[1]))
-    expected_sum = t if count == 0 else moments_of(later, ZoneInfo(zone))[0]
+        _, last_day = monthrange(year, month)
+        local_sum = local.replace(year=year, month=month, day=min(local.day, last_day))
+    expected_sum = t if count == 0 else moments_of(local_sum, ZoneInfo(zone))[0]
     assert ADD_METHODS[name].run({"t": t, "unit": str(count), "zone": zone}) == expected_sum
