@@ -1,6 +1,7 @@
 """Captures, reverts and partial reverts: what they move, release, refuse and record.
 
-Stored transactions have 10 points and the id `STORED_ID` unless a test names others.
+Stored transactions have 10 points and the id `STORED_ID` unless a test names others. Tuples such as (26, 0, 0) are the
+current balance, the pending debit and the pending credit of a wallet.
 """
 
 from __future__ import annotations
@@ -53,20 +54,23 @@ def test_a_captured_burn_takes_its_amount_and_releases_the_rest():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, -4), (None, 4)]
-    assert (step.minted, step.burned, current_debit_credit(ledger)) == (0, 4, (26, 0, 0))
+    assert (step.minted, step.burned) == (0, 4)
+    assert current_debit_credit(ledger) == (30 - 4, 0, 0)
 
 
 def test_a_capture_takes_the_whole_hold_by_default():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS)
-    assert (step.amount, current_debit_credit(ledger)) == (10, (20, 0, 0))
+    assert step.amount == 10
+    assert current_debit_credit(ledger) == (30 - 10, 0, 0)
 
 
 def test_a_captured_mint_gives_the_captured_amount():
     ledger = session(ana=amounts(pending_credit=10))
     step = ledger.capture(stored_transaction(MINT, PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, 4), (None, -4)]
-    assert (step.minted, step.burned, current_debit_credit(ledger)) == (4, 0, (4, 0, 0))
+    assert (step.minted, step.burned) == (4, 0)
+    assert current_debit_credit(ledger) == (4, 0, 0)
     assert ledger.holding(ANA, 1).earned == 4
 
 
@@ -82,7 +86,8 @@ def test_a_captured_transfer_moves_its_points_between_the_wallets():
 def test_a_capture_of_0_points_releases_the_whole_hold():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(0))
-    assert (step.entries, current_debit_credit(ledger)) == ((), (30, 0, 0))
+    assert step.entries == ()
+    assert current_debit_credit(ledger) == (30, 0, 0)
     with pytest.raises(NotPending):
         ledger.capture(stored_transaction(status=PENDING), POINTS)
     with pytest.raises(AlreadyReverted):
@@ -98,16 +103,20 @@ def test_a_captured_mint_earns_on_the_date_of_its_event():
 
 def test_a_captured_mint_earns_the_share_of_its_qualifying_points():
     ledger = session(ana=amounts(pending_credit=10))
-    pending = stored_transaction(MINT, PENDING, qualifying=Decimal(20), external_event_date=NOON - DAY)
-    step = ledger.capture(pending, POINTS, Decimal(4))
+    pending_mint = stored_transaction(MINT, PENDING, amount=10, qualifying=Decimal(20), external_event_date=NOON - DAY)
+    step = ledger.capture(pending_mint, POINTS, Decimal(4))
+    # 4 of 10 points have 8 of 20 qualifying points.
     assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned) == (4, 8, 8)
-    assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, 8)]
+    [earning] = ledger.earnings(ANA, 1)
+    assert (earning.moment, earning.amount) == (NOON - DAY, 8)
 
 
 def test_a_captured_burn_has_its_share_of_the_value_in_money():
     ledger = session(ana=amounts(current=30, pending_debit=10))
-    step = ledger.capture(stored_transaction(status=PENDING, fiat_value=Decimal("5.00")), POINTS, Decimal(3))
-    assert (step.fiat_value, ledger.holding(ANA, 1).fiat) == (Decimal("1.5"), Decimal("1.5"))
+    pending_burn = stored_transaction(status=PENDING, amount=10, fiat_value=Decimal("5.00"))
+    step = ledger.capture(pending_burn, POINTS, Decimal(3))
+    assert step.fiat_value == Decimal("1.5")
+    assert ledger.holding(ANA, 1).fiat == Decimal("1.5")
 
 
 def test_a_captured_burn_keeps_the_lots_of_its_amount_and_releases_the_others():
@@ -124,7 +133,8 @@ def test_points_that_expired_while_pending_are_burned_on_capture(expired_at):
     ledger = session(TRACKED, ana=amounts(pending_credit=10))
     ledger.capture(stored_transaction(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
     capture, expiry_step = ledger.steps
-    assert (capture.amount, expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (10, 10, True, capture)
+    assert capture.amount == 10
+    assert (expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (10, True, capture)
     assert current_debit_credit(ledger) == (0, 0, 0)
     ledger_before_expiry = session(TRACKED, ana=amounts(pending_credit=10))
     ledger_before_expiry.capture(stored_transaction(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
@@ -138,7 +148,7 @@ def test_released_points_whose_lots_have_expired_are_burned_at_once():
     release, expiry_step = ledger.steps
     assert release.status == REVERTED
     assert (expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (4, True, release)
-    assert current_debit_credit(ledger) == (26, 0, 0)
+    assert current_debit_credit(ledger) == (30 - 4, 0, 0)
 
 
 def test_a_capture_beyond_the_hold_is_refused():
@@ -184,7 +194,7 @@ def test_a_reverted_burn_returns_its_points():
     assert (step.transaction_type, step.status, step.burned, step.minted) == (REVERT, SETTLED, -10, 0)
     assert entries(step) == [(ANA, 10), (None, -10)]
     assert (step.from_wallet_id, step.to_wallet_id, step.reverts) == (None, ANA, stored_transaction())
-    assert current_debit_credit(ledger) == (40, 0, 0)
+    assert current_debit_credit(ledger) == (30 + 10, 0, 0)
     assert ledger.has_changed_transactions
 
 
@@ -193,7 +203,8 @@ def test_a_reverted_mint_takes_its_points_and_its_earned_points():
     step = ledger.revert(stored_transaction(MINT, happened_at=NOON - DAY), POINTS, KEY)
     assert entries(step) == [(ANA, -10), (None, 10)]
     assert (step.minted, step.burned, step.from_wallet_id, step.to_wallet_id) == (-10, 0, ANA, None)
-    assert (current_debit_credit(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
+    assert current_debit_credit(ledger) == (30 - 10, 0, 0)
+    assert ledger.holding(ANA, 1).earned == 30 - 10
     assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, -10)]
     assert ledger.missing_amounts == {}
     # A mint that is reverted as a whole counts as not earned without a record of unearned points.
@@ -235,10 +246,10 @@ def test_the_revert_of_a_spent_mint_creates_debt_up_to_the_limit_if_the_request_
 
 def test_a_revert_does_not_take_the_expired_part_of_a_mint():
     ledger = session(ana=amounts(current=30))
-    assert ledger.revert(stored_transaction(MINT, amount=10, expired=Decimal(3)), POINTS, KEY).amount == 7
+    assert ledger.revert(stored_transaction(MINT, amount=10, expired=Decimal(3)), POINTS, KEY).amount == 10 - 3
     ledger_of_lots = session(TRACKED, ana=amounts(current=30))
     ledger_of_lots.expire(TRACKED, ANA, (LotUse(5, Decimal(4)),), moment=NOON, key="expiry")
-    assert ledger_of_lots.revert(stored_transaction(MINT, amount=10, lots=(5,)), TRACKED, KEY).amount == 6
+    assert ledger_of_lots.revert(stored_transaction(MINT, amount=10, lots=(5,)), TRACKED, KEY).amount == 10 - 4
 
 
 def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
@@ -268,17 +279,17 @@ def test_a_reverted_mint_takes_from_its_own_lots_first():
 
 
 @pytest.mark.parametrize(
-    ("transaction", "why"),
+    ("transaction", "reason"),
     [
         (stored_transaction(REVERT, from_wallet_id=ANA), "is a revert"),
         (stored_transaction(BURN, is_expiry=True), "is an expiry"),
         (stored_transaction(BURN, from_wallet_id=None), "records a change of the account"),
     ],
 )
-def test_a_transaction_that_cannot_be_reverted_is_refused(transaction, why):
+def test_a_transaction_that_cannot_be_reverted_is_refused(transaction, reason):
     with pytest.raises(NotRevertible) as caught:
         session(ana=amounts(current=30)).revert(transaction, POINTS, KEY)
-    assert str(caught.value) == f"Transaction 8 cannot be reverted: it {why}."
+    assert str(caught.value) == f"Transaction {STORED_ID} cannot be reverted: it {reason}."
 
 
 def test_a_transaction_is_reverted_once():
@@ -304,10 +315,11 @@ def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
     burn = stored_transaction(fiat_value=Decimal(5), fiat_currency="EUR")
     ledger = session(ana=amounts(fiat=5))
     step = ledger.revert(burn, POINTS, KEY)
-    assert (step.fiat_value, step.details.fiat, ledger.holding(ANA, 1).fiat) == (5, Fiat(currency="EUR"), 0)
+    assert (step.fiat_value, step.details.fiat) == (5, Fiat(currency="EUR"))
+    assert ledger.holding(ANA, 1).fiat == 5 - 5
     ledger = session(ana=amounts(fiat=5))
     assert ledger.revert(burn, POINTS, KEY, partial_fiat=Decimal(2)).fiat_value == 2
-    assert ledger.holding(ANA, 1).fiat == 3
+    assert ledger.holding(ANA, 1).fiat == 5 - 2
     assert session().revert(burn, POINTS, KEY, partial_fiat=Decimal(5)).fiat_value == 5
     with pytest.raises(FiatExceedsBurn, match=r"partialFiatValue is 6; only 5 of the fiatValue of the burn are left\."):
         session().revert(burn, POINTS, KEY, partial_fiat=Decimal(6))
@@ -351,8 +363,9 @@ def test_a_revert_changes_only_its_wallets_and_earned_points_only_of_a_settled_m
     ledger.revert(transaction, POINTS, KEY)
     assert [wallet_id for (wallet_id, _), _ in ledger.changed_holdings()] == wallets
     is_mint = (transaction.transaction_type, transaction.status) == (MINT, SETTLED)
-    assert (ledger.holding(ANA, 1).earned, ledger.holding(BEN, 1).earned) == (20 if is_mint else 30, 30)
-    assert len(ledger.earnings(ANA, 1)) == is_mint
+    assert ledger.holding(ANA, 1).earned == (30 - 10 if is_mint else 30)
+    assert ledger.holding(BEN, 1).earned == 30
+    assert len(ledger.earnings(ANA, 1)) == (1 if is_mint else 0)
 
 
 def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
@@ -377,8 +390,8 @@ def test_restored_points_of_an_expired_lot_get_a_new_expiry_from_the_revert(lot_
     moves = ledger.revert(
         stored_transaction(uses=(LotUse(1, Decimal(10), expires_at=lot_expires_at),)), reviving_account, KEY
     ).lot_moves
-    new = [(move.amount, move.expires_at) for move in moves if isinstance(move, NewLot)]
-    assert new == ([(10, NOON + new_days * DAY)] if new_days else [])
+    new_lots = [(move.amount, move.expires_at) for move in moves if isinstance(move, NewLot)]
+    assert new_lots == ([(10, NOON + new_days * DAY)] if new_days else [])
     assert current_debit_credit(ledger) == (10, 0, 0)
 
 
@@ -386,8 +399,12 @@ def test_restored_points_of_an_idle_balance_get_a_new_expiry_from_the_revert():
     policy = {"expirationType": "inactivity", "period": 1, "rounding": "none", "activities": ["spend"]}
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30, expiration_policies=(policy,))
     ledger = session(reviving_account, ana={"last_activity_date": NOON - 40 * DAY})
-    _, new = ledger.revert(stored_transaction(uses=(LotUse(1, Decimal(10)),)), reviving_account, KEY).lot_moves
-    assert (new.amount, new.expires_at, new.kept_until, new.replaces) == (10, NOON + 30 * DAY, NOON + 30 * DAY, 1)
+    step = ledger.revert(stored_transaction(uses=(LotUse(1, Decimal(10)),)), reviving_account, KEY)
+    _, new_lot = step.lot_moves
+    in_30_days = NOON + 30 * DAY
+    assert (new_lot.amount, new_lot.expires_at, new_lot.kept_until) == (10, in_30_days, in_30_days)
+    # It replaces the lot 1.
+    assert new_lot.replaces == 1
     assert current_debit_credit(ledger) == (10, 0, 0)
 
 
@@ -413,15 +430,17 @@ def test_transferred_points_that_expired_while_pending_are_burned_at_once(debt, 
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
     ledger.capture(stored_transaction(TRANSFER, PENDING, uses=uses), TRACKED)
-    assert (current_debit_credit(ledger), current_debit_credit(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
-    assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == (
-        [(expired_amount, BEN)] if expired_amount else []
-    )
+    assert current_debit_credit(ledger) == (30 - 10, 0, 0)
+    assert current_debit_credit(ledger, BEN) == (balance, 0, 0)
+    _, *expiry_steps = ledger.steps
+    expiries = [(step.amount, step.from_wallet_id) for step in expiry_steps]
+    assert expiries == ([(expired_amount, BEN)] if expired_amount else [])
 
 
 def test_a_reverted_burn_stays_below_the_maximum_supply_of_a_revolving_account():
     for revolves in (True, False):
         limited_account = account(max_supply=Decimal(100), is_revolving=revolves)
+        # The revert returns 10 points, and 5 can still be issued.
         ledger = session(limited_account, issued=95)
         if revolves:
             with pytest.raises(SupplyExceeded):
@@ -434,7 +453,8 @@ def test_a_reverted_hold_is_released():
     ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
     step = ledger.revert(stored_transaction(TRANSFER, PENDING), POINTS, KEY)
     assert (step.status, step.amount, entries(step)) == (REVERTED, 10, [(ANA, 0), (BEN, 0)])
-    assert (current_debit_credit(ledger), current_debit_credit(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
+    assert current_debit_credit(ledger) == (30, 0, 0)
+    assert current_debit_credit(ledger, BEN) == (0, 0, 0)
     assert (step.minted, step.burned) == (0, 0)
 
 
@@ -448,21 +468,27 @@ def test_a_transfer_moves_points_between_two_different_wallets():
     assert [fault.pointer for fault in caught.value.faults] == ["/toWalletId"]
     step = ledger.transfer(POINTS, ANA, BEN, Decimal(12), KEY)
     assert entries(step) == [(ANA, -12), (BEN, 12)]
-    assert current_debit_credit(ledger) == (18, 0, 0)
+    assert current_debit_credit(ledger) == (30 - 12, 0, 0)
     assert current_debit_credit(ledger, BEN) == (12, 0, 0)
     with pytest.raises(InsufficientBalance):
         ledger.transfer(POINTS, ANA, BEN, Decimal(19), KEY)
 
 
-@pytest.mark.parametrize("move", ["mint", "burn", "transfer"])
-def test_a_movement_that_is_captured_manually_is_pending(move):
+@pytest.mark.parametrize(
+    ("method", "wallets", "amounts_of_ana", "amounts_of_ben"),
+    [
+        ("mint", (ANA,), (30, 0, 4), (30, 0, 0)),
+        ("burn", (ANA,), (30, 4, 0), (30, 0, 0)),
+        ("transfer", (ANA, BEN), (30, 4, 0), (30, 0, 4)),
+    ],
+)
+def test_a_movement_that_is_captured_manually_is_pending(method, wallets, amounts_of_ana, amounts_of_ben):
     ledger = session(ana=amounts(current=30), ben=amounts(current=30))
-    wallets = (ANA, BEN) if move == "transfer" else (ANA,)
-    step = getattr(ledger, move)(POINTS, *wallets, Decimal(4), KEY, manual=True)
+    step = getattr(ledger, method)(POINTS, *wallets, Decimal(4), KEY, manual=True)
     assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 4, 0, 0)
     assert entries(step) == [(wallet, 0) for wallet in wallets]
-    assert current_debit_credit(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
-    assert current_debit_credit(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
+    assert current_debit_credit(ledger) == amounts_of_ana
+    assert current_debit_credit(ledger, BEN) == amounts_of_ben
 
 
 def test_an_account_with_an_overdraft_allows_no_hold():

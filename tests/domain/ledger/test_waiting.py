@@ -39,11 +39,12 @@ def session(*accounts, at=NOON, **holding):
 
 
 def details(key="k", **more):
+    """The details of a transaction with this key."""
     return Details(key, **more)
 
 
-def mint(ledger, points=POINTS, amount=100, expires_at=None, order=None, **terms):
-    """Mint points for Ana on these terms of availability; return the posting."""
+def mint(ledger, points=POINTS, *, amount=100, expires_at=None, order=None, **terms):
+    """Mint points for Ana, by default 100, on these terms of availability; return the posting."""
     availability = Availability(**terms) if terms else None
     return ledger.mint(
         points, ANA, Decimal(amount), details(order_external_id=order), expires_at, availability=availability
@@ -88,11 +89,9 @@ def test_points_that_are_available_from_now_on_do_not_wait():
 
 def test_points_whose_wait_ended_before_their_mint_do_not_wait():
     ledger = session()
-    details_of_old_event = details(external_event_date=NOON - 3 * DAY)
-    assert (
-        ledger.mint(POINTS, ANA, Decimal(100), details_of_old_event, availability=Availability(after="P2D")).status
-        == SETTLED
-    )
+    details_of_old_event, two_days = details(external_event_date=NOON - 3 * DAY), Availability(after="P2D")
+    posting = ledger.mint(POINTS, ANA, Decimal(100), details_of_old_event, availability=two_days)
+    assert posting.status == SETTLED
     assert balance_and_pending(ledger) == (100, 0)
 
 
@@ -116,7 +115,9 @@ def test_points_that_are_made_available_late_are_dated_at_their_moment():
     assert balance_and_pending(ledger) == (100, 0)
     assert (capture.available_at, capture.expires_at) == (NOON + DAY, EXPIRY)
     assert capture.lot_moves == (NewLot(ANA, 1, Decimal(100), EXPIRY),)
-    assert (capture.minted, ledger.status_of(waiting())) == (0, SETTLED)
+    # The points were minted when they began to wait.
+    assert capture.minted == 0
+    assert ledger.status_of(waiting()) == SETTLED
     assert ledger.holding(ANA, 1).last_transaction_date == NOON + DAY
     with pytest.raises(NotPending):
         ledger.make_available(waiting(), POINTS)
@@ -170,15 +171,19 @@ class TestEvents:
     def test_the_wait_begins_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         confirmation = self.confirm(ledger, awaiting(after="P14D", created_at=MINTED), at=NOON + DAY)
-        assert confirmation == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
-        assert (balance_and_pending(ledger), ledger.steps) == ((0, 100), [])
+        available_at = NOON + (1 + 14) * DAY
+        a_month_later = available_at.replace(month=NOON.month + 1)
+        assert confirmation == (available_at, a_month_later)
+        assert balance_and_pending(ledger) == (0, 100)
+        assert ledger.steps == []
 
     def test_without_a_wait_the_points_are_available_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         self.confirm(ledger, awaiting(), at=NOON + DAY)
         [capture] = ledger.steps
         assert isinstance(capture, Capture)
-        assert (capture.available_at, balance_and_pending(ledger)) == (NOON + DAY, (100, 0))
+        assert capture.available_at == NOON + DAY
+        assert balance_and_pending(ledger) == (100, 0)
 
     def test_points_are_available_at_once_if_an_event_is_reported_after_the_wait_has_ended(self):
         ledger = session(at=NOON + 9 * DAY, pending_credit=Decimal(100))
@@ -203,13 +208,14 @@ class TestEvents:
     def test_an_event_confirms_mints_of_its_order_and_mints_without_an_order_of_its_member(
         self, mint, event, is_confirmed
     ):
-        assert (self.confirm(session(pending_credit=Decimal(100)), mint, **event) is not None) == is_confirmed
+        confirmation = self.confirm(session(pending_credit=Decimal(100)), mint, **event)
+        assert (confirmation is not None) is is_confirmed
 
     def test_a_second_event_does_not_change_the_confirmation(self):
         ledger = session(pending_credit=Decimal(100))
-        first = self.confirm(ledger, awaiting(after="P14D"))
+        confirmation = self.confirm(ledger, awaiting(after="P14D"))
         ledger.at = NOON + DAY
-        assert self.confirm(ledger, at=NOON + DAY) == first
+        assert self.confirm(ledger, at=NOON + DAY) == confirmation
 
     def test_a_mint_with_its_own_expiry_gets_none_of_the_account_at_its_confirmation(self):
         mint = awaiting(after="P14D", pending_expires_at=NOON + 99 * DAY)
@@ -236,7 +242,7 @@ class TestEvents:
         )
 
     @pytest.mark.parametrize(
-        ("expires_at", "balance", "pending", "steps"),
+        ("expires_at", "balance", "pending_credit", "step_count"),
         [
             # These points would expire at once: they are confirmed, and the worker settles them.
             (NOON, 0, 100, 1),
@@ -245,14 +251,16 @@ class TestEvents:
             (NOON + DAY, 100, 0, 2),
         ],
     )
-    def test_new_points_that_expired_while_waiting_are_left_to_the_worker(self, expires_at, balance, pending, steps):
+    def test_new_points_that_expired_while_waiting_are_left_to_the_worker(
+        self, expires_at, balance, pending_credit, step_count
+    ):
         ledger = session()
         mint(ledger, expires_at=expires_at, on=AWAITED)
         ledger.confirm(ANA, CONFIRMED, order_external_id=None, happened_at=NOON)
         # The mint is not stored yet: the first step of the session has the id -1.
         assert ledger.confirmations[-1] == (NOON, None)
-        assert balance_and_pending(ledger) == (balance, pending)
-        assert len(ledger.steps) == steps
+        assert balance_and_pending(ledger) == (balance, pending_credit)
+        assert len(ledger.steps) == step_count
 
     @pytest.mark.parametrize(("expires_at", "balance"), [(NOON, 0), (NOON + DAY, 100)])
     def test_stored_points_are_burned_at_their_confirmation_if_they_expired_while_waiting(self, expires_at, balance):
@@ -285,7 +293,8 @@ class TestConfirmations:
     def test_a_confirmation_stores_no_expiry_for_a_mint_that_has_its_own(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         capture = ledger.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
-        assert (ledger.confirmations, capture.expires_at) == ({STORED_ID: (NOON + DAY, None)}, NOON + 99 * DAY)
+        assert ledger.confirmations == {STORED_ID: (NOON + DAY, None)}
+        assert capture.expires_at == NOON + 99 * DAY
 
     def test_a_mint_that_waits_for_a_moment_has_no_confirmation(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
@@ -298,7 +307,8 @@ def test_points_that_expire_on_arrival_are_no_part_of_what_is_left_of_their_mint
     capture = ledger.make_available(waiting(), POINTS)
     assert ledger.left_of(capture) == 100
     ledger.expire_arrived(capture, Decimal(30), ledger.at)
-    assert (ledger.left_of(capture), balance_and_pending(ledger)) == (70, (70, 0))
+    assert ledger.left_of(capture) == 100 - 30
+    assert balance_and_pending(ledger) == (100 - 30, 0)
     [move] = ledger.steps[-1].lot_moves
     assert (move.wallet_id, move.amount, move.first_transaction_id, move.expires) == (ANA, 30, STORED_ID, True)
     # A revert of the mint takes only the other 70.

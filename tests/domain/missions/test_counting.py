@@ -16,10 +16,12 @@ COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).
 
 
 def evaluate_count(expression, **context):
+    """The count of an event whose expressions see this context."""
     return count_of(compile_count(expression), context, Budget(), {})
 
 
 def basket(*items):
+    """An order of items, each a category and a quantity."""
     return {"items": [{"categoryCode": category, "quantity": quantity} for category, quantity in items]}
 
 

@@ -17,6 +17,7 @@ GOALS = st.integers(1, 6)
 
 @st.composite
 def progresses(draw):
+    """Any progress towards a goal of at most 6."""
     goal = draw(GOALS)
     return Progress(goal, draw(st.integers(0, 5 * goal)), draw(st.integers(0, 5)))
 
@@ -25,8 +26,10 @@ def progresses(draw):
     ("total", "counter", "current_count"), [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 0), (4, 1, 1), (6, 3, 0), (7, 1, 1)]
 )
 def test_the_counter_stays_at_the_goal_until_the_next_count(total, counter, current_count):
-    progress = Progress(3, total)
-    assert (progress.counter, progress.current_count) == (counter, current_count)
+    progress = Progress(goal=3, counted=total)
+    assert progress.counter == counter
+    # It returns to 0 when the goal is achieved.
+    assert progress.current_count == current_count
 
 
 def test_the_goal_is_achieved_by_the_count_that_reaches_it():
@@ -41,17 +44,21 @@ def test_the_goal_is_achieved_by_the_count_that_reaches_it():
 
 
 def test_an_amount_achieves_every_goal_that_it_covers_up_to_the_maximum():
-    assert Progress(3, 2).advance(8, remaining=9).after == Progress(3, 10, 3)
-    advance = Progress(3, 2).advance(8, remaining=2)
-    assert (advance.after, advance.counted, advance.achieved) == (Progress(3, 6, 2), 4, 2)
-    assert Progress(3, 2).advance(8, remaining=0).counted == 0
-    assert Progress(3, 2).advance(0, remaining=1).counted == 0
+    progress = Progress(goal=3, counted=2)
+    assert progress.advance(8, remaining=9).after == Progress(3, counted=2 + 8, times_achieved=3)
+    # Two more achievements are allowed, so only 4 of the 8 count.
+    advance = progress.advance(8, remaining=2)
+    assert (advance.counted, advance.achieved) == (4, 2)
+    assert advance.after == Progress(3, counted=2 + 4, times_achieved=2)
+    assert progress.advance(8, remaining=0).counted == 0
+    assert progress.advance(0, remaining=1).counted == 0
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 6), (1, 7), (2, 8), (3, 6)])
 def test_an_imported_member_has_a_count_towards_the_present_goal(count, total):
     """The goal of 3 was achieved twice; the other system may leave the count at the goal, or at 0."""
     progress = Progress.from_counts(3, count, 2)
+    # The total has 3 counts of each achievement, and the count towards the next one.
     assert (progress.counted, progress.times_achieved) == (total, 2)
     assert progress.current_count == count % 3
 
@@ -89,21 +96,23 @@ def test_the_rest_after_a_reversal_is_achieved_with_the_next_count():
 
 
 def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieved_again():
-    assert Progress(3, 0, 1).advance(1, remaining=9).after == Progress(3, 1, 1)
-    assert Progress(3, 0, 1).advance(6, remaining=9).after == Progress(3, 6, 2)
+    rewarded_progress = Progress(goal=3, counted=0, times_achieved=1)
+    assert rewarded_progress.advance(1, remaining=9).after == Progress(3, counted=1, times_achieved=1)
+    assert rewarded_progress.advance(6, remaining=9).after == Progress(3, counted=6, times_achieved=2)
 
 
 def test_a_goal_is_not_rewarded_twice_if_a_reversed_count_is_replaced():
     # Three counts gave one reward; the first of them is reversed, and another event counts in its place.
-    progress = Progress(3, 3, 1).after_reversal(1, 0, goal=3)
+    progress = Progress(3, counted=3, times_achieved=1).after_reversal(1, 0, goal=3)
     advance = progress.advance(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
-    assert [advance.after.advance(n, remaining=100).achieved for n in (2, 3)] == [0, 1]
+    assert advance.after.advance(2, remaining=100).achieved == 0
+    assert advance.after.advance(3, remaining=100).achieved == 1
 
 
 def test_the_rest_of_a_reversed_achievement_is_rewarded_with_the_next_count():
     # The third of five counts, which achieved the goal, is reversed: the other four still reach the goal.
-    progress = Progress(3, 5, 1).after_reversal(1, 1, goal=3)
+    progress = Progress(3, counted=5, times_achieved=1).after_reversal(1, 1, goal=3)
     assert progress.times_achieved == 0
     assert progress.advance(1, remaining=100).achieved == 1
 
@@ -125,7 +134,8 @@ def test_the_counts_of_an_undone_achievement_do_not_reach_a_raised_goal():
     assert (advance.after.counter, advance.achieved) == (3, 0)
     # With nine counts after the achievement, the ten that remain are lowered to one below the goal.
     progress = Progress(2, 2, 1).towards(10).advance(9, remaining=100).after.after_reversal(1, 1, goal=2)
-    assert (progress, progress.advance(1, remaining=100).achieved) == (Progress(10, 9, 0), 1)
+    assert progress == Progress(10, counted=9, times_achieved=0)
+    assert progress.advance(1, remaining=100).achieved == 1
 
 
 def test_a_count_without_an_achievement_leaves_the_achievements_of_a_changed_goal():
@@ -133,7 +143,8 @@ def test_a_count_without_an_achievement_leaves_the_achievements_of_a_changed_goa
     # The achieved goal lacks its first count: the next achievement takes 11 counts.
     progress = Progress(2, 2, 1).towards(10).after_reversal(1, 0, goal=2)
     assert progress == Progress(10, 9, 1)
-    assert [progress.advance(amount, remaining=1).achieved for amount in (10, 11)] == [0, 1]
+    assert progress.advance(10, remaining=1).achieved == 0
+    assert progress.advance(11, remaining=1).achieved == 1
 
 
 @given(GOALS, st.integers(0, 6), st.lists(st.integers(1, 7), min_size=1, max_size=6), st.data())
@@ -143,9 +154,11 @@ def test_a_count_can_be_reversed_before_or_after_the_goal_is_raised(goal, raise_
     for amount in amounts:
         advances.append(progress.advance(amount, remaining=100))
         progress = advances[-1].after
-    advance = data.draw(st.sampled_from(advances))
-    reversed_before = progress.after_reversal(advance.counted, advance.achieved, goal).towards(goal + raise_by)
-    assert progress.towards(goal + raise_by).after_reversal(advance.counted, advance.achieved, goal) == reversed_before
+    reversed_advance = data.draw(st.sampled_from(advances))
+    count, achievements, new_goal = reversed_advance.counted, reversed_advance.achieved, goal + raise_by
+    reversed_first = progress.after_reversal(count, achievements, goal).towards(new_goal)
+    raised_first = progress.towards(new_goal).after_reversal(count, achievements, goal)
+    assert raised_first == reversed_first
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
@@ -162,12 +175,15 @@ def test_a_reversal_stops_at_0():
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
 def test_an_amount_equals_as_many_single_counts(progress, amount, remaining):
-    progress_by_ones, total, achieved = progress, 0, 0
+    progress_by_ones, counted_by_ones, achieved_by_ones = progress, 0, 0
     for _ in range(amount):
-        step = progress_by_ones.advance(1, remaining - achieved)
-        progress_by_ones, total, achieved = step.after, total + step.counted, achieved + step.achieved
-    at_once = progress.advance(amount, remaining)
-    assert (at_once.after, at_once.counted, at_once.achieved) == (progress_by_ones, total, achieved)
+        advance_by_one = progress_by_ones.advance(1, remaining - achieved_by_ones)
+        progress_by_ones = advance_by_one.after
+        counted_by_ones += advance_by_one.counted
+        achieved_by_ones += advance_by_one.achieved
+    advance = progress.advance(amount, remaining)
+    assert advance.after == progress_by_ones
+    assert (advance.counted, advance.achieved) == (counted_by_ones, achieved_by_ones)
 
 
 @given(progresses(), GOALS)
@@ -187,8 +203,9 @@ def test_reversed_counts_that_exceed_all_achieved_goals_are_not_forgotten():
     # Two goals of 3 were achieved, 4 of their counts were reversed, and the goal became 1.
     progress = Progress(3, 2, 2).towards(1)
     assert (progress.counted, progress.counter) == (-2, 1)
-    counts = [progress.advance(amount, remaining=100) for amount in (4, 5)]
-    assert [(advance.achieved, advance.after.counted) for advance in counts] == [(0, 2), (1, 3)]
+    advance_by_4, advance_by_5 = (progress.advance(amount, remaining=100) for amount in (4, 5))
+    assert (advance_by_4.achieved, advance_by_4.after.counted) == (0, -2 + 4)
+    assert (advance_by_5.achieved, advance_by_5.after.counted) == (1, -2 + 5)
     assert progress.after_reversal(1, 0, goal=3) == Progress(1, -3, 2)
     assert progress.after_reversal(1, 2, goal=3) == Progress(1, 0, 0)
 
