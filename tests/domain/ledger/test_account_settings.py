@@ -20,6 +20,7 @@ from domain.ledger.records import (
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import account
 
+# An account whose points do not expire.
 PLAIN = {
     "decimals": 2,
     "is_revolving": True,
@@ -42,7 +43,7 @@ def pointers(**settings):
 
 
 @pytest.mark.parametrize(
-    ("settings", "current", "is_tracked"),
+    ("settings", "current_account", "is_tracked"),
     [
         ({}, None, False),
         ({"point_tracking_enabled": None}, None, False),
@@ -57,9 +58,9 @@ def pointers(**settings):
     ],
 )
 def test_points_are_tracked_if_requested_or_if_they_expire_or_if_they_were_tracked_before(
-    settings, current, is_tracked
+    settings, current_account, is_tracked
 ):
-    assert complete_settings(PLAIN | settings, current)["point_tracking_enabled"] is is_tracked
+    assert complete_settings(PLAIN | settings, current_account)["point_tracking_enabled"] is is_tracked
 
 
 def test_an_account_whose_points_expire_cannot_stop_tracking():
@@ -87,12 +88,12 @@ def test_an_unknown_time_zone_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("choice", "current", "is_default"),
+    ("requested", "current_account", "is_default"),
     # The account 1 is the default account of its ledger, and the account 2 is not.
     [(None, None, False), (True, None, True), (None, account(1), True), (None, account(2), False)],
 )
-def test_an_account_is_the_default_if_requested_or_if_it_was_before(choice, current, is_default):
-    settings = complete_settings(PLAIN | {"is_default_account": choice}, current)
+def test_an_account_is_the_default_if_requested_or_if_it_was_before(requested, current_account, is_default):
+    settings = complete_settings(PLAIN | {"is_default_account": requested}, current_account)
     assert bool(settings["is_default_account"]) is is_default
 
 
@@ -108,6 +109,7 @@ def test_an_account_that_is_not_revolving_has_no_overdraft():
 
 
 def test_limits_have_no_more_fraction_digits_than_amounts():
+    # The amounts have two.
     assert pointers(max_supply=Decimal("5.125"), overdraft_limit=Decimal("0.001")) == ["/maxSupply", "/overdraftLimit"]
     assert pointers(max_balance=Decimal("0.001")) == ["/maxBalance"]
     assert fraction_fault("amount", None, decimals=0) is None

@@ -28,6 +28,7 @@ class Request(TermsOfAvailability):
 
 
 def at(text):
+    """The moment of a text such as 2026-03-01T09:00Z."""
     return datetime.fromisoformat(text)
 
 

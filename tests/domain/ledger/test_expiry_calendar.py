@@ -18,10 +18,12 @@ SILVER, GOLD = "5f9d0c9e-2d5b-4c57-9df0-1a2b3c4d5e6f", "7a1e0f3c-6b2d-4a8e-8f1c-
 
 
 def local(text: str) -> datetime:
+    """A moment by its local time in Madrid."""
     return datetime.fromisoformat(text).replace(tzinfo=MADRID)
 
 
 @pytest.mark.parametrize(
+    # Points live for some months after the moment, and then to the end of the unit that the rounding names.
     ("moment", "months", "rounding", "expiry"),
     [
         pytest.param("2025-02-10T10:00", 12, "quarter", "2026-04-01T00:00", id="example-1"),
@@ -41,12 +43,14 @@ def test_points_expire_at_the_end_of_the_unit(moment, months, rounding, expiry):
 
 
 def test_a_unit_ends_at_midnight_in_the_zone():
-    """Example 1 in UTC: clocks were put forward three days before."""
     end = ExpiryCalendar(MADRID).expiry(datetime(2025, 2, 10, 9, tzinfo=UTC), months=12, rounding="quarter")
-    assert (end, end.tzinfo) == (datetime(2026, 3, 31, 22, tzinfo=UTC), UTC)
+    # The quarter ends when 1 April begins in Madrid, where clocks went forward three days before.
+    assert end == datetime(2026, 3, 31, 22, tzinfo=UTC)
+    assert end.tzinfo is UTC
 
 
 @pytest.mark.parametrize(
+    # A year begins in the start month. The unrounded expiry is 10 February 2026.
     ("rounding", "start_month", "unit_end"),
     [
         ("quarter", 2, "2026-05-01"),
@@ -91,16 +95,19 @@ def test_every_day_of_five_years_is_rounded_to_the_end_of_its_quarter(start_mont
     st.integers(1, 12),
 )
 def test_rounding_adds_more_than_nothing_and_at_most_one_unit(moment, months, rounding, start_month):
-    calendar = ExpiryCalendar(MADRID, start_month)
+    calendar, months_of_unit = ExpiryCalendar(MADRID, start_month), MONTHS_OF_UNIT[rounding]
     unrounded_end, end = calendar.expiry(moment, months), calendar.expiry(moment, months, rounding)
-    first = end.astimezone(MADRID)
-    assert (first.day, first.time()) == (1, time(0))
-    assert (first.month - start_month) % MONTHS_OF_UNIT[rounding] == 0
+    # The end is the local midnight at which the next unit begins: the first day of a month.
+    local_end = end.astimezone(MADRID)
+    assert (local_end.day, local_end.time()) == (1, time(0))
+    # Units begin in the start month of the year, and every `months_of_unit` months after it.
+    assert (local_end.month - start_month) % months_of_unit == 0
     # Months have at most 31 days; the day more allows for changes of the clocks.
-    assert unrounded_end < end <= unrounded_end + timedelta(days=31 * MONTHS_OF_UNIT[rounding] + 1)
+    assert unrounded_end < end <= unrounded_end + timedelta(days=31 * months_of_unit + 1)
 
 
 @pytest.mark.parametrize(
+    # The start of the unit that contains the moment.
     ("rounding", "start_month", "moment", "unit_start"),
     [
         ("none", 1, "2026-05-15T10:00", "2026-05-15T10:00"),
@@ -119,8 +126,9 @@ def test_points_have_expired_only_if_their_unrounded_end_precedes_the_current_un
     start = calendar.start_of_unit(local(moment), rounding)
     assert start == local(unit_start)
     if rounding != "none":
-        last_expired = start - timedelta(microseconds=1)
-        assert calendar.expiry(last_expired, months=0, rounding=rounding) <= local(moment)
+        # Points whose unrounded end is before the start of the unit have expired, and those at the start have not.
+        end_before_start = start - timedelta(microseconds=1)
+        assert calendar.expiry(end_before_start, months=0, rounding=rounding) <= local(moment)
         assert calendar.expiry(start, months=0, rounding=rounding) > local(moment)
 
 
@@ -157,13 +165,13 @@ def test_the_last_begins_of_a_policy_separate_idle_periods_that_have_ended_from_
 ):
     """Idle periods that began up to the first moment have ended, and periods that began after the second have not."""
     policy = IdlePolicy(ExpiryCalendar(ZoneInfo(zone)), months, rounding)
-    first, second = policy.last_begins(moment)
-    for bound in (first, second):
+    last_ended_begin, last_uncertain_begin = policy.last_begins(moment)
+    for bound in (last_ended_begin, last_uncertain_begin):
         begin = bound + timedelta(seconds=seconds)
         has_ended = policy.end(begin, last_activity_date=None) <= moment
-        if begin <= first:
+        if begin <= last_ended_begin:
             assert has_ended
-        if begin > second:
+        if begin > last_uncertain_begin:
             assert not has_ended
 
 
@@ -173,16 +181,16 @@ def test_a_balance_expires_when_its_policy_is_set_if_its_months_have_passed():
     assert policy.end(noon - timedelta(days=40), last_activity_date=None) == noon
     assert policy.end(noon - timedelta(days=10), last_activity_date=None) == datetime(2026, 6, 10, 12, tzinfo=UTC)
     # No balance has expired by the policy before it was set.
-    first, second = policy.last_begins(noon - timedelta(seconds=1))
-    assert first == second == datetime.min.replace(tzinfo=UTC)
-    begin = datetime(2026, 4, 20, 12, tzinfo=UTC)
-    assert policy.last_begins(noon) == (begin, begin)
+    beginning_of_calendar = datetime.min.replace(tzinfo=UTC)
+    assert policy.last_begins(noon - timedelta(seconds=1)) == (beginning_of_calendar, beginning_of_calendar)
+    a_month_earlier = datetime(2026, 4, 20, 12, tzinfo=UTC)
+    assert policy.last_begins(noon) == (a_month_earlier, a_month_earlier)
 
 
 def test_the_last_begins_of_a_policy_are_one_moment_on_most_days():
     policy = IdlePolicy(ExpiryCalendar(MADRID), months=12)
-    first, second = policy.last_begins(local("2026-05-20T10:00"))
-    assert (first, second) == (local("2025-05-20T10:00"), local("2025-05-20T10:00"))
+    a_year_earlier = local("2025-05-20T10:00")
+    assert policy.last_begins(local("2026-05-20T10:00")) == (a_year_earlier, a_year_earlier)
     # A quarter has ended: periods that began before its first day a year earlier have ended, too.
     policy = IdlePolicy(ExpiryCalendar(MADRID), months=12, rounding="quarter")
     last = local("2025-07-01T00:00") - timedelta(microseconds=1)

@@ -78,31 +78,29 @@ def test_lots_that_expire_soonest_are_spent_first(descriptions, amount):
         (stored_lot for stored_lot in stock if stored_lot.remaining),
         key=lambda stored_lot: (stored_lot.expires_at or datetime.max.replace(tzinfo=UTC), stored_lot.ledger_lot_id),
     )
-    expected_uses, rest = [], Decimal(amount)
+    expected_uses, remaining_amount = [], Decimal(amount)
     for stored_lot in order:
-        part = min(rest, stored_lot.remaining)
+        part = min(remaining_amount, stored_lot.remaining)
         if part:
             expected_uses.append((stored_lot.ledger_lot_id, part))
-        rest -= part
+        remaining_amount -= part
     assert uses_of(allocator, 9) == expected_uses
     for stored_lot in stock:
         used_amount = dict(expected_uses).get(stored_lot.ledger_lot_id, 0)
-        assert (
-            allocator.allocation.changed.get(stored_lot.ledger_lot_id, stored_lot).remaining
-            == stored_lot.remaining - used_amount
-        )
+        lot_after_use = allocator.allocation.changed.get(stored_lot.ledger_lot_id, stored_lot)
+        assert lot_after_use.remaining == stored_lot.remaining - used_amount
 
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 60))
 def test_uses_are_split_without_loss(amounts, amount):
     uses = [LotUse(i, Decimal(used_amount)) for i, used_amount in enumerate(amounts)]
-    first, rest = split_uses(uses, Decimal(amount))
-    assert sum(use.amount for use in first) == min(amount, sum(amounts))
-    together: dict = {}
-    for use in (*first, *rest):
+    first_uses, other_uses = split_uses(uses, Decimal(amount))
+    assert sum(use.amount for use in first_uses) == min(amount, sum(amounts))
+    amount_of_lot: dict = {}
+    for use in (*first_uses, *other_uses):
         assert use.amount > 0
-        together[use.ledger_lot_id] = together.get(use.ledger_lot_id, 0) + use.amount
-    assert together == {i: used_amount for i, used_amount in enumerate(amounts) if used_amount}
+        amount_of_lot[use.ledger_lot_id] = amount_of_lot.get(use.ledger_lot_id, 0) + use.amount
+    assert amount_of_lot == {i: used_amount for i, used_amount in enumerate(amounts) if used_amount}
 
 
 def test_lots_of_other_wallets_and_accounts_are_not_spent():
@@ -120,9 +118,9 @@ def test_a_new_lot_can_be_spent_at_once_after_older_ones():
     allocator.apply(8, NewLot(WALLET, ACCOUNT, Decimal(7), expires_at=DAY + timedelta(days=3)))
     allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(6)))
     assert uses_of(allocator, 9) == [(1, 5), (FIRST_NEW_LOT, 1)]
-    assert allocator.allocation.new[FIRST_NEW_LOT].remaining == 6
-    assert allocator.allocation.new[FIRST_NEW_LOT].amount == 7
-    assert allocator.allocation.new[FIRST_NEW_LOT].ledger_transaction_id == 8
+    new_lot = allocator.allocation.new[FIRST_NEW_LOT]
+    assert (new_lot.amount, new_lot.remaining) == (7, 7 - 1)
+    assert new_lot.ledger_transaction_id == 8
     assert remaining_by_lot(allocator) == {1: 0}
 
 
