@@ -103,7 +103,7 @@ def code(code_id, text, member_id=7, usages=0, program_id=2):
 
 
 def state_of(*codes):
-    """The state of codes that nobody has used."""
+    """The state of unused codes."""
     codes_by_id = {code.referral_code_id: code for code in codes}
     return ReferralUsageState(codes_by_id, use_counts_by_referrer={}, use_counts_by_pair={})
 

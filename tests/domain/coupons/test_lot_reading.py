@@ -99,7 +99,7 @@ def test_a_read_of_lots_covers_all_members_who_may_have_more():
 def test_a_lot_is_the_next_to_use_if_all_earlier_lots_have_been_read():
     first_lot, second_lot = lot(1, expires_in=1), lot(2, expires_in=2)
     reading = LotReading(Store(first_lot, second_lot))
-    # None stands for the end of all lots.
+    # None is the end of all lots.
     assert not reading.is_next(ANA, BOOK, None)
     reading.read_more(ANA, BOOK, count=1)
     assert reading.is_next(ANA, BOOK, first_lot)
