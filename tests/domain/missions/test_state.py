@@ -17,11 +17,12 @@ DAY = timedelta(days=1)
 
 
 def cause(at=NOON, event=1, **values):
-    return ProgressCause(1, ANA, at, NOON + DAY, loyalty_event_id=event, **values)
+    """An event of Ana's with the id `event`, or a request if that is None; it is counted a day after NOON."""
+    return ProgressCause(organization_id=1, member_id=ANA, at=at, now=NOON + DAY, loyalty_event_id=event, **values)
 
 
 def state(count=0, achieved=0, goal=3, in_period=None, **values):
-    """Ana's progress in mission 1; `in_period` has her achievements by mission and period."""
+    """Ana's progress in mission 1, whose goal is 3; `in_period` has her achievements by mission and period."""
     progress = MissionProgress(Progress(goal, count, achieved), **values)
     return MissionProgressState({(ANA, 1): progress}, in_period or {})
 
@@ -36,16 +37,18 @@ class Numbers(NamedTuple):
 
 
 def numbers(advance):
+    """The numbers of an advance."""
     return Numbers(advance.counted, advance.achieved, advance.after.counted, advance.after.times_achieved)
 
 
 def test_counts_add_up_to_an_achievement():
     missions = MissionProgressState({}, {})
-    assert numbers(missions.count(mission(), 2, cause())) == Numbers(
+    mission_of_three = mission(goal_count=3)
+    assert numbers(missions.count(mission_of_three, 2, cause())) == Numbers(
         counted=2, achieved=0, total_counted=2, total_achieved=0
     )
-    assert numbers(missions.count(mission(), 2, cause(event=2))) == Numbers(
-        counted=2, achieved=1, total_counted=4, total_achieved=1
+    assert numbers(missions.count(mission_of_three, 2, cause(event=2))) == Numbers(
+        counted=2, achieved=1, total_counted=2 + 2, total_achieved=1
     )
     balance = missions.progress(ANA, mission()).balance(ANA)
     assert (balance.member_id, balance.times_achieved, balance.current_counter_count) == (ANA, 1, 1)
@@ -100,14 +103,14 @@ def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
     missions_without_achievements.count(daily_mission, 3, cause())
     assert missions_without_achievements.remaining_achievements(ANA, daily_mission, NOON) == 1
     missions.count(daily_mission, 9, cause())
-    assert (
-        missions.remaining_achievements(ANA, daily_mission, NOON),
-        missions.remaining_achievements(ANA, daily_mission, NOON + DAY),
-    ) == (0, 2)
-    assert missions.remaining_achievements(ANA, mission(repetition_period="daily", timezone="Asia/Tokyo"), NOON) > 2
+    assert missions.remaining_achievements(ANA, daily_mission, NOON) == 0
+    assert missions.remaining_achievements(ANA, daily_mission, NOON + DAY) == 2
+    mission_without_limit = mission(repetition_period="daily", timezone="Asia/Tokyo")
+    assert missions.remaining_achievements(ANA, mission_without_limit, NOON) > 2
 
 
 @pytest.mark.parametrize(
+    # The goal is 3.
     ("count", "achieved", "remaining"),
     [
         (0, 0, 3),
@@ -127,8 +130,9 @@ def test_the_remaining_count_is_the_minimum_that_achieves_the_mission_again(coun
 
 
 def test_a_mission_that_cannot_be_achieved_again_has_no_remaining_count():
-    assert state(3, 1).remaining_count(ANA, mission(max_repetitions=1), NOON) is None
-    assert state(3, 1).remaining_count(ANA, mission(max_repetitions=2), NOON) == 3
+    missions = state(count=3, achieved=1)
+    assert missions.remaining_count(ANA, mission(max_repetitions=1), NOON) is None
+    assert missions.remaining_count(ANA, mission(max_repetitions=2), NOON) == 3
 
 
 def test_assumed_progress_replaces_the_stored_one():
@@ -144,12 +148,10 @@ def test_an_import_sets_the_progress_to_that_of_another_system():
     missions.replace(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
     changes = missions.drain()
     member_progress = changes.progress_of_members[ANA, 1]
-    assert (member_progress.progress, member_progress.last_counter, member_progress.last_achieved_at) == (
-        Progress(goal=3, counted=8, times_achieved=2),
-        3,
-        NOON,
-    )
-    assert [(row.counted, row.achieved, row.is_imported) for row in changes.trackings] == [(4, 1, True)]
+    assert member_progress.progress == Progress(goal=3, counted=8, times_achieved=2)
+    assert (member_progress.last_counter, member_progress.last_achieved_at) == (3, NOON)
+    [new_tracking] = changes.trackings
+    assert (new_tracking.counted, new_tracking.achieved, new_tracking.is_imported) == (8 - 4, 2 - 1, True)
     # The same again changes nothing.
     missions.replace(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
     assert (missions.drain().trackings, missions.drain().progress_of_members) == ((), {})
@@ -160,7 +162,8 @@ def test_an_import_creates_the_progress_of_a_member_without_one():
     missions.replace(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
     changes = missions.drain()
     assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(goal=3, counted=5, times_achieved=1))
-    assert [(row.counted, row.achieved) for row in changes.trackings] == [(5, 1)]
+    [new_tracking] = changes.trackings
+    assert (new_tracking.counted, new_tracking.achieved) == (3 + 2, 1)
 
 
 @pytest.mark.parametrize(("count", "achieved", "has_begun"), [(0, 0, False), (1, 0, True), (0, 1, True)])
@@ -223,14 +226,17 @@ def test_the_response_of_a_request_is_stored_with_its_own_count():
     missions.count(mission(), 1, cause(event=1))
     missions.count(mission(), 2, cause(event=None, system_unique_key="key"))
     missions.store_answer({"counted": 2})
-    assert [(row.counted, row.answer) for row in missions.drain().trackings] == [(1, None), (2, {"counted": 2})]
+    tracking_of_event, tracking_of_request = missions.drain().trackings
+    assert (tracking_of_event.counted, tracking_of_event.answer) == (1, None)
+    assert (tracking_of_request.counted, tracking_of_request.answer) == (2, {"counted": 2})
 
 
 def tracking(count=3, achieved=1, number=20):
+    """The stored tracking of a count by the event 4, with the id `number`."""
     missions = MissionProgressState({}, {})
     missions.count(mission(), count, cause(event=4))
-    [row] = missions.drain().trackings
-    values = {name: getattr(row, name) for name in row.__slots__}
+    [new_tracking] = missions.drain().trackings
+    values = {name: getattr(new_tracking, name) for name in new_tracking.__slots__}
     return MissionTracking(**values | {"mission_tracking_id": number, "achieved": achieved})
 
 
@@ -246,7 +252,9 @@ def test_a_reversed_count_is_subtracted():
     assert missions.is_reversed(reversed_count)
     assert not missions.is_reversed(tracking(number=21))
     changes = missions.drain()
-    assert (changes.reversals, changes.reversed_achievements) == ({20: 9}, {(ANA, 1)})
+    # The tracking 20 was reversed by the event 9.
+    assert changes.reversals == {20: 9}
+    assert changes.reversed_achievements == {(ANA, 1)}
     assert changes.progress_of_members[ANA, 1].progress == Progress(goal=3, counted=1, times_achieved=0)
 
 
