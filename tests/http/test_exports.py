@@ -416,9 +416,9 @@ def test_filters_select_the_matching_rows(filled_organization, filter_values, ki
         assert rows(**{name: filter_values[name]}) == matching_rows
         assert 0 < len(matching_rows) < len(all_rows)
     if "createdFrom" in FILTERS_OF_KIND[kind]:
-        before, after = rows(createdTo=filter_values["since"]), rows(createdFrom=filter_values["since"])
-        assert before + after == all_rows
-        assert 0 < len(before) < len(all_rows)
+        early_rows, late_rows = rows(createdTo=filter_values["since"]), rows(createdFrom=filter_values["since"])
+        assert early_rows + late_rows == all_rows
+        assert 0 < len(early_rows) < len(all_rows)
     if kind == "audit-log":
         rows_about_ana = [row for row in all_rows if filter_values["memberId"] in row.get("memberIds", ())]
         assert rows(memberId=filter_values["memberId"]) == rows_about_ana

@@ -356,8 +356,8 @@ def test_the_token_of_a_member_can_only_read_the_content_for_this_member(
     surface = organization.integration.with_token(token)
     path = "/members/{}/content/collections/drinks/documents"
     surface.get(path.format("ana"))
-    for other in ("bob", "nobody", "Ana"):
-        assert surface.get(path.format(other), expect=403)["type"] == "/problems/forbidden"
+    for other_member in ("bob", "nobody", "Ana"):
+        assert surface.get(path.format(other_member), expect=403)["type"] == "/problems/forbidden"
     assert surface.get("/members/ana/content/collections/none/documents", expect=404)["type"] == "/problems/not-found"
     for other_path in (
         *("/members/ana", "/members/ana/collections/drinks/documents", "/content/collections"),

@@ -90,11 +90,11 @@ class Scan:
     def restrict(self, mission: dict[str, Any]) -> dict[str, Any]:
         """Give the mission random dates and a random audience, or deactivate it."""
         pick = self.random.choice
-        first, last = sorted((pick(DAYS), pick(DAYS)))
+        first_day, last_day = sorted((pick(DAYS), pick(DAYS)))
         changes = {
             "active": pick((True, True, False)),
-            "validFrom": pick((None, text_of(self.now + timedelta(days=first)))),
-            "validTo": pick((None, text_of(self.now + timedelta(days=last)))),
+            "validFrom": pick((None, text_of(self.now + timedelta(days=first_day)))),
+            "validTo": pick((None, text_of(self.now + timedelta(days=last_day)))),
             "audienceId": pick((None, None, *self.audiences)),
         }
         fixed = ("organizationId", "missionId", "missionKey", "createdAt", "updatedAt")

@@ -42,17 +42,17 @@ def make_older(shop, column, age, *events):
 
 def test_metrics_report_the_events_retries_and_dead_letters_of_the_queue(api):
     shop, other_shop = Shop(api.organization()), Shop(api.organization())
-    before = read_metrics(api.app)
+    metrics_before = read_metrics(api.app)
     old_event, dead_letter, *_ = send(shop, *(event(shop.member()) for _ in range(4)))
     send(other_shop, event(other_shop.member()))
     make_older(shop, "queued_at", timedelta(days=30), old_event)
     make_older(shop, "dead_at", timedelta(0), dead_letter)
-    after = read_metrics(api.app)
+    metrics_after = read_metrics(api.app)
     # Five events, of which one is a dead letter; the old one has an attempt.
-    assert after["events"] - before["events"] == 5 - 1
-    assert after["dead_letters"] - before["dead_letters"] == 1
-    assert after["retries"] - before["retries"] == 1
-    assert 30 * 86_400 <= after["oldest_seconds"] < 31 * 86_400
+    assert metrics_after["events"] - metrics_before["events"] == 5 - 1
+    assert metrics_after["dead_letters"] - metrics_before["dead_letters"] == 1
+    assert metrics_after["retries"] - metrics_before["retries"] == 1
+    assert 30 * 86_400 <= metrics_after["oldest_seconds"] < 31 * 86_400
     with api.engine.begin() as db:
         db.execute(
             text("DELETE FROM queued_events WHERE organization_id IN (:a, :b)"),
@@ -62,7 +62,7 @@ def test_metrics_report_the_events_retries_and_dead_letters_of_the_queue(api):
 
 def test_metrics_report_the_messages_to_active_triggers(api):
     shop, shop_with_inactive_trigger = Shop(api.organization()), Shop(api.organization())
-    before = read_metrics(api.app, METRICS_OF_WEBHOOKS, "loyalty_webhook")
+    metrics_before = read_metrics(api.app, METRICS_OF_WEBHOOKS, "loyalty_webhook")
     key = add_trigger(shop_with_inactive_trigger.administration)["triggerKey"]
     add_trigger(shop.administration, eventTypes=["member-generic-event"])
     member, other_member = shop.member(), shop_with_inactive_trigger.member()
@@ -82,11 +82,11 @@ def test_metrics_report_the_messages_to_active_triggers(api):
             ),
             {"id": shop.organization.id},
         )
-    after = read_metrics(api.app, METRICS_OF_WEBHOOKS, "loyalty_webhook")
+    metrics_after = read_metrics(api.app, METRICS_OF_WEBHOOKS, "loyalty_webhook")
     # The message to the inactive trigger does not count.
-    assert after["deliveries"] - before["deliveries"] == 3
-    assert after["retries"] - before["retries"] == 1
-    assert 30 * 86_400 <= after["overdue_seconds"] < 31 * 86_400
+    assert metrics_after["deliveries"] - metrics_before["deliveries"] == 3
+    assert metrics_after["retries"] - metrics_before["retries"] == 1
+    assert 30 * 86_400 <= metrics_after["overdue_seconds"] < 31 * 86_400
     with api.engine.begin() as db:
         db.execute(text("DELETE FROM trigger_deliveries WHERE organization_id = :id"), {"id": shop.organization.id})
 

@@ -31,6 +31,7 @@ def served():
 
 
 def page(client, path, method="GET", **headers):
+    """The reply to a request without a token."""
     return client(method, path, token=None, headers=headers)
 
 
@@ -195,22 +196,28 @@ def test_metrics_count_requests_by_operation_not_by_path(served):
     client, _ = served
 
     def count(text, operation, status):
+        """The number of requests in metrics that are for this operation and had this status."""
         name = f'loyalty_http_requests_total{{method="GET",operation="{operation}",status="{status}"}}'
         return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
 
-    before = page(client, "/metrics").content.decode()
+    metrics_before = page(client, "/metrics").content.decode()
     # Two valid requests, one with an unknown parameter and one to an unknown path.
     for path in ("/v2/books/one", "/v2/books/two", "/v2/books/two?x=1", "/v2/nowhere/secret"):
         client("GET", path)
     reply = page(client, "/metrics")
-    after = reply.content.decode()
+    metrics_after = reply.content.decode()
     assert reply.headers["content-type"].startswith("text/plain")
-    assert count(after, "integration:getBook", 200) - count(before, "integration:getBook", 200) == 2
-    assert count(after, "integration:getBook", 400) - count(before, "integration:getBook", 400) == 1
-    assert count(after, "none", 404) - count(before, "none", 404) == 1
-    assert 'loyalty_http_request_seconds_bucket{le="0.005",method="GET",operation="integration:getBook"}' in after
-    assert "loyalty_database_connections_in_use" in after
-    assert "secret" not in after
+    for operation_name, status, new_requests in (
+        ("integration:getBook", 200, 2),
+        ("integration:getBook", 400, 1),
+        ("none", 404, 1),
+    ):
+        count_before = count(metrics_before, operation_name, status)
+        assert count(metrics_after, operation_name, status) - count_before == new_requests
+    bucket = 'loyalty_http_request_seconds_bucket{le="0.005",method="GET",operation="integration:getBook"}'
+    assert bucket in metrics_after
+    assert "loyalty_database_connections_in_use" in metrics_after
+    assert "secret" not in metrics_after
 
 
 def test_metrics_add_up_over_worker_processes(tmp_path):
@@ -288,6 +295,7 @@ def test_every_problem_type_of_the_documents_has_its_page():
 
 @pytest.mark.slow
 def test_management_pages_are_served_only_on_the_management_port():
+    # The clients send their requests to port 80.
     without_port, _ = serve(PATHS)
     other_port, _ = serve(PATHS, site=Site(management_port=9090))
     same_port, _ = serve(PATHS, site=Site(management_port=80))

@@ -9,7 +9,7 @@ import pytest
 from tests.builders.campaigns import effect, mint
 from tests.builders.missions import create as create_mission
 from tests.builders.partners import PAYMENT, Partner, customer, footprint, new_id, organization_key
-from tests.builders.tracking import Shop, running
+from tests.builders.tracking import Shop, event, running
 
 BOTH = ("partnera", "partnerb")
 FULL_PAYMENT = {
@@ -177,9 +177,9 @@ def test_campaigns_see_every_field_of_a_payment(shop):
     }
     total = fields.pop("total")
     assert partner.pay(member, total, **fields)["accountBalances"][0]["newAccrual"] == 7
-    [event] = shop.events(member)
-    assert (event["eventType"], event["externalId"]) == (PAYMENT, "payment-1")
-    assert event["description"] == "Payment reported by The wallet."
+    [payment_event] = shop.events(member)
+    assert (payment_event["eventType"], payment_event["externalId"]) == (PAYMENT, "payment-1")
+    assert payment_event["description"] == "Payment reported by The wallet."
     payloads = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload")}
     assert payloads[PAYMENT]["payment"] == {
         **{name: value for name, value in fields.items() if name not in ("memberInfo", "products")},
@@ -477,5 +477,4 @@ def test_a_payment_id_may_equal_the_key_of_an_event(shop, partner):
     member = shop.member()
     payment = new_id()
     partner.pay(member, paymentId=payment)
-    tracked = {"loyaltyMemberId": member, "systemUniqueKey": payment, "eventType": "member-generic-event"}
-    assert shop.track_one(tracked)
+    assert shop.track_one(event(member, systemUniqueKey=payment))
