@@ -31,8 +31,11 @@ def lot(expires_at=JUNE, remaining=10, **more):
     )
 
 
-def extended(old, end_of_balance=None, only=None, **change):
-    """When a lot expires after an extension, and until when an idle balance keeps it; None if it does not change."""
+def extended(old, *, end_of_balance=None, only=None, **change):
+    """(when a lot expires after an extension, until when an idle balance keeps it), or None if it does not change.
+
+    The extension is made at NOW; `only` are the ids of lots that it may change.
+    """
     move = ExtendLots(
         wallet_id=1,
         ledger_account_id=1,
@@ -42,20 +45,21 @@ def extended(old, end_of_balance=None, only=None, **change):
         at=NOW,
         only=only,
     )
-    new = move.of_lot(old)
-    return new and (new.expires_at, new.kept_until)
+    extended_lot = move.of_lot(old)
+    return None if extended_lot is None else (extended_lot.expires_at, extended_lot.kept_until)
 
 
 def test_an_extension_lets_a_lot_live_until_a_moment_or_some_months_longer():
-    assert extended(lot(), until=JULY) == (JULY, JULY)
-    assert extended(lot(), months=3) == (SEPTEMBER, SEPTEMBER)
-    assert extended(lot(), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
+    assert extended(lot(JUNE), until=JULY) == (JULY, JULY)
+    assert extended(lot(JUNE), months=3) == (SEPTEMBER, SEPTEMBER)
+    assert extended(lot(JUNE), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
 
 
 def test_an_extension_does_not_change_lots_that_it_cannot_lengthen():
     assert extended(lot(JULY), until=JUNE) is None
     assert extended(lot(JUNE), until=JUNE) is None
-    assert extended(lot(None), until=JULY) is None
+    # These lots never expire, or have expired.
+    assert extended(lot(expires_at=None), until=JULY) is None
     assert extended(lot(NOW), until=JULY) is None
     assert extended(lot(datetime(2026, 2, 1, tzinfo=UTC)), until=JULY) is None
     # The lot is empty, or the extension is only of lot 2.
@@ -96,5 +100,5 @@ def test_an_extension_is_refused_unless_it_has_either_valid_months_or_a_future_m
 
 
 def test_the_total_of_lots_is_their_number_and_their_remaining_points():
-    assert total_of([lot(), lot(remaining=3)]) == (2, 13)
+    assert total_of([lot(remaining=10), lot(remaining=3)]) == (2, 10 + 3)
     assert total_of([]) == (0, 0)
