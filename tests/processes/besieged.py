@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from sqlalchemy import text
@@ -29,12 +29,13 @@ from tests.processes.moody_receiver import SECRETS
 from tests.processes.plain_model import CAMPAIGNS, POISON
 
 CLIENTS = 2
-ALLOWED = {
+HTTP_ALLOWED = {
     "LOYALTY_WEBHOOK_ALLOW_HTTP": "true",
     "LOYALTY_WEBHOOK_ALLOW_PRIVATE": "true",
     "LOYALTY_WEBHOOK_PORTS": "any",
 }
-TYPES = {"/results": "AsyncTrackWebhook", "/events": "WebHook"}
+# The type of the trigger whose messages arrive at each path of the receiver.
+TRIGGER_TYPES = {"/results": "AsyncTrackWebhook", "/events": "WebHook"}
 HAS_QUEUED_EVENTS = "SELECT EXISTS (SELECT 1 FROM queued_events WHERE dead_at IS NULL)"
 HAS_PENDING_MESSAGES = "SELECT EXISTS (SELECT 1 FROM trigger_deliveries WHERE status = 'pending')"
 
@@ -54,6 +55,17 @@ WHERE organization_id = 1 AND status = 'pending' AND next_attempt_at > now()
     AND (last_attempt_at < now() - interval '16 seconds'
         OR next_attempt_at <> last_attempt_at + interval '{LEASE.total_seconds()} seconds')
 """
+
+
+class LoggedRequest(NamedTuple):
+    """A request as the receiver logs it; `status` is that of the event."""
+
+    message_id: str
+    path: str
+    verdict: str
+    mood: str
+    event_key: str
+    status: str
 
 
 @dataclass
@@ -90,14 +102,14 @@ class Receiver:
         """The number of requests that the receiver has logged."""
         with self._counting, self.log.open("rb") as log:
             log.seek(self._read)
-            more = log.read()
-            self._read += len(more)
-            self._received += more.count(b"\n")
+            new_lines = log.read()
+            self._read += len(new_lines)
+            self._received += new_lines.count(b"\n")
             return self._received
 
-    def lines(self) -> list[list[str]]:
-        """Each request: id, path, verdict, mood, key of the event, status of the event."""
-        return [splitline.split() for splitline in self.log.read_text().splitlines()]
+    def requests(self) -> list[LoggedRequest]:
+        """All requests so far, in order."""
+        return [LoggedRequest(*line.split()) for line in self.log.read_text().splitlines()]
 
 
 class Api:
@@ -127,7 +139,10 @@ class Api:
 
 
 class World:
-    """All processes of the installation, and how many of each kind were killed."""
+    """All processes of the installation, and how many of each kind were killed.
+
+    `killed_in_time` counts only kills while events were queued.
+    """
 
     def __init__(self, home: Path, options: Mapping[str, str], stack: ExitStack) -> None:
         self.home, self._options, self._stack = home, options, stack
@@ -135,7 +150,7 @@ class World:
         self.killed_in_time: Counter[str] = Counter()
         self.evaluated_at = 0.0
         self.engine = stack.enter_context(disposed(create_engine(self._database(), threads=2)))
-        self.server = Server(home, "--workers", "2", "--no-worker", **ALLOWED)
+        self.server = Server(home, "--workers", "2", "--no-worker", **HTTP_ALLOWED)
         stack.callback(self._end_server)
         self.api = Api(self.server)
         self.receiver = Receiver(home.parent / "received.log")
@@ -166,7 +181,7 @@ class World:
                 "effects": {"items": [effect]},
             }
             self.api.call("POST", f"/organizations/1/campaigns/{campaign['campaignId']}/actions", action)
-        for path, type_ in TYPES.items():
+        for path, type_ in TRIGGER_TYPES.items():
             settings = {"url": f"http://127.0.0.1:{self.receiver.port}{path}", "secret": SECRETS[path]}
             body = {"triggerKey": path[1:], "type": type_, "name": path, "settings": settings}
             self.api.call("POST", "/organizations/1/triggers", body)
@@ -174,7 +189,10 @@ class World:
         return names
 
     def start_workers(self, count: int) -> None:
-        self.workers = Workers(self.home, count, LOYALTY_QUEUE_ATTEMPTS="3", LOYALTY_WEBHOOK_THREADS="64", **ALLOWED)
+        """Start workers, which make an event a dead letter after three attempts."""
+        self.workers = Workers(
+            self.home, count, LOYALTY_QUEUE_ATTEMPTS="3", LOYALTY_WEBHOOK_THREADS="64", **HTTP_ALLOWED
+        )
         self._stack.callback(self.workers.kill)
 
     def kill(self, what: str, pick: random.Random) -> None:

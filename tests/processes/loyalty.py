@@ -110,9 +110,9 @@ class Server:
             assert not is_late, self.log.read_text()[-3000:]
             time.sleep(0.1)
 
-    def stop(self, number: int = signal.SIGTERM) -> int:
+    def stop(self, by: int = signal.SIGTERM) -> int:
         """Send a signal to the parent process of the server and wait; returns the exit code."""
-        self.process.send_signal(number)
+        self.process.send_signal(by)
         return self.process.wait(120)
 
     def workers(self) -> set[int]:
@@ -127,8 +127,8 @@ def copy_home(home: Path, target: Path) -> None:
 
 def curl_line(greeting: str) -> tuple[str, dict[str, str]]:
     """The URL and the headers of the printed curl command, with the token of the export command before it."""
-    (token,) = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.MULTILINE)
-    (line,) = re.findall(r"^ *(curl .*)$", greeting, re.MULTILINE)
+    [token] = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.MULTILINE)
+    [line] = re.findall(r"^ *(curl .*)$", greeting, re.MULTILINE)
     words = shlex.split(line.replace("$TOKEN", token))
     assert words[:2] == ["curl", "-H"]
     name, _, value = words[2].partition(": ")
@@ -151,8 +151,8 @@ def free_port() -> int:
 def status(url: str, **headers: str) -> int:
     """The status of the response to a GET; 0 if there is none."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
-            return answer.status
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as response:
+            return response.status
     except urllib.error.HTTPError as error:
         return error.code
     except OSError:

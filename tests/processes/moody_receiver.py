@@ -24,7 +24,7 @@ RECEIVED = "received"
 MOODS = {"500": 40, "307": 5, "cut": 20, "half": 10, "hang": 1}
 
 
-def mood(pick: random.Random) -> str:
+def next_mood(pick: random.Random) -> str:
     """The kind of response to the next request."""
     number = pick.randrange(1000)
     for name, share in MOODS.items():
@@ -34,8 +34,8 @@ def mood(pick: random.Random) -> str:
     return RECEIVED
 
 
-def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
-    """The line of the log about a request; `how` is the mood."""
+def log_line(path: str, headers: dict[str, str], body: bytes, mood: str) -> str:
+    """The line of the log about a request that gets the response of a mood."""
     try:
         message: Any = Webhook(SECRETS[path]).verify(body, headers)
         verdict = "signed"
@@ -43,17 +43,17 @@ def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
         message, verdict = json.loads(body), "forged"
     data = message["data"]
     result = data["result"]
-    return f"{headers['webhook-id']} {path} {verdict} {how} {result['loyaltyEventKey']} {result['status']}\n"
+    return f"{headers['webhook-id']} {path} {verdict} {mood} {result['loyaltyEventKey']} {result['status']}\n"
 
 
-async def answer(how: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Respond by the mood `how`."""
-    if how == "hang":
+async def respond(mood: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send the response of a mood."""
+    if mood == "hang":
         await asyncio.wait_for(reader.read(1), 60)  # until the sender hangs up
-    elif how == "half":
+    elif mood == "half":
         writer.write(b"HTTP/1.1 20")
-    elif how != "cut":
-        status = {RECEIVED: "204 No Content", "500": "500 Oh No", "307": "307 There\r\nLocation: /elsewhere"}[how]
+    elif mood != "cut":
+        status = {RECEIVED: "204 No Content", "500": "500 Oh No", "307": "307 There\r\nLocation: /elsewhere"}[mood]
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
     await writer.drain()
 
@@ -61,16 +61,18 @@ async def answer(how: str, reader: asyncio.StreamReader, writer: asyncio.StreamW
 async def serve(port: int, log: str, seed: int) -> None:
     """Receive until killed."""
     pick = random.Random(seed)
-    lines = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    log_descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value.strip() for name, _, value in (header.partition(":") for header in rest)}
+            request_line, *header_lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = {
+                name.lower(): value.strip() for name, _, value in (header.partition(":") for header in header_lines)
+            }
             body = await reader.readexactly(int(headers["content-length"]))
-            how = mood(pick)
-            os.write(lines, line(first.split()[1], headers, body, how).encode())
-            await answer(how, reader, writer)
+            mood = next_mood(pick)
+            os.write(log_descriptor, log_line(request_line.split()[1], headers, body, mood).encode())
+            await respond(mood, reader, writer)
         except (OSError, EOFError, TimeoutError):
             pass  # the sender was killed
         finally:

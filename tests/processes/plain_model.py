@@ -11,7 +11,7 @@ from typing import Any
 from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import GENERIC, ORDER_CREATED
 
-BONUS, BONUSES = 10, 3
+BONUS, MAX_BONUSES = 10, 3
 PRICE, MIN_BALANCE = 30, 40
 # A point per dollar; a bonus for the first orders; and a member with enough points pays for a generic event. So what an
 # event does depends on which of the member's events came before it.
@@ -21,7 +21,7 @@ CAMPAIGNS: Sequence[tuple[Mapping[str, Any], str | None, Mapping[str, Any]]] = (
         {
             "code": "b-first-orders",
             "eventType": ORDER_CREATED,
-            "limitRules": [{"scope": "member", "type": "transactions", "period": "yearly", "limit": BONUSES}],
+            "limitRules": [{"scope": "member", "type": "transactions", "period": "yearly", "limit": MAX_BONUSES}],
         },
         None,
         mint(BONUS),
@@ -65,13 +65,13 @@ class Model:
     def _apply(self, event: Mapping[str, Any]) -> None:
         member, key = event["loyaltyMemberId"], event["systemUniqueKey"]
         balance = self.balances.setdefault(member, 0)
-        after = self.movements[key] = []
+        balances_after = self.movements[key] = []
         if event["eventType"] == ORDER_CREATED:
             self.orders.add(key)
-            after.append(balance + event["payload"]["order"]["total"])
-            if self.bonuses.setdefault(member, 0) < BONUSES:
+            balances_after.append(balance + event["payload"]["order"]["total"])
+            if self.bonuses.setdefault(member, 0) < MAX_BONUSES:
                 self.bonuses[member] += 1
-                after.append(after[-1] + BONUS)
+                balances_after.append(balances_after[-1] + BONUS)
         elif balance >= MIN_BALANCE:
-            after.append(balance - PRICE)
-        self.balances[member] = after[-1] if after else balance
+            balances_after.append(balance - PRICE)
+        self.balances[member] = balances_after[-1] if balances_after else balance

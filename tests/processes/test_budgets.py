@@ -23,14 +23,20 @@ from tests.processes.test_neighbours import Tenant
 
 TILLS, SALES, STORES = 50, 2_000, 4
 BUDGET = Decimal("10000")
-DISCOUNT = {"effectId": "discount", "params": [{"id": "type", "value": "amount"}, {"id": "value", "value": 7.5}]}
+DISCOUNT_OF_7_50 = {
+    "effectId": "discount",
+    "params": [{"id": "type", "value": "amount"}, {"id": "value", "value": 7.5}],
+}
 ORDER_CREATED = "member-purchase-order-created"
 
 
 def set_up(tenant: Tenant, *, partial: bool) -> int:
-    """Create a campaign with the budget, and a trigger; returns the id of the campaign."""
+    """Create a campaign that discounts each order by 7.50 within the budget, and a trigger; return the campaign's id.
+
+    An alert is sent when 80 % of the budget are used. If `partial`, the last order gets the rest of the budget.
+    """
     tenant.call("PUT", tenant.administration, {"defaultLocale": "en", "currency": "EUR"})
-    rule = {"scope": "campaign", "type": "money", "period": "total", "limit": 10000, "alertShares": [80]}
+    rule = {"scope": "campaign", "type": "money", "period": "total", "limit": int(BUDGET), "alertShares": [80]}
     body = {
         "code": "autumn",
         "name": "Autumn",
@@ -39,7 +45,7 @@ def set_up(tenant: Tenant, *, partial: bool) -> int:
         "limitRules": [rule],
     }
     campaign = tenant.make(f"{tenant.administration}/campaigns", body)["campaign"]
-    action = {"status": "running", "priority": 1, "effects": {"items": [DISCOUNT]}}
+    action = {"status": "running", "priority": 1, "effects": {"items": [DISCOUNT_OF_7_50]}}
     tenant.make(f"{tenant.administration}/campaigns/{campaign['campaignId']}/actions", action)
     hook = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
     settings = {"url": "https://hooks.invalid/x", "eventTypes": ["member-generic-event"]}
@@ -48,6 +54,7 @@ def set_up(tenant: Tenant, *, partial: bool) -> int:
 
 
 def sale(member: str, number: int) -> dict[str, Any]:
+    """The event of an order of 60.00, in one of the stores in turn."""
     order = {"externalId": f"order-{number}", "total": 60, "locationCode": f"store-{number % STORES}"}
     return {
         "loyaltyMemberId": member,
@@ -58,16 +65,16 @@ def sale(member: str, number: int) -> dict[str, Any]:
 
 
 def sell(tenant: Tenant) -> list[Decimal]:
-    """Track all sales concurrently, each till for its own customer; returns the discounts."""
+    """Track all sales concurrently, each till for its own customer; return the discount of each sale."""
     members = [tenant.member() for _ in range(TILLS)]
 
     def work(till: int) -> list[Decimal]:
         discounts = []
         with httpx.Client(headers=tenant.headers, timeout=240) as client:
             for number in range(till, SALES, TILLS):
-                answer = client.post(f"{tenant.url}/events/track", json={"events": [sale(members[till], number)]})
-                assert answer.status_code == 200, answer.text
-                [effect] = answer.json()["results"][0]["effects"]
+                response = client.post(f"{tenant.url}/events/track", json={"events": [sale(members[till], number)]})
+                assert response.status_code == 200, response.text
+                [effect] = response.json()["results"][0]["effects"]
                 discounts.append(
                     Decimal(0) if effect["status"] == "skipped" else Decimal(str(effect["discountAmount"]))
                 )
@@ -94,27 +101,27 @@ def serving(home: Path) -> Iterator[tuple[Server, Engine]]:
 
 @pytest.mark.stress
 @pytest.mark.parametrize(
-    ("partial", "total", "amounts"),
-    # A discount is 7.5, so the budget allows 1333 of them and a rest of 2.5.
+    ("partial", "total", "sales_by_discount"),
+    # 10,000 = 1333 * 7.5 + 2.5, and there are 2,000 sales.
     [
-        (False, "9997.50", {"7.5": 1333, "0": 667}),
-        (True, "10000.00", {"7.5": 1333, "2.5": 1, "0": 666}),
+        pytest.param(False, "9997.50", {"7.5": 1333, "0": 667}, id="whole discounts only"),
+        pytest.param(True, "10000.00", {"7.5": 1333, "2.5": 1, "0": 666}, id="the last discount is partial"),
     ],
 )
 def test_two_thousand_sales_spend_a_budget_exactly(
-    home: Path, partial: bool, total: str, amounts: dict[str, int]
+    home: Path, partial: bool, total: str, sales_by_discount: dict[str, int]
 ) -> None:
     with serving(home) as (server, engine):
         tenant = Tenant.create(server, home, "Corner Coffee")
         campaign_id = set_up(tenant, partial=partial)
         discounts = sell(tenant)
-        assert {amount: discounts.count(Decimal(amount)) for amount in amounts} == amounts
+        assert {amount: discounts.count(Decimal(amount)) for amount in sales_by_discount} == sales_by_discount
         assert sum(discounts) == Decimal(total)
-        answer = tenant.call("GET", f"{tenant.administration}/campaigns/{campaign_id}?include=limits").json()
-        [limit] = answer["campaign"]["limits"]
+        response = tenant.call("GET", f"{tenant.administration}/campaigns/{campaign_id}?include=limits").json()
+        [limit] = response["campaign"]["limits"]
         assert (Decimal(str(limit["used"])), Decimal(str(limit["left"]))) == (Decimal(total), BUDGET - Decimal(total))
         with engine.connect() as db:
             deliveries = "SELECT type, payload::jsonb -> 'data' ->> 'used' FROM trigger_deliveries"
-            # The first multiple of 7.5 above the alert share of 80 %.
+            # The first multiple of 7.5 from 8,000 on, which is 80 % of the budget.
             assert db.execute(text(deliveries)).all() == [("campaign.limit-reached", "8002.5")]
             assert verify_all(db) == []

@@ -37,27 +37,32 @@ def test_an_advance_whose_process_is_killed_continues_at_its_last_step(home, day
             wallet = points.wallet()
             for day in range(days):
                 points.mint(wallet, 1, expires_at=START + timedelta(days=day, hours=3))
-        name, steps = str(clock.organization.id), []
-        advance = ("clock", "advance", "--organization", name, "--to", (START + timedelta(days=days)).isoformat())
+        organization_id = str(clock.organization.id)
+        end = (START + timedelta(days=days)).isoformat()
+        advance = ("clock", "advance", "--organization", organization_id, "--to", end)
+        steps_after_kills = []
         with disposed(create_engine(url, threads=1)) as engine:
             for _ in range(kills):
-                before = _steps(engine, clock)
+                steps_before = _steps(engine, clock)
                 process = subprocess.Popen(
                     [sys.executable, "-m", "handlers", *advance],
                     env=environment(home),
                     cwd=ROOT,
                     stdout=subprocess.DEVNULL,
                 )
-                while _steps(engine, clock) < before + 20 and process.poll() is None:
+                while _steps(engine, clock) < steps_before + 20 and process.poll() is None:
                     time.sleep(0.01)
                 process.kill()
                 process.wait()
-                steps.append(_steps(engine, clock))
-        assert sorted(set(steps)) == steps
-        assert 20 <= steps[0] < steps[-1] < days
+                steps_after_kills.append(_steps(engine, clock))
+        # Each process executed further steps, and none was the last one.
+        assert sorted(set(steps_after_kills)) == steps_after_kills
+        assert 20 <= steps_after_kills[0] < steps_after_kills[-1] < days
         completed = invoke(home, *advance, "--json")
         assert completed.returncode == 0, completed.stderr
-        assert (json.loads(completed.stdout)["status"], json.loads(completed.stdout)["steps"]) == ("ready", days)
+        clock_record = json.loads(completed.stdout)
+        # A step for each day on which a point expires.
+        assert (clock_record["status"], clock_record["steps"]) == ("ready", days)
         with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:
             expiry_moments = [row[0] for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
             assert expiry_moments == [START + timedelta(days=day, hours=3) for day in range(days)]
@@ -65,5 +70,6 @@ def test_an_advance_whose_process_is_killed_continues_at_its_last_step(home, day
 
 
 def _steps(engine, clock):
+    """The number of steps that the advance has executed so far."""
     with engine.connect() as db:
         return organizations.find_details(db, clock.organization.id).clock_steps

@@ -27,7 +27,7 @@ def server(shared_home):
 
 
 def examples(page: str, section: str, pattern: str) -> list[str]:
-    """The commands in a section of a page, each without `loyalty`."""
+    """The commands in a section of a page that match a pattern, each without `loyalty`."""
     text = (ROOT / page).read_text(encoding="utf-8").split(f"## {section}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(pattern, text, re.MULTILINE)
 
@@ -40,23 +40,23 @@ def output(server: Server, command: str) -> str:
 
 
 def test_the_examples_about_one_member_work_after_the_sample(server):
-    prints_member, *simulations, opens_playground = examples(
+    member_command, *simulate_commands, playground_command = examples(
         "docs/command-line.md", "One member", r"`?loyalty ((?:member|simulate|playground) [^`\n]*--organization[^`\n]*)"
     )
-    assert "ana  Ana Costa" in output(server, prints_member)
-    of_ana, of_newcomer, of_app = (output(server, simulation) for simulation in simulations)
-    assert re.search(r"HELLO1 .* yes$", of_ana, re.MULTILINE)
-    assert "points, action 1: applies" in of_newcomer
-    assert "app, action 5: applies" in of_app
-    assert f"{server.url}/playground#" in output(server, f"{opens_playground} --no-browser")
+    assert "ana  Ana Costa" in output(server, member_command)
+    output_for_ana, output_for_newcomer, output_for_app = (output(server, command) for command in simulate_commands)
+    assert re.search(r"HELLO1 .* yes$", output_for_ana, re.MULTILINE)
+    assert "points, action 1: applies" in output_for_newcomer
+    assert "app, action 5: applies" in output_for_app
+    assert f"{server.url}/playground#" in output(server, f"{playground_command} --no-browser")
 
 
 def test_the_examples_about_time_move_and_remove_the_clock(server):
-    *_, clock_text, removal_text = (
-        output(server, command) for command in examples("docs/command-line.md", "Time", r"^loyalty (.*)$")
-    )
-    assert '"now":"2026-04-01T09:00:00Z"' in clock_text
-    assert "uses the real time" in removal_text
+    commands = examples("docs/command-line.md", "Time", r"^loyalty (.*)$")
+    outputs = [output(server, command) for command in commands]
+    # The last two examples show the clock and remove it.
+    assert '"now":"2026-04-01T09:00:00Z"' in outputs[-2]
+    assert "uses the real time" in outputs[-1]
 
 
 def test_the_examples_of_the_readme_work_after_the_sample(server):
@@ -64,6 +64,7 @@ def test_the_examples_of_the_readme_work_after_the_sample(server):
         "README.md", "The command", r"^    loyalty ((?:member|simulate|organizations|credentials|token) .*?)  "
     )
     assert len(commands) == 7
+    # The reset removes what the other examples print, so it runs last.
     outputs = {command.split()[0]: output(server, command) for command in commands if "reset" not in command}
     assert "ana  Ana Costa" in outputs["member"]
     assert "points, action 1: applies" in outputs["simulate"]

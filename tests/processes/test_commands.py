@@ -67,35 +67,42 @@ def test_a_new_organization_is_printed_without_json_as_lines_of_names_and_values
 def test_organizations_are_listed(shared_home, organization):
     result = invoke(shared_home, "organizations", "list", "--json")
     assert result.returncode == 0, result.stderr
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [row["organizationId"] for row in rows] == sorted(row["organizationId"] for row in rows)
-    [row] = [row for row in rows if row["organizationId"] == organization["organizationId"]]
-    assert (row["organizationKey"], row["name"]) == (organization["organizationKey"], "Corner Coffee")
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    ids = [record["organizationId"] for record in records]
+    assert ids == sorted(ids)
+    place = ids.index(organization["organizationId"])
+    corner_coffee = records[place]
+    assert (corner_coffee["organizationKey"], corner_coffee["name"]) == (
+        organization["organizationKey"],
+        "Corner Coffee",
+    )
     headings, *lines = invoke(shared_home, "organizations", "list").stdout.splitlines()
     assert headings.split() == ["id", "key", "created", "environment", "name"]
-    assert len(lines) == len(rows)
-    assert lines[rows.index(row)].split()[:2] == [str(row["organizationId"]), row["organizationKey"]]
+    assert len(lines) == len(records)
+    assert lines[place].split()[:2] == [str(corner_coffee["organizationId"]), corner_coffee["organizationKey"]]
 
 
 def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization):
-    identity = organization["organizationId"]
+    organization_id = organization["organizationId"]
     with embedded.server(shared_home) as url:
         engine = create_engine(url, threads=1)
         with engine.begin() as db:
             values = {"name": "Till", "auth_client_id": "till-4", "is_api_user": True}
             stamps = {"created_at": START, "updated_at": START}
-            organizations.add_user(db, identity, {"is_admin": False, "roles": []}, **values, **stamps)
+            organizations.add_user(db, organization_id, {"is_admin": False, "roles": []}, **values, **stamps)
         engine.dispose()
-    cases = [
+    of_organization = ["--organization", str(organization_id)]
+    refusals = [
         (["--organization", "999999"], "there is no organization 999999"),
-        (["--organization", str(identity)], "--client-id has to name one of the API users"),
-        (["--organization", str(identity), "--client-id", "till-5"], "no API user with the client id till-5"),
+        # The organization has two API users: its own, and the one added above.
+        (of_organization, "--client-id has to name one of the API users"),
+        ([*of_organization, "--client-id", "till-5"], "no API user with the client id till-5"),
     ]
-    for arguments, message in cases:
+    for arguments, message in refusals:
         completed = invoke(shared_home, "credentials", "reset", *arguments)
         assert (completed.returncode, completed.stdout) == (1, "")
         assert message in completed.stderr
-    reset = invoke(shared_home, "credentials", "reset", *cases[1][0], "--client-id", "till-4")
+    reset = invoke(shared_home, "credentials", "reset", *of_organization, "--client-id", "till-4")
     assert [line.split()[0] for line in reset.stdout.splitlines()] == ["clientId", "clientSecret"]
     assert "till-4" in reset.stdout
 
@@ -106,7 +113,7 @@ def test_the_key_of_tokens_is_replaced_by_commands(shared_home, organization):
         assert completed.returncode == 0, completed.stderr
         return completed
 
-    def keys():
+    def is_signing_by_key():
         return {key["keyId"]: key["isSigning"] for key in json.loads(run("list", "--json").stdout)["keys"]}
 
     def signing_key_of_a_token():
@@ -115,17 +122,17 @@ def test_the_key_of_tokens_is_replaced_by_commands(shared_home, organization):
 
     old_key = signing_key_of_a_token()
     new_key = run("add").stdout.strip()
-    assert keys() == {old_key: True, new_key: False}
+    assert is_signing_by_key() == {old_key: True, new_key: False}
     assert re.search(rf"^{new_key}  ES256      -  +only verifies$", run("list").stdout, re.MULTILINE)
     refusal = invoke(shared_home, "keys", "remove", old_key)
     assert (refusal.returncode, refusal.stdout) == (1, "")
     assert "let another key sign first" in refusal.stderr
     run("sign", new_key)
-    assert (keys(), signing_key_of_a_token()) == ({new_key: True, old_key: False}, new_key)
+    assert (is_signing_by_key(), signing_key_of_a_token()) == ({new_key: True, old_key: False}, new_key)
     assert "Restart all servers" in run("remove", old_key).stderr
-    assert keys() == {new_key: True}
+    assert is_signing_by_key() == {new_key: True}
     run("remove", "--all")
-    assert keys() == {}
+    assert is_signing_by_key() == {}
     for arguments in ((), (new_key, "--all")):
         assert invoke(shared_home, "keys", "remove", *arguments).returncode == 2
     assert "there is no key" in invoke(shared_home, "keys", "sign", new_key).stderr
@@ -139,32 +146,33 @@ def test_an_invalid_name_of_an_organization_is_refused(shared_home, name):
 
 
 def test_a_token_has_the_requested_organization_roles_and_lifetime(shared_home, organization):
-    identity = str(organization["organizationId"])
-    completed = loyalty(shared_home, "token", "--organization", identity, "--role", "members:write", "--expires", "60")
+    of_organization = ("--organization", str(organization["organizationId"]))
+    completed = loyalty(shared_home, "token", *of_organization, "--role", "members:write", "--expires", "60")
     assert completed.returncode == 0, completed.stderr
     claims = jwt.decode(completed.stdout.strip(), options={"verify_signature": False})
     assert claims["organizationId"] == organization["organizationId"]
     assert claims["roles"] == ["members:write"]
     assert claims["isAdmin"] is False
     assert claims["exp"] - claims["iat"] == 60
-    admin = invoke(shared_home, "token", "--organization", identity, "--admin")
-    assert jwt.decode(admin.stdout.strip(), options={"verify_signature": False})["isAdmin"] is True
+    admin_token = invoke(shared_home, "token", *of_organization, "--admin")
+    assert jwt.decode(admin_token.stdout.strip(), options={"verify_signature": False})["isAdmin"] is True
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "exit_code", "message"),
     [
         (["--organization", "999999"], 1, "there is no organization 999999"),
         (["--organization", "0"], 2, "--organization"),
         ([], 2, "--organization"),
+        # A typing error in the name of the role.
         (["--organization", "1", "--role", "members:wirte"], 2, "members:wirte"),
         (["--organization", "1", "--role", "admin"], 2, "admin"),
         (["--organization", "1", "--expires", "0"], 2, "--expires"),
     ],
 )
-def test_a_token_of_an_unknown_organization_role_or_lifetime_is_refused(shared_home, arguments, code, message):
+def test_a_token_of_an_unknown_organization_role_or_lifetime_is_refused(shared_home, arguments, exit_code, message):
     completed = invoke(shared_home, "token", *arguments)
-    assert (completed.returncode, completed.stdout) == (code, "")
+    assert (completed.returncode, completed.stdout) == (exit_code, "")
     assert message in completed.stderr
     assert "Traceback" not in completed.stderr
 
@@ -203,8 +211,8 @@ def test_verify_reports_that_a_sound_ledger_is_sound(shared_home, organization):
     completed = invoke(shared_home, "verify")
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
-    one = invoke(shared_home, "verify", "--organization", str(organization["organizationId"]))
-    assert one.returncode == 0
+    of_one_organization = invoke(shared_home, "verify", "--organization", str(organization["organizationId"]))
+    assert of_one_organization.returncode == 0
 
 
 def test_expired_points_are_burned_once(shared_home, organization):
@@ -224,12 +232,15 @@ def test_expired_points_are_burned_once(shared_home, organization):
                     account_id=account,
                 )
         engine.dispose()
-    other = invoke(shared_home, "expire", "--organization", str(organization_id))
-    assert (other.returncode, other.stdout) == (0, "Nothing has expired.\n"), other.stderr
-    first, second = invoke(shared_home, "expire"), invoke(shared_home, "expire")
-    owner = ledger.organization_id
-    assert first.stdout == f"Organization {owner}, account {account}: 1,234.5 expired, of 2 wallets.\n", first.stderr
-    assert (second.returncode, second.stdout) == (0, "Nothing has expired.\n")
+    # The expired points are of another organization, the one that RawLedger has created.
+    other_id = ledger.organization_id
+    expiry_without_points = invoke(shared_home, "expire", "--organization", str(organization_id))
+    assert (expiry_without_points.returncode, expiry_without_points.stdout) == (0, "Nothing has expired.\n")
+    first_expiry, second_expiry = invoke(shared_home, "expire"), invoke(shared_home, "expire")
+    # 1000 + 234.5
+    expected_output = f"Organization {other_id}, account {account}: 1,234.5 expired, of 2 wallets.\n"
+    assert first_expiry.stdout == expected_output, first_expiry.stderr
+    assert (second_expiry.returncode, second_expiry.stdout) == (0, "Nothing has expired.\n")
     assert invoke(shared_home, "verify").returncode == 0
     refusal = invoke(shared_home, "expire", "--organization", "999999")
     assert (refusal.returncode, refusal.stderr) == (1, "Error: there is no organization 999999\n")
@@ -262,10 +273,10 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
                 member_tiers.move(db, organization_id, tiers, START)
         engine.dispose()
     options = ("--organization", str(organization_id))
-    first, second = (invoke(shared_home, "evaluate-tiers", *options) for _ in range(2))
+    first_run, second_run = (invoke(shared_home, "evaluate-tiers", *options) for _ in range(2))
     # Only ana's tier has expired.
-    assert first.stdout == f"Organization {organization_id}: 1 evaluated, 1 moved.\n", first.stderr
-    assert (second.returncode, second.stdout) == (0, "Nothing to evaluate.\n"), second.stderr
+    assert first_run.stdout == f"Organization {organization_id}: 1 evaluated, 1 moved.\n", first_run.stderr
+    assert (second_run.returncode, second_run.stdout) == (0, "Nothing to evaluate.\n"), second_run.stderr
     of_all_members = invoke(shared_home, "evaluate-tiers", "--all", *options)
     assert of_all_members.returncode == 0
     assert of_all_members.stdout.startswith(f"Organization {organization_id}: ")
@@ -292,9 +303,11 @@ def test_a_member_is_printed(shared_home, organization):
     options = ("--organization", str(organization_id))
     completed = invoke(shared_home, "member", "printed", *options)
     assert completed.returncode == 0, completed.stderr
-    first, *rest = completed.stdout.splitlines()
-    assert first == f"printed  Ana Costa, member since {START:%Y-%m-%d}"
-    assert rest[:2] == ["Tier: Member", "Balance: 0 Points"]
+    assert completed.stdout.splitlines()[:3] == [
+        f"printed  Ana Costa, member since {START:%Y-%m-%d}",
+        "Tier: Member",
+        "Balance: 0 Points",
+    ]
     view = json.loads(invoke(shared_home, "member", "printed", *options, "--kind", "points", "--json").stdout)
     assert view["loyalMember"]["loyaltyMemberId"] == "printed"
     assert view["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
@@ -323,6 +336,7 @@ def test_a_sample_fills_a_test_organization_and_a_reset_empties_it(shared_home, 
     first_ids = dict(line.split() for line in first_reset.stdout.splitlines()[1:])
     second_ids = json.loads(invoke(shared_home, "organizations", "reset", sample_id, "--yes", "--json").stdout)
     assert second_ids["organizationId"] == int(sample_id)
+    # Each reset creates a new ledger, account and program.
     for name in ("ledgerId", "ledgerAccountId", "loyaltyProgramId"):
         assert second_ids[name] > int(first_ids[name])
     assert uuid.UUID(second_ids["ledgerAccountKey"])
@@ -404,10 +418,10 @@ def test_commands_without_a_database_ask_for_migrate(new_home, command):
 
 
 def test_migrating_again_reports_that_the_schema_is_up_to_date(new_home):
-    first, second = invoke(new_home, "migrate"), invoke(new_home, "migrate")
-    assert (first.returncode, second.returncode) == (0, 0)
-    assert first.stdout.startswith("Applied: 1000")
-    assert second.stdout == "The schema is up to date.\n"
+    first_run, second_run = invoke(new_home, "migrate"), invoke(new_home, "migrate")
+    assert (first_run.returncode, second_run.returncode) == (0, 0)
+    assert first_run.stdout.startswith("Applied: 1000")
+    assert second_run.stdout == "The schema is up to date.\n"
 
 
 def test_distribute_refuses_a_database_without_citus(home):
@@ -492,11 +506,12 @@ def test_a_home_that_is_a_file_is_reported(new_home):
 
 
 def test_every_command_has_a_short_help():
-    groups = [[], *([name] for name, command in _main_commands() if hasattr(command, "commands"))]
-    for group in groups:
-        command_lines = CliRunner().invoke(main, [*group, "--help"]).output.partition("Commands:\n")[2].splitlines()
-        assert command_lines, group
-        assert [line for line in command_lines if len(line.split()) < 3 or line.endswith("...")] == [], group
+    groups = [name for name, command in _main_commands() if hasattr(command, "commands")]
+    for arguments in (["--help"], *([group, "--help"] for group in groups)):
+        command_lines = CliRunner().invoke(main, arguments).output.partition("Commands:\n")[2].splitlines()
+        assert command_lines, arguments
+        # Each line has the name and at least two words; a longer help would be cut off.
+        assert [line for line in command_lines if len(line.split()) < 3 or line.endswith("...")] == [], arguments
 
 
 def test_findings_of_commands_are_printed_as_json(shared_home):
@@ -519,6 +534,7 @@ def test_every_command_that_prints_results_has_the_option_json():
 
 
 def _main_commands():
+    """(name, command) of each command after `loyalty`."""
     return [(name, lazy_command.load()) for name, lazy_command in main.commands.items()]
 
 
@@ -529,8 +545,19 @@ def test_commands_are_listed_with_the_first_sentence_of_their_help():
     assert [name for name, command in _main_commands() if command.name != name] == []
 
 
-HEAVY = ("alembic", "connexion", "flask", "gunicorn", "httpx", "jsonschema_rs", "lark", "marshmallow", "re2", "yaml")
-IMPORTED = """
+HEAVY_PACKAGES = (
+    "alembic",
+    "connexion",
+    "flask",
+    "gunicorn",
+    "httpx",
+    "jsonschema_rs",
+    "lark",
+    "marshmallow",
+    "re2",
+    "yaml",
+)
+RUN_AND_LIST_MODULES = """
 import sys
 from handlers.server.cli import main
 try:
@@ -542,7 +569,7 @@ finally:
 
 def imported_by(home, *arguments: str) -> set[str]:
     """The modules that a command has imported when it ends."""
-    program = [sys.executable, "-c", IMPORTED, *arguments]
+    program = [sys.executable, "-c", RUN_AND_LIST_MODULES, *arguments]
     completed = subprocess.run(program, env=environment(home), capture_output=True, text=True, timeout=240)
     assert completed.returncode == 0, completed.stderr
     return set(completed.stderr.splitlines()[-1].split())
@@ -551,7 +578,7 @@ def imported_by(home, *arguments: str) -> set[str]:
 def test_the_help_imports_no_command_and_no_database(shared_home):
     imported_modules = imported_by(shared_home, "--help")
     assert "click" in imported_modules
-    assert imported_modules & {*HEAVY, "sqlalchemy", "psycopg2"} == set()
+    assert imported_modules & {*HEAVY_PACKAGES, "sqlalchemy", "psycopg2"} == set()
     assert {name for name in imported_modules if name.startswith("handlers.server.commands.")} == {
         "handlers.server.commands.context"
     }
@@ -561,13 +588,13 @@ def test_the_help_imports_no_command_and_no_database(shared_home):
 def test_a_command_imports_no_heavy_packages(shared_home, command):
     imported_modules = imported_by(shared_home, *command)
     assert "sqlalchemy" in imported_modules
-    assert imported_modules & set(HEAVY) == set()
+    assert imported_modules & set(HEAVY_PACKAGES) == set()
 
 
 @pytest.mark.parametrize("command", ["doctor", "import", "openapi"])
 def test_the_help_of_some_commands_imports_no_database(shared_home, command):
     imported_modules = imported_by(shared_home, command, "--help")
-    assert imported_modules & {*HEAVY, "sqlalchemy", "psycopg2", "persistence.tables"} == set()
+    assert imported_modules & {*HEAVY_PACKAGES, "sqlalchemy", "psycopg2", "persistence.tables"} == set()
 
 
 def test_the_help_of_no_command_imports_the_tables(shared_home):
@@ -634,16 +661,19 @@ def test_a_command_connects_to_the_database_before_it_imports_the_tables(shared_
 
 
 def _commands():
+    """(name, command) of each command, those of groups with the name of the group before theirs."""
     for name, command in _main_commands():
         for below, subcommand in getattr(command, "commands", {"": command}).items():
             yield f"{name} {below}".strip(), subcommand
 
 
-@pytest.mark.parametrize(("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")])
-def test_completion_prints_the_script_of_each_shell(shell, word):
+@pytest.mark.parametrize(
+    ("shell", "completion_builtin"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")]
+)
+def test_completion_prints_the_script_of_each_shell(shell, completion_builtin):
     result = CliRunner().invoke(main, ["completion", shell])
     assert result.exit_code == 0
-    assert word in result.output
+    assert completion_builtin in result.output
     assert "_LOYALTY_COMPLETE" in result.output
 
 
@@ -662,7 +692,9 @@ def example_simulation(**more):
 
 
 def test_a_simulation_is_printed_with_earnings_redemptions_and_missing_amounts(capsys):
+    # The key of the account in the example is replaced by its name.
     _print(_replace_keys(example_simulation(), {"2b8c6f1d-9e4a-4c7b-b5d3-6a7f8e9d0c1b": "Points"}))
+    # Without the widths of the columns.
     lines = [re.sub("  +", "  ", line) for line in capsys.readouterr().out.splitlines()]
     assert [line for line in lines if line] == [
         "campaign  effect  parameters  status",
@@ -681,17 +713,17 @@ def test_a_simulation_is_printed_with_earnings_redemptions_and_missing_amounts(c
 def test_a_printed_simulation_contains_the_reason_why_an_action_does_not_apply(capsys):
     label = "not true: balance of points is at least 500 (it is 110)"
     explanation = {"campaignCode": "gold", "campaignId": 3, "actionId": 7, "applied": False}
-    nothing = {name: [] for name in ("accounts", "discounts", "coupons", "badges", "missions", "tiers", "effects")}
+    no_earnings = {name: [] for name in ("accounts", "discounts", "coupons", "badges", "missions", "tiers", "effects")}
     explain = [{**explanation, "reason": {"label": label}}]
-    _print(example_simulation(earn=nothing, coupons=[], redeem=[], next=[], explain=explain))
+    _print(example_simulation(earn=no_earnings, coupons=[], redeem=[], next=[], explain=explain))
     assert capsys.readouterr().out == f"Nothing would happen.\ngold, action 7: does not apply: {label}\n"
 
 
 def test_simulate_sends_an_order_without_its_event_and_other_events_as_a_whole():
     order = {"order": {"total": 5, "items": []}}
     assert _event("member-purchase-order-created", order) == order
-    other = {"eventType": "store-visited", "payload": {"store": "centre"}}
-    assert _event("store-visited", {"store": "centre"}) == {"event": other}
+    visit = {"store": "centre"}
+    assert _event("store-visited", visit) == {"event": {"eventType": "store-visited", "payload": visit}}
 
 
 def test_commands_move_the_clock_of_a_test_organization(shared_home):
@@ -702,6 +734,7 @@ def test_commands_move_the_clock_of_a_test_organization(shared_home):
     assert creation.returncode == 0, creation.stderr
 
     def clock(*arguments, exit_code=0):
+        """Run a command about the clock of the organization; check its exit code."""
         completed = invoke(shared_home, "clock", *arguments, "--organization", name)
         assert completed.returncode == exit_code, completed.stderr
         return completed
@@ -719,6 +752,6 @@ def test_commands_move_the_clock_of_a_test_organization(shared_home):
     # The advance is finished.
     assert "target     -\n" in clock_text
     export = invoke(shared_home, "export", "audit-log", "--organization", name)
-    *_, entry = [json.loads(line) for line in export.stdout.splitlines()]
-    assert (entry["operationId"], entry["testClock"]) == ("export", "2026-04-03T08:00:00Z")
+    newest_entry = json.loads(export.stdout.splitlines()[-1])
+    assert (newest_entry["operationId"], newest_entry["testClock"]) == ("export", "2026-04-03T08:00:00Z")
     assert "uses the real time" in clock("remove").stdout

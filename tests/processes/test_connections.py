@@ -18,8 +18,6 @@ from handlers.server.connections import Connection, LimitedWorker
 from tests.processes.fleet import kill_database
 from tests.processes.loyalty import Server, status
 
-MANY = 400
-
 
 @pytest.fixture(scope="module")
 def server(shared_home):
@@ -41,6 +39,7 @@ def late_connections(server):
 
 
 def connect(server: Server) -> socket.socket:
+    """A new connection to the server, on which nothing was sent yet."""
     return socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
 
@@ -50,26 +49,28 @@ def read_response(connection: socket.socket) -> tuple[int, dict[str, str], dict]
     while part := connection.recv(65536):
         received += part
     head, _, body = received.partition(b"\r\n\r\n")
-    first, *lines = head.decode().split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    return int(first.split()[1]), headers, json.loads(body)
+    status_line, *header_lines = head.decode().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in header_lines)}
+    return int(status_line.split()[1]), headers, json.loads(body)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition is true; fail after two minutes."""
+    deadline = time.monotonic() + 120
     while not condition():
-        assert time.monotonic() < end
+        assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
 def test_silent_connections_are_closed_when_the_server_needs_descriptors(server):
-    silent = [connect(server) for _ in range(MANY)]
+    # 400 connections, besides the files of the server itself, come near its limit of 500 descriptors.
+    silent_connections = [connect(server) for _ in range(400)]
     for _ in range(5):
         assert status(f"{server.url}/health/ready") == 200
     log = server.log.read_text()
     assert log.count("were closed to accept others") == 1
     assert "Too many open files" not in log
-    for connection in silent:
+    for connection in silent_connections:
         connection.close()
 
 
@@ -97,18 +98,23 @@ def test_an_incomplete_request_body_gets_408(server):
 
 
 @pytest.mark.parametrize(
-    ("head", "expected_status", "kind"),
+    ("head", "expected_status", "problem_type"),
     [
         (b"GET / HTTP/9.9\r\n\r\n", 400, "invalid-request"),
         (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n", 414, "uri-too-long"),
         (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "headers-too-large"),
     ],
+    ids=["unknown version of HTTP", "long path", "long header"],
 )
-def test_invalid_requests_get_a_problem(server, head, expected_status, kind):
+def test_invalid_requests_get_a_problem(server, head, expected_status, problem_type):
     with connect(server) as connection:
         connection.sendall(head)
         status_code, headers, problem = read_response(connection)
-    assert (status_code, problem["status"], problem["type"]) == (expected_status, expected_status, f"/problems/{kind}")
+    assert (status_code, problem["status"], problem["type"]) == (
+        expected_status,
+        expected_status,
+        f"/problems/{problem_type}",
+    )
     assert headers["content-type"] == "application/problem+json"
     assert headers["cache-control"] == "no-store"
     assert headers["x-request-id"] == problem["instance"]
@@ -117,8 +123,8 @@ def test_invalid_requests_get_a_problem(server, head, expected_status, kind):
 def test_too_large_headers_get_the_reason_phrase_of_the_status(server):
     with connect(server) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n")
-        received = connection.recv(65536)
-    assert received.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        response = connection.recv(65536)
+    assert response.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +173,7 @@ def test_a_request_to_upgrade_to_a_websocket_gets_a_problem(server):
 
 def test_a_response_before_the_body_of_its_request_announces_the_end_of_the_connection(server):
     with connect(server) as connection:
+        # The two bytes of the body are not sent.
         connection.sendall(b"POST /v2/nothing HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n")
         status_code, headers, _ = read_response(connection)
     assert (status_code, headers.get("connection")) == (404, "close")
@@ -177,11 +184,11 @@ def test_a_connection_stays_open_after_a_refused_request_with_its_body(server):
     last_request = b"GET /health/live HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
     with connect(server) as connection:
         connection.sendall(refused_request)
-        first = connection.recv(65536)
+        refusal = connection.recv(65536)
         connection.sendall(last_request)
         status_code, _, _ = read_response(connection)
-    assert first.startswith(b"HTTP/1.1 404")
-    assert b"connection: close" not in first.lower()
+    assert refusal.startswith(b"HTTP/1.1 404")
+    assert b"connection: close" not in refusal.lower()
     assert status_code == 200
 
 
@@ -192,9 +199,9 @@ def test_a_server_restarts_its_embedded_database_when_it_was_killed(server):
 
 
 def test_a_worker_that_ends_serves_one_more_request_of_a_connection_before_it_closes_it():
-    first, second = asyncio.run(responses_around_the_end())
-    assert b"connection: close" not in first.lower()
-    assert b"connection: close" in second.lower()
+    response_before_end, response_after_end = asyncio.run(responses_around_the_end())
+    assert b"connection: close" not in response_before_end.lower()
+    assert b"connection: close" in response_after_end.lower()
 
 
 async def responses_around_the_end() -> tuple[bytes, bytes]:
@@ -222,6 +229,7 @@ async def responses_around_the_end() -> tuple[bytes, bytes]:
 
 
 def test_connections_whose_bodies_do_not_arrive_are_closed_for_others():
+    # d and e need the places of b and c, whose bodies have made no progress for the longest time.
     assert asyncio.run(end_of_connections_with_late_bodies()) == {
         "a": b"ok",
         "b": b"",
@@ -234,7 +242,8 @@ def test_connections_whose_bodies_do_not_arrive_are_closed_for_others():
 async def end_of_connections_with_late_bodies() -> dict[str, bytes]:
     """The last bytes that the server sends to five connections, of which it may have three at once.
 
-    a, b and c send parts of their bodies, a more of it later. d and e send whole requests, and a the rest at the end.
+    First a, b and c send one of three bytes each, then a sends its second byte. Then d and e connect and send whole
+    requests. At the end a sends its third byte. The result is b"" for a connection that gets no response.
     """
     worker, server = await body_reader()
     worker.connection_limit = 3
@@ -270,20 +279,21 @@ async def body_reader() -> tuple[LimitedWorker, asyncio.Server]:
     worker.loop = asyncio.get_running_loop()
     worker.received = asyncio.Queue()
 
-    async def answer(scope, receive, send):
+    async def respond_after_body(scope, receive, send):
         while (message := await receive()).get("more_body"):
             worker.received.put_nowait(message["body"])
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    worker.asgi = answer
+    worker.asgi = respond_after_body
     return worker, await worker.loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
 
 
 def test_a_body_in_small_chunks_is_refused():
-    # 1,000 chunks may be of any size, and one more for each 256 bytes of the body.
+    # 1,000 chunks may be of any size, and one more for each 256 bytes of the body: so 1,003 chunks of one byte.
     small_chunk, large_chunk = b"1\r\na\r\n", b"200\r\n" + b"a" * 512 + b"\r\n"
     assert asyncio.run(response_to_chunks(1_003 * small_chunk)).endswith(b"\r\n\r\nok")
+    # The 512 bytes of the large chunk allow two more chunks: itself and another small one.
     assert asyncio.run(response_to_chunks(1_003 * small_chunk + large_chunk + small_chunk)).endswith(b"\r\n\r\nok")
     problem = asyncio.run(response_to_chunks(1_004 * small_chunk))
     assert problem.startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -333,49 +343,54 @@ async def response_to_a_slow_body() -> bytes:
     return response[-2:]
 
 
-def test_a_connection_whose_client_does_not_read_is_closed_for_others():
-    assert asyncio.run(bytes_after_another_connection()) < UNREAD_BYTES
-
-
 UNREAD_BYTES = 60_000
 
 
+def test_a_connection_whose_client_does_not_read_is_closed_for_others():
+    # The client gets only a part of its response.
+    assert asyncio.run(bytes_after_another_connection()) < UNREAD_BYTES
+
+
 async def bytes_after_another_connection() -> int:
-    """The bytes of a response that a client gets if another client takes the only connection before it reads them."""
+    """The number of bytes that a client gets of a response of `UNREAD_BYTES`.
+
+    Another client takes the only connection before the first one reads anything.
+    """
     async with small_server() as (worker, connect):
         worker.connection_limit = 1
-        idle = await connect(UNREAD_BYTES)
+        idle_client = await connect(UNREAD_BYTES)
         await worker.responses.get()
         while not worker.silent:
             await asyncio.sleep(0)
         # The response is partly unsent, so without an abort, closing the connection would wait for the client.
         assert await read_all(await connect(UNREAD_BYTES), UNREAD_BYTES) == UNREAD_BYTES
-        return await read_all(idle, UNREAD_BYTES)
+        return await read_all(idle_client, UNREAD_BYTES)
 
 
 LARGE_BYTES = 200_000
 
 
 def test_the_connection_of_a_client_that_does_not_read_is_closed_if_too_many_bytes_are_unsent():
-    """The response of b is the smallest, but b has read nothing for longer than the others."""
+    # The response of b is the smallest, but b has read nothing for 10 seconds, while a has read a part.
     sizes = {"a": LARGE_BYTES, "b": 3 * LARGE_BYTES // 4, "c": LARGE_BYTES}
-    numbers = asyncio.run(bytes_of_three_responses(sizes, seconds=10))
-    assert numbers["a"] == numbers["c"] == LARGE_BYTES
-    assert numbers["b"] < LARGE_BYTES / 2
+    received_bytes = asyncio.run(bytes_of_three_responses(sizes, seconds=10))
+    assert received_bytes["a"] == received_bytes["c"] == LARGE_BYTES
+    assert received_bytes["b"] < LARGE_BYTES / 2
 
 
 @pytest.mark.parametrize("largest", ["a", "b", "c"])
 def test_the_largest_response_is_ended_if_too_many_bytes_are_unsent_and_no_client_has_stopped_reading(largest):
     sizes = dict.fromkeys("abc", LARGE_BYTES) | {largest: 2 * LARGE_BYTES}
-    numbers = asyncio.run(bytes_of_three_responses(sizes, seconds=0))
-    assert numbers.pop(largest) < LARGE_BYTES / 2
-    assert [*numbers.values()] == [LARGE_BYTES, LARGE_BYTES]
+    received_bytes = asyncio.run(bytes_of_three_responses(sizes, seconds=0))
+    assert received_bytes.pop(largest) < LARGE_BYTES / 2
+    assert [*received_bytes.values()] == [LARGE_BYTES, LARGE_BYTES]
 
 
 async def bytes_of_three_responses(sizes: dict[str, int], seconds: float) -> dict[str, int]:
-    """The bytes that clients get from a server that keeps the unsent bytes of two and a quarter large responses.
+    """The number of bytes that each of the clients a, b and c gets of a response of the size in `sizes`.
 
-    a and b get responses and do not read them. After some seconds a reads a quarter, and c gets a response.
+    The server keeps at most the unsent bytes of two and a quarter large responses. First a and b get responses and do
+    not read them. After `seconds`, a reads a quarter, and c gets a response. Then all read the rest.
     """
     async with small_server() as (worker, connect):
         worker.max_unsent_bytes = 9 * LARGE_BYTES // 4
@@ -389,9 +404,9 @@ async def bytes_of_three_responses(sizes: dict[str, int], seconds: float) -> dic
         bytes_of_a = await read_all(clients["a"], LARGE_BYTES // 4)
         clients["c"] = await connect(sizes["c"])
         await worker.responses.get()
-        numbers = {name: await read_all(clients[name], sizes[name]) for name in ("b", "c")}
-        numbers["a"] = bytes_of_a + await read_all(clients["a"], sizes["a"] - bytes_of_a)
-        return numbers
+        received_bytes = {name: await read_all(clients[name], sizes[name]) for name in ("b", "c")}
+        received_bytes["a"] = bytes_of_a + await read_all(clients["a"], sizes["a"] - bytes_of_a)
+        return received_bytes
 
 
 @asynccontextmanager
@@ -405,14 +420,14 @@ async def small_server() -> AsyncIterator[tuple[LimitedWorker, Callable[[int], A
     worker.loop = loop = asyncio.get_running_loop()
     worker.responses = asyncio.Queue()
 
-    async def answer(scope, receive, send):
+    async def respond_with_size(scope, receive, send):
         size = int(scope["path"].removeprefix("/"))
         length = str(size).encode()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
         worker.responses.put_nowait(size)
         await send({"type": "http.response.body", "body": b"@" * size})
 
-    worker.asgi = answer
+    worker.asgi = respond_with_size
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     server = await loop.create_server(lambda: Connection(worker), sock=listener)

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
@@ -27,7 +28,7 @@ IS_ROOT = os.geteuid() == 0
 
 
 class User:
-    """Another process that uses the server of a home."""
+    """Another process that uses the server of a home until it leaves or is killed."""
 
     def __init__(self, home: Path) -> None:
         self.process = subprocess.Popen(
@@ -39,10 +40,12 @@ class User:
         )
 
     def wait_until_up(self) -> str:
+        """Wait until the server accepts connections; return its URL."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def leave(self) -> None:
+        """Let the process stop using the server; check that it ended as it should."""
         assert self.process.communicate("", timeout=60)[0].strip() == "left"
 
     def kill(self) -> None:
@@ -52,6 +55,7 @@ class User:
 
 @pytest.fixture
 def user() -> Iterator[Callable[[Path], User]]:
+    """A function that starts a user of the server of a home; all users are killed at the end of the test."""
     users: list[User] = []
 
     def start(home: Path) -> User:
@@ -63,7 +67,8 @@ def user() -> Iterator[Callable[[Path], User]]:
         started_user.kill()
 
 
-def ask(url: str, statement: str) -> str:
+def ask(url: str, statement: str) -> Any:
+    """Execute a statement on a new connection; return the first value of the first row, or "" if it returns none."""
     connection = psycopg2.connect(url)
     try:
         connection.autocommit = True
@@ -75,6 +80,7 @@ def ask(url: str, statement: str) -> str:
 
 
 def wait_for_end(pid: int, data: Path) -> None:
+    """Wait until the process is no longer the server of the data."""
     deadline = time.monotonic() + 120
     while postmaster.is_server_of(data, pid):
         assert time.monotonic() < deadline
@@ -83,10 +89,10 @@ def wait_for_end(pid: int, data: Path) -> None:
 
 def test_data_remain_after_the_last_user_leaves(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
-        ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
+        ask(url, "CREATE TABLE numbers AS SELECT 42 AS number")
     assert not embedded.describe(home).is_running
     with embedded.server(home, options={"fsync": "off"}) as url:
-        assert ask(url, "SELECT x FROM kept") == 42
+        assert ask(url, "SELECT number FROM numbers") == 42
 
 
 def test_the_server_has_only_a_socket_that_its_owner_can_reach(new_home):
@@ -99,7 +105,8 @@ def test_the_server_has_only_a_socket_that_its_owner_can_reach(new_home):
 
 def test_users_share_one_server_and_the_last_one_stops_it(home, user):
     users = [user(home) for _ in range(3)]
-    assert len({other_user.wait_until_up() for other_user in users}) == 1
+    urls = {each_user.wait_until_up() for each_user in users}
+    assert len(urls) == 1
     pid = database_pid(home)
     users[1].leave()
     users[0].leave()
@@ -110,14 +117,14 @@ def test_users_share_one_server_and_the_last_one_stops_it(home, user):
 
 
 def test_two_homes_have_two_servers(new_home, user):
-    first, second = user(new_home / "one"), user(new_home / "two")
-    urls = first.wait_until_up(), second.wait_until_up()
-    assert urls[0] != urls[1]
-    ask(urls[0], "CREATE TABLE only_here (x int)")
-    assert ask(urls[1], "SELECT to_regclass('only_here')") is None
-    first.leave()
-    assert ask(urls[1], "SELECT 1") == 1
-    second.leave()
+    user_of_one, user_of_two = user(new_home / "one"), user(new_home / "two")
+    url_of_one, url_of_two = user_of_one.wait_until_up(), user_of_two.wait_until_up()
+    assert url_of_one != url_of_two
+    ask(url_of_one, "CREATE TABLE only_in_one (x int)")
+    assert ask(url_of_two, "SELECT to_regclass('only_in_one')") is None
+    user_of_one.leave()
+    assert ask(url_of_two, "SELECT 1") == 1
+    user_of_two.leave()
 
 
 def test_a_killed_user_does_not_stop_the_server_and_does_not_keep_it_running(home, user):
@@ -142,14 +149,14 @@ def test_the_next_user_takes_over_the_server_of_a_killed_user(home, user):
 
 def test_a_killed_server_is_started_again_with_its_data(home):
     with embedded.server(home) as url:
-        ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
+        ask(url, "CREATE TABLE numbers AS SELECT 42 AS number")
         data, pid = embedded.describe(home).data, database_pid(home)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid, data)
         with embedded.server(home) as second_url:
             assert second_url == url
-            assert ask(url, "SELECT x FROM kept") == 42
-        assert ask(url, "SELECT x FROM kept") == 42  # the URL of the first user is still valid
+            assert ask(url, "SELECT number FROM numbers") == 42
+        assert ask(url, "SELECT number FROM numbers") == 42  # the URL of the first user is still valid
 
 
 def test_a_killed_server_is_started_again_after_its_last_backend_has_ended(home):
@@ -157,50 +164,52 @@ def test_a_killed_server_is_started_again_after_its_last_backend_has_ended(home)
         connection = psycopg2.connect(url)
         cursor = connection.cursor()
         cursor.execute("SELECT pg_backend_pid()")
-        backend = cursor.fetchone()[0]
-        os.kill(backend, signal.SIGSTOP)  # so that it does not notice that its server was killed
+        backend_pid = cursor.fetchone()[0]
+        os.kill(backend_pid, signal.SIGSTOP)  # so that it does not notice that its server was killed
         data, pid = embedded.describe(home).data, database_pid(home)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid, data)
-        resume = subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {backend}"])
+        resume = subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {backend_pid}"])
         start = time.monotonic()
         with embedded.server(home):
+            # The start waits for the end of the backend, which continues after a second.
             assert time.monotonic() - start > 0.5
             assert ask(url, "SELECT 1") == 1
         resume.wait()
 
 
-# The process in the stale file is another program, a zombie, does not exist, or is no number.
-@pytest.mark.parametrize("kind", ["stranger", "zombie", "nobody", "garbage"])
+@pytest.mark.parametrize("kind", ["another program", "a zombie", "no process", "no number"])
 def test_a_stale_process_id_does_not_prevent_the_start(home, kind):
     with embedded.server(home, options={"fsync": "off"}) as url:
-        ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
+        ask(url, "CREATE TABLE numbers AS SELECT 42 AS number")
         cluster = clusters.find_or_create(home)
         pid_file, socket_file = cluster.data / "postmaster.pid", cluster.socket_directory / ".s.PGSQL.5432.lock"
         lines = pid_file.read_text().splitlines()
     options = cluster.account.process_options() if cluster.account else {}
-    other = subprocess.Popen(["sleep", "60"], cwd="/", **options)
-    if kind in ("zombie", "nobody"):
-        other.kill()
-        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # wait for its end, but leave it a zombie
-    if kind == "nobody":
-        other.wait()
-    lines[0] = str(other.pid) if kind != "garbage" else "\0garbage"
+    sleeping_process = subprocess.Popen(["sleep", "60"], cwd="/", **options)
+    if kind in ("a zombie", "no process"):
+        sleeping_process.kill()
+        # Wait for its end, but leave it a zombie.
+        os.waitid(os.P_PID, sleeping_process.pid, os.WEXITED | os.WNOWAIT)
+    if kind == "no process":
+        sleeping_process.wait()
+    # The first line of both files is the id of the process.
+    lines[0] = str(sleeping_process.pid) if kind != "no number" else "\0garbage"
     try:
         for path in (pid_file, socket_file):
             path.write_text("\n".join(lines) + "\n")
             cluster.give(path)
         with embedded.server(home, options={"fsync": "off"}) as url:
-            assert ask(url, "SELECT x FROM kept") == 42
+            assert ask(url, "SELECT number FROM numbers") == 42
     finally:
-        other.kill()
-        other.wait()
+        sleeping_process.kill()
+        sleeping_process.wait()
 
 
-def test_an_interrupted_initdb_is_repeated(new_home, user, monkeypatch):
+def test_an_interrupted_initdb_is_repeated(new_home, monkeypatch):
     cluster = clusters.find_or_create(new_home)
     with monkeypatch.context() as patch:
-
+        # The first start is interrupted before it moves the new data to their place.
         def interrupt(*arguments):
             raise KeyboardInterrupt
 
@@ -301,20 +310,21 @@ class TestAsRoot:
     def test_the_server_does_not_run_as_root(self, new_home):
         with embedded.server(new_home, options={"fsync": "off"}):
             assert embedded.describe(new_home).data.stat().st_uid in {
-                pwd.getpwnam(n).pw_uid for n in self.unprivileged()
+                pwd.getpwnam(name).pw_uid for name in self.unprivileged()
             }
 
     def test_the_data_of_a_home_that_only_root_can_reach_are_in_another_folder(self, new_home):
         private_folder = new_home / "closed"
         private_folder.mkdir(parents=True)
         private_folder.chmod(0o700)
-        with embedded.server(private_folder / "project" / ".loyalty", options={"fsync": "off"}) as url:
-            ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
-        data = embedded.describe(private_folder / "project" / ".loyalty").data
+        private_home = private_folder / "project" / ".loyalty"
+        with embedded.server(private_home, options={"fsync": "off"}) as url:
+            ask(url, "CREATE TABLE numbers AS SELECT 42 AS number")
+        data = embedded.describe(private_home).data
         try:
             assert private_folder not in data.parents
-            with embedded.server(private_folder / "project" / ".loyalty", options={"fsync": "off"}) as url:
-                assert ask(url, "SELECT x FROM kept") == 42
+            with embedded.server(private_home, options={"fsync": "off"}) as url:
+                assert ask(url, "SELECT number FROM numbers") == 42
         finally:
             shutil.rmtree(data.parent)
 
@@ -344,17 +354,17 @@ class TestAsRoot:
     def test_an_ordinary_user_can_run_the_server(self, new_home):
         if not Path("/proc/self/stat").exists():
             pytest.skip("needs /proc to look into the process")
-        entry = pwd.getpwnam(self.unprivileged()[0])
+        ordinary_account = pwd.getpwnam(self.unprivileged()[0])
         new_home.mkdir()
-        os.chown(new_home, entry.pw_uid, entry.pw_gid)
+        os.chown(new_home, ordinary_account.pw_uid, ordinary_account.pw_gid)
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             # Fork, since this user may be unable to read the interpreter of the tests.
             try:
                 os.setgroups([])
-                os.setgid(entry.pw_gid)
-                os.setuid(entry.pw_uid)
+                os.setgid(ordinary_account.pw_gid)
+                os.setuid(ordinary_account.pw_uid)
                 with embedded.server(new_home / "own", options={"fsync": "off"}) as url:
                     os.write(writer, f"{ask(url, 'SELECT 42')}".encode())
             except BaseException as error:
@@ -368,9 +378,10 @@ class TestAsRoot:
         # Root may use it afterwards, and the data keep their owner.
         with embedded.server(new_home / "own", options={"fsync": "off"}) as url:
             assert ask(url, "SELECT 43") == 43
-        assert embedded.describe(new_home / "own").data.stat().st_uid == entry.pw_uid
+        assert embedded.describe(new_home / "own").data.stat().st_uid == ordinary_account.pw_uid
 
     @staticmethod
     def unprivileged() -> list[str]:
+        """The names of the accounts without rights that this machine has."""
         names = {account.pw_name for account in pwd.getpwall()}
         return [name for name in ("postgres", "nobody") if name in names]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.processes.besieged import CLIENTS, CURE, HAS_QUEUED_EVENTS, TYPES, Api, World, messages_due_early
+from tests.processes.besieged import CLIENTS, CURE, HAS_QUEUED_EVENTS, TRIGGER_TYPES, Api, World, messages_due_early
 from tests.processes.fleet import WAITING, fetch_value, wait_until
 from tests.processes.loyalty import loyalty
 from tests.processes.moody_receiver import RECEIVED
@@ -53,45 +53,46 @@ class Client:
 
     api: Api
     events: Sequence[Mapping[str, Any]]
-    at_once: int
+    events_per_call: int
     calls: int = 0
     repeats: int = 0
 
     def send(self, share: float, wait_for: Callable[[float], None] = lambda share_sent: None) -> None:
         """Send until this share of the events is sent; `wait_for` gets the share sent so far before each call."""
-        while (start := self.calls * self.at_once) < share * len(self.events):
+        while (start := self.calls * self.events_per_call) < share * len(self.events):
             wait_for(start / len(self.events))
-            part = self.events[start : start + self.at_once]
-            queued = self._call(part)
+            call_events = self.events[start : start + self.events_per_call]
+            event_keys = self._call(call_events)
             if self.calls % 10 == 0:
-                assert self._call(part) == queued
-                self.repeats += len(part)
+                assert self._call(call_events) == event_keys
+                self.repeats += len(call_events)
             self.calls += 1
 
-    def _call(self, part: Sequence[Mapping[str, Any]]) -> list[str]:
-        results = self.api.call("POST", "/events/track-async", {"events": part})["results"]
+    def _call(self, events: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Queue events by one call; check that all are queued, and return their keys."""
+        results = self.api.call("POST", "/events/track-async", {"events": events})["results"]
         assert [(result["systemUniqueKey"], result["outcome"]) for result in results] == [
-            (tracked["systemUniqueKey"], "queued") for tracked in part
+            (tracked["systemUniqueKey"], "queued") for tracked in events
         ]
         return [result["loyaltyEventKey"] for result in results]
 
 
 def moments(kills: Mapping[str, int], messages: int, pick: random.Random) -> Iterator[tuple[int, str]]:
     """Pairs of a number of received messages and of what to kill then; most are early, while events are evaluated."""
-    order = [what for what, number in kills.items() for _ in range(number)]
-    pick.shuffle(order)
-    message_counts = sorted(0.5 * messages * pick.random() ** 2 for _ in order)
-    return zip(map(int, message_counts), order, strict=True)
+    victims = [what for what, number in kills.items() for _ in range(number)]
+    pick.shuffle(victims)
+    message_counts = sorted(0.5 * messages * pick.random() ** 2 for _ in victims)
+    return zip(map(int, message_counts), victims, strict=True)
 
 
-def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
+def check_records(world: World, events: Sequence[Mapping[str, Any]]) -> None:
     """Compare the stored events, movements, balances and orders with the model."""
     model = Model.of(events)
     with world.engine.connect() as db:
         rows = db.execute(text(MOVEMENTS)).all()
         assert {status for _, status, _, _ in rows} == {"success"}
         assert {count for _, _, count, _ in rows} == {1}
-        assert {key: after for key, _, _, after in rows} == model.movements
+        assert {key: balances_after for key, _, _, balances_after in rows} == model.movements
         assert dict(map(tuple, db.execute(text(BALANCES)))) == model.balances
         assert dict(map(tuple, db.execute(text(BONUSES)))) == model.bonuses
         orders = db.execute(text("SELECT external_id FROM purchase_orders")).scalars().all()
@@ -101,41 +102,56 @@ def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
     assert verification.returncode == 0, verification.stdout
 
 
-def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
+def check_messages(world: World, dead_letter_keys: set[str]) -> Mapping[str, Any]:
     """Check that each message was received, with valid signatures, and recorded as such; return figures to print."""
-    lines = world.receiver.lines()
-    assert {verdict for _, _, verdict, *_ in lines} == {"signed"}
+    requests = world.receiver.requests()
+    assert {request.verdict for request in requests} == {"signed"}
     with world.engine.connect() as db:
         rows = db.execute(text("SELECT trigger_delivery_key::text, status FROM trigger_deliveries")).all()
         keys = set(db.execute(text(KEYS)).scalars())
     assert {status for _, status in rows} == {"succeeded"}
-    received_ids = [line[0] for line in lines if line[3] == RECEIVED]
+    received_ids = [request.message_id for request in requests if request.mood == RECEIVED]
     assert set(received_ids) == {key for key, _ in rows}
     # One message for each evaluation, and one more for each dead letter.
-    assert len(rows) == 2 * len(keys) + len(dead)
-    for path in TYPES:
-        assert {key for _, to, _, _, key, status in lines if (to, status) == (path, "success")} == keys
-    assert {(to, key) for _, to, _, _, key, status in lines if status == "failed"} == {
-        ("/results", key) for key in dead
+    assert len(rows) == 2 * len(keys) + len(dead_letter_keys)
+    for path in TRIGGER_TYPES:
+        successes = {request.event_key for request in requests if (request.path, request.status) == (path, "success")}
+        assert successes == keys
+    assert {(request.path, request.event_key) for request in requests if request.status == "failed"} == {
+        ("/results", key) for key in dead_letter_keys
     }
-    moods = Counter(mood for _, _, _, mood, _, _ in lines)
-    return {"messages": len(rows), "requests": len(lines), "moods": moods, "twice": len(received_ids) - len(rows)}
+    moods = Counter(request.mood for request in requests)
+    return {"messages": len(rows), "requests": len(requests), "moods": moods, "twice": len(received_ids) - len(rows)}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers of events, members, events in a call, poisoned events, and kills; and options of the database."""
+    """How many events, members, poisoned events and kills a run has, and the options of the database."""
 
     events: int
     members: int
-    at_once: int
-    poisoned: int
+    events_per_call: int
+    poisoned_events: int
     kills: Mapping[str, int]
     options: Mapping[str, str]
 
 
-SHORT = Plan(500, 50, 25, 3, {"worker": 3, "database": 1, "answering": 1, "receiver": 1}, {"fsync": "off"})
-LONG = Plan(100_000, 1000, 500, 20, {"worker": 40, "database": 4, "answering": 5, "receiver": 5}, {})
+SHORT = Plan(
+    events=500,
+    members=50,
+    events_per_call=25,
+    poisoned_events=3,
+    kills={"worker": 3, "database": 1, "answering": 1, "receiver": 1},
+    options={"fsync": "off"},
+)
+LONG = Plan(
+    events=100_000,
+    members=1000,
+    events_per_call=500,
+    poisoned_events=20,
+    kills={"worker": 40, "database": 4, "answering": 5, "receiver": 5},
+    options={},
+)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
@@ -146,19 +162,20 @@ def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
     with ExitStack() as stack:
         world = World(home, plan.options, stack)
         member_names = world.set_up(plan.members)
-        poisoned_numbers = set(pick.sample(range(plan.events), plan.poisoned))
+        poisoned_numbers = set(pick.sample(range(plan.events), plan.poisoned_events))
         events = [
-            new_event(pick.choice(member_names), pick, number in poisoned_numbers) for number in range(plan.events)
+            new_event(pick.choice(member_names), pick, poisoned=number in poisoned_numbers)
+            for number in range(plan.events)
         ]
         start = time.monotonic()
         clients = send_and_kill(world, plan, events, pick)
         seconds_to_send = time.monotonic() - start
-        dead_letter_page = world.api.call("GET", f"/organizations/1/events/dead-letters?limit={plan.poisoned}")
+        dead_letter_page = world.api.call("GET", f"/organizations/1/events/dead-letters?limit={plan.poisoned_events}")
         dead_letters = [result["event"] for result in dead_letter_page["results"]]
         assert {letter["systemUniqueKey"] for letter in dead_letters} == {
             events[number]["systemUniqueKey"] for number in poisoned_numbers
         }
-        assert dead_letter_page["totalCount"] == plan.poisoned
+        assert dead_letter_page["totalCount"] == plan.poisoned_events
         world.write(CURE)
         for letter in dead_letters:
             world.api.call("POST", f"/organizations/1/events/{letter['loyaltyEventKey']}/requeue")
@@ -166,9 +183,11 @@ def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
         world.drain()
         assert world.workers.stop() == [0, 0, 0]
         # The requeued dead letters were evaluated after all other events of their members.
-        by_key = {event["systemUniqueKey"]: event for event in events}
-        last = [by_key[letter["systemUniqueKey"]] for letter in dead_letters]
-        check(world, [event for number, event in enumerate(events) if number not in poisoned_numbers] + last)
+        events_by_key = {event["systemUniqueKey"]: event for event in events}
+        last_events = [events_by_key[letter["systemUniqueKey"]] for letter in dead_letters]
+        check_records(
+            world, [event for number, event in enumerate(events) if number not in poisoned_numbers] + last_events
+        )
         summary = check_messages(world, {letter["loyaltyEventKey"] for letter in dead_letters})
         print(f"{plan.events} events in {seconds_to_send:.0f} s, evaluated after {world.evaluated_at - start:.0f} s")
         print(f"killed: {dict(world.killed)}, of them with events in the queue: {dict(world.killed_in_time)}")
@@ -181,11 +200,13 @@ def send_and_kill(
 ) -> Sequence[Client]:
     """Send half of the events before any worker runs, and the rest while processes are killed; wait for the results."""
     # All events of a member are sent by the same client, which keeps their order.
-    parts = [[event for event in events if hash_of(event) % CLIENTS == number] for number in range(CLIENTS)]
-    clients = [Client(world.api, part, plan.at_once) for part in parts]
+    events_by_client = [[event for event in events if hash_of(event) % CLIENTS == number] for number in range(CLIENTS)]
+    clients = [Client(world.api, client_events, plan.events_per_call) for client_events in events_by_client]
+    # Each event causes a message to each of the two triggers.
     messages = 2 * plan.events
 
     def wait_for(share_sent: float) -> None:
+        """Wait until the receiver has most of the messages about the events of the second half sent so far."""
         wait_until(lambda: world.receiver.received >= (share_sent - 0.5) * 0.8 * messages, 1800)
 
     with ThreadPoolExecutor(CLIENTS) as pool, messages_due_early(world):

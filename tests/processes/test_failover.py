@@ -30,59 +30,60 @@ def shop(home: Path) -> Iterator[Shop]:
     with (
         embedded.server(home, options={**PRIMARY, "synchronous_standby_names": "*"}) as url,
         embedded.server(standby_home, options=options) as standby_url,
-        running_api(Settings(database_url=either(url, standby_url), home=home)) as api,
+        running_api(Settings(database_url=url_of_both(url, standby_url), home=home)) as api,
     ):
         shop = Shop(api.organization())
         shop.campaign(running(mint(1)), eventType=ORDER_CREATED)
         yield shop
 
 
-def either(url: str, other: str) -> str:
+def url_of_both(primary_url: str, standby_url: str) -> str:
     """A URL with both databases, of which the client uses the one that accepts writes."""
-    first, second = make_url(url), make_url(other)
-    query = {"host": (first.query["host"], second.query["host"]), "target_session_attrs": "read-write"}
-    return first.set(query=query).render_as_string(hide_password=False)
+    primary, standby = make_url(primary_url), make_url(standby_url)
+    query = {"host": (primary.query["host"], standby.query["host"]), "target_session_attrs": "read-write"}
+    return primary.set(query=query).render_as_string(hide_password=False)
 
 
 def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
-    sent_keys: list[str] = []
+    acknowledged_keys: list[str] = []
     tills_close = threading.Event()
 
-    def till(member: str) -> None:
-        """Send orders one after the other, each until the server confirms it."""
+    def send_orders(member: str) -> None:
+        """Send orders one after the other, each again and again until the server confirms it."""
         number = 0
         while not tills_close.is_set():
             number += 1
             sale = {**order(member), "systemUniqueKey": f"{member}-{number}"}
-            wait_until(lambda sale=sale: is_done(shop, sale))
-            sent_keys.append(sale["systemUniqueKey"])
+            wait_until(lambda sale=sale: is_tracked(shop, sale))
+            acknowledged_keys.append(sale["systemUniqueKey"])
 
     members = [shop.member() for _ in range(TILLS)]
     with (
         disposed(create_engine(standby_url(shop), threads=1)) as standby,
         ThreadPoolExecutor(TILLS) as pool,
     ):
-        tills = [pool.submit(till, member) for member in members]
+        tills = [pool.submit(send_orders, member) for member in members]
         try:
-            wait_until(lambda: len(sent_keys) > 20)
+            wait_until(lambda: len(acknowledged_keys) > 20)
             kill_database(home)
-            before = len(sent_keys)
+            count_before = len(acknowledged_keys)
             with autocommit(standby).connect() as db:
                 assert db.execute(text("SELECT pg_promote()")).scalar_one()
-            wait_until(lambda: len(sent_keys) > before + 20)
+            wait_until(lambda: len(acknowledged_keys) > count_before + 20)
         finally:
             tills_close.set()
         for future in tills:
             future.result()
         with standby.connect() as db:
             keys = db.execute(text("SELECT system_unique_key FROM events WHERE event_type = :t"), {"t": ORDER_CREATED})
-            assert sorted(keys.scalars()) == sorted(sent_keys)
+            assert sorted(keys.scalars()) == sorted(acknowledged_keys)
             assert verify_all(db) == []
-    assert sum(shop.balance(member) for member in members) == len(sent_keys)
+    # A point for each order.
+    assert sum(shop.balance(member) for member in members) == len(acknowledged_keys)
 
 
-def is_done(shop: Shop, sale: dict) -> bool:
-    """Track an order; False if the server has no database at the moment."""
+def is_tracked(shop: Shop, sale: dict) -> bool:
+    """Track an order; return False if the server has no database at the moment."""
     reply = shop.integration.request("POST", "/events/track", {"events": [sale]})
     if reply.status == 200:
         return True

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import urllib.request
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(shared_home):
+    """A running server on a new home."""
     with embedded.server(shared_home, options={"fsync": "off"}):
         site = Site(shared_home)
         yield site
@@ -67,21 +69,24 @@ def run(site: Site, folder: Path, command: list[str], text: str) -> str:
 @pytest.mark.parametrize("time", ["first", "second"])
 def test_the_calls_of_the_quick_start_return_its_responses_also_the_second_time(site, tmp_path, time):
     page_blocks = blocks()
-    calls = [text for kind, text in page_blocks if kind == "sh"]
+    calls = [text for language, text in page_blocks if language == "sh"]
     assert len(calls) == 6
     outputs = run(site, tmp_path, ["bash", "-eu"], f"\necho {MARK}\n".join(calls)).split(MARK)
-    compared = 0
-    for (kind, text), (following, answer) in zip(page_blocks, [*page_blocks, ("", "")][1:], strict=True):
-        if (kind, following) == ("sh", "json"):
-            compare(json.loads(answer), json.loads(outputs[calls.index(text)]), {}, "answer")
-            compared += 1
-    assert compared == 2
+    # A block of JSON after a call shows its response.
+    responses_by_call = {
+        call: response
+        for (language, call), (next_language, response) in pairwise(page_blocks)
+        if (language, next_language) == ("sh", "json")
+    }
+    assert len(responses_by_call) == 2
+    for call, response in responses_by_call.items():
+        compare(json.loads(response), json.loads(outputs[calls.index(call)]), {}, "response")
 
 
 @pytest.mark.parametrize("time", ["first", "second"])
 def test_the_python_program_of_the_quick_start_prints_its_output_also_the_second_time(site, tmp_path, time):
-    [program] = [text for kind, text in blocks() if kind == "python"]
-    [output] = [text for kind, text in blocks() if kind == "text"]
+    [program] = [text for language, text in blocks() if language == "python"]
+    [output] = [text for language, text in blocks() if language == "text"]
     assert len([line for line in program.splitlines() if line]) <= 32
     assert run(site, tmp_path, [sys.executable, "-"], program) == output
 
@@ -91,8 +96,8 @@ def carla(site):
     """A member whose name no other test uses."""
     body = json.dumps({"loyaltyMemberId": "carla"}).encode()
     headers = {"Authorization": f"Bearer {site.token}", "Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(f"{site.server.url}/v2/members", body, headers)) as answer:
-        assert answer.status == 201
+    with urllib.request.urlopen(urllib.request.Request(f"{site.server.url}/v2/members", body, headers)) as response:
+        assert response.status == 201
     return "carla"
 
 
@@ -104,10 +109,11 @@ def simulate(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_simulate_returns_the_result_of_a_purchase_and_tracks_nothing(site, carla):
     completed = simulate(site, carla, "--total", "12.5", "--json")
     assert completed.returncode == 0, completed.stderr
-    result = json.loads(completed.stdout)
-    assert (result["earn"]["discounts"], result["errors"], result["nextComplete"]) == ([], [], True)
+    simulation = json.loads(completed.stdout)
+    assert (simulation["earn"]["discounts"], simulation["errors"], simulation["nextComplete"]) == ([], [], True)
     view = json.loads(invoke(site.home, "member", carla, "--json").stdout)
-    assert [row for row in view["timeline"]["results"] if "order" in row["text"].lower()] == []
+    timeline = [entry["text"] for entry in view["timeline"]["results"]]
+    assert [text for text in timeline if "order" in text.lower()] == []
     refusal = simulate(site, "nobody-has-this", "--total", "1")
     assert (refusal.returncode, refusal.stdout) == (1, "")
     assert refusal.stderr == "Error: POST /simulations returned 404: There is no member nobody-has-this.\n"
@@ -181,7 +187,8 @@ def test_commands_use_the_management_address_for_pages_and_the_base_url_for_the_
         for path in ("/playground", "/v2/integration/docs"):
             assert f"http://{management}{path}" in greeting
         doctor = invoke(new_home, "doctor", **variables)
-        assert (doctor.returncode, f"ok   server: running, at {server.url}/v2" in doctor.stdout) == (0, True)
+        assert doctor.returncode == 0
+        assert f"ok   server: running, at {server.url}/v2" in doctor.stdout
         playground = invoke(new_home, "playground", "--no-browser", **variables)
         assert (playground.returncode, playground.stderr) == (0, "")
         address, _, _ = playground.stdout.partition("#")
@@ -231,8 +238,10 @@ def test_the_pages_link_to_each_other_and_search_finds_headings(site, tmp_path):
         assert site.server.url in window.text("main")
         window.type("input[name=q]", "partial return\n")
         window.find("main a[href='/docs/events#returns']")
+        # The field still contains the words before.
         window.type("input[name=q]", " xylophone")
         window.wait_for("document.querySelector('#summary').innerText.startsWith('Nothing was found')")
+        # With a typing error.
         window.open(f"{site.server.url}/docs/search?q=partiel+return")
         window.click("main a[href='/docs/events#returns']")
         window.wait_for("location.hash === '#returns'")
@@ -248,19 +257,20 @@ def test_every_page_fits_a_phone(site, tmp_path):
     assert len(names) > 60
     with browser(tmp_path, free_port()) as window:
         window.resize(390, 844)
-        too_wide = []
+        too_wide_pages = []
         for path in ["", "problems/not-found", "docs/search?q=return", *(f"docs/{name}" for name in names)]:
             window.open(f"{site.server.url}/{path}")
-            too_wide += [path] if window.is_too_wide() else []
-        assert too_wide == []
+            too_wide_pages += [path] if window.is_too_wide() else []
+        assert too_wide_pages == []
 
 
 @needs_a_browser
 def test_code_can_be_copied_and_pages_link_to_the_next_and_the_previous_one(site, tmp_path):
     with browser(tmp_path, free_port()) as window:
         window.open(f"{site.server.url}/docs/quickstart")
-        blocks_shown = window.script("return document.querySelectorAll('main pre').length")
-        assert blocks_shown == window.script("return document.querySelectorAll('main button.copy').length") > 8
+        block_count = window.script("return document.querySelectorAll('main pre').length")
+        button_count = window.script("return document.querySelectorAll('main button.copy').length")
+        assert block_count == button_count > 8
         window.script(
             "window.copied = []; navigator.clipboard.writeText = async (text) => { window.copied.push(text); }"
         )

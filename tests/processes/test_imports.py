@@ -75,9 +75,11 @@ class Office:
     organization_id: int
 
     def import_file(self, path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Import a file into the organization by the command."""
         return invoke(self.home, "import", str(path), "--organization", str(self.organization_id), *arguments)
 
     def export_members(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Export the members of the organization by the command."""
         return invoke(self.home, "export", "members", "--organization", str(self.organization_id), *arguments)
 
     def value(self, expression: str, table: str = "members") -> Any:
@@ -89,11 +91,13 @@ class Office:
 
 @pytest.fixture
 def office(shared_engine: Engine, shared_home: Path, tmp_path: Path) -> Office:
+    """A new organization without members."""
     name = f"Coffee {uuid.uuid4()}"
     return Office(shared_home, tmp_path, shared_engine, name, add_organization(shared_engine, name))
 
 
 def fetch_value(engine: Engine, statement: str) -> Any:
+    """The only value that a query returns."""
     with engine.connect() as db:
         return db.execute(text(statement)).scalar_one()
 
@@ -108,12 +112,9 @@ def test_import_reports_faults_by_line_and_accepts_the_corrected_file_of_errors(
     completed = office.import_file(file, "--columns", str(columns), "--errors", str(errors))
     assert completed.returncode == 1
     assert completed.stdout.splitlines()[1].startswith("Line 3, Customer: ")
-    lines = errors.read_text(encoding="utf-8").splitlines()
-    assert (len(lines), lines[0], lines[1].split(",")[-2:]) == (
-        2,
-        "importLine,importColumn,importReason,Customer,name",
-        ["b/d", "Ben"],
-    )
+    headings, row_of_ben = errors.read_text(encoding="utf-8").splitlines()
+    assert headings == "importLine,importColumn,importReason,Customer,name"
+    assert row_of_ben.split(",")[-2:] == ["b/d", "Ben"]
     errors.write_text(errors.read_text(encoding="utf-8").replace("b/d", "ben"), encoding="utf-8")
     repetition = invoke(
         office.home, "import", str(errors), "--organization", office.name, "--columns", str(columns), "--json"
@@ -137,12 +138,13 @@ def test_export_prints_rows_with_filters_and_after_an_id(office):
     completed = loyalty(office.home, "export", "members", "--organization", office.name)
     assert completed.returncode == 0, completed.stderr
     assert [json.loads(line)["name"] for line in completed.stdout.splitlines()] == ["Ana", "Ben"]
-    last = office.value("max(member_id)")
-    assert completed.stderr.splitlines()[-1] == f"2 rows, the last id is {last}."
-    table = office.export_members("--format", "csv", "--after", str(last))
-    assert table.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
-    filtered_rows = office.export_members("--filter", f"memberId={last}")
-    assert [json.loads(line)["name"] for line in filtered_rows.stdout.splitlines()] == ["Ben"]
+    id_of_ben = office.value("max(member_id)")
+    assert completed.stderr.splitlines()[-1] == f"2 rows, the last id is {id_of_ben}."
+    table_after_ben = office.export_members("--format", "csv", "--after", str(id_of_ben))
+    assert table_after_ben.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
+    rows_of_ben = office.export_members("--filter", f"memberId={id_of_ben}")
+    assert [json.loads(line)["name"] for line in rows_of_ben.stdout.splitlines()] == ["Ben"]
+    # Each of the three exports is in the audit log.
     assert office.value("count(*) FILTER (WHERE operation_id = 'export')", "audit_log") == 3
     for invalid_filter in ("memberId=0", "eventType=cup", "createdFrom=yesterday"):
         refusal = office.export_members("--filter", invalid_filter)
@@ -186,18 +188,19 @@ def queue(engine: Engine, kind: str, *parts: str) -> int:
     return transactions.run(engine, begin)
 
 
-def wait_for(
+def kill_during_import(
     engine: Engine,
     import_id: int,
     workers: Workers,
     home: Path,
     pick: random.Random,
-    rows: int = ROWS,
-    max_kills: int = KILLS,
+    *,
+    rows: int,
+    max_kills: int,
 ) -> Any:
-    """Kill workers, and the database with the first and the fourth, until the import of `rows` rows has ended.
+    """Kill up to `max_kills` workers while an import of `rows` rows runs, and the database with the first and fourth.
 
-    Returns its status and its numbers of read, imported and failed rows.
+    Wait until the import has ended; return its status and its numbers of read, imported and failed rows.
     """
     deadline, kills = time.monotonic() + 240 + rows / 50, 0
 
@@ -224,9 +227,11 @@ def test_each_row_is_imported_once_even_if_workers_and_the_database_are_killed(e
     try:
         names = [f"m{n}" for n in range(ROWS)]
         members = queue(engine, "members", "loyaltyMemberId\n" + "\n".join(names))
-        assert tuple(wait_for(engine, members, workers, home, pick)) == ("done", ROWS, ROWS, 0)
+        members_import = kill_during_import(engine, members, workers, home, pick, rows=ROWS, max_kills=KILLS)
+        assert tuple(members_import) == ("done", ROWS, ROWS, 0)
         balances = queue(engine, "balances", "loyaltyMemberId,amount\n" + "\n".join(f"{name},3" for name in names))
-        assert tuple(wait_for(engine, balances, workers, home, pick)) == ("done", ROWS, ROWS, 0)
+        balances_import = kill_during_import(engine, balances, workers, home, pick, rows=ROWS, max_kills=KILLS)
+        assert tuple(balances_import) == ("done", ROWS, ROWS, 0)
         # A worker that is still loading is ended by the signal.
         assert {*workers.stop()} <= {0, -signal.SIGTERM, 128 + signal.SIGTERM}
     finally:
@@ -239,6 +244,7 @@ def test_each_row_is_imported_once_even_if_workers_and_the_database_are_killed(e
 
 
 def member_row(number: int) -> dict[str, str]:
+    """The fields of the member with a number."""
     return {
         "loyaltyMemberId": f"member-{number}",
         "name": f"Zoë {number}",
@@ -252,21 +258,26 @@ def member_row(number: int) -> dict[str, str]:
 
 
 def balance_row(number: int) -> dict[str, str]:
+    """The fields of the balance of the member with a number."""
     return {"loyaltyMemberId": f"member-{number}", "amount": str(1 + number % 5000), "expiresAt": moment(2045, number)}
 
 
 def moment(year: int, number: int) -> str:
+    """The begin of one of the 1,000 days from the begin of a year on, by a number."""
     return f"{datetime(year, 1, 1) + timedelta(days=number % 1000):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def parts_of(make: Callable[[int], Mapping[str, str]], count: int) -> Iterator[str]:
-    """CSV parts of up to 100,000 rows each; only the first part has the headings."""
+def parts_of(row_of: Callable[[int], Mapping[str, str]], count: int) -> Iterator[str]:
+    """The rows that `row_of` returns for the numbers below `count`, as parts of a CSV file.
+
+    A part has up to 100,000 rows; only the first one has the headings.
+    """
     for begin in range(0, count, 100_000):
         part = io.StringIO()
-        writer = csv.DictWriter(part, list(make(0)))
+        writer = csv.DictWriter(part, list(row_of(0)))
         if begin == 0:
             writer.writeheader()
-        writer.writerows(make(number) for number in range(begin, min(begin + 100_000, count)))
+        writer.writerows(row_of(number) for number in range(begin, min(begin + 100_000, count)))
         yield part.getvalue()
 
 
@@ -278,14 +289,16 @@ def test_exports_equal_the_imported_files_even_if_workers_were_killed(engine, ho
     transactions.run(engine, lambda db: api.calls_within(db, 1).administration("createTier", tier, loyaltyProgramId=1))
     workers = Workers(home, 2, LOYALTY_IMPORT_SHARE="100")
     try:
-        for kind, make in (("members", member_row), ("balances", balance_row)):
-            import_id = queue(engine, kind, *parts_of(make, MANY_ROWS))
-            import_row = wait_for(engine, import_id, workers, home, pick, MANY_ROWS, MANY_KILLS)
+        for kind, row_of in (("members", member_row), ("balances", balance_row)):
+            import_id = queue(engine, kind, *parts_of(row_of, MANY_ROWS))
+            import_row = kill_during_import(
+                engine, import_id, workers, home, pick, rows=MANY_ROWS, max_kills=MANY_KILLS
+            )
             assert tuple(import_row) == ("done", MANY_ROWS, MANY_ROWS, 0)
         workers.stop()
     finally:
         workers.kill()
-    for kind, make in (("members", member_row), ("balances", balance_row)):
+    for kind, row_of in (("members", member_row), ("balances", balance_row)):
         file = home.parent / f"{kind}.csv"
         command = [sys.executable, "-m", "handlers", "export", kind, "--organization", "1", "--format", "csv"]
         with file.open("wb") as out:
@@ -293,7 +306,7 @@ def test_exports_equal_the_imported_files_even_if_workers_were_killed(engine, ho
         with file.open(newline="", encoding="utf-8") as lines:
             row_count = 0
             for row in csv.DictReader(lines):
-                expected_fields = make(int(row["loyaltyMemberId"].removeprefix("member-")))
+                expected_fields = row_of(int(row["loyaltyMemberId"].removeprefix("member-")))
                 if row.get("amount") == "0":
                     # The points that count for tiers have rows of their own.
                     assert row["qualifyingAmount"] == expected_fields["amount"]

@@ -30,7 +30,7 @@ sys.meta_path.insert(0, Finder())
 
 # The handlers are installed when the command itself is loaded; before, SIGTERM ends the process directly.
 @pytest.mark.parametrize(
-    ("command", "module", "name", "exit_code"),
+    ("command", "module", "signal_name", "exit_code"),
     [
         ("worker", "handlers.server.commands.worker", "SIGTERM", -signal.SIGTERM),
         ("worker", "handlers.server.worker", "SIGTERM", 128 + signal.SIGTERM),
@@ -40,8 +40,8 @@ sys.meta_path.insert(0, Finder())
         ("serve", "handlers.http.app", "SIGTERM", 128 + signal.SIGTERM),
     ],
 )
-def test_a_signal_ends_a_command_that_is_loading(home, command, module, name, exit_code):
-    (home.parent / "sitecustomize.py").write_text(_SWALLOWING_FINDER.format(module=module, signal=name))
+def test_a_signal_ends_a_command_that_is_loading(home, command, module, signal_name, exit_code):
+    (home.parent / "sitecustomize.py").write_text(_SWALLOWING_FINDER.format(module=module, signal=signal_name))
     path = os.pathsep.join([str(home.parent), str(ROOT)])
     result = loyalty(home, command, PYTHONPATH=path, LOYALTY_PORT=str(free_port()))
     assert result.returncode == exit_code, result.stderr
@@ -49,12 +49,12 @@ def test_a_signal_ends_a_command_that_is_loading(home, command, module, name, ex
 
 
 def test_signal_handlers_run_after_the_loading():
-    calls = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: calls.append(number))
+    handled_signals = []
+    handler_before = signal.signal(signal.SIGTERM, lambda number, _: handled_signals.append(number))
     try:
         with loading():
             signal.raise_signal(signal.SIGTERM)
-            assert calls == []
-        assert calls == [signal.SIGTERM]
+            assert handled_signals == []
+        assert handled_signals == [signal.SIGTERM]
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, handler_before)

@@ -28,7 +28,7 @@ from persistence import embedded
 from tests.builders.receivers import hang, receiver
 from tests.builders.tracking import event
 from tests.builders.triggers import SECRET
-from tests.processes.besieged import ALLOWED
+from tests.processes.besieged import HTTP_ALLOWED
 from tests.processes.loyalty import Server, invoke
 
 SECONDS = int(os.environ.get("NEIGHBOUR_SECONDS", "20"))
@@ -50,7 +50,7 @@ class Tenant:
 
     @classmethod
     def create(cls, server: Server, home: Path, name: str) -> Tenant:
-        """Create an organization and a token by commands."""
+        """Create an organization and a token by commands; return its client."""
         organization = json.loads(invoke(home, "organizations", "create", name, "--json").stdout)
         identity = str(organization["organizationId"])
         token = invoke(home, "token", "--organization", identity, "--admin").stdout.strip()
@@ -61,27 +61,28 @@ class Tenant:
         return f"/organizations/{self.organization_id}"
 
     def call(self, method: str, path: str, body: Any = None, content: bytes | None = None) -> httpx.Response:
+        """Send a request, which may have any status; `content` replaces the JSON of the body."""
         headers = {**self.headers, "Content-Type": "application/json"}
-        answer = httpx.request(method, self.url + path, json=body, content=content, headers=headers, timeout=120)
-        self.statuses[answer.status_code] += 1
-        return answer
+        response = httpx.request(method, self.url + path, json=body, content=content, headers=headers, timeout=120)
+        self.statuses[response.status_code] += 1
+        return response
 
     def make(self, path: str, body: Any) -> Any:
         """Create a record; returns the JSON of the response."""
-        answer = self.call("POST", path, body)
-        assert answer.is_success, answer.text
-        return answer.json()
+        response = self.call("POST", path, body)
+        assert response.is_success, response.text
+        return response.json()
 
     def member(self) -> str:
+        """A new member's loyaltyMemberId."""
         response = self.make("/members", {"loyaltyMemberId": str(uuid.uuid4())})
         return response["loyaltyMember"]["loyaltyMemberId"]
 
     def begin_import(self, content: bytes, kind: str = "members", file_format: str = "csv") -> str:
         """Upload a file and start its import; returns the path of the import."""
         body = {"kind": kind, "format": file_format, "mode": "upsert"}
-        path = (
-            f"{self.administration}/imports/{self.make(f'{self.administration}/imports', body)['import']['importId']}"
-        )
+        record = self.make(f"{self.administration}/imports", body)["import"]
+        path = f"{self.administration}/imports/{record['importId']}"
         headers = {**self.headers, "Content-Type": "application/octet-stream"}
         httpx.put(f"{self.url}{path}/parts/1", content=content, headers=headers, timeout=120).raise_for_status()
         self.make(f"{path}/start", {"parts": 1})
@@ -93,15 +94,16 @@ class Tenant:
         [result] = self.make("/events/track-async", {"events": [event(member)]})["results"]
         while self.call("GET", f"/events/{result['loyaltyEventKey']}").json()["event"]["status"] != "success":
             time.sleep(0.05)
-        queued = time.monotonic() - start
+        event_seconds = time.monotonic() - start
         path = self.begin_import(f"loyaltyMemberId\n{member}\n".encode())
         while self.call("GET", path).json()["import"]["status"] != "done":
             time.sleep(0.05)
-        return f"a queued event {queued:.1f} s, an import of one row {time.monotonic() - start - queued:.1f} s"
+        import_seconds = time.monotonic() - start - event_seconds
+        return f"a queued event {event_seconds:.1f} s, an import of one row {import_seconds:.1f} s"
 
 
 @contextmanager
-def locked(home: Path, member: str) -> Iterator[None]:
+def locked_rows(home: Path, member: str) -> Iterator[None]:
     """Lock the rows of a member in another transaction during the block."""
     with embedded.server(home) as url, closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
         lock = (
@@ -112,10 +114,10 @@ def locked(home: Path, member: str) -> Iterator[None]:
         yield
 
 
-def attacks(tenant: Tenant, hanging: str, locked_member: str) -> dict[str, Callable[[], httpx.Response]]:
+def attacks(tenant: Tenant, hanging_url: str, locked_member: str) -> dict[str, Callable[[], httpx.Response]]:
     """Create the records for the most expensive calls of each kind; returns the calls by name.
 
-    `hanging` is the URL of a receiver that never responds; calls about `locked_member` wait for a lock.
+    `hanging_url` is that of a receiver that never responds; calls about `locked_member` wait for a lock.
     """
     campaign = tenant.make(f"{tenant.administration}/campaigns", {"code": "slow", "name": "Slow"})["campaign"]
     actions = f"{tenant.administration}/campaigns/{campaign['campaignId']}/actions"
@@ -141,7 +143,7 @@ def attacks(tenant: Tenant, hanging: str, locked_member: str) -> dict[str, Calla
         return tenant.call("POST", "/events/track", {"events": batch, **more})
 
     for number in range(8):
-        settings = {"url": f"{hanging}/{number}", "secret": SECRET, "eventTypes": ["member-created"]}
+        settings = {"url": f"{hanging_url}/{number}", "secret": SECRET, "eventTypes": ["member-created"]}
         body = {"triggerKey": f"slow-{number}", "type": "WebHook", "name": "Slow", "settings": settings}
         tenant.make(f"{tenant.administration}/triggers", body)
     empty_lines = gzip.compress(b"loyaltyMemberId\n" + b"\n" * 64 * 1024 * 1024)
@@ -208,58 +210,62 @@ def memory(server: Server) -> str:
 
 @pytest.fixture
 def server(home: Path) -> Iterator[Server]:
-    server = Server(home, "--workers", "2", **ALLOWED)
+    server = Server(home, "--workers", "2", **HTTP_ALLOWED)
     server.greeting()
     yield server
     assert server.stop() == 0
 
 
-def siege(server: Server, home: Path, seconds: float, capsys: pytest.CaptureFixture[str], hanging: str) -> None:
+def siege(server: Server, home: Path, seconds: float, capsys: pytest.CaptureFixture[str], hanging_url: str) -> None:
     """Let one organization read a member while another one attacks: first in each way, and then in all ways at once."""
-    loud, quiet = Tenant.create(server, home, "Loud"), Tenant.create(server, home, "Quiet")
-    member, locked_member = quiet.member(), loud.member()
-    ways = attacks(loud, hanging, locked_member)
+    attacker, neighbour = Tenant.create(server, home, "Loud"), Tenant.create(server, home, "Quiet")
+    member, locked_member = neighbour.member(), attacker.member()
+    calls_by_attack = attacks(attacker, hanging_url, locked_member)
     processes = server.workers()
-    before = read_member(quiet, member, lambda count: count >= 200)
-    worker = quiet.seconds_of_worker(member)
-    lines = [f"quiet: p99 {percentile(before):.0f} ms; {worker}; memory {memory(server)} MiB"]
-    for name, calls in [*((name, [call]) for name, call in ways.items()), ("all at once", list(ways.values()))]:
-        end, loud.statuses = time.monotonic() + seconds, Counter()
+    times_without_attacks = read_member(neighbour, member, lambda count: count >= 200)
+    worker = neighbour.seconds_of_worker(member)
+    lines = [f"without attacks: p99 {percentile(times_without_attacks):.0f} ms; {worker}; memory {memory(server)} MiB"]
+    each_alone = [(name, [call]) for name, call in calls_by_attack.items()]
+    for name, calls in [*each_alone, ("all at once", list(calls_by_attack.values()))]:
+        end, attacker.statuses = time.monotonic() + seconds, Counter()
 
         def attack(position: int, calls: Any = calls, end: float = end) -> None:
             while time.monotonic() < end:
                 calls[position % len(calls)]()
 
-        with locked(home, locked_member), ThreadPoolExecutor(ATTACKERS + 1) as pool:
+        with locked_rows(home, locked_member), ThreadPoolExecutor(ATTACKERS + 1) as pool:
             work = [pool.submit(attack, position) for position in range(ATTACKERS)]
-            worker_seconds = pool.submit(quiet.seconds_of_worker, member)
-            times = read_member(quiet, member, lambda count, end=end: time.monotonic() > end and count >= 20)
+            worker_seconds = pool.submit(neighbour.seconds_of_worker, member)
+            times = read_member(neighbour, member, lambda count, end=end: time.monotonic() > end and count >= 20)
             for future in work:
                 future.result()
             worker = worker_seconds.result()
-        assert loud.statuses.keys() <= {200, 201, 202, 400, 409, 429, 503}, name
-        statuses = dict(loud.statuses)
+        assert attacker.statuses.keys() <= {200, 201, 202, 400, 409, 429, 503}, name
+        statuses = dict(attacker.statuses)
         lines.append(
             f"{name}: p99 {percentile(times):.0f} ms, most {max(times) * 1000:.0f} ms, of {len(times)} calls; "
-            f"{worker}; memory {memory(server)} MiB; answers to the other {statuses}"
+            f"{worker}; memory {memory(server)} MiB; responses to the attacker {statuses}"
         )
         with capsys.disabled():
-            print("", *lines[len(lines) - (2 if len(lines) == 2 else 1) :], sep="\n", flush=True)
-    assert quiet.statuses.keys() <= {200, 201, 202}
+            # The line without attacks is printed together with that of the first attack.
+            print("", *(lines if len(lines) == 2 else lines[-1:]), sep="\n", flush=True)
+    assert neighbour.statuses.keys() <= {200, 201, 202}
     assert server.workers() == processes
 
 
 def test_large_bodies_of_many_clients_need_the_memory_of_one_body(server, home):
-    loud = Tenant.create(server, home, "Loud")
+    attacker = Tenant.create(server, home, "Loud")
     body = b'{"orders": [' + b"{}," * (BODY_BYTES // 3) + b"{}]}"
 
-    def send(number: int) -> int:
-        return loud.call("POST", f"{loud.administration}/purchase-orders/batch", content=body).status_code
+    def send_body(_: int) -> int:
+        """The status of the response to a body with very many faults."""
+        return attacker.call("POST", f"{attacker.administration}/purchase-orders/batch", content=body).status_code
 
     with ThreadPoolExecutor(ATTACKERS) as pool:
-        assert set(pool.map(send, range(4 * ATTACKERS))) == {400}
-    # 150 MiB before, and up to 140 MiB for one body and what its thread keeps.
-    assert max(map(int, memory(server).split(", "))) < 500
+        assert set(pool.map(send_body, range(4 * ATTACKERS))) == {400}
+    # A process has 150 MiB before, and needs up to 140 MiB for one body and what its thread keeps.
+    mebibytes = [int(text) for text in memory(server).split(", ")]
+    assert max(mebibytes) < 500
 
 
 @pytest.mark.stress

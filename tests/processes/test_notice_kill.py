@@ -18,14 +18,14 @@ from tests.builders.points import Points
 from tests.processes.fleet import disposed
 from tests.processes.loyalty import ROOT, environment, loyalty
 
-MEMBERS, KILLS, AT_ONCE = 80, 3, 4
+MEMBERS, KILLS, WALLETS_AT_ONCE = 80, 3, 4
 PATIENCE_SECONDS = 120
 
 # A worker that reports the notices of only a few wallets in a transaction, so that there is time to kill it.
 WORKER = f"""
 from handlers.server.cli import main
 from handlers.services import wallet_batches
-wallet_batches.FIRST_WALLETS = wallet_batches.MAX_WALLETS = {AT_ONCE}
+wallet_batches.FIRST_WALLETS = wallet_batches.MAX_WALLETS = {WALLETS_AT_ONCE}
 main(["worker"])
 """
 REPORTED = """
@@ -40,40 +40,46 @@ def test_the_next_worker_reports_the_remaining_notices_after_one_is_killed(home)
             organization = api.organization()
             notices = {"daysBefore": [1], "at": "00:00"}
             points = Points.new(organization, pointTrackingEnabled=True, pointsExpiring=notices)
-            amounts = dict(_members(organization, points))
+            amounts_by_member = _enrol_members(organization, points)
         with disposed(create_engine(url, threads=1)) as engine:
-            _prepare(engine, organization.id, points.account_id)
-            counts = []
+            _date_back(engine, organization.id, points.account_id)
+            counts_after_kills = []
             for _ in range(KILLS):
-                before, deadline = len(_reported_notices(engine, organization.id)), time.monotonic() + PATIENCE_SECONDS
+                count_before = len(_reported_notices(engine, organization.id))
+                deadline = time.monotonic() + PATIENCE_SECONDS
                 process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
-                while len(_reported_notices(engine, organization.id)) < before + AT_ONCE and process.poll() is None:
+                count_to_reach = count_before + WALLETS_AT_ONCE
+                while len(_reported_notices(engine, organization.id)) < count_to_reach and process.poll() is None:
                     assert time.monotonic() < deadline, "the worker reports nothing more"
                     time.sleep(0.005)
                 process.kill()
                 process.wait()
-                counts.append(len(_reported_notices(engine, organization.id)))
+                counts_after_kills.append(len(_reported_notices(engine, organization.id)))
                 with engine.begin() as db:
                     # Do not wait for the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
-            assert 0 < counts[0] < counts[-1] < MEMBERS
+            assert 0 < counts_after_kills[0] < counts_after_kills[-1] < MEMBERS
             completed = loyalty(home, "worker", "--once")
             assert completed.returncode == 0, completed.stderr
-            assert _reported_notices(engine, organization.id) == [(i, str(amounts[i]), "1") for i in sorted(amounts)]
+            assert _reported_notices(engine, organization.id) == [
+                (member_id, str(amount), "1") for member_id, amount in sorted(amounts_by_member.items())
+            ]
             with engine.connect() as db:
                 assert verify(db, organization.id) == []
 
 
-def _members(organization, points):
-    """Enrol members, each with another amount that expires tomorrow; yields pairs of member id and amount."""
+def _enrol_members(organization, points):
+    """Enrol members with 1, 2, 3 ... points that expire tomorrow; return the points by member id."""
     tomorrow = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    for number in range(MEMBERS):
+    amounts_by_member = {}
+    for amount in range(1, MEMBERS + 1):
         member = organization.member()
-        points.mint(member["ledgerWalletId"], number + 1, expires_at=tomorrow)
-        yield member["memberId"], number + 1
+        points.mint(member["ledgerWalletId"], amount, expires_at=tomorrow)
+        amounts_by_member[member["memberId"]] = amount
+    return amounts_by_member
 
 
-def _prepare(engine, organization_id, account_id):
+def _date_back(engine, organization_id, account_id):
     """Date the points back to yesterday, and let the notices have begun then."""
     yesterday = datetime.now(UTC) - timedelta(days=1)
     with engine.begin() as db:
@@ -88,5 +94,6 @@ def _prepare(engine, organization_id, account_id):
 
 
 def _reported_notices(engine, organization_id):
+    """(member id, amount, days before the expiry) of each notice, by member id."""
     with engine.connect() as db:
         return [tuple(row) for row in db.execute(text(REPORTED), {"o": organization_id})]

@@ -21,8 +21,10 @@ from tests.processes.loyalty import Server, curl_line
 ORDER_CREATED = "member-purchase-order-created"
 WHOLE_EUROS = {"effectId": "mint-points", "params": [{"id": "amount", "expression": "floor(order.total)"}]}
 SALES, TOTAL = 30, 10
-MINTED, ALLOWANCE, AMOUNTS = 100, 40, (25, 31)
-EXISTS, REDEEMED = "/problems/order-exists", "/problems/offline-allowance-redeemed"
+MINTED, ALLOWANCE = 100, 40
+# What the first and the second till redeem of the allowance; only one of them can.
+REDEEMED_AMOUNTS = (25, 31)
+ORDER_EXISTS, ALLOWANCE_REDEEMED = "/problems/order-exists", "/problems/offline-allowance-redeemed"
 
 
 class Shop:
@@ -35,6 +37,7 @@ class Shop:
             self._prepare(client)
 
     def start(self) -> None:
+        """Start a server on the home, and wait until it is ready."""
         self.server = Server(self._home, "--workers", "1", "--no-worker", LOYALTY_LOG_LEVEL="error")
         _, self.headers = curl_line(self.server.greeting())
         self.url = f"{self.server.url}/v2"
@@ -50,6 +53,8 @@ class Shop:
         return httpx.Client(base_url=self.url, headers=self.headers, timeout=60, verify=False)
 
     def _prepare(self, client: httpx.Client) -> None:
+        """Create a campaign with a point per euro, and a member with `MINTED` points and an `ALLOWANCE` of them."""
+
         def post(path: str, body: Any) -> Any:
             return client.post(path, json=body).raise_for_status().json()
 
@@ -82,18 +87,22 @@ class Till:
             sale |= {"externalEventDate": (opened_at + timedelta(minutes=receipt)).isoformat()}
             body = {"events": [{**sale, "systemUniqueKey": f"till-{number}/{receipt}"}]}
             self.requests += [("/events/track", body)] * 2
-        redemption = {"token": shop.token, "amount": AMOUNTS[number], "systemUniqueKey": f"till-{number}/redemption"}
+        redemption = {
+            "token": shop.token,
+            "amount": REDEEMED_AMOUNTS[number],
+            "systemUniqueKey": f"till-{number}/redemption",
+        }
         redemption |= {"externalEventDate": datetime.now(UTC).isoformat()}
         self.requests += [("/offline-allowances/redeem", redemption)] * 2
         chance.shuffle(self.requests)
-        self.answers: list[str] = []
+        self.outcomes: list[str] = []
 
     def send(self) -> None:
         """Send all requests, each until it has a response."""
         for path, body in self.requests:
-            self.answers.append(self._answer(path, body))
+            self.outcomes.append(self._outcome(path, body))
 
-    def _answer(self, path: str, body: Any) -> str:
+    def _outcome(self, path: str, body: Any) -> str:
         """Send a request until it has a response; returns "done" or the type of the problem."""
         while True:
             try:
@@ -103,8 +112,9 @@ class Till:
                 time.sleep(0.02)
                 continue
             if reply.status_code in (200, 409):
-                answer = reply.json()
-                error = answer if reply.status_code == 409 else answer.get("results", [{}])[0].get("error")
+                response = reply.json()
+                # A refused redemption is a problem; a refused sale is a result with an error.
+                error = response if reply.status_code == 409 else response.get("results", [{}])[0].get("error")
                 return error["type"] if error else "done"
             assert reply.status_code == 503, reply.text
 
@@ -117,19 +127,25 @@ def test_offline_sales_and_redemptions_sent_by_two_tills_count_once(home, kills)
         try:
             with ThreadPoolExecutor(len(tills)) as pool:
                 sending = [pool.submit(till.send) for till in tills]
-                for part in range(1, kills + 1):
-                    while sum(len(till.answers) for till in tills) < part * SALES // 2:
+                for kill_number in range(1, kills + 1):
+                    # Kill the server each time when some further requests have a response.
+                    while sum(len(till.outcomes) for till in tills) < kill_number * SALES // 2:
                         assert not any(future.done() and future.exception() for future in sending)
                         time.sleep(0.005)
                     shop.kill()
                     shop.start()
                 for future in sending:
                     future.result()
-            answers = [answer for till in tills for answer in till.answers]
+            outcomes = [outcome for till in tills for outcome in till.outcomes]
             # Each receipt is accepted from one till and refused from the other; repetitions get the first response.
-            assert (answers.count(EXISTS), answers.count(REDEEMED)) == (2 * SALES, 2)
-            assert answers.count("done") == 2 * SALES + 2
-            redeemed_amount = next(AMOUNTS[n] for n, till in enumerate(tills) if REDEEMED not in till.answers)
+            # The same is true of the redemption of the allowance.
+            assert (outcomes.count(ORDER_EXISTS), outcomes.count(ALLOWANCE_REDEEMED)) == (2 * SALES, 2)
+            assert outcomes.count("done") == 2 * SALES + 2
+            redeemed_amount = next(
+                amount
+                for till, amount in zip(tills, REDEEMED_AMOUNTS, strict=True)
+                if ALLOWANCE_REDEEMED not in till.outcomes
+            )
             with shop.client() as client:
                 member = client.get("/members/ana").raise_for_status().json()["loyaltyMember"]
             balance = sum(account["balance"] for account in member["ledgerBalances"])

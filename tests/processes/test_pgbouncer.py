@@ -30,18 +30,21 @@ SETTINGS_QUERY = "SELECT current_setting('timezone'), current_setting('jit'), cu
 
 @pytest.fixture(scope="module")
 def pooled_url(database_url: str, temporary_directory: Path) -> Iterator[str]:
+    """The URL of a pooler that shares three connections to the database of the tests."""
     with pooler.pooled(database_url, temporary_directory, connections=3) as url:
         yield url
 
 
 @pytest.fixture
 def pooled(pooled_url: str) -> Iterator[Engine]:
+    """An engine for eight threads on the pooler, with a statement timeout of 0.7 s."""
     engine = create_engine(pooled_url, threads=8, statement_timeout_ms=700, lock_timeout_ms=12_345)
     yield engine
     engine.dispose()
 
 
 def test_each_transaction_has_the_settings_of_its_client(pooled: Engine) -> None:
+    # The last one is the setting of the engine; the product sets the others for all engines.
     session_settings = [("UTC", "off", "12345ms")]
     assert transactions.run(pooled, lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
     assert transactions.read(autocommit(pooled), lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
@@ -52,11 +55,15 @@ def test_each_transaction_has_the_settings_of_its_client(pooled: Engine) -> None
 
 
 def test_clients_with_different_settings_do_not_affect_each_other(pooled: Engine, pooled_url: str) -> None:
-    other = create_engine(pooled_url, threads=1, lock_timeout_ms=777)
+    def lock_timeout_of(engine: Engine) -> str:
+        [(_, _, lock_timeout)] = transactions.run(engine, lambda db: query(db, SETTINGS_QUERY, ()))
+        return lock_timeout
+
+    engine_with_other_settings = create_engine(pooled_url, threads=1, lock_timeout_ms=777)
     for _ in range(10):
-        assert transactions.run(other, lambda db: query(db, SETTINGS_QUERY, ()))[0][2] == "777ms"
-        assert transactions.run(pooled, lambda db: query(db, SETTINGS_QUERY, ()))[0][2] == "12345ms"
-    other.dispose()
+        assert lock_timeout_of(engine_with_other_settings) == "777ms"
+        assert lock_timeout_of(pooled) == "12345ms"
+    engine_with_other_settings.dispose()
 
 
 @pytest.mark.parametrize("is_read", [False, True])
@@ -68,17 +75,20 @@ def test_statements_end_at_their_time_limit(pooled: Engine, is_read: bool) -> No
 
 
 def test_more_clients_than_connections_are_served(pooled: Engine) -> None:
-    def work(number: int) -> int:
-        def add(db) -> int:
+    def set_and_read(number: int) -> int:
+        """Set a setting to the number in a transaction, and read it in the same transaction."""
+
+        def work(db) -> int:
             defer(db, "SELECT set_config('loyalty.mine', %s, true)", (str(number),))
             query(db, "SELECT pg_sleep(0.002)", ())
             [(setting,)] = query(db, "SELECT current_setting('loyalty.mine')::int", ())
             return setting
 
-        return transactions.run(pooled, add)
+        return transactions.run(pooled, work)
 
+    # Eight clients share the three connections of the pooler.
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(work, range(200))) == list(range(200))
+        assert list(pool.map(set_and_read, range(200))) == list(range(200))
 
 
 def test_a_server_and_a_worker_work_through_pgbouncer(pooled_url: str, home: Path) -> None:

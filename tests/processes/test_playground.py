@@ -11,7 +11,7 @@ from persistence import embedded
 from tests.builders.browser import absent_programs, browser
 from tests.processes.loyalty import Server, free_port, loyalty
 
-TAB, ENTER, CONTROL, RIGHT = "\ue004", "\ue007", "\ue009", "\ue014"
+TAB, ENTER, CONTROL, RIGHT, DOWN = "\ue004", "\ue007", "\ue009", "\ue014", "\ue015"
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 MORNING, AFTERNOON = f"{TOMORROW:%Y-%m-%d}T07:00", f"{TOMORROW:%Y-%m-%d}T14:00"
 DIRECT = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
@@ -44,11 +44,13 @@ def address_of(server, organization):
 
 @pytest.fixture(scope="module")
 def address(server):
+    """The address of the playground with a token for the coffee shop."""
     return address_of(server, server.coffee_shop)
 
 
 @pytest.fixture
 def window(address, tmp_path):
+    """The playground of the coffee shop, in which the member ana is chosen."""
     with browser(tmp_path, free_port()) as window:
         window.open(address)
         window.find("#payload")
@@ -67,12 +69,13 @@ def choose(window, selector, value):
 
 
 def dry_run(window):
+    """Start a dry run and wait for its result."""
     window.click("button.main")
     window.find("#outcome")
 
 
 def balance_rows(window):
-    """The rows of the table of balances before and after the dry run."""
+    """The rows of the table of changes: each is a name, the value before, and the value after the dry run."""
     return rows_of(window, "changes")
 
 
@@ -84,11 +87,12 @@ def rows_of(window, table):
 
 
 def test_an_open_page_takes_the_token_of_its_address(address, tmp_path):
-    """The printed address is pasted into a tab that already shows the page."""
+    # The printed address is pasted into a tab that already shows the page.
     page, _, token = address.partition("#token=")
     with browser(tmp_path, free_port()) as window:
         window.open(page)
         window.find("#token")
+        # A token begins with these letters.
         assert "eyJ" not in window.script("return document.querySelector('#token').value")
         window.open(address)
         window.find("#payload")
@@ -106,17 +110,18 @@ def test_a_dry_run_shows_changes_and_their_reasons(window):
     assert window.text("#outcome") == "2 effects of 2 actions would be executed."
     [beans, tier] = balance_rows(window)
     _, before, after = beans.split("\t")
-    assert int(after) - int(before) == 24
+    # 12 for the whole units spent, and as many from another campaign.
+    assert int(after) - int(before) == 12 + 12
     assert tier.split("\t") == ["Tier", "Silver", "Gold"]
     assert window.text(".entries caption") == "Ledger entries"
-    [first, second] = [row.split("\t") for row in rows_of(window, "entries")]
-    assert first[:5] == ["Beans", "ana", "+12", before, str(int(before) + 12)]
-    assert second[:5] == ["Beans", "ana", "+12", str(int(before) + 12), after]
-    assert re.fullmatch(r"expires .*20\d\d or later", first[5])
-    why = window.text(".campaigns")
-    assert "mint-points amount 12 recipient member evaluated" in why
-    assert "A bean for each unit spent" in why
-    assert "hours of event date is less than 9: false" in why
+    [first_entry, second_entry] = [row.split("\t") for row in rows_of(window, "entries")]
+    assert first_entry[:5] == ["Beans", "ana", "+12", before, str(int(before) + 12)]
+    assert second_entry[:5] == ["Beans", "ana", "+12", str(int(before) + 12), after]
+    assert re.fullmatch(r"expires .*20\d\d or later", first_entry[5])
+    reasons = window.text(".campaigns")
+    assert "mint-points amount 12 recipient member evaluated" in reasons
+    assert "A bean for each unit spent" in reasons
+    assert "hours of event date is less than 9: false" in reasons
     choose(window, "#moment", MORNING)
     dry_run(window)
     window.wait_for("document.querySelector('#outcome').innerText.startsWith('3 effects')")
@@ -127,8 +132,8 @@ def test_a_dry_run_shows_changes_and_their_reasons(window):
 
 def test_a_dry_run_of_the_default_event_shows_the_progress_of_a_mission(window):
     dry_run(window)
-    [mission] = [row.split("\t") for row in balance_rows(window) if row.startswith("Mission ")]
-    name, before, after = mission
+    [mission_row] = [row for row in balance_rows(window) if row.startswith("Mission ")]
+    name, before, after = mission_row.split("\t")
     assert name == "Mission The tenth coffee"
     count_before, count_after = (int(text.removesuffix(" of 10")) for text in (before, after))
     assert count_after == count_before + 1
@@ -137,13 +142,14 @@ def test_a_dry_run_of_the_default_event_shows_the_progress_of_a_mission(window):
 def test_tracking_the_event_changes_the_balance_as_the_dry_run_showed(window):
     choose(window, "#payload", '{"order": {"externalId": "playground-2", "total": 3}}')
     dry_run(window)
-    forecast_balance = balance_rows(window)[0].split("\t")[2]
+    _, _, forecast_balance = balance_rows(window)[0].split("\t")
     window.script("[...document.querySelectorAll('button')].find((button) => button.innerText === 'Track it').click()")
     window.wait_for("document.querySelector('#outcome').innerText.includes('were executed')")
     choose(window, "#payload", '{"order": {"externalId": "playground-3", "total": 3}}')
     dry_run(window)
     window.wait_for("document.querySelector('#outcome').innerText.includes('would be')")
-    assert balance_rows(window)[0].split("\t")[1] == forecast_balance
+    _, balance_before, _ = balance_rows(window)[0].split("\t")
+    assert balance_before == forecast_balance
 
 
 def test_refusals_are_shown_with_the_field_that_is_wrong(window):
@@ -160,6 +166,7 @@ def test_the_page_of_an_organization_without_members_names_the_command_for_a_sam
         window.open(address_of(server, "1"))
         window.find("#payload")
         assert "loyalty sample coffee-shop" in window.text("#panel")
+        # The tabs for events and for members.
         for tab in (0, 1):
             window.script(f"document.querySelectorAll('#playground > [role=tablist] > [role=tab]')[{tab}].click()")
             window.click("button.main")
@@ -173,7 +180,7 @@ def test_a_field_name_can_be_completed_by_the_keyboard(window):
     window.script("const field = document.querySelector('#payload'); field.value = ''; field.focus()")
     window.type("#payload", '{"order": {"loc')
     window.wait_for("document.querySelectorAll('[role=option]').length === 1")
-    window.type("#payload", "\ue015\ue007")
+    window.type("#payload", f"{DOWN}{ENTER}")
     assert window.script("return document.querySelector('#payload').value") == '{"order": {"locationCode": '
 
 
@@ -259,13 +266,13 @@ def test_the_playground_fits_a_phone_and_is_accessible(window):
                 "return ((table) => table.scrollWidth <= table.clientWidth)(document.querySelector('.entries'))"
             )
             # A heading is not broken within its word.
-            lines = window.script(
+            line_counts = window.script(
                 "return [...document.querySelectorAll('.entries th')].map((cell) => {"
                 " const text = document.createRange();"
                 " text.selectNodeContents(cell);"
                 " return text.getClientRects().length; })"
             )
-            assert lines == [1] * 6
+            assert line_counts == [1] * 6
     window.wait_for("[...document.querySelectorAll('.chart img')].every((image) => image.complete)")
     scales = window.script(
         "return [...document.querySelectorAll('#panel svg, .chart img')].map((drawing) =>"

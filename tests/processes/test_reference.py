@@ -39,11 +39,13 @@ class Site:
         [self.token] = re.findall(r"^ *export TOKEN=(\S+)$", self.server.greeting(), re.M)
 
     def docs(self, surface, fragment=""):
+        """The address of the reference of a surface."""
         return f"{self.server.url}/v2/{surface}/docs{fragment}"
 
 
 @pytest.fixture(scope="module")
 def site(temporary_directory):
+    """A running server with an empty organization."""
     home = temporary_directory / "reference" / "home"
     home.parent.mkdir(mode=0o755)
     with embedded.server(home, options={"fsync": "off"}):
@@ -53,7 +55,8 @@ def site(temporary_directory):
 
 
 @pytest.fixture(params=[False, True], ids=["light", "dark"])
-def themed(request, tmp_path):
+def themed_window(request, tmp_path):
+    """A browser that prefers light or dark pages."""
     with browser(tmp_path, free_port(), dark=request.param) as window:
         yield window
 
@@ -85,7 +88,8 @@ def test_every_operation_has_an_address_and_is_rendered(site, window, surface):
         "return [...document.querySelectorAll('#list li a')].map((link) => link.hash.slice(1)).filter(Boolean)"
     )
     assert len(ids) > 70
-    rendered = window.script(
+    # The title of each operation, or false if the page lacks an example or shows a value that is none.
+    ids_and_titles = window.script(
         """
         const wait = () => new Promise((done) => setTimeout(done, 0));
         return (async () => {
@@ -102,8 +106,8 @@ def test_every_operation_has_an_address_and_is_rendered(site, window, surface):
         })()""",
         ids,
     )
-    assert [operation_id for operation_id, title in rendered if not title] == []
-    assert [operation_id for operation_id, _ in rendered] == ids
+    assert [operation_id for operation_id, title in ids_and_titles if not title] == []
+    assert [operation_id for operation_id, _ in ids_and_titles] == ids
     assert window.faults() == []
 
 
@@ -112,17 +116,18 @@ def test_an_operation_shows_its_permission_fields_and_examples(site, window):
     window.find("#operation h1")
     assert window.text("#operation h1") == "Track events"
     assert window.text(".permission") == "Permission orders:write Track events, create purchase orders"
-    [events, *_] = visible_texts(window, ".parts > .fields > li")
-    assert events.startswith("events array of object required\n1 to 100 items")
-    assert "loyaltyMemberId string required\n1 to 255 characters" in events
+    first_field = visible_texts(window, ".parts > .fields > li")[0]
+    assert first_field.startswith("events array of object required\n1 to 100 items")
+    assert "loyaltyMemberId string required\n1 to 255 characters" in first_field
     assert any(field.startswith("now date-time or null extension") for field in visible_texts(window, ".fields li"))
     assert '"systemUniqueKey": "till-4-000117"' in window.text(".panel.request .code")
     assert '"limitDiscardedTotalAmount": 0' in window.text(".panel.response .code")
-    left, right = (
-        window.script(f"return document.querySelector('{part}').getBoundingClientRect().{side}")
-        for part, side in ((".about-operation", "right"), (".panels", "left"))
+    # The examples are to the right of the description.
+    end_of_description = window.script(
+        "return document.querySelector('.about-operation').getBoundingClientRect().right"
     )
-    assert left < right
+    begin_of_examples = window.script("return document.querySelector('.panels').getBoundingClientRect().left")
+    assert end_of_description < begin_of_examples
 
 
 def test_common_parameters_and_errors_are_folded_until_they_are_clicked(site, window):
@@ -200,7 +205,7 @@ def test_the_chosen_language_of_examples_applies_to_all_operations(site, window)
 
 
 @pytest.mark.parametrize(
-    ("surface", "name", "python", "typescript"),
+    ("surface", "operation_id", "python", "typescript"),
     [
         ("integration", "trackEventsAsync", "print(client.queue_events({", "console.log(await client.queueEvents({"),
         (
@@ -213,12 +218,12 @@ def test_the_chosen_language_of_examples_applies_to_all_operations(site, window)
     ],
 )
 def test_requests_are_shown_as_code_for_our_python_and_typescript_clients(
-    site, window, surface, name, python, typescript
+    site, window, surface, operation_id, python, typescript
 ):
-    window.open(site.docs(surface, f"#{name}"))
+    window.open(site.docs(surface, f"#{operation_id}"))
     window.find(".try")
     window.click(".try summary")
-    if name == "listCampaigns":
+    if operation_id == "listCampaigns":
         window.type("#try-limit", "1")
     for language, code in (("Python", python), ("TypeScript", typescript)):
         window.script(
@@ -234,8 +239,8 @@ def test_the_copy_button_copies_the_whole_code(site, window):
     window.script("window.copied = []; navigator.clipboard.writeText = async (text) => { window.copied.push(text); }")
     window.click(".panel.request .copy")
     window.wait_for("window.copied.length === 1")
-    [copied] = window.script("return window.copied")
-    assert copied == f'curl -sS {site.server.url}/v2/members/ana \\\n  -H "Authorization: Bearer $TOKEN"'
+    [copied_text] = window.script("return window.copied")
+    assert copied_text == f'curl -sS {site.server.url}/v2/members/ana \\\n  -H "Authorization: Bearer $TOKEN"'
 
 
 def test_operations_fields_and_pages_are_found(site, window):
@@ -287,21 +292,21 @@ def test_a_request_can_be_sent_with_the_token_that_the_server_prints(site, windo
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_the_reference_fits_a_phone_and_is_accessible(site, themed, surface):
+def test_the_reference_fits_a_phone_and_is_accessible(site, themed_window, surface):
     places = ("", "#getMember", "#createCampaign", "#listMembers", "#createTrigger", "#trackEvents")
     for width, height in ((390, 844), (1400, 1000)):
-        themed.resize(width, height)
+        themed_window.resize(width, height)
         for place in places:
-            themed.open("about:blank")
-            themed.open(site.docs(surface, place))
-            themed.wait_for("document.querySelector('#operation')")
-            if themed.script(
+            themed_window.open("about:blank")
+            themed_window.open(site.docs(surface, place))
+            themed_window.wait_for("document.querySelector('#operation')")
+            if themed_window.script(
                 "return Boolean(document.querySelector(`#list a[href='${location.hash}']`)) && location.hash"
             ):
-                themed.find("#operation .panel")
-                themed.script("document.querySelectorAll('#operation summary').forEach((node) => node.click())")
-            assert not themed.is_too_wide(), (place, width)
-            assert themed.barriers() == [], (place, width)
+                themed_window.find("#operation .panel")
+                themed_window.script("document.querySelectorAll('#operation summary').forEach((node) => node.click())")
+            assert not themed_window.is_too_wide(), (place, width)
+            assert themed_window.barriers() == [], (place, width)
 
 
 def test_the_pages_are_small_fit_a_phone_and_are_accessible(site, window):
@@ -313,8 +318,9 @@ def test_the_pages_are_small_fit_a_phone_and_are_accessible(site, window):
         if "search" in page:
             window.find("#results li")
         faults = [*window.faults(), *window.barriers(), *(["too wide"] if window.is_too_wide() else [])]
-        if (weight := sum(window.script(SIZES))) >= MAX_BYTES:
-            faults.append(f"{weight} bytes")
+        size = sum(window.script(SIZES))
+        if size >= MAX_BYTES:
+            faults.append(f"{size} bytes")
         if faults:
             faults_by_page[page] = faults
     assert len(pages) > 40
@@ -335,13 +341,13 @@ return [...document.querySelectorAll("text")].filter((text) => {
 
 
 def test_the_texts_of_drawings_fit_their_boxes(site, window):
-    cut_off = {}
+    cut_off_texts = {}
     for drawing in documentation.image_names():
         window.open(f"{site.server.url}/docs/images/{drawing}")
         assert window.script("return document.querySelectorAll('text').length") > 9
         if texts := window.script(CUT_OFF):
-            cut_off[drawing] = texts
-    assert cut_off == {}
+            cut_off_texts[drawing] = texts
+    assert cut_off_texts == {}
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -24,10 +24,12 @@ def server(shared_home):
 
 
 def connect(server: Server) -> socket.socket:
+    """A new connection to the server."""
     return socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
 
 def read_all(connection: socket.socket) -> bytes:
+    """The bytes that arrive until the server closes the connection."""
     received = b""
     while part := connection.recv(65536):
         received += part
@@ -35,6 +37,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def test_a_client_that_sends_a_too_large_body_to_its_end_reads_the_refusal(server):
+    # Larger than the server accepts.
     body = bytes(2 * 1024**2)
     for _ in range(20):
         with connect(server) as connection:

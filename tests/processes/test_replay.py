@@ -33,16 +33,19 @@ class Site:
         self.variables = {"LOYALTY_PORT": str(self.server.port)}
 
     def file(self, name, lines):
+        """Write a file of purchases with the headings and these lines; return its path."""
         path = self.home.parent / name
         path.write_text("\n".join([HEADINGS, *lines]) + "\n")
         return path
 
     def replay(self, path, *arguments):
+        """Run the command on a file; return the completed command."""
         return invoke(self.home, "replay", str(path), *arguments, **self.variables)
 
 
 @pytest.fixture(scope="module")
 def site(shared_home):
+    """A running server."""
     with embedded.server(shared_home, options={"fsync": "off"}):
         site = Site(shared_home)
         yield site
@@ -51,6 +54,7 @@ def site(shared_home):
 
 @pytest.fixture(scope="module")
 def lines():
+    """The first 1,000 purchases of the real file."""
     return purchases_file().read_text().splitlines()[1 : LINE_COUNT + 1]
 
 
@@ -71,17 +75,17 @@ def points_of(lines):
 def test_replaying_a_file_twice_mints_its_points_once(site, lines):
     path = site.file("some purchases.txt", lines)
     points = points_of(lines)
-    top, most = points.most_common(1)[0]
+    top_member, top_points = points.most_common(1)[0]
 
-    first = site.replay(path)
-    assert first.returncode == 0, first.stderr
-    report = summary(first)
+    first_run = site.replay(path)
+    assert first_run.returncode == 0, first_run.stderr
+    report = summary(first_run)
     assert report["Organization"] == "some purchases"
     assert report["Orders"] == "1,000: 1,000 new, 0 repeated, 0 failed"
     assert report["Members"] == f"{len(points)}: {len(points)} new"
     assert report["Points minted"] == f"{points.total():,} in all, {points.total():,} by this run"
-    assert report["Top member"] == f"{top} with {most:,} points"
-    assert "Nothing changed" not in first.stdout
+    assert report["Top member"] == f"{top_member} with {top_points:,} points"
+    assert "Nothing changed" not in first_run.stdout
 
     repetition = site.replay(path)
     assert repetition.returncode == 0, repetition.stderr
@@ -89,7 +93,7 @@ def test_replaying_a_file_twice_mints_its_points_once(site, lines):
     assert report["Orders"] == "1,000: 0 new, 1,000 repeated, 0 failed"
     assert report["Members"] == f"{len(points)}: 0 new"
     assert report["Points minted"] == f"{points.total():,} in all, 0 by this run"
-    assert report["Top member"] == f"{top} with {most:,} points"
+    assert report["Top member"] == f"{top_member} with {top_points:,} points"
     assert "Nothing changed" in repetition.stdout
     assert invoke(site.home, "verify").returncode == 0
 
@@ -102,9 +106,9 @@ def test_replaying_a_longer_file_adds_the_further_orders(site, lines):
     assert report["Points minted"].startswith(f"{points_of(lines[:600]).total():,} in all")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
-def test_an_interrupted_replay_is_completed_by_the_next_one(site, lines, number):
-    path = site.file(f"interrupted by {number.name}.txt", lines)
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGKILL], ids=lambda stop_signal: stop_signal.name)
+def test_an_interrupted_replay_is_completed_by_the_next_one(site, lines, stop_signal):
+    path = site.file(f"interrupted by {stop_signal.name}.txt", lines)
     process = subprocess.Popen(
         [sys.executable, "-m", "handlers", "replay", str(path)],
         env=environment(site.home, **site.variables),
@@ -114,7 +118,7 @@ def test_an_interrupted_replay_is_completed_by_the_next_one(site, lines, number)
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     _wait_until_some_are_tracked(site, path.stem)
-    process.send_signal(number)
+    process.send_signal(stop_signal)
     error_output = process.communicate(timeout=60)[1].decode()
     assert process.returncode != 0
     assert "Traceback" not in error_output
@@ -123,31 +127,33 @@ def test_an_interrupted_replay_is_completed_by_the_next_one(site, lines, number)
     assert completed.returncode == 0, completed.stderr
     report = summary(completed)
     counts = re.fullmatch(r"1,000: (\d+) new, (\d+) repeated, 0 failed", report["Orders"])
-    new, repeated = map(int, counts.groups())
-    assert new > 0
-    assert repeated > 0
-    assert new + repeated == LINE_COUNT
+    new_orders, repeated_orders = map(int, counts.groups())
+    assert new_orders > 0
+    assert repeated_orders > 0
+    assert new_orders + repeated_orders == LINE_COUNT
     assert report["Points minted"].startswith(f"{points_of(lines).total():,} in all")
 
 
 def test_a_line_that_was_changed_after_its_replay_is_reported_as_failed(site, lines):
+    # The first purchase has another total.
     original_lines, changed_lines = lines[:20], ["00001 19970101 1 99.00", *lines[1:20]]
     assert site.replay(site.file("changed.txt", original_lines)).returncode == 0
     repetition = site.replay(site.file("changed.txt", changed_lines))
     assert repetition.returncode == 1
     report = summary(repetition)
     assert report["Orders"] == "20: 0 new, 19 repeated, 1 failed"
+    # The headings are line 1.
     assert report["Failed"].startswith("line 2: ")
     assert report["Points minted"] == f"{points_of(original_lines).total():,} in all, 0 by this run"
 
 
 def test_a_replay_by_organization_id_and_token_needs_no_database(site, lines):
     organization = json.loads(invoke(site.home, "organizations", "create", "Elsewhere", "--json").stdout)
-    identity = str(organization["organizationId"])
-    token = invoke(site.home, "token", "--organization", identity, "--admin").stdout.strip()
+    organization_id = str(organization["organizationId"])
+    token = invoke(site.home, "token", "--organization", organization_id, "--admin").stdout.strip()
     path = site.file("elsewhere.txt", lines[:50])
     no_database = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
-    arguments = ["--organization", identity, "--token", token, "--base-url", f"{site.server.url}/v2"]
+    arguments = ["--organization", organization_id, "--token", token, "--base-url", f"{site.server.url}/v2"]
     completed = loyalty(site.home, "replay", str(path), *arguments, **no_database)
     assert completed.returncode == 0, completed.stderr
     assert summary(completed)["Organization"] == "Elsewhere"

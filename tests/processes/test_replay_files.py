@@ -16,6 +16,7 @@ HEADINGS = b"customer_id date number_of_cds dollar_value\n"
 
 @pytest.fixture
 def path(tmp_path):
+    """The path of a file that each test writes."""
     return tmp_path / "purchases.txt"
 
 
@@ -66,9 +67,10 @@ def test_the_first_ten_invalid_lines_are_reported(path):
     path.write_bytes(HEADINGS + b"wrong\n" * 12)
     with pytest.raises(FaultyFile) as caught:
         read_purchases(path)
-    lines = caught.value.message.splitlines()
-    assert [line.split(":")[0].rpartition(" ")[2] for line in lines[:10]] == [str(n) for n in range(2, 12)]
-    assert lines[10:] == ["and 2 more"]
+    *reports, last_line = caught.value.message.splitlines()
+    # The headings are line 1, so the first ten invalid lines are 2 to 11.
+    assert [report.split(":")[0].rpartition(" ")[2] for report in reports] == [str(n) for n in range(2, 12)]
+    assert last_line == "and 2 more"
 
 
 @pytest.mark.parametrize(

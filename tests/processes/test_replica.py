@@ -59,12 +59,14 @@ def servers(shared_home: Path) -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def api(servers: Servers) -> Iterator[Api]:
+    """The API on the primary, whose lists and reports read the standby."""
     with running_api(servers.settings) as api:
         yield api
 
 
 @pytest.fixture
 def shop(servers: Servers, api: Api) -> Replicated:
+    """A new organization without members, with 1 point for each order."""
     return servers.shop(api)
 
 
@@ -90,6 +92,7 @@ def standby(shop: Shop) -> Iterator[Engine]:
 
 
 def execute(engine: Engine, statement: str) -> None:
+    """Execute a statement outside of a transaction."""
     with autocommit(engine).connect() as db:
         db.execute(text(statement))
 
@@ -100,10 +103,12 @@ def count_reads(database: str) -> float:
 
 
 def count_members(shop: Shop) -> int:
+    """The number of members in the list, which is a read for the replica."""
     return len(shop.integration.get("/members")["results"])
 
 
 def check_that_lists_contain_new_records(shop: Shop) -> None:
+    """Create 15 members with an order each; check after each of them that lists contain the member and the order."""
     for number in range(1, 16):
         member = shop.member()
         assert count_members(shop) == number
@@ -112,37 +117,40 @@ def check_that_lists_contain_new_records(shop: Shop) -> None:
 
 
 def test_lists_contain_records_that_were_just_written(shop: Replicated, standby: Engine) -> None:
-    before = count_reads("replica")
+    reads_before = count_reads("replica")
     check_that_lists_contain_new_records(shop)
-    assert count_reads("replica") > before
+    assert count_reads("replica") > reads_before
     with standby.connect() as db:
         assert replication.lag(db) >= 0
 
 
 def test_lists_contain_records_whose_commit_is_not_on_the_disk_yet(shop_without_waiting: Replicated) -> None:
-    """A commit that does not wait is reported before the replica can receive it."""
+    # A commit that does not wait is reported before the replica can receive it.
     check_that_lists_contain_new_records(shop_without_waiting)
 
 
 def test_the_primary_serves_while_the_replica_is_behind(shop: Shop, standby: Engine, monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "REPLICA_BEHIND_SECONDS", 0.0)
     execute(standby, "SELECT pg_wal_replay_pause()")
-    by_replica, by_primary = count_reads("replica"), count_reads("primary")
+    replica_reads_before, primary_reads_before = count_reads("replica"), count_reads("primary")
     shop.member()
     assert count_members(shop) == 1
-    assert (count_reads("replica"), count_reads("primary")) == (by_replica, by_primary + 1)
+    # The primary has served the list.
+    assert count_reads("replica") == replica_reads_before
+    assert count_reads("primary") == primary_reads_before + 1
     execute(standby, "SELECT pg_wal_replay_resume()")
-    wait_until(lambda: count_members(shop) == 1 and count_reads("replica") > by_replica)
+    wait_until(lambda: count_members(shop) == 1 and count_reads("replica") > replica_reads_before)
 
 
 def test_reports_read_the_replica(shop: Shop, standby: Engine) -> None:
-    before = count_reads("replica"), count_reads("primary")
+    replica_reads_before, primary_reads_before = count_reads("replica"), count_reads("primary")
     member = shop.member()
     shop.give(member, 7)
     moments = {"sinceFrom": "2020-01-01T00:00:00Z", "sinceTo": "2100-01-01T00:00:00Z"}
-    top = shop.administration.get("/reports/top-members", **moments)["results"]
-    assert [(result["key"], result["amount"]) for result in top] == [(member, 7)]
-    assert (count_reads("replica"), count_reads("primary")) == (before[0] + 1, before[1])
+    report_rows = shop.administration.get("/reports/top-members", **moments)["results"]
+    assert [(row["key"], row["amount"]) for row in report_rows] == [(member, 7)]
+    assert count_reads("replica") == replica_reads_before + 1
+    assert count_reads("primary") == primary_reads_before
 
 
 def test_a_server_on_a_standby_reads_and_refuses_writes(servers: Servers, shop: Shop, standby: Engine) -> None:
@@ -166,7 +174,10 @@ def test_a_server_on_a_standby_reads_and_refuses_writes(servers: Servers, shop: 
 
 
 def findings_of_doctor(settings: Settings, home: Path, **urls: str) -> dict[str, str]:
-    """The lines of `loyalty doctor` about the replica and the connection to the primary, by subject."""
+    """The lines of `loyalty doctor` about the replica and the connection to the primary, by subject.
+
+    A line begins with "ok   " or "BAD  "; its subject is removed.
+    """
     variables = {
         "LOYALTY_DATABASE_URL": settings.database_url,
         "LOYALTY_READ_DATABASE_URL": settings.read_database_url,
@@ -203,8 +214,10 @@ class TestTheDoctor:
         assert "replica lag" not in findings
 
     def test_reports_a_replica_that_lacks_the_schema(self, servers: Servers) -> None:
-        other = servers.settings.database_url.replace("/loyalty?", "/postgres?")
-        findings = findings_of_doctor(servers.settings, servers.standby_home, LOYALTY_READ_DATABASE_URL=other)
+        empty_database_url = servers.settings.database_url.replace("/loyalty?", "/postgres?")
+        findings = findings_of_doctor(
+            servers.settings, servers.standby_home, LOYALTY_READ_DATABASE_URL=empty_database_url
+        )
         assert findings["replica schema"].startswith("BAD  lacks 1000, ")
         assert findings["replica lag"] == "ok   unknown, it is not a standby"
 
@@ -219,20 +232,20 @@ class TestTheDoctor:
 def test_the_primary_serves_while_the_replica_is_unavailable(shop: Replicated, monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "REPLICA_PAUSE_SECONDS", 0.0)
     shop.member()
-    before = count_reads("replica")
+    reads_before = count_reads("replica")
     kill_database(shop.standby_home)
     wait_until_stopped(shop.standby_home)
     assert count_members(shop) == 1
-    assert count_reads("replica") == before
+    assert count_reads("replica") == reads_before
     with embedded.server(shop.standby_home, options=shop.options):
-        wait_until(lambda: count_members(shop) == 1 and count_reads("replica") > before)
+        wait_until(lambda: count_members(shop) == 1 and count_reads("replica") > reads_before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 def test_the_primary_serves_while_the_replica_accepts_connections_but_is_silent(shop: Replicated) -> None:
     shop.member()
     assert count_members(shop) == 1
-    before = count_reads("replica")
+    reads_before = count_reads("replica")
     with silent_database(shop.standby_home):
         assert count_members(shop) == 1
-        assert count_reads("replica") == before
+        assert count_reads("replica") == reads_before

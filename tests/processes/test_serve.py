@@ -51,6 +51,7 @@ def test_the_printed_request_works_and_the_data_remain_after_a_restart(home, ser
 
     restarted_server = serve("--workers", "1", "--no-worker")
     greeting = restarted_server.greeting()
+    # Credentials are printed only at the first start.
     assert "client_" not in greeting
     new_url, _ = curl_line(greeting)
     assert new_url.rpartition("/")[2] == url.rpartition("/")[2]  # it is the same organization
@@ -64,7 +65,8 @@ def test_credentials_are_printed_at_the_first_start_and_can_be_reset_by_a_comman
     token = re.search(r"TOKEN=(\S+)", greeting).group(1)
     assert greeting.count(token) == 1
     assert max(map(len, greeting.replace(token, "").splitlines())) <= 120
-    client_id, secret = (re.search(rf"{name} +(\S+)", greeting).group(1) for name in ("client_id", "client_secret"))
+    client_id = re.search(r"client_id +(\S+)", greeting).group(1)
+    secret = re.search(r"client_secret +(\S+)", greeting).group(1)
     assert token_of(server, client_id, secret)["scope"] == " ".join(INTEGRATION_ROLES)
     reset = invoke(server.home, "credentials", "reset", "--organization", "1", "--json")
     assert reset.returncode == 0, reset.stderr
@@ -79,8 +81,8 @@ def token_of(server, client_id, secret):
     form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
     request = urllib.request.Request(f"{server.url}/v2/oauth/token", data=urllib.parse.urlencode(form).encode())
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
     except urllib.error.HTTPError as error:
         return error.code
 
@@ -96,15 +98,15 @@ def test_the_printed_documentation_pages_exist(running_server):
 
 def test_the_curl_line_works_in_a_shell(running_server):
     _, greeting = running_server
-    export, line = re.findall(r"^ *((?:export|curl) .*)$", greeting, re.MULTILINE)
-    script = f"{export}\n{line} -s -w '%{{http_code}}'"
+    export_command, curl_command = re.findall(r"^ *((?:export|curl) .*)$", greeting, re.MULTILINE)
+    script = f"{export_command}\n{curl_command} -s -w '%{{http_code}}'"
     try:
-        answer = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
+        shell = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
     except FileNotFoundError:
         pytest.skip("needs a shell")
-    if answer.returncode == 127:
+    if shell.returncode == 127:
         pytest.skip("needs curl")
-    assert answer.stdout.endswith("200")
+    assert shell.stdout.endswith("200")
 
 
 def test_two_servers_start_simultaneously_on_an_empty_home(home, serve):
@@ -112,6 +114,7 @@ def test_two_servers_start_simultaneously_on_an_empty_home(home, serve):
     servers = [serve("--workers", "1", *arguments) for arguments in ([], ["--no-worker"])]
     with ThreadPoolExecutor(2) as pool:
         greetings = list(pool.map(Server.greeting, servers))
+    # Both print the request of the same organization, whose id is at the end of the URL.
     assert {curl_line(greeting)[0].rpartition("/")[2] for greeting in greetings} == {"1"}
     _, headers = curl_line(greetings[0])
     for server in servers:
@@ -128,6 +131,7 @@ def test_workers_have_a_higher_score_for_the_out_of_memory_killer_than_the_paren
     server.wait_until_ready()
 
     def score(pid):
+        """The value that Linux adds to the score of a process; the greatest one is 1000."""
         return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
 
     assert {score(pid) for pid in server.workers()} == {min(1000, score(server.process.pid) + 100)}
@@ -138,35 +142,36 @@ def test_metrics_of_any_worker_contain_the_calls_of_all_workers(running_server):
     url, headers = curl_line(greeting)
     assert status(url, **headers) == 200
     # All workers report the same count.
-    [before] = request_counts(server)
+    [count_before] = request_counts(server)
     for _ in range(20):
         assert status(url, **headers) == 200
-    assert request_counts(server) == {before + 20}
+    assert request_counts(server) == {count_before + 20}
 
 
 def request_counts(server):
     """The different counts of successful calls of getOrganization in five requests of the metrics."""
     counts = set()
     for _ in range(5):
-        with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as response:
+            lines = response.read().decode().splitlines()
         counts.update(line for line in lines if line.startswith("loyalty_http_requests_total{") and "getOrg" in line)
     return {float(line.rpartition(" ")[2]) for line in counts}
 
 
 def test_a_taken_port_is_reported(running_server):
-    first, _ = running_server
-    second = loyalty(first.home, "serve", "--port", str(first.port))
-    assert second.returncode == 1
-    assert str(first.port) in second.stderr
-    assert "--port" in second.stderr
-    assert "Traceback" not in second.stderr
+    server, _ = running_server
+    second_start = loyalty(server.home, "serve", "--port", str(server.port))
+    assert second_start.returncode == 1
+    assert str(server.port) in second_start.stderr
+    assert "--port" in second_start.stderr
+    assert "Traceback" not in second_start.stderr
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "message_part", "exit_code"),
     [
         ("LOYALTY_MANAGEMENT_BIND", "nohost.invalid:9090", "port 9090 of nohost.invalid", 1),
+        # The port of the running server.
         ("LOYALTY_MANAGEMENT_BIND", "127.0.0.1:{port}", "port {port} of 127.0.0.1 is in use", 1),
         ("LOYALTY_HOST", "nohost.invalid", "of nohost.invalid", 1),
         ("LOYALTY_HOST", "http://127.0.0.1", "'http://127.0.0.1'", 2),
@@ -175,18 +180,19 @@ def test_a_taken_port_is_reported(running_server):
 def test_an_address_that_cannot_be_used_is_reported_with_its_variable(
     running_server, variable, value, message_part, exit_code
 ):
-    first, _ = running_server
-    port = str(first.port)
-    completed = invoke(first.home, "serve", LOYALTY_PORT=str(free_port()), **{variable: value.format(port=port)})
+    server, _ = running_server
+    port = str(server.port)
+    completed = invoke(server.home, "serve", LOYALTY_PORT=str(free_port()), **{variable: value.format(port=port)})
     assert completed.returncode == exit_code
+    # The report is one line.
     assert completed.stderr.count("\n") == 1
     assert variable in completed.stderr
     assert message_part.format(port=port) in completed.stderr
 
 
 def test_the_management_address_must_differ_from_the_main_one(running_server):
-    first, _ = running_server
-    completed = invoke(first.home, "serve", LOYALTY_PORT="9090", LOYALTY_MANAGEMENT_BIND="127.0.0.1:9090")
+    server, _ = running_server
+    completed = invoke(server.home, "serve", LOYALTY_PORT="9090", LOYALTY_MANAGEMENT_BIND="127.0.0.1:9090")
     assert completed.returncode == 2
     assert "LOYALTY_MANAGEMENT_BIND must differ" in completed.stderr
 
@@ -194,6 +200,7 @@ def test_the_management_address_must_differ_from_the_main_one(running_server):
 @needs_proc
 def test_a_server_with_no_worker_starts_no_queue_worker(running_server):
     server, _ = running_server
+    # A queue worker would have started by then.
     time.sleep(2)
     assert queue_workers(server) == set()
 
@@ -203,11 +210,12 @@ def test_killed_processes_are_replaced_and_all_processes_end_with_a_killed_paren
     server = serve("--workers", "1")
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
-    (worker,) = server.workers()
+    [worker] = server.workers()
     wait_until(lambda: queue_workers(server))
-    (queue_worker,) = queue_workers(server)
+    [queue_worker] = queue_workers(server)
     os.kill(worker, signal.SIGKILL)
     os.kill(queue_worker, signal.SIGKILL)
+    # The log now names the killed worker and its successor.
     wait_until(lambda: status(url, **headers) == 200 and len(server.workers()) == 2)
     wait_until(lambda: queue_workers(server) - {queue_worker})
     processes = children_of(server.process.pid)
@@ -219,9 +227,9 @@ def test_killed_processes_are_replaced_and_all_processes_end_with_a_killed_paren
     restarted_server.greeting()
     assert status(f"{restarted_server.url}/v2/organizations/1", **headers) == 200
     wait_until(lambda: queue_workers(restarted_server))
-    (queue_worker,) = queue_workers(restarted_server)
+    [new_queue_worker] = queue_workers(restarted_server)
     assert restarted_server.stop() == 0
-    assert not is_running(queue_worker)
+    assert not is_running(new_queue_worker)
     wait_until_stopped(home)
 
 
@@ -231,6 +239,7 @@ def queue_workers(server):
 
 
 def is_running(pid):
+    """True if there is a process with this id that is not a zombie."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -240,13 +249,13 @@ def is_running(pid):
 def test_a_reloaded_server_writes_all_lines_once_and_in_the_same_format(home, serve):
     server = serve("--workers", "1", "--no-worker", LOYALTY_LOG_FORMAT="json")
     server.wait_until_ready()
-    before = server.workers()
+    workers_before = server.workers()
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: len(server.workers()) == 2)
-    [worker] = server.workers() - before
+    [new_worker] = server.workers() - workers_before
     assert server.stop() == 0
     messages = [json.loads(line)["message"] for line in server.log.read_text().splitlines()]
-    assert messages.count(f"Booting worker with pid: {worker}") == 1
+    assert messages.count(f"Booting worker with pid: {new_worker}") == 1
 
 
 def test_a_stopped_server_completes_a_call_and_leaves_no_secret_in_its_log_and_no_file(home, serve):
@@ -260,6 +269,7 @@ def test_a_stopped_server_completes_a_call_and_leaves_no_secret_in_its_log_and_n
         blocker = psycopg2.connect(database)
         blocker.cursor().execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
         headers = {"Authorization": f"Bearer {token}"}
+        # The call waits for the lock of the blocker.
         call = pool.submit(status, f"{server.url}/v2/organizations/1", **headers)
         observer = psycopg2.connect(database)
         observer.autocommit = True
@@ -278,6 +288,7 @@ def test_a_stopped_server_completes_a_call_and_leaves_no_secret_in_its_log_and_n
     [greeting] = [line["message"] for line in lines if "ready" in line["message"]]
     assert server.url in greeting
     assert "loyalty credentials reset --organization 1" in greeting
+    # The beginnings of tokens and of client secrets.
     assert not re.search(r"eyJ|lsk_", server.log.read_text())
 
 

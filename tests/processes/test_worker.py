@@ -20,39 +20,40 @@ def start(home):
     """A function that starts commands; processes that still run at the end of the test are killed."""
     processes = []
 
-    def run(*arguments: str, **variables: str) -> subprocess.Popen:
+    def start_command(*arguments: str, **variables: str) -> subprocess.Popen:
         log = (home.parent / f"process-{len(processes)}.log").open("w")
         command = [sys.executable, "-m", "handlers", *arguments]
         processes.append(subprocess.Popen(command, env=environment(home, **variables), cwd=home.parent, stderr=log))
         return processes[-1]
 
-    yield run
+    yield start_command
     for process in processes:
         if process.poll() is None:
             process.kill()
         process.wait()
 
 
-def wait_until(question):
+def wait_until(condition):
+    """Wait until a condition is true; fail after two minutes."""
     deadline = time.monotonic() + 120
-    while not (answer := question()):
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    return answer
 
 
 def count_finished_jobs(url: str) -> int:
+    """The number of jobs that have run without an error."""
     with psycopg2.connect(url) as db, db.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM periodic_jobs WHERE finished_at IS NOT NULL AND last_error IS NULL")
         return cursor.fetchone()[0]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_worker_runs_the_jobs_until_it_is_stopped(home, start, number):
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT], ids=lambda stop_signal: stop_signal.name)
+def test_a_worker_runs_the_jobs_until_it_is_stopped(home, start, stop_signal):
     with embedded.server(home, options={"fsync": "off"}) as url:
         process = start("worker")
         wait_until(lambda: count_finished_jobs(url) == len(JOBS))
-        process.send_signal(number)
+        process.send_signal(stop_signal)
         assert process.wait(60) == 0
 
 
@@ -60,6 +61,7 @@ def test_a_worker_that_runs_once_executes_the_due_jobs_and_ends(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
         completed = loyalty(home, "worker", "--once", LOYALTY_EXPIRE_MINUTES="0", LOYALTY_LOG_FORMAT="text")
         assert completed.returncode == 0, completed.stderr
+        # All jobs except that of expiries, which the setting 0 switches off.
         assert count_finished_jobs(url) == len(JOBS) - 1
         assert "the job evaluate-tiers is done: {'members': 0, 'moves': 0}" in completed.stderr
         repetition = invoke(home, "release-answers")
