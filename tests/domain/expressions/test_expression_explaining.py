@@ -1,4 +1,7 @@
-"""Explanations of conditions: labels in words, and traces with the value of each part."""
+"""Explanations of conditions: labels in words, and traces with the value of each part.
+
+The variables are those of CONTEXT: the order has the total 84.30 and two items, `paid` is null, and the count is 3.
+"""
 
 import json
 from datetime import UTC, datetime
