@@ -50,10 +50,12 @@ def yearly_points(clock):
 
 
 def track(shop, *events):
+    """Track events; return their results."""
     return shop.integration.post("/events/track", {"events": list(events)}, expect=200)["results"]
 
 
 def transactions_of(points):
+    """The transactions of an account, newest first."""
     return points.admin.get(f"{points.path}/transactions")["results"]
 
 
@@ -64,6 +66,7 @@ def reset(clock):
 
 
 def problem(response):
+    """The type of a problem without its prefix."""
     return response["type"].removeprefix("/problems/")
 
 
@@ -82,9 +85,9 @@ class TestOperations:
 
     def test_a_clock_without_a_start_begins_with_the_real_time(self, api):
         clock = Clock(api.organization(environment="test"))
-        before = datetime.now(UTC)
+        time_before = datetime.now(UTC)
         start = datetime.fromisoformat(clock.start()["now"])
-        assert before <= start <= datetime.now(UTC)
+        assert time_before <= start <= datetime.now(UTC)
 
     def test_a_live_organization_has_no_clock(self, organization):
         live_clock = Clock(organization)
@@ -121,11 +124,13 @@ class TestOperations:
         assert clock.get()["now"] == START
 
     def test_a_repeated_advance_changes_nothing(self, clock):
-        first = clock.advance("2026-03-02T09:00:00Z")
-        assert clock.advance("2026-03-02T09:00:00Z") == first
-        assert (first["now"], first["steps"]) == ("2026-03-02T09:00:00Z", 0)
+        first_state = clock.advance("2026-03-02T09:00:00Z")
+        assert clock.advance("2026-03-02T09:00:00Z") == first_state
+        # No points expired on the way, so there were no steps.
+        assert (first_state["now"], first_state["steps"]) == ("2026-03-02T09:00:00Z", 0)
 
     def test_an_advance_is_limited_to_731_days(self, clock):
+        # 731 days after 1 March 2026 is 1 March 2028, because 2028 is a leap year.
         response = clock.advance("2028-03-01T09:00:01Z", expect=400)
         detail = "to is more than 731 days after 2026-03-01T09:00:00Z, the time of the clock."
         assert response["errors"] == [{"pointer": "/to", "detail": detail}]
@@ -133,14 +138,15 @@ class TestOperations:
 
     def test_no_clock_shows_a_time_before_1970_or_ten_years_from_now(self, api):
         clock = Clock(api.organization(environment="test"))
-        far = (datetime.now(UTC) + timedelta(days=3700)).isoformat()
-        for moment in ("1969-12-31T23:59:59Z", far, "0001-01-01T00:00:00Z"):
+        in_more_than_ten_years = (datetime.now(UTC) + timedelta(days=3700)).isoformat()
+        for moment in ("1969-12-31T23:59:59Z", in_more_than_ten_years, "0001-01-01T00:00:00Z"):
             assert clock.start(startsAt=moment, expect=400)["errors"][0]["pointer"] == "/startsAt"
         clock.start(startsAt="1970-01-01T00:00:00Z")
-        assert clock.advance(far, expect=400)["errors"][0]["pointer"] == "/to"
+        assert clock.advance(in_more_than_ten_years, expect=400)["errors"][0]["pointer"] == "/to"
 
     def test_a_clock_does_not_begin_before_the_newest_record(self, api):
         organization = api.organization(environment="test")
+        # Without a clock, the member is enrolled in real time, after START.
         enrolled_at = organization.member("ana")["createdAt"]
         clock = Clock(organization)
         response = clock.start(startsAt=START, expect=409)
@@ -158,9 +164,8 @@ class TestOperations:
         unknown_reply = shop.integration.request("GET", "/members/nobody", expect=404)
         creation_reply = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=201)
         conflict_reply = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=409)
-        assert [
-            reply.headers["x-test-clock"] for reply in (list_reply, unknown_reply, creation_reply, conflict_reply)
-        ] == [START] * 4
+        for reply in (list_reply, unknown_reply, creation_reply, conflict_reply):
+            assert reply.headers["x-test-clock"] == START
         advance_reply = clock.organization.administration.request(
             "POST", "/test-clock/advance", {"to": "2026-03-02T09:00:00Z"}
         )
@@ -173,9 +178,9 @@ class TestOperations:
         shop.member()
         clock.advance("2026-03-02T09:00:00Z")
         clock.remove()
-        assert datetime.fromisoformat(shop.organization.member()["createdAt"]) > datetime.now(UTC) - timedelta(
-            minutes=5
-        )
+        # A new member is enrolled in real time.
+        enrolled_at = datetime.fromisoformat(shop.organization.member()["createdAt"])
+        assert enrolled_at > datetime.now(UTC) - timedelta(minutes=5)
         clock.get(expect=404)
 
     def test_records_of_the_future_prevent_the_removal(self, api):
@@ -206,16 +211,15 @@ class TestOperations:
         clock.advance("2026-03-02T09:00:00Z")
         clock.remove()
         entries = clock.organization.administration.get("/audit-log", order="auditLogId")["results"]
-        operations = [(entry["operationId"], entry["testClock"], entry["changes"]) for entry in entries]
-        first_state, second_state = {"now": START, "target": None}, {"now": START, "target": "2026-03-02T09:00:00Z"}
-        assert [operation for operation, _, _ in operations] == [
-            "createTestClock",
-            "advanceTestClock",
-            "removeTestClock",
-        ]
-        assert operations[0][1:] == (None, {"testClock": {"from": None, "to": first_state}})
-        assert operations[1][1:] == (START, {"testClock.target": {"from": None, "to": second_state["target"]}})
-        assert operations[2][1] == "2026-03-02T09:00:00Z"
+        # The repeated advance changes nothing, so there is no entry.
+        creation, advance, removal = entries
+        assert creation["operationId"] == "createTestClock"
+        assert creation["testClock"] is None
+        assert creation["changes"] == {"testClock": {"from": None, "to": {"now": START, "target": None}}}
+        assert advance["operationId"] == "advanceTestClock"
+        assert advance["testClock"] == START
+        assert advance["changes"] == {"testClock.target": {"from": None, "to": "2026-03-02T09:00:00Z"}}
+        assert (removal["operationId"], removal["testClock"]) == ("removeTestClock", "2026-03-02T09:00:00Z")
         for entry in entries:
             assert datetime.fromisoformat(entry["createdAt"]) > datetime.now(UTC) - timedelta(minutes=5)
 
@@ -250,13 +254,14 @@ class TestAdvancing:
         state = clock.advance("2027-03-02T00:00:00Z")
         assert (state["now"], state["status"], state["steps"]) == ("2027-03-02T00:00:00Z", "ready", 1)
         assert yearly_points.balance(wallet) == 0
-        [expiry, _] = transactions_of(yearly_points)
+        [expiry, _mint] = transactions_of(yearly_points)
         assert (expiry["description"], expiry["amount"]) == ("Expired", 100)
         assert expiry["createdAt"] == "2027-03-01T09:00:00Z"
 
     def test_points_do_not_expire_before_their_moment(self, clock, yearly_points):
         wallet = yearly_points.wallet()
         yearly_points.mint(wallet, 100)
+        # The points expire 12 months after START. Each moment at which points expire is a step.
         assert clock.advance("2027-03-01T08:59:59Z")["steps"] == 0
         assert yearly_points.balance(wallet) == 100
         assert clock.advance("2027-03-01T09:00:00Z")["steps"] == 1
@@ -271,25 +276,26 @@ class TestAdvancing:
         idle_points.mint(wallet, 40)
         state = clock.advance("2026-04-01T00:00:00Z")
         assert state["steps"] == 1
-        [expiry, _] = transactions_of(idle_points)
+        [expiry, _mint] = transactions_of(idle_points)
         assert (expiry["amount"], expiry["createdAt"]) == (40, "2026-02-28T23:30:00Z")
 
     def test_idle_balances_expire_in_the_order_of_the_organizations_zone(self, api, monkeypatch):
         # In Madrid the second mint is on 31 January at 0:30 and expires on 28 February at 0:30. The first mint expires
         # later, on 28 February at 13:00.
+        # One balance at a time, so that the order matters.
         monkeypatch.setattr(idle_balances, "_FEW_IDLE", 1)
         monkeypatch.setattr(idle_balances, "_IDLE_AT_ONCE", 1)
         clock = Clock.new(api, starts_at="2026-01-28T12:00:00Z")
         idle_points = Points.new(
             clock.organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}]
         )
-        first, second = idle_points.wallet(), idle_points.wallet()
-        idle_points.mint(first, 1)
+        idle_points.mint(idle_points.wallet(), 1)
         clock.advance("2026-01-30T23:30:00Z")
-        idle_points.mint(second, 2)
+        idle_points.mint(idle_points.wallet(), 2)
         assert clock.advance("2026-04-01T00:00:00Z")["steps"] == 2
-        expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle_points)[:2]]
-        assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
+        last_expiry, first_expiry, *_mints = transactions_of(idle_points)
+        assert (first_expiry["amount"], first_expiry["createdAt"]) == (2, "2026-02-27T23:30:00Z")
+        assert (last_expiry["amount"], last_expiry["createdAt"]) == (1, "2026-02-28T12:00:00Z")
 
     def test_an_idle_balance_expires_if_another_account_of_the_wallet_fills_a_page(self, api, monkeypatch):
         monkeypatch.setattr(idle_balances, "_IDLE_AT_ONCE", 1)
@@ -303,7 +309,7 @@ class TestAdvancing:
         earlier_points.mint(wallet, 2)
         clock.advance("2026-02-28T09:00:00Z")
         assert len(transactions_of(later_points)) == 1
-        [expiry, _] = transactions_of(earlier_points)
+        [expiry, _mint] = transactions_of(earlier_points)
         assert (expiry["amount"], expiry["createdAt"]) == (2, "2026-02-28T09:00:00Z")
 
     @pytest.mark.parametrize(
@@ -325,7 +331,7 @@ class TestAdvancing:
         end = datetime.fromisoformat(expires_at)
         assert clock.advance((end - timedelta(minutes=30)).isoformat())["steps"] == 0
         assert clock.advance((end + timedelta(minutes=30)).isoformat())["steps"] == 1
-        [expiry, _] = transactions_of(idle_points)
+        [expiry, _mint] = transactions_of(idle_points)
         assert (expiry["amount"], expiry["createdAt"]) == (40, expires_at)
 
     def test_a_tier_by_calendar_years_is_reevaluated_at_the_new_year(self, api):
@@ -338,9 +344,8 @@ class TestAdvancing:
         assert tiers.of(member) == "Gold"
         assert clock.advance("2027-01-01T00:00:01Z")["steps"] == 1
         assert tiers.of(member) == "Basic"
-        events = shop.integration.get(f"/members/{member}/events")["results"]
-        moves = [(e["eventType"], e["createdAt"]) for e in events if e["eventType"] == "member-tier-set"]
-        assert moves == [("member-tier-set", "2027-01-01T00:00:00Z"), ("member-tier-set", START)]
+        tier_events = shop.integration.get(f"/members/{member}/events", eventType="member-tier-set")["results"]
+        assert [tier_event["createdAt"] for tier_event in tier_events] == ["2027-01-01T00:00:00Z", START]
 
     def test_queued_events_are_evaluated_before_time_passes(self, clock, shop):
         shop.campaign(running(mint(("=", "1 + now.getHours()")), rule=IS_GENERIC))
@@ -348,14 +353,11 @@ class TestAdvancing:
         send(shop, event(member))
         clock.advance("2026-03-01T20:00:00Z")
         assert waiting(shop) == 0
-        assert {result["createdAt"] for result in shop.integration.get(f"/members/{member}/events")["results"]} == {
-            START
-        }
-        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
-        account = f"{path}/{clock.organization.created.ledger_account_id}"
-        [transaction] = shop.administration.get(f"{account}/transactions")["results"]
+        events = shop.integration.get(f"/members/{member}/events")["results"]
+        assert {result["createdAt"] for result in events} == {START}
+        [transaction] = transactions_of(Points.default(clock.organization))
         # The campaign gives 1 point and one for each hour of the time: 9:00 UTC is 10:00 in Madrid.
-        assert (transaction["amount"], transaction["createdAt"]) == (11, START)
+        assert (transaction["amount"], transaction["createdAt"]) == (1 + 10, START)
 
     def test_queued_events_that_fail_are_retried_before_time_passes(self, clock, shop, monkeypatch):
         shop.campaign(running(mint(5), rule=IS_GENERIC))
@@ -407,11 +409,10 @@ class TestAdvancing:
 
     def test_a_clock_is_not_removed_while_work_of_its_target_is_due(self, api, clock, monkeypatch):
         begin_advance(clock, monkeypatch, "2026-03-02T09:00:00Z")
-        of_organization = (clock.organization.id,)
         with api.engine.begin() as db:
             # The clock shows its target, but the work of this moment is not done yet.
-            shows_target = "UPDATE organizations SET clock_now = clock_target WHERE organization_id = %s"
-            db.exec_driver_sql(shows_target, of_organization)
+            update = "UPDATE organizations SET clock_now = clock_target WHERE organization_id = %s"
+            db.exec_driver_sql(update, (clock.organization.id,))
         assert problem(clock.remove(expect=409)) == "test-clock-advancing"
 
     def test_changes_are_refused_and_reads_allowed_during_an_advance(self, clock, shop, monkeypatch):
@@ -456,10 +457,10 @@ class TestAdvancing:
         idle_points = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
         wallet = idle_points.wallet()
         idle_points.mint(wallet, 40)
-        clock, later = Clock(organization), (datetime.now(UTC) + timedelta(days=40)).isoformat()
-        start = clock.start(startsAt=later)["now"]
+        clock, after_the_expiry = Clock(organization), (datetime.now(UTC) + timedelta(days=40)).isoformat()
+        start = clock.start(startsAt=after_the_expiry)["now"]
         assert clock.advance((datetime.now(UTC) + timedelta(days=50)).isoformat())["steps"] == 0
-        [expiry, _] = transactions_of(idle_points)
+        [expiry, _mint] = transactions_of(idle_points)
         assert (expiry["amount"], expiry["createdAt"]) == (40, start)
 
     def test_a_worker_continues_an_advance(self, clock, yearly_points, monkeypatch, api):
@@ -515,19 +516,17 @@ class TestAdvancing:
         with monkeypatch.context() as patch:
             patch.setattr(service, "expire_next", fail)
             state = clock.advance("2027-03-02T00:00:00Z")
-        # The first attempt and three retries.
-        assert len(attempts) == 4
+        assert len(attempts) == 1 + 3  # the first attempt and three retries
         assert (state["status"], state["now"]) == ("failed", START)
         assert state["lastError"] == "A step met ZeroDivisionError; the log of the server has more."
-        assert problem(clock.organization.integration.post("/members", {"loyaltyMemberId": "b"}, expect=409)) == (
-            "test-clock-advancing"
-        )
+        response = clock.organization.integration.post("/members", {"loyaltyMemberId": "b"}, expect=409)
+        assert problem(response) == "test-clock-advancing"
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
         assert yearly_points.balance(wallet) == 0
 
     def test_jobs_use_the_time_of_the_clock_and_not_the_real_time(self, clock, yearly_points, api):
         wallet = yearly_points.wallet()
-        # The lot expires on 1 May 2026, which is past in real time.
+        # The lot expires on 1 May 2026, which is past in real time and in the future of the clock.
         yearly_points.mint(wallet, 100, expires_at=datetime(2026, 5, 1, tzinfo=UTC))
         expire_points(api.engine, clock.organization.id)
         evaluate_tiers(api.engine, clock.organization.id, everyone=True)
@@ -573,14 +572,15 @@ class TestRealTime:
         add_trigger(shop.administration)
         shop.campaign(running(mint(5), rule=IS_GENERIC))
         generic_event = event(shop.member())
-        first = track(shop, generic_event)
-        deliveries = len(shop.rows("trigger_deliveries"))
-        assert deliveries
+        first_results = track(shop, generic_event)
+        delivery_count = len(shop.rows("trigger_deliveries"))
+        assert delivery_count > 0
+        # On the clock the records are older than a day, since it shows March 2026.
         settings = replace(api.settings, answers_kept_days=1, deliveries_kept_days=1)
         for job in (jobs.RELEASE_ANSWERS, jobs.REMOVE_DELIVERIES):
             jobs.run_job(api.engine, settings, job)
-        assert track(shop, generic_event) == first
-        assert len(shop.rows("trigger_deliveries")) == deliveries
+        assert track(shop, generic_event) == first_results
+        assert len(shop.rows("trigger_deliveries")) == delivery_count
 
     def test_reports_end_with_the_day_of_the_clock(self, clock, shop):
         shop.member()

@@ -35,13 +35,15 @@ def test_without_rates_responses_have_no_rate_headers():
 @pytest.mark.parametrize("name", ["token", "client", "address"])
 def test_calls_beyond_the_rate_are_429_with_the_time_to_wait(name):
     client = server(**{f"rate_per_{name}": "2/hour"})
-    first, second, third = (client("GET", "/v2/books") for _ in range(3))
-    assert [reply.status for reply in (first, second, third)] == [200, 200, 429]
-    assert first.headers["ratelimit-policy"] == f'"{name}";q=2;w=3600'
-    assert first.headers["ratelimit"] == f'"{name}";r=1;t=1800'
-    assert third.json["type"] == "/problems/too-many-requests"
-    assert 1795 <= int(third.headers["retry-after"]) <= 1800
-    assert third.headers["ratelimit"].startswith(f'"{name}";r=0')
+    first_reply, second_reply, refused_reply = (client("GET", "/v2/books") for _ in range(3))
+    assert [reply.status for reply in (first_reply, second_reply, refused_reply)] == [200, 200, 429]
+    # q calls in w seconds; r remain, and another is added in t seconds.
+    assert first_reply.headers["ratelimit-policy"] == f'"{name}";q=2;w=3600'
+    assert first_reply.headers["ratelimit"] == f'"{name}";r=1;t=1800'
+    assert refused_reply.json["type"] == "/problems/too-many-requests"
+    # The test takes less than 5 seconds.
+    assert 1795 <= int(refused_reply.headers["retry-after"]) <= 1800
+    assert refused_reply.headers["ratelimit"].startswith(f'"{name}";r=0')
 
 
 def test_tokens_are_counted_individually_and_addresses_across_tokens():
@@ -76,7 +78,7 @@ TOKENS = {
 
 class TestWrongSecrets:
     def request_token(self, client, name, **headers):
-        """The status of the response to a token request."""
+        """Request a token as the client of this id; return the status of the response."""
         form = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         return client("POST", "/v2/oauth/token", body=f"client_id={name}".encode(), headers=form, token=None).status
 
@@ -84,11 +86,13 @@ class TestWrongSecrets:
         client_ids = []
 
         def dispatch(request):
+            """Accept only the secret of the client `good`."""
             client_ids.append(request.body["client_id"])
             return Response(200 if request.body["client_id"] == "good" else 401, {})
 
         client = server(Recorder(dispatch), TOKENS, wrong_secrets_per_client="3/hour", trusted_proxies="127.0.0.1")
         assert [self.request_token(client, "wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
+        # The last two requests did not reach the handler.
         assert client_ids == ["wrong"] * 3
         assert [self.request_token(client, "good") for _ in range(5)] == [200] * 5
         # Guesses from one address do not lock the client out at another one.
@@ -98,14 +102,16 @@ class TestWrongSecrets:
         client = server(Recorder(lambda request: Response(401, {})), TOKENS, wrong_secrets_per_client="3/hour")
 
         def request_token(client_id):
+            """Request a token with HTTP Basic; return the status of the response."""
             pair = base64.b64encode(f"{client_id}:x".encode()).decode()
             headers = {"Content-Type": "application/x-www-form-urlencoded", "Authorization": f"Basic {pair}"}
             return client("POST", "/v2/oauth/token", body=b"scope=", headers=headers, token=None).status
 
+        # All are till-4.
         spellings = ["till-4", "%74ill-4", "t%69ll-4", "til%6c-4", "%74%69%6C%6C%2D%34"]
         assert [request_token(client_id) for client_id in spellings] == [401, 401, 401, 429, 429]
         # Two spellings of a space, in HTTP Basic and in the form.
-        assert request_token("till+4") == request_token("till%204") == request_token("till%204") == 401
+        assert [request_token(client_id) for client_id in ("till+4", "till%204", "till%204")] == [401, 401, 401]
         assert self.request_token(client, "till%204") == 429
 
     def test_an_address_that_tries_many_clients_must_wait(self):
@@ -115,35 +121,37 @@ class TestWrongSecrets:
 
 class TestDeadlines:
     def test_a_call_beyond_its_deadline_is_503(self):
-        over = threading.Event()
+        deadline_is_over = threading.Event()
 
         def dispatch(request):
-            over.wait(60)
+            deadline_is_over.wait(60)
             return Response(200, {})
 
         client = server(Recorder(dispatch), request_timeout_ms=100)
         reply = client("GET", "/v2/books")
         assert (reply.status, reply.json["type"]) == (503, "/problems/deadline-exceeded")
         assert "retry-after" in reply.headers
-        over.set()
+        deadline_is_over.set()
 
     def test_an_error_after_the_deadline_logs_no_warning(self, caplog):
-        over = threading.Event()
+        deadline_is_over = threading.Event()
 
         def dispatch(request):
-            over.wait(60)
+            deadline_is_over.wait(60)
             raise Unauthorized("late")
 
         client = server(Recorder(dispatch), request_timeout_ms=100)
         assert client("GET", "/v2/books").status == 503
-        over.set()
+        deadline_is_over.set()
         assert "never retrieved" not in caplog.text
 
 
 def test_a_full_disk_is_a_503_and_makes_the_server_unready(engine, monkeypatch):
+    # As if the disk had never been full.
     monkeypatch.setattr(storage, "_full_at", float("-inf"))
 
     def dispatch(request):
+        # 53100 is the error that PostgreSQL raises when the disk is full.
         with engine.begin() as db:
             db.execute(text("DO $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$"))
 
@@ -170,8 +178,7 @@ def test_a_write_to_a_read_only_database_is_a_503_and_the_server_is_unready(sett
     reply = server(Recorder(dispatch))("GET", "/v2/books")
     assert (reply.status, reply.json["type"]) == (503, "/problems/unavailable")
     assert "retry-after" in reply.headers
-    assert [record.getMessage() for record in caplog.records if record.name == "loyalty.errors"] == [
-        "the database is unavailable: ReadOnlySqlTransaction"
-    ]
+    messages = [record.getMessage() for record in caplog.records if record.name == "loyalty.errors"]
+    assert messages == ["the database is unavailable: ReadOnlySqlTransaction"]
     assert _readiness(read_only_engine)() == {"database": False, "storage": True, "migrations": True}
     read_only_engine.dispose()

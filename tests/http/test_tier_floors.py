@@ -26,6 +26,7 @@ def shop(organization):
 
 @pytest.fixture
 def program(shop):
+    """The tiers are Member below 500 earned points, Silver from 500 and Gold from 1000."""
     return TierSchedule.new(shop, policy={"basis": "earned"}, Silver=500, Gold=1000)
 
 
@@ -37,19 +38,20 @@ def imports(organization, program):
 def status(shop, member="ana"):
     """(tier, tier hold, True if points do not decide the tier, next tier, points that are missing to it)."""
     [entry] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
-    following = entry.get("nextTier", {})
-    names = entry["tier"]["name"], entry["tierHold"], entry["isManual"]
-    return *names, following.get("name"), following.get("missingPoints")
+    next_tier = entry.get("nextTier", {})
+    current_tier = entry["tier"]["name"], entry["tierHold"], entry["isManual"]
+    return *current_tier, next_tier.get("name"), next_tier.get("missingPoints")
 
 
 def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
     members_import = imports.run("loyaltyMemberId,tier\nana,Silver\n")
     assert status_read_done_failed(members_import) == ("done", 1, 1, 0)
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
-    since = program.shop.rows("member_tiers", "created_at")
+    start_of_tier = shop.rows("member_tiers", "created_at")
     shop.give("ana", 600)
-    assert status(shop) == ("Silver", "floor", False, "Gold", 400)
-    assert shop.rows("member_tiers", "created_at") == since
+    # The points give Silver as well.
+    assert status(shop) == ("Silver", "floor", False, "Gold", 1000 - 600)
+    assert shop.rows("member_tiers", "created_at") == start_of_tier
     shop.give("ana", 400)
     assert status(shop) == ("Gold", "floor", False, None, None)
     assert program.moves("ana") == [("member-tier-set", "Basic", "Silver"), ("member-tier-set", "Silver", "Gold")]
@@ -61,7 +63,8 @@ def test_the_event_about_a_fall_to_the_floor_is_manual(shop):
     program.set(member, "Silver", tierHold="floor")
     shop.give(member, 1000)
     shop.take(member, 900)
-    assert status(shop) == ("Silver", "floor", True, "Gold", 900)
+    # 100 points are below Silver.
+    assert status(shop) == ("Silver", "floor", True, "Gold", 1000 - 100)
     rows = shop.rows("events", "event_type, payload", order="loyalty_event_id")
     payloads = [row.payload for row in rows if row.event_type == "member-tier-set"]
     assert [(program.name(payload["loyaltyTierId"]), payload["isManual"]) for payload in payloads] == [
@@ -76,8 +79,9 @@ def test_points_decide_the_tier_after_the_end_of_a_floor(shop, imports, program,
     shop.give("ana", 700)
     assert status(shop) == ("Gold", "floor", True, None, None)
     assert program.entry("ana")["expiresAt"] == END
+    # END is in 30 days.
     clock.installed(monkeypatch).wait(days=30)
-    assert status(shop) == ("Silver", None, False, "Gold", 300)
+    assert status(shop) == ("Silver", None, False, "Gold", 1000 - 700)
 
 
 def test_points_do_not_change_a_fixed_tier(shop, imports):
@@ -120,6 +124,7 @@ def test_a_request_replaces_the_earlier_tier_hold(shop, program):
 
 def test_a_request_with_another_tier_hold_is_not_a_repetition(shop, program):
     member = shop.member(loyaltyMemberId="ana")
+    # The default is fixed, so these are repetitions.
     for hold in ({}, {"tierHold": "fixed"}, {"tierHold": None}):
         program.set(member, "Silver", systemUniqueKey="a", **hold)
     problem = program.set(member, "Silver", systemUniqueKey="a", tierHold="floor", expect=409)
@@ -145,6 +150,7 @@ def test_an_effect_sets_a_floor_which_a_cancellation_removes(shop, program):
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
     shop.give(member, 1000)
     assert status(shop) == ("Gold", "floor", False, None, None)
+    # A cancellation keeps later points.
     shop.give(member, 1)
     shop.integration.post(f"/events/{track_result['loyaltyEventKey']}/cancel", {}, expect=200)
     assert status(shop) == ("Gold", None, False, None, None)
@@ -171,14 +177,18 @@ def test_an_exported_floor_is_imported_unchanged(api, organization, shop, import
     imports.run(f"loyaltyMemberId,tier,tierExpiresAt,tierHold\nana,Silver,{END},\nben,Gold,,fixed\ncora,Silver,,\n")
     shop.give("cora", 1200)
     lines = exported_lines(organization)
-    assert [
-        (row["loyaltyMemberId"], row["tier"], row.get("tierExpiresAt"), row["tierHold"])
-        for row in map(json.loads, lines)
-    ] == [("ana", "Silver", END, "floor"), ("ben", "Gold", None, "fixed"), ("cora", "Silver", None, "floor")]
-    other = Shop(api.organization())
-    TierSchedule.new(other, policy={"basis": "earned"}, Silver=500, Gold=1000)
-    assert status_read_done_failed(Imports(other.organization).run("".join(lines), file_format="ndjson"))[0] == "done"
-    assert exported_lines(other.organization) == lines
+    rows = [json.loads(line) for line in lines]
+    # The points of Cora give Gold, but the export has her floor.
+    assert [(row["loyaltyMemberId"], row["tier"], row.get("tierExpiresAt"), row["tierHold"]) for row in rows] == [
+        ("ana", "Silver", END, "floor"),
+        ("ben", "Gold", None, "fixed"),
+        ("cora", "Silver", None, "floor"),
+    ]
+    importing_shop = Shop(api.organization())
+    TierSchedule.new(importing_shop, policy={"basis": "earned"}, Silver=500, Gold=1000)
+    members_import = Imports(importing_shop.organization).run("".join(lines), file_format="ndjson")
+    assert members_import["status"] == "done"
+    assert exported_lines(importing_shop.organization) == lines
 
 
 def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program):
@@ -188,9 +198,11 @@ def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program)
     assert row["text"] == f"The tier in Default changed from Member to Silver until {END[:10]}: import."
     assert (row["tier"]["loyaltyTierId"], row["tier"]["isManual"]) == (program.id("Silver"), True)
     assert shop.integration.get("/members/ben/timeline", kinds="tier")["results"] == []
+    # The import reports no events, so the campaign gives nothing.
     assert (shop.balance("ana"), shop.rows("trigger_deliveries")) == (0, [])
     imports.run("loyaltyMemberId,tier\nana,Gold\n", mode="upsert")
-    assert [row["text"] for row in shop.integration.get("/members/ana/timeline", kinds="tier")["results"]] == [
+    rows = shop.integration.get("/members/ana/timeline", kinds="tier")["results"]
+    assert [row["text"] for row in rows] == [
         "The tier in Default changed from Silver to Gold: import.",
         f"The tier in Default changed from Member to Silver until {END[:10]}: import.",
     ]
@@ -207,12 +219,13 @@ def test_administrators_set_tier_holds_by_member_id_and_by_loyalty_member_id(sho
     member_id = shop.organization.member("ana")["memberId"]
     program_id, silver = program.program["loyaltyProgramId"], program.id("Silver")
     shop.give("ana", 1000)
-    body = {"loyaltyTierId": silver, "tierHold": "floor"}
     path = f"/members/{member_id}/loyalty-programs/{program_id}/tier"
-    assert shop.administration.put(path, body)["loyaltyTierId"] == program.id("Gold")
-    fixed_body = {**body, "loyaltyProgramId": program_id, "tierHold": "fixed"}
-    response = shop.administration.put("/members/by-loyalty-member-id/ana/tier", fixed_body)
+    # The 1000 points give Gold, which is above the floor.
+    response = shop.administration.put(path, {"loyaltyTierId": silver, "tierHold": "floor"})
+    assert response["loyaltyTierId"] == program.id("Gold")
+    body = {"loyaltyTierId": silver, "loyaltyProgramId": program_id, "tierHold": "fixed"}
+    response = shop.administration.put("/members/by-loyalty-member-id/ana/tier", body)
     assert response["loyaltyTierId"] == silver
     assert status(shop) == ("Silver", "fixed", True, None, None)
-    [entry, _] = shop.administration.get("/audit-log", entityType="member-tier")["results"]
-    assert entry["changes"]["tierHold"] == {"from": None, "to": "fixed"}
+    [newest_entry, _older_entry] = shop.administration.get("/audit-log", entityType="member-tier")["results"]
+    assert newest_entry["changes"]["tierHold"] == {"from": None, "to": "fixed"}

@@ -24,11 +24,13 @@ def shop(organization):
 
 @pytest.fixture
 def schedule(shop):
+    """The tiers are Basic below 200 points of balance, Silver from 200 and Gold from 500."""
     return TierSchedule.new(shop, Silver=200, Gold=500)
 
 
 @pytest.fixture
 def member(schedule, shop):
+    """A member without points, who has the tier Basic."""
     return shop.member()
 
 
@@ -44,11 +46,11 @@ def test_points_that_events_mint_and_burn_move_the_tier(shop, schedule, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.campaign(running(spend(400)), eventType=GENERIC)
     assert schedule.of(member) == "Basic"
-    shop.track_one(order(member, 199))
+    shop.track_one(order(member, total=199))
     assert schedule.of(member) == "Basic"
-    shop.track_one(order(member, 1))
+    shop.track_one(order(member, total=1))
     assert schedule.of(member) == "Silver"
-    shop.track_one(order(member, 300))
+    shop.track_one(order(member, total=300))
     assert schedule.of(member) == "Gold"
     shop.track_one(event(member))
     assert schedule.of(member) == "Basic"
@@ -71,64 +73,70 @@ def test_mints_and_burns_by_request_move_the_tier(shop, schedule, member):
     shop.take(member, 1)
     assert schedule.of(member) == "Silver"
     assert schedule.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Silver")]
-    [first, _] = events_of_type(shop, member, SET)
-    assert first["reason"] == "Points were moved by request."
-    assert first["evaluationStatus"] == 1
+    [gold_event, _silver_event] = events_of_type(shop, member, SET)
+    assert gold_event["reason"] == "Points were moved by request."
+    # The evaluation status 1 is success.
+    assert gold_event["evaluationStatus"] == 1
 
 
 def wallet(shop, member):
+    """The id of the member's wallet."""
     return shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
 
 
-def transact(shop, path, body, expect=201):
+def account_path(shop):
+    """The path of the default account."""
     created = shop.organization.created
-    base = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
-    return shop.administration.post(base + path, body, expect=expect)
+    return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
 
 
-def movement(amount, source=None, target=None, **more):
+def transact(shop, body):
+    """Create a transaction of the default account; return its first row."""
+    return shop.administration.post(f"{account_path(shop)}/transactions", body)["transactions"][0]
+
+
+def movement(amount, *, source=None, target=None, **more):
+    """The fields of a transaction between two wallets, of which None mints or burns."""
     return {"amount": amount, "fromWalletId": source, "toWalletId": target, **more}
 
 
 def test_ledger_transactions_captures_and_reverts_move_the_tier(shop, schedule, member):
-    other, member_wallet = shop.member(), wallet(shop, member)
-    other_wallet = wallet(shop, other)
-    mint_id = transact(shop, "", movement(600, target=member_wallet))["transactions"][0]["ledgerTransactionId"]
+    receiver, member_wallet = shop.member(), wallet(shop, member)
+    mint_transaction = transact(shop, movement(600, target=member_wallet))
     assert schedule.of(member) == "Gold"
-    transact(shop, "", movement(250, member_wallet, other_wallet))
-    assert (schedule.of(member), schedule.of(other)) == ("Silver", "Silver")
-    hold = transact(shop, "", movement(300, source=member_wallet, captureMethod="manual"))["transactions"][0]
+    transact(shop, movement(250, source=member_wallet, target=wallet(shop, receiver)))
+    # The member has 350 and the receiver 250.
+    assert (schedule.of(member), schedule.of(receiver)) == ("Silver", "Silver")
+    hold = transact(shop, movement(300, source=member_wallet, captureMethod="manual"))
     assert schedule.of(member) == "Silver"
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/captures"
     capture = {"transactions": [{"ledgerTransactionId": str(hold["ledgerTransactionId"]), "captureAmount": 200}]}
-    shop.administration.request("POST", path, capture)
-    assert shop.balance(member) == 150
+    shop.administration.request("POST", f"{account_path(shop)}/captures", capture)
+    assert shop.balance(member) == 600 - 250 - 200
     assert schedule.of(member) == "Basic"
     shop.give(member, 450)
     assert schedule.of(member) == "Gold"
-    reply = shop.administration.request(
-        "POST",
-        f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions/{mint_id}/revert",
-        {},
-    )
+    # The member has 600, all of which the revert takes.
+    path = f"{account_path(shop)}/transactions/{mint_transaction['ledgerTransactionId']}/revert"
+    reply = shop.administration.request("POST", path, {})
     assert reply.status in (200, 201), reply.text
     assert (shop.balance(member), schedule.of(member)) == (0, "Basic")
 
 
 def test_transaction_sets_and_batches_move_the_tier(shop, schedule, member):
     created, member_wallet = shop.organization.created, wallet(shop, member)
-    other_wallet = wallet(shop, other := shop.member())
+    other_member = shop.member()
+    other_wallet = wallet(shop, other_member)
     account = {"ledgerAccountId": created.ledger_account_id}
     create = [{**movement(300, target=wallet_id), **account} for wallet_id in (member_wallet, other_wallet)]
     reply = shop.administration.request("POST", f"/ledgers/{created.ledger_id}/transaction-sets", {"create": create})
     assert reply.status in (200, 201), reply.text
-    assert (schedule.of(member), schedule.of(other)) == ("Silver", "Silver")
+    assert (schedule.of(member), schedule.of(other_member)) == ("Silver", "Silver")
     item = {"organizationId": shop.organization.id, "ledgerId": created.ledger_id, **account}
     items = [{**item, **movement(200, target=member_wallet)}, {**item, **movement(200, source=other_wallet)}]
     reply = shop.administration.request("POST", "/ledger-transactions/batch", {"items": items})
     assert reply.status == 200, reply.text
-    assert (schedule.of(member), schedule.of(other)) == ("Gold", "Basic")
+    # Of 300 points each, the member has 500 now and the other member 100.
+    assert (schedule.of(member), schedule.of(other_member)) == ("Gold", "Basic")
 
 
 def test_refused_requests_move_no_tier(shop, schedule, member):
@@ -139,17 +147,16 @@ def test_refused_requests_move_no_tier(shop, schedule, member):
 
 
 def test_expired_points_move_the_tier(shop, schedule, member):
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
-    [account] = shop.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
+    [account] = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
     body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled", "alias")}
-    shop.administration.put(path, {**body, "isDefaultAccount": True, "expiresInMonths": 1})
+    shop.administration.put(account_path(shop), {**body, "isDefaultAccount": True, "expiresInMonths": 1})
     shop.give(member, 600, externalEventDate=(datetime.now(UTC) - timedelta(days=20)).isoformat())
     assert schedule.of(member) == "Gold"
-    later = datetime.now(UTC) + timedelta(days=40)
+    # A month after the points were earned has passed in 40 days.
+    in_40_days = datetime.now(UTC) + timedelta(days=40)
     engine = shop.organization.api.engine
     expiry = transactions.run(
-        engine, lambda db: expire_next(db, organizations.find(db, shop.organization.id), 0, later)
+        engine, lambda db: expire_next(db, organizations.find(db, shop.organization.id), 0, in_40_days)
     )
     assert sum(expiry.amounts.values()) == 600
     assert schedule.of(member) == "Basic"
@@ -173,15 +180,16 @@ def test_an_event_sees_the_tier_of_the_points_that_have_not_expired(shop, schedu
             (shop.organization.id,),
         )
     [result] = shop.track(event(member))
+    # The campaign for the tier Basic gives 1.
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [1]
     assert schedule.of(member) == "Basic"
-    [*_, tier_event] = events_of_type(shop, member, SET)
-    assert tier_event["reason"] == "Points had expired."
+    last_tier_event = events_of_type(shop, member, SET)[-1]
+    assert last_tier_event["reason"] == "Points had expired."
 
 
 def test_points_on_another_account_move_no_tier(shop, schedule, member):
-    other = shop.account()
-    shop.give(member, 9999, ledgerAccountId=other["ledgerAccountId"])
+    stars = shop.account()
+    shop.give(member, 9999, ledgerAccountId=stars["ledgerAccountId"])
     assert schedule.of(member) == "Basic"
     assert shop.events(member) == []
 
@@ -194,40 +202,41 @@ def test_a_later_event_of_a_batch_sees_the_tier_that_an_earlier_event_changed(sh
     shop.campaign(running(mint(1000)), eventType=GENERIC, loyaltyTierKeys=[schedule.key("Silver")])
     rule = f"'{schedule.key('Gold')}' in tiers"
     shop.campaign(running(mint(3), rule=rule), eventType=GENERIC)
-    results = shop.track(event(member), order(member, 250), event(member), event(member))
-    values = [[effect["params"][0]["value"] for effect in result["effects"]] for result in results]
-    assert values == [[], [250], [1000], [3]]
+    results = shop.track(event(member), order(member, total=250), event(member), event(member))
+    amounts = [[effect["params"][0]["value"] for effect in result["effects"]] for result in results]
+    # The tier of the events is Basic, Basic, Silver and Gold.
+    assert amounts == [[], [250], [1000], [3]]
     assert schedule.moves(member) == [(SET, "Basic", "Silver"), (SET, "Silver", "Gold")]
 
 
 def test_a_dry_run_sees_changed_tiers_and_stores_nothing(shop, schedule, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.campaign(running(mint(1000)), eventType=GENERIC, loyaltyTierKeys=[schedule.key("Silver")])
-    results = shop.track(order(member, 250), event(member), executionMode="dryRun")
+    results = shop.track(order(member, total=250), event(member), executionMode="dryRun")
     assert [len(result["effects"]) for result in results] == [1, 1]
     assert schedule.of(member) == "Basic"
     assert shop.events(member) == []
 
 
 def test_a_campaign_rewards_reaching_a_tier(shop, schedule, member):
-    gold = f"event.payload.loyaltyTierKey == '{schedule.key('Gold')}'"
+    is_gold = f"event.payload.loyaltyTierKey == '{schedule.key('Gold')}'"
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
-    shop.campaign(running(mint(1000), rule=gold), eventType=SET, maxTransactionsPerMember=1)
-    [result] = shop.track(order(member, 600, externalEventDate="2026-03-04T12:00:00Z"))
-    assert shop.balance(member) == 1600
+    shop.campaign(running(mint(1000), rule=is_gold), eventType=SET, maxTransactionsPerMember=1)
+    [result] = shop.track(order(member, total=600, externalEventDate="2026-03-04T12:00:00Z"))
+    assert shop.balance(member) == 600 + 1000
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [600]
     [tier_event] = events_of_type(shop, member, SET)
     assert tier_event["externalEventDate"] == "2026-03-04T12:00:00Z"
     assert tier_event["reason"] == f"Caused by {ORDER_CREATED} {result['loyaltyEventKey']}."
     assert (tier_event["status"], tier_event["evaluationStatus"]) == ("success", 1)
-    purchase = events_of_type(shop, member, ORDER_CREATED)[0]
+    [purchase] = events_of_type(shop, member, ORDER_CREATED)
     assert tier_event["e2eTrackingId"] == purchase["e2eTrackingId"]
     assert tier_event["loyaltyEventId"] > purchase["loyaltyEventId"]
-    outcome = shop.integration.get(f"/events/{tier_event['loyaltyEventKey']}")["result"]
-    assert [effect["params"][0]["value"] for effect in outcome["effects"]] == [1000]
-    rows = {row.loyalty_event_key: row for row in shop.rows("events")}
-    cause = rows[purchase["loyaltyEventKey"]]
-    assert rows[tier_event["loyaltyEventKey"]].cause_loyalty_event_id == cause.loyalty_event_id
+    tier_event_result = shop.integration.get(f"/events/{tier_event['loyaltyEventKey']}")["result"]
+    assert [effect["params"][0]["value"] for effect in tier_event_result["effects"]] == [1000]
+    row_by_key = {row.loyalty_event_key: row for row in shop.rows("events")}
+    cause = row_by_key[purchase["loyaltyEventKey"]]
+    assert row_by_key[tier_event["loyaltyEventKey"]].cause_loyalty_event_id == cause.loyalty_event_id
     shop.take(member, 1600)
     shop.give(member, 600)
     # The member reaches Gold again, but the campaign is limited to one transaction.
@@ -236,8 +245,8 @@ def test_a_campaign_rewards_reaching_a_tier(shop, schedule, member):
 
 def test_the_payload_of_a_tier_event_names_both_tiers_and_the_program(shop, schedule, member):
     shop.give(member, 200)
-    [row] = [row for row in shop.rows("events") if row.event_type == SET]
-    assert row.payload == {
+    [tier_event] = [row for row in shop.rows("events") if row.event_type == SET]
+    assert tier_event.payload == {
         "loyaltyProgramId": schedule.program["loyaltyProgramId"],
         "loyaltyProgramKey": schedule.program["loyaltyProgramKey"],
         "loyaltyTierId": schedule.id("Silver"),
@@ -258,6 +267,7 @@ def test_a_member_of_a_program_without_a_default_tier_can_lose_every_tier(shop, 
     path = f"/loyalty-programs/{schedule.program['loyaltyProgramId']}/tiers/{schedule.id('Basic')}"
     shop.administration.put(path, {"name": "Basic", "active": False, "minRequiredPoints": 0, "tierOrder": 0})
     shop.give(member, 200)
+    # 199 points are below Silver.
     shop.take(member, 1)
     assert schedule.entry(member) is None
     assert schedule.moves(member) == [(SET, "Basic", "Silver"), ("member-tier-removed", "Silver", None)]
@@ -275,7 +285,7 @@ def test_caused_events_are_evaluated_to_a_depth_of_five(shop, schedule, member):
     assert [event["status"] for event in chain] == ["success"] * 6
     assert chain[-1]["reason"].endswith("Not evaluated: it is more than 5 events away from the first one.")
     # The first event and five caused ones give 1 each.
-    assert shop.balance(member) == 6
+    assert shop.balance(member) == 1 + 5
     rows = [row for row in shop.rows("events", order="loyalty_event_id") if row.event_type in (GENERIC, TRANSACTION)]
     assert [row.cause_loyalty_event_id for row in rows] == [None, *(row.loyalty_event_id for row in rows[:-1])]
     shop.check_ledger()
@@ -291,22 +301,23 @@ def test_at_most_100_caused_events_of_one_event_are_evaluated(shop, schedule, me
     assert len(rows) == shop.balance(member) == 5 * (1 + len(evaluated_rows))
     assert any("one event caused more than 100 others" in row.reason for row in rows)
     shop.track(event(member), event(member))
-    rows = [row for row in shop.rows("events") if row.event_type == TRANSACTION and row.evaluation_status == 1]
-    # The limit applies to each event of a batch.
-    assert len(rows) == 3 * len(evaluated_rows)
+    all_rows = [row for row in shop.rows("events") if row.event_type == TRANSACTION]
+    # The limit applies to each event of a batch. There are three events now.
+    assert sum(row.evaluation_status == 1 for row in all_rows) == 3 * len(evaluated_rows)
 
 
 def test_transactions_are_reported_only_if_a_campaign_names_their_event_type(shop, schedule, member):
     shop.campaign(running(mint(5)), eventType=GENERIC)
-    catch_all = shop.campaign(running(mint(1), rule="event.eventType == 'ledger-transaction-created'"))
+    # This campaign names the event type only in a rule.
+    shop.campaign(running(mint(1), rule="event.eventType == 'ledger-transaction-created'"))
     shop.track_one(event(member))
     shop.give(member, 5)
     assert events_of_type(shop, member, TRANSACTION) == []
-    assert shop.balance(member) == 10
+    assert shop.balance(member) == 5 + 5
     shop.campaign(eventType=TRANSACTION)
     shop.track_one(event(member))
-    assert [event["evaluationStatus"] for event in events_of_type(shop, member, TRANSACTION)][:1] == [1]
-    assert catch_all["active"]
+    first_report = events_of_type(shop, member, TRANSACTION)[0]
+    assert first_report["evaluationStatus"] == 1
 
 
 def test_a_transaction_is_reported_with_its_fields(shop, schedule, member):
@@ -314,12 +325,14 @@ def test_a_transaction_is_reported_with_its_fields(shop, schedule, member):
     shop.campaign(running(mint(5, description="Five")), eventType=GENERIC)
     result = shop.track_one(event(member, externalEventDate="2026-03-04T12:00:00Z"))
     transaction = shop.give(member, 7, description="Seven", tags=["a"], systemUniqueKey="seven-1", externalId="receipt")
-    first, second = [row for row in shop.rows("events", order="loyalty_event_id") if row.event_type == TRANSACTION]
+    report_of_five, report_of_seven = (
+        row for row in shop.rows("events", order="loyalty_event_id") if row.event_type == TRANSACTION
+    )
     rows_by_id = {str(row.ledger_transaction_id): row for row in shop.rows("ledger_transactions")}
     member_wallet = wallet(shop, member)
     created = shop.organization.created
     [account] = shop.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
-    common = {
+    common_fields = {
         "ledgerId": created.ledger_id,
         "ledgerAccountId": created.ledger_account_id,
         "ledgerAccountKey": account["ledgerAccountKey"],
@@ -328,10 +341,10 @@ def test_a_transaction_is_reported_with_its_fields(shop, schedule, member):
         "fromWalletId": None,
         "toWalletId": member_wallet,
     }
-    first_payload = first.payload["ledgerTransaction"]
-    assert first_payload == {
-        **common,
-        "ledgerTransactionId": first_payload["ledgerTransactionId"],
+    transaction_of_five = report_of_five.payload["ledgerTransaction"]
+    assert transaction_of_five == {
+        **common_fields,
+        "ledgerTransactionId": transaction_of_five["ledgerTransactionId"],
         "amount": 5,
         "systemUniqueKey": f"{result['loyaltyEventKey']}:1",
         "externalId": None,
@@ -339,9 +352,10 @@ def test_a_transaction_is_reported_with_its_fields(shop, schedule, member):
         "description": "Five",
         "tags": [],
     }
-    assert rows_by_id[str(first_payload["ledgerTransactionId"])].system_unique_key == first_payload["systemUniqueKey"]
-    assert second.payload["ledgerTransaction"] == {
-        **common,
+    row_of_five = rows_by_id[str(transaction_of_five["ledgerTransactionId"])]
+    assert row_of_five.system_unique_key == transaction_of_five["systemUniqueKey"]
+    assert report_of_seven.payload["ledgerTransaction"] == {
+        **common_fields,
         "ledgerTransactionId": int(transaction["ledgerTransactionId"]),
         "amount": 7,
         "systemUniqueKey": "seven-1",
@@ -353,29 +367,31 @@ def test_a_transaction_is_reported_with_its_fields(shop, schedule, member):
 
 
 def test_a_transfer_is_reported_once_for_the_receiving_member(shop, schedule, member):
-    other = shop.member()
+    receiver = shop.member()
     shop.give(member, 10)
     shop.campaign(running(mint(1)), eventType=TRANSACTION, maxTransactionsPerMember=1)
-    transact(shop, "", movement(10, wallet(shop, member), wallet(shop, other)))
+    transact(shop, movement(10, source=wallet(shop, member), target=wallet(shop, receiver)))
     assert events_of_type(shop, member, TRANSACTION) == []
     # The transfer, and the mint that it causes.
-    assert len(events_of_type(shop, other, TRANSACTION)) == 2
-    assert shop.balance(other) == 11
+    assert len(events_of_type(shop, receiver, TRANSACTION)) == 2
+    assert shop.balance(receiver) == 10 + 1
 
 
 def test_a_repeated_event_changes_no_tier(shop, schedule, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
-    purchase = order(member, 250)
-    first = shop.track(purchase)
+    purchase = order(member, total=250)
+    first_results = shop.track(purchase)
+    # 150 points are below Silver.
     shop.take(member, 100)
-    assert shop.track(purchase) == first
+    assert shop.track(purchase) == first_results
     assert schedule.of(member) == "Basic"
     assert schedule.moves(member) == [(SET, "Basic", "Silver"), (SET, "Silver", "Basic")]
 
 
 def test_campaign_keys_also_restrict_the_campaigns_of_caused_events(shop, schedule, member):
-    points = shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    order_campaign = shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    # A campaign for the tier event, which the request does not name.
     shop.campaign(running(mint(1000)), eventType=SET)
-    shop.track_one(order(member, 250), campaignKeys=[points["campaignKey"]])
+    shop.track_one(order(member, total=250), campaignKeys=[order_campaign["campaignKey"]])
     assert schedule.of(member) == "Silver"
     assert shop.balance(member) == 250

@@ -34,14 +34,13 @@ def ana(shop):
     return shop.member()
 
 
-def spend_earns_points(shop):
-    shop.campaign(
-        running({"effectId": "mint-points", "params": [{"id": "amount", "expression": "order.total"}]}),
-        eventType=ORDER_CREATED,
-    )
+def orders_earn_their_total(shop):
+    """Create a campaign that gives as many points as the total of an order."""
+    shop.campaign(running(mint(("=", "order.total"))), eventType=ORDER_CREATED)
 
 
 def move(shop, member, kind, amount, **more):
+    """Mint or burn points of a member; return the response."""
     path = f"/members/by-loyalty-member-id/{member}/{kind}"
     return shop.administration.post(path, {"amount": amount, **more}, expect=200)
 
@@ -54,15 +53,16 @@ def status(shop, member):
     return entry
 
 
-def ago(days):
+def ago(*, days):
+    """The text of the moment that was so many days ago."""
     return (datetime.now(UTC) - timedelta(days=days)).isoformat()
 
 
 class TestPrograms:
     def test_tiers_of_new_organizations_depend_on_earned_points_and_of_further_programs_on_the_balance(self, shop):
-        [default] = shop.administration.get("/loyalty-programs")["loyaltyPrograms"]
-        assert default["tierPolicy"] == {**BALANCE, "basis": "earned"}
-        body = {"ledgerId": default["ledgerId"], "description": "Club", "setAsDefault": False}
+        [default_program] = shop.administration.get("/loyalty-programs")["loyaltyPrograms"]
+        assert default_program["tierPolicy"] == {**BALANCE, "basis": "earned"}
+        body = {"ledgerId": default_program["ledgerId"], "description": "Club", "setAsDefault": False}
         assert shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]["tierPolicy"] == BALANCE
 
     def test_a_policy_is_stored_with_every_field(self, shop):
@@ -75,7 +75,7 @@ class TestPrograms:
         assert shop.administration.get(path)["loyaltyProgram"]["tierPolicy"] == policy
 
     @pytest.mark.parametrize(
-        ("policy", "name"),
+        ("policy", "field"),
         [
             ({"basis": "balance", "period": "rolling", "months": 3}, "period"),
             ({"basis": "earned", "period": "rolling"}, "months"),
@@ -85,11 +85,11 @@ class TestPrograms:
             ({"basis": "spent"}, "basis"),
         ],
     )
-    def test_an_invalid_policy_is_refused_with_the_field(self, shop, policy, name):
+    def test_an_invalid_policy_is_refused_with_the_field(self, shop, policy, field):
         ledger = shop.organization.created.ledger_id
         body = {"ledgerId": ledger, "description": "Club", "setAsDefault": False, "tierPolicy": policy}
         problem = shop.administration.post("/loyalty-programs", body, expect=400)
-        assert [fault["pointer"] for fault in problem["errors"]] == [f"/tierPolicy/{name}"]
+        assert [fault["pointer"] for fault in problem["errors"]] == [f"/tierPolicy/{field}"]
 
 
 class TestEarned:
@@ -99,11 +99,8 @@ class TestEarned:
         move(shop, ana, "burn", 120)
         assert (schedule.of(ana), shop.balance(ana)) == ("Silver", 0)
         tier_status = status(shop, ana)
-        assert (tier_status["points"], tier_status["nextTier"]["name"], tier_status["nextTier"]["missingPoints"]) == (
-            120,
-            "Gold",
-            80,
-        )
+        assert tier_status["points"] == 120
+        assert (tier_status["nextTier"]["name"], tier_status["nextTier"]["missingPoints"]) == ("Gold", 200 - 120)
         assert (tier_status["tier"]["loyaltyTierKey"], tier_status["expiresAt"]) == (schedule.key("Silver"), None)
         move(shop, ana, "mint", 80)
         assert schedule.of(ana) == "Gold"
@@ -119,15 +116,14 @@ class TestEarned:
 
     def test_returned_orders_reduce_the_earned_points_even_if_these_are_spent(self, shop, ana):
         schedule = TierSchedule.new(shop, policy=EARNED, Silver=100)
-        spend_earns_points(shop)
-        purchase = order(ana, 120)
-        shop.track_one(purchase)
+        orders_earn_their_total(shop)
+        shop.track_one(order(ana, total=120, external_id="o-1"))
         move(shop, ana, "burn", 110)
-        name = purchase["payload"]["order"]["externalId"]
-        shop.track_one(order_update(ana, name, "confirmed"))
-        shop.track_one(order(ana, 60, status="partially-returned", external_id=name))
-        assert (status(shop, ana)["points"], schedule.of(ana), shop.balance(ana)) == (60, "Basic", 0)
-        shop.track_one(order_update(ana, name, "returned"))
+        shop.track_one(order_update(ana, "o-1", "confirmed"))
+        shop.track_one(order(ana, total=60, status="partially-returned", external_id="o-1"))
+        # The balance was 10, less than the 60 to claw back.
+        assert (status(shop, ana)["points"], schedule.of(ana), shop.balance(ana)) == (120 - 60, "Basic", 0)
+        shop.track_one(order_update(ana, "o-1", "returned"))
         assert status(shop, ana)["points"] == 0
         shop.check_ledger()
 
@@ -143,42 +139,44 @@ class TestEarned:
         schedule = TierSchedule.new(shop, policy=EARNED, Silver=100)
         ben = shop.member()
         account = shop.organization.created.ledger_account_id
-        wallets = [
+        ana_wallet, ben_wallet = (
             shop.integration.get(f"/members/{person}")["loyaltyMember"]["ledgerWalletId"] for person in (ana, ben)
-        ]
+        )
         move(shop, ana, "mint", 150)
         path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{account}/transactions"
-        body = {"amount": 150, "fromWalletId": wallets[0], "toWalletId": wallets[1]}
-        shop.administration.post(path, body)
-        assert [status(shop, person)["points"] for person in (ana, ben)] == [150, 0]
-        assert [schedule.of(person) for person in (ana, ben)] == ["Silver", "Basic"]
+        shop.administration.post(path, {"amount": 150, "fromWalletId": ana_wallet, "toWalletId": ben_wallet})
+        assert (status(shop, ana)["points"], schedule.of(ana)) == (150, "Silver")
+        assert (status(shop, ben)["points"], schedule.of(ben)) == (0, "Basic")
 
 
 class TestPeriods:
     def test_late_events_count_in_the_period_of_their_date(self, shop, ana):
         schedule = TierSchedule.new(shop, policy=ROLLING, Silver=100, Gold=200)
-        spend_earns_points(shop)
-        shop.track(order(ana, 150, externalEventDate=ago(500)), order(ana, 120, externalEventDate=ago(200)))
+        orders_earn_their_total(shop)
+        # The first order is older than the 12 months of the period.
+        shop.track(
+            order(ana, total=150, externalEventDate=ago(days=500)),
+            order(ana, total=120, externalEventDate=ago(days=200)),
+        )
         assert schedule.of(ana) == "Silver"
         tier_status = status(shop, ana)
-        assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["projectedTier"]["name"]) == (
-            120,
-            100,
-            "Member",
-        )
-        assert tier_status["nextTier"]["missingPoints"] == 80
-        until = datetime.fromisoformat(tier_status["expiresAt"])
-        assert timedelta(days=160) < until - datetime.now(UTC) < timedelta(days=170)
+        # The 120 will have left the period when Silver ends, so the member needs 100 others to keep it.
+        assert (tier_status["points"], tier_status["pointsToKeep"]) == (120, 100)
+        assert tier_status["projectedTier"]["name"] == "Member"
+        assert tier_status["nextTier"]["missingPoints"] == 200 - 120
+        expiry = datetime.fromisoformat(tier_status["expiresAt"])
+        # A year after the second order is in about 165 days.
+        assert timedelta(days=160) < expiry - datetime.now(UTC) < timedelta(days=170)
         assert schedule.entry(ana)["expiresAt"] == tier_status["expiresAt"]
-        since = tier_status["since"]
-        # Later points postpone the expiry; the tier is still the same.
-        shop.track_one(order(ana, 50, externalEventDate=ago(100)))
-        tier_status = status(shop, ana)
-        assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["since"]) == (170, 50, since)
+        # Later points count after the expiry as well. The tier is still the same.
+        shop.track_one(order(ana, total=50, externalEventDate=ago(days=100)))
+        later_status = status(shop, ana)
+        assert (later_status["points"], later_status["pointsToKeep"]) == (120 + 50, 100 - 50)
+        assert later_status["since"] == tier_status["since"]
 
     def test_a_tier_expires_without_any_event(self, shop, ana):
         schedule = TierSchedule.new(shop, policy=ROLLING, Silver=100)
-        move(shop, ana, "mint", 120, externalEventDate=ago(200))
+        move(shop, ana, "mint", 120, externalEventDate=ago(days=200))
         assert schedule.of(ana) == "Silver"
         self.pass_a_year(shop)
         # Reads show the lower tier at once; the job stores and reports it.
@@ -192,22 +190,24 @@ class TestPeriods:
     def test_an_event_is_evaluated_without_a_tier_that_has_expired(self, shop, ana):
         schedule = TierSchedule.new(shop, policy=ROLLING, Silver=100)
         shop.campaign(running(mint(7)), loyaltyTierKeys=[schedule.key("Silver")], eventType=GENERIC)
-        move(shop, ana, "mint", 120, externalEventDate=ago(200))
+        move(shop, ana, "mint", 120, externalEventDate=ago(days=200))
         self.pass_a_year(shop)
         assert shop.track_one(event(ana))["effects"] == []
         assert schedule.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
 
     def test_a_cancellation_reduces_the_points_of_the_year_in_which_they_were_earned(self, shop, ana):
         schedule = TierSchedule.new(shop, policy=CALENDAR, Silver=100)
-        spend_earns_points(shop)
+        orders_earn_their_total(shop)
         last_year = f"{datetime.now(UTC).year - 1}-06-01T00:00:00Z"
-        old, new = order(ana, 300, externalEventDate=last_year), order(ana, 120)
-        shop.track(old, new)
+        shop.track(
+            order(ana, total=300, external_id="old", externalEventDate=last_year),
+            order(ana, total=120, external_id="new"),
+        )
         assert (status(shop, ana)["points"], schedule.of(ana)) == (120, "Silver")
-        for purchase, points in ((old, 120), (new, 0)):
-            shop.track_one(order_update(ana, purchase["payload"]["order"]["externalId"], "cancelled"))
-            assert status(shop, ana)["points"] == points
-        assert schedule.of(ana) == "Basic"
+        shop.track_one(order_update(ana, "old", "cancelled"))
+        assert status(shop, ana)["points"] == 120
+        shop.track_one(order_update(ana, "new", "cancelled"))
+        assert (status(shop, ana)["points"], schedule.of(ana)) == (0, "Basic")
 
     def pass_a_year(self, shop):
         """Move all earned points and the expiries of tiers one year into the past."""
@@ -253,7 +253,7 @@ def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_period
     ana, orders = shop.member(), []
     for kind, amount, days in steps:
         if kind == "buy":
-            new_order = order(ana, amount, externalEventDate=ago(days))
+            new_order = order(ana, total=amount, externalEventDate=ago(days=days))
             shop.track_one(new_order)
             purchase = Purchase(new_order["payload"]["order"]["externalId"], amount, days)
             shop.track_one(order_update(ana, purchase.external_id, "confirmed"))
@@ -268,19 +268,23 @@ def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_period
             move(shop, ana, "burn", min(amount, int(shop.balance(ana))))
         elif kind in ("return", "part") and (returnable := [purchase for purchase in orders if purchase.remaining]):
             purchase = returnable[amount % len(returnable)]
-            part = purchase.remaining if kind == "return" else min(amount, purchase.remaining)
-            shop.track_one(order(ana, part, status="partially-returned", external_id=purchase.external_id))
-            purchase.remaining -= part
+            returned_total = purchase.remaining if kind == "return" else min(amount, purchase.remaining)
+            shop.track_one(
+                order(ana, total=returned_total, status="partially-returned", external_id=purchase.external_id)
+            )
+            purchase.remaining -= returned_total
     expected_points = sum(purchase.remaining for purchase in orders if purchase.days_ago < 365)
     tier_status = status(shop, ana)
     assert tier_status["points"] == expected_points
+    # The tiers of `shop_with_periods`.
     assert schedule.of(ana) == ("Gold" if expected_points >= 100 else "Silver" if expected_points >= 40 else "Basic")
     shop.check_ledger()
 
 
 @pytest.fixture(scope="module")
 def shop_with_periods(request):
+    """(shop, tiers) for points of the last 12 months: Silver from 40 and Gold from 100."""
     with running_api(request.getfixturevalue("settings")) as api:
         shop = Shop(api.organization())
-        spend_earns_points(shop)
+        orders_earn_their_total(shop)
         yield shop, TierSchedule.new(shop, policy=ROLLING, Silver=40, Gold=100)

@@ -15,11 +15,14 @@ SILVER = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder
 
 @pytest.fixture
 def path(organization):
+    """The path of the tiers of the default program, which has one tier, Member."""
     return f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
 
 
 @pytest.fixture
 def create(organization, path):
+    """A function that creates the tier Silver, which needs 500 points, with some fields changed."""
+
     def create(**changes):
         return organization.administration.post(path, {**SILVER, **changes})["tier"]
 
@@ -27,6 +30,7 @@ def create(organization, path):
 
 
 def default_tier_id(organization):
+    """The id of the default tier of the default program."""
     program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
     return program["loyaltyProgram"]["defaultTierId"]
 
@@ -68,53 +72,54 @@ def test_an_update_changes_the_tier(organization, path, create):
 
 
 def test_a_new_default_tier_replaces_the_former_one_and_cannot_be_unset(organization, path, create):
-    former_default = default_tier_id(organization)
+    former_default_id = default_tier_id(organization)
     tier = create(isDefault=True)
     assert tier["isDefault"] is True
     assert default_tier_id(organization) == tier["loyaltyTierId"]
-    assert organization.administration.get(f"{path}/{former_default}")["tier"]["isDefault"] is False
+    former_path = f"{path}/{former_default_id}"
+    assert organization.administration.get(former_path)["tier"]["isDefault"] is False
 
-    updated_tier = organization.administration.put(f"{path}/{former_default}", {**SILVER, "isDefault": True})["tier"]
+    updated_tier = organization.administration.put(former_path, {**SILVER, "isDefault": True})["tier"]
     assert updated_tier["isDefault"] is True
-    assert default_tier_id(organization) == former_default
-    updated_tier = organization.administration.put(f"{path}/{former_default}", {**SILVER, "isDefault": False})["tier"]
-    assert updated_tier["isDefault"] is True
-    assert default_tier_id(organization) == former_default
+    assert default_tier_id(organization) == former_default_id
+    unchanged_tier = organization.administration.put(former_path, {**SILVER, "isDefault": False})["tier"]
+    assert unchanged_tier["isDefault"] is True
+    assert default_tier_id(organization) == former_default_id
 
 
 def test_concurrent_updates_leave_one_default_tier(organization, path, create):
-    tiers = [create(name=f"Tier {number}")["loyaltyTierId"] for number in range(4)]
+    tier_ids = [create(name=f"Tier {number}")["loyaltyTierId"] for number in range(4)]
     body = {**SILVER, "isDefault": True}
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda tier: organization.administration.put(f"{path}/{tier}", body), tiers))
+        list(pool.map(lambda tier_id: organization.administration.put(f"{path}/{tier_id}", body), tier_ids))
     results = organization.administration.get(path)["results"]
     assert [tier["loyaltyTierId"] for tier in results if tier["isDefault"]] == [default_tier_id(organization)]
-    assert default_tier_id(organization) in tiers
+    assert default_tier_id(organization) in tier_ids
 
 
 def test_tiers_are_listed_filtered_and_ordered(organization, path, create):
-    first = default_tier_id(organization)
     silver = create()
-    gold = create(name="Gold", minRequiredPoints=1000, tierOrder=3, active=False)["loyaltyTierId"]
-    silver, key = silver["loyaltyTierId"], silver["loyaltyTierKey"]
+    create(name="Gold", minRequiredPoints=1000, tierOrder=3, active=False)
 
-    def listed(**query):
-        return [tier["loyaltyTierId"] for tier in organization.administration.get(path, **query)["results"]]
+    def names(**query):
+        return [tier["name"] for tier in organization.administration.get(path, **query)["results"]]
 
-    assert listed() == [gold, silver, first]
-    assert listed(onlyActive=True) == [silver, first]
-    assert listed(onlyActive=False) == [gold, silver, first]
-    assert listed(loyaltyTierKey=key) == [silver]
-    assert listed(order="minRequiredPoints,desc") == [gold, silver, first]
-    assert listed(order="tierOrder") == [first, silver, gold]
-    assert listed(order="name,asc") == [gold, first, silver]
-    assert listed(order="active,desc")[-1] == gold
-    assert listed(order="createdAt,asc") == listed(order="updatedAt") == listed(order="loyaltyTierId")
+    # The default tier is Member.
+    assert names() == ["Gold", "Silver", "Member"]
+    assert names(onlyActive=True) == ["Silver", "Member"]
+    assert names(onlyActive=False) == ["Gold", "Silver", "Member"]
+    assert names(loyaltyTierKey=silver["loyaltyTierKey"]) == ["Silver"]
+    assert names(order="minRequiredPoints,desc") == ["Gold", "Silver", "Member"]
+    assert names(order="tierOrder") == ["Member", "Silver", "Gold"]
+    assert names(order="name,asc") == ["Gold", "Member", "Silver"]
+    assert names(order="active,desc")[-1] == "Gold"
+    assert names(order="createdAt,asc") == names(order="updatedAt") == names(order="loyaltyTierId")
     organization.administration.get(path, order="pictureUrl", expect=400)
     organization.administration.get(path, colour="red", expect=400)
 
 
 def test_paging_of_the_list_is_deprecated(organization, path, create):
+    # Silver, besides the default tier.
     create()
     plain_reply = organization.administration.request("GET", path)
     assert "Deprecation" not in plain_reply.headers
@@ -122,26 +127,20 @@ def test_paging_of_the_list_is_deprecated(organization, path, create):
     paged_reply = organization.administration.request("GET", path, page=1, limit=1)
     assert paged_reply.headers["Deprecation"].startswith("@")
     assert [tier["loyaltyTierId"] for tier in paged_reply.json["results"]] == [default_tier_id(organization)]
-    assert {name: paged_reply.json[name] for name in ("totalCount", "page", "limit")} == {
-        "totalCount": 2,
-        "page": 1,
-        "limit": 1,
-    }
+    assert (paged_reply.json["totalCount"], paged_reply.json["page"], paged_reply.json["limit"]) == (2, 1, 1)
     empty_page = organization.administration.get(path, page=9, limit=1)
     assert (empty_page["totalCount"], empty_page["results"]) == (2, [])
 
 
 def test_a_tier_is_found_only_in_its_own_program(organization, other_organization, path, create):
-    tier = create()["loyaltyTierId"]
-    program = organization.administration.post(
-        "/loyalty-programs",
-        {"ledgerId": organization.created.ledger_id, "description": "Another", "setAsDefault": False},
-    )["loyaltyProgram"]["loyaltyProgramId"]
+    tier_id = create()["loyaltyTierId"]
+    body = {"ledgerId": organization.created.ledger_id, "description": "Another", "setAsDefault": False}
+    other_program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     for address in (
-        f"/loyalty-programs/{program}/tiers/{tier}",
+        f"/loyalty-programs/{other_program['loyaltyProgramId']}/tiers/{tier_id}",
         f"{path}/{2**62}",
         f"{path}/{default_tier_id(other_organization)}",
-        f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers/{tier}",
+        f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers/{tier_id}",
     ):
         assert organization.administration.get(address, expect=404)["type"] == "/problems/not-found"
         organization.administration.put(address, SILVER, expect=404)

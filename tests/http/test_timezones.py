@@ -17,7 +17,8 @@ from tests.builders.points import Points
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
-# In Los Angeles the 8th of March 2026, a Sunday, has 23 hours, from 08:00Z to 07:00Z, and the 1st of November 25.
+# In Los Angeles the 8th of March 2026, a Sunday, has 23 hours, from 08:00Z to 07:00Z of the next day. The 1st of
+# November, also a Sunday, has 25 hours, from 07:00Z to 08:00Z of the next day.
 LOS_ANGELES = "America/Los_Angeles"
 
 
@@ -31,13 +32,13 @@ def member(shop):
     return shop.member()
 
 
-def set_zone(shop, zone, expect=200):
+def set_zone(shop, zone, *, expect=200):
     """Set the time zone of the organization; return the response."""
     return shop.administration.put("", {"defaultLocale": "en", "timezone": zone}, expect=expect)
 
 
-def track_at(shop, member, moment):
-    """Track an event that happened at a moment; return the balance after it."""
+def balance_after_event_at(shop, member, moment):
+    """Track a generic event that happened at a moment; return the member's balance after it."""
     shop.track_one(event(member, externalEventDate=moment))
     return shop.balance(member)
 
@@ -97,14 +98,14 @@ def test_a_rule_cannot_name_a_file_of_the_time_zone_database(shop, zone):
 
 
 def test_days_of_the_week_of_a_campaign_are_in_its_zone_or_that_of_the_organization(shop, member):
-    """The first campaign gives 1 on Sundays in Los Angeles, the second 10 on Sundays in UTC."""
+    """The first campaign gives 1 on Sundays in Los Angeles, the second 10 on Sundays in UTC, which begin earlier."""
     set_zone(shop, LOS_ANGELES)
     shop.campaign(running(mint(1)), eventType=GENERIC, daysOfWeek=[7])
     shop.campaign(running(mint(10)), eventType=GENERIC, daysOfWeek=[7], timezone="UTC")
-    assert track_at(shop, member, "2026-03-08T07:59:59Z") == 10
-    assert track_at(shop, member, "2026-03-08T08:00:00Z") == 21
-    assert track_at(shop, member, "2026-03-09T06:59:59Z") == 22
-    assert track_at(shop, member, "2026-03-09T07:00:00Z") == 22
+    assert balance_after_event_at(shop, member, "2026-03-08T07:59:59Z") == 10
+    assert balance_after_event_at(shop, member, "2026-03-08T08:00:00Z") == 10 + 1 + 10
+    assert balance_after_event_at(shop, member, "2026-03-09T06:59:59Z") == 21 + 1
+    assert balance_after_event_at(shop, member, "2026-03-09T07:00:00Z") == 22
 
 
 def test_limits_count_days_of_23_and_25_hours_and_months_of_the_zone(shop, member):
@@ -120,14 +121,15 @@ def test_limits_count_days_of_23_and_25_hours_and_months_of_the_zone(shop, membe
     # Two moments of one UTC day that lie on two days in Los Angeles.
     events = [event(member, externalEventDate=f"2026-03-08T0{hour}:00:00Z") for hour in (7, 8)]
     assert [result["effects"][0]["status"] for result in shop.track(*events)] == ["executed", "executed"]
-    assert track_at(shop, member, "2026-03-09T06:59:59Z") == 2
-    assert track_at(shop, member, "2026-03-09T07:00:00Z") == 2  # the month is used up
-    assert track_at(shop, member, "2026-04-01T06:59:59Z") == 2
-    assert track_at(shop, member, "2026-04-01T07:00:00Z") == 3
-    assert track_at(shop, member, "2026-11-01T06:59:59Z") == 4
-    assert track_at(shop, member, "2026-11-01T07:00:00Z") == 5
-    assert track_at(shop, member, "2026-11-02T07:59:59Z") == 5
-    assert track_at(shop, member, "2026-11-02T08:00:00Z") == 6
+    assert balance_after_event_at(shop, member, "2026-03-09T06:59:59Z") == 2
+    assert balance_after_event_at(shop, member, "2026-03-09T07:00:00Z") == 2  # the limit of the month is used up
+    # In Los Angeles 1 April begins at 07:00Z. Then 1 November has an event at its begin and none at its end.
+    assert balance_after_event_at(shop, member, "2026-04-01T06:59:59Z") == 2
+    assert balance_after_event_at(shop, member, "2026-04-01T07:00:00Z") == 3
+    assert balance_after_event_at(shop, member, "2026-11-01T06:59:59Z") == 4
+    assert balance_after_event_at(shop, member, "2026-11-01T07:00:00Z") == 5
+    assert balance_after_event_at(shop, member, "2026-11-02T07:59:59Z") == 5
+    assert balance_after_event_at(shop, member, "2026-11-02T08:00:00Z") == 6
 
 
 def test_calendar_methods_of_rules_and_amounts_are_in_the_zone_of_the_campaign(shop, member):
@@ -140,23 +142,28 @@ def test_calendar_methods_of_rules_and_amounts_are_in_the_zone_of_the_campaign(s
         shop.campaign(action, eventType=GENERIC, timezone=zone)
     track_result = shop.track_one(event(member, externalEventDate="2026-02-10T12:00:00Z"))
     params = [{param["id"]: param["value"] for param in outcome["params"]} for outcome in track_result["effects"]]
-    assert [values["expirationDate"] for values in params] == ["2126-04-01T07:00:00Z", "2126-03-31T22:00:00Z"]
+    # The first quarter of 2126 ends at midnight in Los Angeles and in Madrid.
+    expiries = [params_of_effect["expirationDate"] for params_of_effect in params]
+    assert expiries == ["2126-04-01T07:00:00Z", "2126-03-31T22:00:00Z"]
 
 
 def test_a_changed_zone_applies_from_the_next_event_on(shop, member):
     shop.campaign(running(mint(1)), eventType=GENERIC, daysOfWeek=[7])
-    assert track_at(shop, member, "2026-03-08T07:00:00Z") == 1
+    assert balance_after_event_at(shop, member, "2026-03-08T07:00:00Z") == 1
+    # There it is still Saturday, so the second event gives nothing.
     set_zone(shop, LOS_ANGELES)
-    assert track_at(shop, member, "2026-03-08T07:00:00Z") == 1
+    assert balance_after_event_at(shop, member, "2026-03-08T07:00:00Z") == 1
 
 
 def test_rules_read_times_in_the_zone_of_the_campaign_unless_they_name_one(shop, member):
-    rule = "event.externalEventDate.getDayOfWeek() == 0"
-    shop.campaign(running(mint(1), rule=rule), eventType=GENERIC, timezone=LOS_ANGELES)
-    shop.campaign(running(mint(10), rule=rule.replace("()", "('UTC')")), eventType=GENERIC, timezone=LOS_ANGELES)
-    assert track_at(shop, member, "2026-03-08T07:59:59Z") == 10
-    assert track_at(shop, member, "2026-03-09T06:59:59Z") == 11
-    generic_event = {**event(member, externalEventDate="2026-03-09T06:59:59Z")}
+    # Day 0 is Sunday.
+    sunday_rule = "event.externalEventDate.getDayOfWeek() == 0"
+    sunday_in_utc_rule = "event.externalEventDate.getDayOfWeek('UTC') == 0"
+    shop.campaign(running(mint(1), rule=sunday_rule), eventType=GENERIC, timezone=LOS_ANGELES)
+    shop.campaign(running(mint(10), rule=sunday_in_utc_rule), eventType=GENERIC, timezone=LOS_ANGELES)
+    assert balance_after_event_at(shop, member, "2026-03-08T07:59:59Z") == 10
+    assert balance_after_event_at(shop, member, "2026-03-09T06:59:59Z") == 10 + 1
+    generic_event = event(member, externalEventDate="2026-03-09T06:59:59Z")
     [result] = shop.track(generic_event, executionMode="dryRun")
     assert len(result["effects"]) == 1
 
@@ -165,17 +172,18 @@ def test_rules_see_the_date_of_the_event_or_of_its_order_or_else_the_current_tim
     has_the_date = "event.externalEventDate == timestamp('2026-03-08T07:00:00Z')"
     shop.campaign(running(mint(1), rule="event.externalEventDate == now"))
     shop.campaign(running(mint(10), rule=has_the_date))
-    assert [e["status"] for e in shop.track_one(event(member))["effects"]] == ["executed"]
+    assert [effect["status"] for effect in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 1
-    assert track_at(shop, member, "2026-03-08T07:00:00Z") == 11
+    assert balance_after_event_at(shop, member, "2026-03-08T07:00:00Z") == 1 + 10
     order = {"externalId": "order-1", "total": 1, "externalEventDate": "2026-03-08T07:00:00Z"}
     shop.track_one(event(member, "member-purchase-order-created", payload={"order": order}))
-    assert shop.balance(member) == 21
+    assert shop.balance(member) == 11 + 10
+    # A dry run can have another current time.
     [result] = shop.track(event(member), executionMode="dryRun", now="2026-03-08T07:00:00Z")
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [1, 10]
 
 
-@pytest.mark.parametrize("has_zone", [True, False])
+@pytest.mark.parametrize("has_zone", [True, False], ids=["zone of the mission", "zone of the organization"])
 def test_missions_are_repeated_by_days_of_their_zone(shop, member, has_zone):
     zone = {"timezone": LOS_ANGELES} if has_zone else {}
     if not has_zone:
@@ -189,7 +197,8 @@ def test_missions_are_repeated_by_days_of_their_zone(shop, member, has_zone):
         ("2026-03-09T07:00:00Z", 3),
     ):
         shop.track_one(event(member, externalEventDate=moment))
-        assert missions.times_and_count(shop, member, mission)[0] == times
+        times_achieved, _count = missions.times_and_count(shop, member, mission)
+        assert times_achieved == times
 
 
 def test_missions_are_available_by_days_of_their_zone(shop, member):
@@ -198,6 +207,7 @@ def test_missions_are_available_by_days_of_their_zone(shop, member):
         missions.create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=1, **zone)["missionKey"]
         for zone in ({}, {"timezone": "Pacific/Kiritimati"}, {"timezone": "Pacific/Midway"})
     ]
+    # UTC, 14 hours ahead of it, and 11 hours behind it. After the event no mission is available on its day.
     available_missions = shop.administration.get(f"/members/{member_id}/missions", available=True)["results"]
     assert {result["missionKey"] for result in available_missions} == set(mission_keys)
     shop.track_one(event(member))
@@ -208,19 +218,19 @@ def test_dates_without_an_offset_are_local(shop):
     dates = {"validFrom": "2026-03-08T00:00:00", "validTo": "2026-03-09T00:00:00"}
     dates_in_utc = {"validFrom": "2026-03-08T08:00:00Z", "validTo": "2026-03-09T07:00:00Z"}
     program = {"name": "P", "active": True, "maxPerCode": 1, "eventType": "member-created", "timezone": LOS_ANGELES}
+    # Only the first of these dates is without an offset.
     program |= {"validFromDate": dates["validFrom"], "validToDate": "2026-03-09T00:00:00+01:00"}
     administration = shop.administration
     campaign_body = {"code": "c", "name": "c", "timezone": LOS_ANGELES, **dates}
     campaign = administration.post("/campaigns", campaign_body)["campaign"]
     assert {name: campaign[name] for name in dates} == dates_in_utc
     referral_program = administration.post("/referral-programs", {**program, "code": "p"})["referralProgram"]
-    assert (referral_program["validFromDate"], referral_program["validToDate"]) == (
-        dates_in_utc["validFrom"],
-        "2026-03-08T23:00:00Z",
-    )
+    assert referral_program["validFromDate"] == dates_in_utc["validFrom"]
+    assert referral_program["validToDate"] == "2026-03-08T23:00:00Z"
     assert referral_program["timezone"] == LOS_ANGELES
+    # The zone of the organization is UTC, then Los Angeles.
     mission = administration.post("/missions", missions.body(**dates))["mission"]
-    assert {name: mission[name] for name in dates} == {name: f"{text}Z" for name, text in dates.items()}
+    assert (mission["validFrom"], mission["validTo"]) == ("2026-03-08T00:00:00Z", "2026-03-09T00:00:00Z")
     set_zone(shop, LOS_ANGELES)
     mission = administration.post("/missions", missions.body(**dates))["mission"]
     assert ({name: mission[name] for name in dates}, mission["timezone"]) == (dates_in_utc, None)
@@ -238,33 +248,34 @@ def early_on_monday(monkeypatch):
 
 def test_a_coupon_book_without_a_zone_has_the_days_and_periods_of_the_organization(organization, early_on_monday):
     make = CouponBooks(organization).make
-    sunday = make(type="codeless", daysOfWeek=[7])
-    sunday_in_utc = make(type="codeless", daysOfWeek=[7], timezone="UTC")
-    once_a_day = make(type="codeless", maxUsagesPerPeriod=1, usagePeriodType="daily")
+    sunday_book = make(type="codeless", daysOfWeek=[7])
+    sunday_in_utc_book = make(type="codeless", daysOfWeek=[7], timezone="UTC")
+    once_a_day_book = make(type="codeless", maxUsagesPerPeriod=1, usagePeriodType="daily")
     member = organization.member()["loyaltyMemberId"]
 
-    def refusal(action, book, expect, **body):
-        """Assign or use a coupon; return the type of the problem, or None for 200."""
+    def call(action, book, *, expect=200, **body):
+        """Assign or use a coupon of the member; return the response."""
         path = f"/members/{member}/coupon-books/{book['couponBookKey']}/{action}"
-        return organization.integration.post(path, body, expect=expect).get("type")
+        return organization.integration.post(path, body, expect=expect)
 
-    assert refusal("assign", sunday, 409) == "/problems/coupon-book-day"
+    assert call("assign", sunday_book, expect=409)["type"] == "/problems/coupon-book-day"
     set_zone(Shop(organization), LOS_ANGELES)
-    refusal("assign", sunday, 200)
-    refusal("use", sunday, 200)
-    assert refusal("assign", sunday_in_utc, 409) == "/problems/coupon-book-day"
-    refusal("assign", once_a_day, 200, amount=3)
-    refusal("use", once_a_day, 200)
+    call("assign", sunday_book)
+    call("use", sunday_book)
+    assert call("assign", sunday_in_utc_book, expect=409)["type"] == "/problems/coupon-book-day"
+    call("assign", once_a_day_book, amount=3)
+    call("use", once_a_day_book)
     # 06:59 UTC is the same Sunday there, 08:00 UTC is Monday, whether or not summer time is in force.
     early_on_monday.wait(hours=4, minutes=59)
-    assert refusal("use", once_a_day, 409) == "/problems/coupon-usage-limit"
+    assert call("use", once_a_day_book, expect=409)["type"] == "/problems/coupon-usage-limit"
     early_on_monday.wait(hours=1, minutes=1)
-    refusal("use", once_a_day, 200)
+    call("use", once_a_day_book)
 
 
 def test_points_expire_by_the_months_of_the_organization(organization, shop):
     points = Points.new(organization, expiresInMonths=1)
     in_january = "2030-01-31T05:30:00Z"
+    # In Los Angeles it is 30 January at 21:30. A month later is 28 February at 21:30.
     expiry_by_zone = {"UTC": "2030-02-28T05:30:00Z", LOS_ANGELES: "2030-03-01T05:30:00Z"}
     for zone, expiry in expiry_by_zone.items():
         set_zone(shop, zone)
@@ -292,11 +303,12 @@ def test_reports_count_the_days_of_the_organization(shop, member):
     path = f"/members/by-loyalty-member-id/{member}/mint"
     mint_of_sunday = {"amount": 7, "externalEventDate": "2026-03-09T06:59:59Z", "tags": ["spring"]}
     shop.administration.post(path, mint_of_sunday, expect=200)
-    span = {"sinceFrom": "2026-03-08T08:00:00Z", "sinceTo": "2026-03-10T07:00:00Z", "tag": "spring"}
-    days = shop.administration.get("/reports/tag-series", **span)["results"]
+    # Two days in Los Angeles, which are parts of three days in UTC.
+    two_days = {"sinceFrom": "2026-03-08T08:00:00Z", "sinceTo": "2026-03-10T07:00:00Z", "tag": "spring"}
+    days = shop.administration.get("/reports/tag-series", **two_days)["results"]
     assert days == [{"date": "2026-03-08", "amount": 7}, {"date": "2026-03-09", "amount": 0}]
-    days = shop.administration.get("/reports/tag-series", **span, tz="UTC")["results"]
-    assert [day["amount"] for day in days] == [0, 7, 0]
+    days_in_utc = shop.administration.get("/reports/tag-series", **two_days, tz="UTC")["results"]
+    assert [day["amount"] for day in days_in_utc] == [0, 7, 0]
 
 
 def test_daily_balances_follow_the_days_of_the_organization(organization, early_on_monday):
@@ -310,5 +322,8 @@ def test_daily_balances_follow_the_days_of_the_organization(organization, early_
     path = f"{points.ledger_path}/wallets/{wallet}/daily-balances"
     rows = points.admin.get(path, fromDate=str(sunday - timedelta(days=1)))["results"]
     balances = [(row["date"], row["amount"]) for row in rows if row["ledgerAccountId"] == points.account_id]
-    days = [str(sunday + timedelta(days=number)) for number in (-1, 0, 1)]
-    assert balances == list(zip(days, [0, 10, 15], strict=True))
+    assert balances == [
+        (str(sunday - timedelta(days=1)), 0),
+        (str(sunday), 10),
+        (str(sunday + timedelta(days=1)), 10 + 5),
+    ]
