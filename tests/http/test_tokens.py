@@ -34,7 +34,9 @@ def authenticator(settings, engine):
 
 @pytest.fixture
 def issue(settings, engine):
-    def issue(claims=CLAIMS, lifetime=3600, now=None, **changes):
+    """A function that issues a token of the server, by default of `CLAIMS` and for an hour."""
+
+    def issue(claims=CLAIMS, *, lifetime=3600, now=None, **changes):
         changed_settings = replace(settings, **changes)
         moment = now or datetime.now(UTC)
         return transactions.run(engine, lambda db: tokens.issue(db, changed_settings, claims, lifetime, moment))
@@ -43,11 +45,13 @@ def issue(settings, engine):
 
 
 def expect_refusal(authenticator, token):
+    """Assert that the authenticator refuses the token."""
     with pytest.raises(Unauthorized):
         authenticator(token)
 
 
 def claims_now(**changes):
+    """The claims of a token that the server issues now for a minute."""
     now = int(time.time())
     return {**CLAIMS, "iss": "loyalty-server", "aud": "loyalty-server", "iat": now, "exp": now + 60, **changes}
 
@@ -56,7 +60,8 @@ def test_a_token_of_the_server_identifies_its_caller(authenticator, issue):
     caller = authenticator(issue({**CLAIMS, "userId": 3, "isAdmin": True, "isSystemAdmin": True}))
     assert (caller.subject, caller.organization_id, caller.user_id) == ("till-4", 7, 3)
     assert caller.roles == {"members:read"}
-    assert (caller.is_admin, caller.is_system_admin, caller.loyalty_member_id) == (True, True, None)
+    assert (caller.is_admin, caller.is_system_admin) == (True, True)
+    assert caller.loyalty_member_id is None
 
 
 def test_a_token_with_only_a_subject_grants_nothing(authenticator, issue):
@@ -92,15 +97,16 @@ def test_claims_of_the_wrong_type_are_refused(authenticator, issue, claims):
 
 
 def test_an_expired_token_is_refused(authenticator, issue):
-    expect_refusal(authenticator, issue(now=datetime.now(UTC) - timedelta(hours=2)))
+    # The lifetime is an hour.
+    expect_refusal(authenticator, issue(lifetime=3600, now=datetime.now(UTC) - timedelta(hours=2)))
 
 
 def test_an_expired_token_is_no_longer_remembered(authenticator, issue, monkeypatch):
     token = issue(lifetime=60)
     caller = authenticator(token)
     assert authenticator.remembered(token) == caller
-    later = time.time() + 120
-    monkeypatch.setattr(tokens.time, "time", lambda: later)
+    in_two_minutes = time.time() + 120
+    monkeypatch.setattr(tokens.time, "time", lambda: in_two_minutes)
     assert authenticator.remembered(token) is None
 
 
@@ -122,8 +128,10 @@ def test_tokens_without_a_valid_signature_are_refused(authenticator, issue):
     valid_token = issue()
     key_id = jwt.get_unverified_header(valid_token)["kid"]
     expect_refusal(authenticator, jwt.encode(claims_now(), "", "none", headers={"kid": key_id}))
-    public = jwt.PyJWK({name: v for name, v in authenticator.jwks()["keys"][0].items() if name != "use"}).key
-    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    key_record = authenticator.jwks()["keys"][0]
+    del key_record["use"]
+    public_key = jwt.PyJWK(key_record).key
+    pem = public_key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     # The public key as a shared secret; without these changes PyJWT refuses to sign with it.
     secret = b"x" + pem.replace(b"PUBLIC", b"SHARED")
     expect_refusal(authenticator, jwt.encode(claims_now(), secret, "HS256", headers={"kid": key_id}))
@@ -137,13 +145,16 @@ def test_tokens_without_a_valid_signature_are_refused(authenticator, issue):
 def test_a_token_needs_an_expiry_and_a_subject(authenticator, issue, engine):
     key = transactions.run(engine, lambda db: signing_keys.find_or_add_signing_key(db, datetime.now(UTC)))
     for claim in ("exp", "sub"):
-        claims = {name: value for name, value in claims_now().items() if name != claim}
+        claims = claims_now()
+        del claims[claim]
         expect_refusal(authenticator, jwt.encode(claims, key.private_key, "ES256", headers={"kid": key.key_id}))
 
 
 def test_the_key_set_verifies_the_servers_tokens(authenticator, issue, settings):
     token = issue()
-    (key,) = (k for k in authenticator.jwks()["keys"] if k["kid"] == jwt.get_unverified_header(token)["kid"])
+    key_id = jwt.get_unverified_header(token)["kid"]
+    [key] = [key for key in authenticator.jwks()["keys"] if key["kid"] == key_id]
+    # d is the private part.
     assert "d" not in key
     assert (key["use"], key["alg"], key["kty"]) == ("sig", "ES256", "EC")
     claims = jwt.decode(token, jwt.PyJWK(key), audience=settings.token_audience, issuer=settings.token_issuer)
@@ -153,7 +164,8 @@ def test_the_key_set_verifies_the_servers_tokens(authenticator, issue, settings)
 def test_a_signing_key_is_replaced_while_the_tokens_of_both_keys_are_valid(settings, engine):
     with engine.connect() as db:
 
-        def issue():
+        def issue_token():
+            """(token, id of the key that has signed it)."""
             token = tokens.issue(db, settings, CLAIMS, 3600, datetime.now(UTC))
             return token, jwt.get_unverified_header(token)["kid"]
 
@@ -161,15 +173,17 @@ def test_a_signing_key_is_replaced_while_the_tokens_of_both_keys_are_valid(setti
             return tokens.verified_claims(db, token, settings.token_audience) is not None
 
         signing_keys.remove_all_keys(db)
-        old_token, old_key = issue()
+        old_token, old_key = issue_token()
         new_key = signing_keys.add_key(db, datetime.now(UTC)).key_id
-        assert issue()[1] == old_key
+        # The new key does not sign yet.
+        _, signing_key = issue_token()
+        assert signing_key == old_key
         with pytest.raises(KeyRefused, match=f"the key {old_key} signs the new tokens, so it cannot be removed"):
             signing_keys.remove_keys(db, {old_key})
         # A clock that is behind does not matter.
         signing_keys.let_sign(db, new_key, datetime.now(UTC) - timedelta(hours=1))
-        new_token, key = issue()
-        assert key == new_key
+        new_token, signing_key = issue_token()
+        assert signing_key == new_key
         assert (is_valid(old_token), is_valid(new_token)) == (True, True)
         signing_keys.remove_keys(db, {old_key})
         assert (is_valid(old_token), is_valid(new_token)) == (False, True)
@@ -181,14 +195,17 @@ def test_a_signing_key_is_replaced_while_the_tokens_of_both_keys_are_valid(setti
                 change()
         signing_keys.remove_all_keys(db)
         assert not is_valid(new_token)
-        first_key = signing_keys.add_key(db, datetime.now(UTC)).key_id
-        assert issue()[1] == first_key
+        # The only key signs.
+        only_key = signing_keys.add_key(db, datetime.now(UTC)).key_id
+        _, signing_key = issue_token()
+        assert signing_key == only_key
 
 
 def test_another_process_accepts_a_key_that_was_created_later(settings, engine, issue):
-    other = Authenticator(settings, engine)
-    other.jwks()
-    assert other(issue()).subject == "till-4"
+    authenticator_of_another_process = Authenticator(settings, engine)
+    # Load the keys before the first token is issued.
+    authenticator_of_another_process.jwks()
+    assert authenticator_of_another_process(issue()).subject == "till-4"
 
 
 class Issuer:
@@ -218,7 +235,8 @@ class Issuer:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
 
-    def token(self, key=None, key_id="k1", **claims):
+    def token(self, *, key=None, key_id="k1", **claims):
+        """A token of the issuer for till-4 of organization 7, valid for a minute, unless `claims` has others."""
         return jwt.encode(claims_now(**{"iss": self.name, **claims}), key or self.key, "RS256", headers={"kid": key_id})
 
 
@@ -232,7 +250,7 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture
 def make_trusting_authenticator(settings, engine, issuer):
-    """A function that creates an authenticator that trusts the issuer."""
+    """A function that creates an authenticator that trusts the issuer; `audience` is that of its tokens."""
 
     def make(audience=""):
         with_issuer = replace(
@@ -253,8 +271,8 @@ def test_tokens_of_a_trusted_issuer_are_accepted(make_trusting_authenticator, au
 
 
 def test_tokens_of_the_trusted_issuer_need_its_audience(make_trusting_authenticator, issuer):
-    assert make_trusting_authenticator("our-api")(issuer.token(aud="our-api")).subject == "till-4"
-    expect_refusal(make_trusting_authenticator("our-api"), issuer.token())
+    assert make_trusting_authenticator(audience="our-api")(issuer.token(aud="our-api")).subject == "till-4"
+    expect_refusal(make_trusting_authenticator(audience="our-api"), issuer.token())
     expect_refusal(make_trusting_authenticator(), issuer.token(aud="our-api"))
 
 
@@ -277,10 +295,10 @@ def test_a_token_that_names_the_trusted_issuer_and_is_signed_by_the_server_is_re
 
 def test_the_key_set_of_the_issuer_is_fetched_once(make_trusting_authenticator, issuer):
     authenticator = make_trusting_authenticator()
-    before = issuer.fetches
+    fetches_before = issuer.fetches
     for number in range(5):
         authenticator(issuer.token(sub=f"till-{number}"))
-    assert issuer.fetches == before + 1
+    assert issuer.fetches == fetches_before + 1
 
 
 @pytest.fixture(scope="module")
@@ -294,8 +312,10 @@ def test_tokens_of_an_unreachable_issuer_get_503_and_the_time_of_the_next_attemp
     with running_api(unreachable_settings) as api:
         token = issuer.token(isAdmin=True, organizationId=api.organization().id)
         replies = [api.surface(token=token).request("GET", "/members") for _ in range(2)]
-    assert [(reply.status, reply.json["type"]) for reply in replies] == [(503, "/problems/unavailable")] * 2
-    assert [20 < int(reply.headers["Retry-After"]) <= 30 for reply in replies] == [True, True]
+    for reply in replies:
+        assert (reply.status, reply.json["type"]) == (503, "/problems/unavailable")
+        # The keys are fetched again 30 seconds after the first attempt.
+        assert 20 < int(reply.headers["Retry-After"]) <= 30
 
 
 def test_a_token_that_no_key_can_make_valid_gets_401_while_the_issuer_is_unreachable(
@@ -322,17 +342,17 @@ def test_a_token_of_the_trusted_issuer_is_verified_again_after_five_minutes(
     authenticator, token = make_trusting_authenticator(), issuer.token(exp=int(time.time()) + 3600)
     assert authenticator(token).subject == "till-4"
     now = time.time()
-    monkeypatch.setattr(tokens.time, "time", lambda: now + 290)
+    monkeypatch.setattr(tokens.time, "time", lambda: now + 5 * 60 - 10)
     assert authenticator.remembered(token) is not None
-    monkeypatch.setattr(tokens.time, "time", lambda: now + 310)
+    monkeypatch.setattr(tokens.time, "time", lambda: now + 5 * 60 + 10)
     assert authenticator.remembered(token) is None
 
 
 def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, monkeypatch):
     token = issue()
-    first = authenticator(token)
+    caller = authenticator(token)
     monkeypatch.setattr(tokens.jwt, "decode", lambda *_, **__: pytest.fail("verified again"))
-    assert authenticator(token) == first
+    assert authenticator(token) == caller
 
 
 def test_the_cache_of_tokens_has_a_limited_size(authenticator, issue, monkeypatch):
@@ -379,6 +399,7 @@ def test_the_record_of_a_user_counts_instead_of_the_claims_of_the_trusted_issuer
     claims = {"sub": subject, "organizationId": organization.id, "roles": ["members:write"], "isAdmin": False}
     # No user has this subject, so the claims count.
     foreign_api.surface(token=issuer.token(**claims)).get("/members")
+    # The user may read loyalty programs, and no members.
     sue = users.create(isExternal=True, authClientId=subject, roles=["tiers:read"])
     programs = "/loyalty-programs"
     for other_claims in (
@@ -389,10 +410,10 @@ def test_the_record_of_a_user_counts_instead_of_the_claims_of_the_trusted_issuer
             token = issuer.token(**{**claims, **other_claims, "organizationId": organization_id})
             foreign_api.surface(f"/organizations/{organization.id}", token).get(programs)
             foreign_api.surface(token=token).get("/members", expect=403)
-    other = foreign_api.organization("Another")
-    foreign_api.surface(f"/organizations/{other.id}", token).get(programs, expect=401)
+    organization_without_user = foreign_api.organization("Another")
+    foreign_api.surface(f"/organizations/{organization_without_user.id}", token).get(programs, expect=401)
     # The claim `again` only makes this token and the last one different.
-    lasting_token = issuer.token(**{**claims, "again": True})
+    lasting_token = issuer.token(**claims, again=True)
     home = foreign_api.surface(f"/organizations/{organization.id}", lasting_token)
     home.get(programs)
     users.surface.put(f"/users/{sue['userId']}/permissions", {"isAdmin": False, "roles": []})
@@ -401,7 +422,7 @@ def test_the_record_of_a_user_counts_instead_of_the_claims_of_the_trusted_issuer
     home.get(programs)
     users.surface.delete(f"/users/{sue['userId']}")
     home.get(programs, expect=401)
-    new_token = issuer.token(**{**claims, "again": False})
+    new_token = issuer.token(**claims, again=False)
     foreign_api.surface(f"/organizations/{organization.id}", new_token).get(programs, expect=401)
 
 

@@ -25,11 +25,12 @@ from tests.builders.queue import drain, send
 from tests.builders.tracking import Shop, event
 from tests.builders.triggers import add_trigger
 
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
+    """The spans that this process has finished, while the test runs."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -45,6 +46,7 @@ def traced_api(exporter, settings) -> Iterator[Api]:
 
 
 def spans(exporter, kind=None):
+    """The finished spans, by default of all kinds: a call is of the kind SERVER, a statement of the kind CLIENT."""
     return [span for span in exporter.get_finished_spans() if kind is None or span.kind == kind]
 
 
@@ -52,11 +54,11 @@ def test_a_call_has_a_span_with_its_statements(traced_api, exporter):
     organization = traced_api.organization()
     organization.member("ana")
     exporter.clear()
-    headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "X-Request-Id": "sale-17"}
+    headers = {"traceparent": f"00-{TRACE_ID}-00f067aa0ba902b7-01", "X-Request-Id": "sale-17"}
     organization.integration.request("GET", "/members/ana", headers=headers, expect=200)
     [call] = spans(exporter, SpanKind.SERVER)
     assert call.name.startswith("GET ")
-    assert format(call.context.trace_id, "032x") == TRACE
+    assert format(call.context.trace_id, "032x") == TRACE_ID
     assert call.attributes["loyalty.request_id"] == "sale-17"
     assert call.attributes["loyalty.organization_id"] == organization.id
     assert call.attributes["http.response.status_code"] == 200
@@ -111,8 +113,9 @@ def test_the_work_of_a_worker_has_spans(api, settings, exporter):
         span for span in spans(exporter) if span.attributes.get("loyalty.organization_id") == shop.organization.id
     ]
     assert {span.name for span in batches} == {"queue batch"}
-    children = [span for span in spans(exporter, SpanKind.CLIENT) if span.parent.span_id == batches[0].context.span_id]
-    assert "COMMIT" in {span.name for span in children}
+    batch_id = batches[0].context.span_id
+    statements = [span for span in spans(exporter, SpanKind.CLIENT) if span.parent.span_id == batch_id]
+    assert "COMMIT" in {span.name for span in statements}
 
     exporter.clear()
     # With an interval of 0 minutes a job never runs.

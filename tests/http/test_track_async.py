@@ -22,27 +22,30 @@ def shop(api):
 def test_an_event_is_queued_then_evaluated(shop):
     shop.campaign(running(WHOLE_DOLLARS))
     member = shop.member()
-    purchase = order(member, "12.5", locationCode="centre", tags=["a"])
+    purchase = order(member, total="12.5", locationCode="centre", tags=["a"])
     [receipt] = send(shop, purchase)
     assert receipt["outcome"] == "queued"
     assert receipt["systemUniqueKey"] == purchase["systemUniqueKey"]
     assert "error" not in receipt
-    before = outcome(shop, receipt)
-    assert before["event"]["status"] == "pending"
-    assert before["event"]["evaluationStatus"] == 0
-    assert before["event"]["location"] is None
-    assert "result" not in before
+    queued_outcome = outcome(shop, receipt)
+    queued_event = queued_outcome["event"]
+    assert queued_event["status"] == "pending"
+    assert queued_event["evaluationStatus"] == 0
+    assert queued_event["location"] is None
+    assert "result" not in queued_outcome
     assert shop.balance(member) == 0
     drain(shop)
-    after = outcome(shop, receipt)
-    assert after["event"]["status"] == "success"
-    assert after["event"]["evaluationStatus"] == 1
-    assert after["event"]["location"] == "centre"
+    final_outcome = outcome(shop, receipt)
+    evaluated_event = final_outcome["event"]
+    assert evaluated_event["status"] == "success"
+    assert evaluated_event["evaluationStatus"] == 1
+    assert evaluated_event["location"] == "centre"
     for name in ("loyaltyEventId", "createdAt", "e2eTrackingId", "tags", "externalId"):
-        assert after["event"][name] == before["event"][name]
-    [effect] = after["result"]["effects"]
+        assert evaluated_event[name] == queued_event[name]
+    [effect] = final_outcome["result"]["effects"]
     assert (effect["effectId"], effect["status"]) == ("mint-points", "executed")
-    assert after["result"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
+    assert final_outcome["result"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
+    # A point for each whole unit of 12.5.
     assert shop.balance(member) == 12
     assert [row.external_id for row in shop.rows("purchase_orders")] == [purchase["payload"]["order"]["externalId"]]
     assert waiting(shop) == 0
@@ -51,6 +54,7 @@ def test_an_event_is_queued_then_evaluated(shop):
 
 def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
     monkeypatch.setattr(evaluate_queued, "STEP_SECONDS", 0.0)
+    # Evaluate queued events of earlier tests.
     drain(shop)
     shop.campaign(running(mint(3)), eventType=GENERIC)
     member, second_member, other_shop = shop.member(), shop.member(), Shop(api.organization())
@@ -59,36 +63,42 @@ def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
     worker = drain_of(shop)
     # The time of the step ends with the first event of the campaign; events of other organizations are evaluated.
     assert worker.step()
-    assert (waiting(shop), shop.balance(member), shop.balance(second_member)) == (3, 3, 0)
+    assert (waiting(shop), shop.balance(member), shop.balance(second_member)) == (4 - 1, 3, 0)
     assert outcome(other_shop, other_receipt)["event"]["status"] == "success"
     while worker.step():
         pass
-    assert (waiting(shop), shop.balance(member), shop.balance(second_member)) == (0, 9, 3)
+    assert (waiting(shop), shop.balance(member), shop.balance(second_member)) == (0, 3 * 3, 3)
     assert {outcome(shop, receipt)["event"]["status"] for receipt in receipts} == {"success"}
 
 
 def test_queued_events_get_the_results_of_synchronous_tracking(shop):
     shop.campaign(running(WHOLE_DOLLARS, mint(("=", "event.payload.order.total * 2"))), pointsMonthlyLimitPerMember=70)
-    members = [shop.member(), shop.member()]
-    summaries = []
-    for member, track in zip(members, (send, lambda shop, *events: shop.track(*events)), strict=True):
-        events = [order(member, total, items=[{"productCode": "p", "total": Decimal("1.1")}]) for total in (10, 20, 30)]
-        name = events[1]["payload"]["order"]["externalId"]
-        events += [order_update(member, name, status) for status in ("confirmed", "returned", "confirmed")]
-        entries = track(shop, *events)
-        drain(shop)
-        results = [outcome(shop, entry)["result"] for entry in entries]
-        summaries.append(
-            [
-                (r["status"], [(e["status"], e["params"]) for e in r["effects"]], len(r.get("reverted", ())))
-                for r in results
-            ]
-        )
-    assert summaries[0] == summaries[1]
-    assert [summary[0] for summary in summaries[0]] == ["success"] * 5 + ["failed"]
+
+    def events_of(member):
+        """Three orders, of which the second is confirmed, returned, and confirmed again, which fails."""
+        orders = [
+            order(member, total=total, items=[{"productCode": "p", "total": Decimal("1.1")}]) for total in (10, 20, 30)
+        ]
+        name = orders[1]["payload"]["order"]["externalId"]
+        return orders + [order_update(member, name, status) for status in ("confirmed", "returned", "confirmed")]
+
+    def summary(receipt):
+        """(status, (status, parameters) of each effect, number of reverted events) of the result of an event."""
+        result = outcome(shop, receipt)["result"]
+        effects = [(effect["status"], effect["params"]) for effect in result["effects"]]
+        return result["status"], effects, len(result.get("reverted", ()))
+
+    queued_member, synchronous_member = shop.member(), shop.member()
+    receipts = send(shop, *events_of(queued_member))
+    drain(shop)
+    queued_summaries = [summary(receipt) for receipt in receipts]
+    synchronous_summaries = [summary(result) for result in shop.track(*events_of(synchronous_member))]
+    assert queued_summaries == synchronous_summaries
+    assert [status for status, _effects, _count in queued_summaries] == ["success"] * 5 + ["failed"]
     # The return, the fifth event, reverts the creation and the confirmation.
-    assert summaries[0][4][2] == 2
-    assert shop.balance(members[0]) == shop.balance(members[1])
+    _status, _effects, reverted_count = queued_summaries[4]
+    assert reverted_count == 2
+    assert shop.balance(queued_member) == shop.balance(synchronous_member)
     shop.check_ledger()
 
 
@@ -116,11 +126,11 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
         "/problems/key-reused": {**tracked_event, "tags": ["other"]},
     }
     valid_event = event(member)
-    results = send(shop, *event_by_problem.values(), valid_event)
-    assert [result["error"]["type"] for result in results[:-1]] == list(event_by_problem)
-    assert {result["outcome"] for result in results[:-1]} == {"rejected"}
-    assert {result["loyaltyEventKey"] for result in results[:-1]} == {None}
-    assert results[-1]["outcome"] == "queued"
+    *rejections, receipt = send(shop, *event_by_problem.values(), valid_event)
+    assert [rejection["error"]["type"] for rejection in rejections] == list(event_by_problem)
+    assert {rejection["outcome"] for rejection in rejections} == {"rejected"}
+    assert {rejection["loyaltyEventKey"] for rejection in rejections} == {None}
+    assert receipt["outcome"] == "queued"
     assert waiting(shop) == 1
     sponsored_event = event(member, sponsorLoyaltyMemberId="nobody")
     assert send(shop, sponsored_event)[0]["error"]["type"] == "/problems/unknown-member"
@@ -132,16 +142,16 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
 def test_a_repeated_event_has_the_same_receipt_and_is_queued_once(shop):
     member = shop.member()
     repeated_event = event(member, payload={"n": Decimal("1.50")})
-    first, second = send(shop, repeated_event, repeated_event)
-    assert first == second
-    [third] = send(shop, repeated_event)
-    assert third == first
+    first_receipt, second_receipt = send(shop, repeated_event, repeated_event)
+    assert second_receipt == first_receipt
+    assert send(shop, repeated_event) == [first_receipt]
     assert waiting(shop) == 1
     # Synchronous tracking of the same event reports that it is queued.
     [result] = shop.track(repeated_event)
-    assert (result["status"], result["loyaltyEventKey"], result["effects"]) == ("pending", first["loyaltyEventKey"], [])
+    assert (result["status"], result["effects"]) == ("pending", [])
+    assert result["loyaltyEventKey"] == first_receipt["loyaltyEventKey"]
     drain(shop)
-    assert send(shop, repeated_event) == [first]
+    assert send(shop, repeated_event) == [first_receipt]
     assert shop.track(repeated_event)[0]["status"] == "success"
     changed_events = {**repeated_event, "description": "other"}, {**repeated_event, "payload": {"n": 2}}
     assert {receipt["error"]["type"] for receipt in send(shop, *changed_events)} == {"/problems/key-reused"}
@@ -151,20 +161,21 @@ def test_a_repeated_event_has_the_same_receipt_and_is_queued_once(shop):
 
 def test_the_single_call_returns_the_effects_of_a_queued_event_after_its_evaluation(shop):
     shop.campaign(running(mint(7)), eventType=GENERIC)
-    queued_event = event(shop.member())
+    member = shop.member()
+    queued_event = event(member)
     send(shop, queued_event)
-    loyalty_member_id = queued_event["loyaltyMemberId"]
-    member_id = shop.integration.get(f"/members/{loyalty_member_id}")["loyaltyMember"]["memberId"]
-    more = {name: value for name, value in queued_event.items() if name != "loyaltyMemberId"}
-    request = {"organizationId": shop.organization.id, "memberId": member_id, **more}
+    # The single call names the member by the id.
+    member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
+    event_fields = {name: field for name, field in queued_event.items() if name != "loyaltyMemberId"}
+    request = {"organizationId": shop.organization.id, "memberId": member_id, **event_fields}
     response = shop.administration.post("/events/track", request, expect=200)
     assert response == {"systemUniqueKey": queued_event["systemUniqueKey"], "effects": []}
-    [pending_event] = shop.events(loyalty_member_id)
+    [pending_event] = shop.events(member)
     assert pending_event["status"] == "pending"
     drain(shop)
     response = shop.administration.post("/events/track", request, expect=200)
     assert [effect["status"] for effect in response["effects"]] == ["executed"]
-    assert shop.balance(loyalty_member_id) == 7
+    assert shop.balance(member) == 7
 
 
 def test_an_event_that_was_tracked_synchronously_is_not_queued(shop):
@@ -187,9 +198,11 @@ def test_an_event_that_failed_before_its_order_was_created_can_be_queued_again(s
     [early_receipt] = send(shop, confirmation)
     drain(shop)
     assert outcome(shop, early_receipt)["result"]["error"]["type"] == "/problems/unknown-order"
-    [creation, second, third] = send(shop, order(member, 10, external_id="o-1"), confirmation, confirmation)
-    assert {creation["outcome"], second["outcome"]} == {"queued"}
-    assert second == third == early_receipt
+    creation_receipt, second_receipt, third_receipt = send(
+        shop, order(member, total=10, external_id="o-1"), confirmation, confirmation
+    )
+    assert (creation_receipt["outcome"], second_receipt["outcome"]) == ("queued", "queued")
+    assert second_receipt == third_receipt == early_receipt
     assert outcome(shop, early_receipt)["event"]["status"] == "pending"
     assert waiting(shop) == 2
     drain(shop)
@@ -202,7 +215,7 @@ def test_an_event_that_failed_before_its_order_was_created_can_be_queued_again(s
 def test_transactions_have_other_keys_than_requests_that_used_the_key_of_a_queued_event(shop):
     shop.campaign(running(mint(7)), eventType="member-purchase-order-created")
     member = shop.member()
-    receipts = send(shop, order(member, 10, external_id="o-1"))
+    receipts = send(shop, order(member, total=10, external_id="o-1"))
     points = shop.use_transaction_keys(member, receipts[0]["loyaltyEventKey"])
     drain(shop)
     assert shop.balance(member) == points + 7
@@ -220,7 +233,7 @@ def test_transactions_have_other_keys_than_requests_that_used_the_key_of_an_earl
     confirmation = order_update(member, "o-1", "confirmed")
     [early_result] = shop.track(confirmation)
     points = shop.use_transaction_keys(member, early_result["loyaltyEventKey"])
-    shop.track_one(order(member, 10, external_id="o-1"))
+    shop.track_one(order(member, total=10, external_id="o-1"))
     assert shop.track_one(confirmation)["loyaltyEventKey"] == early_result["loyaltyEventKey"]
     assert shop.balance(member) == points + 7
 
@@ -229,17 +242,20 @@ def test_an_event_that_is_refused_is_not_retried(shop):
     member = shop.member()
     [receipt] = send(shop, order_update(member, "no-such-order", "confirmed"))
     drain(shop)
-    after = outcome(shop, receipt)
-    assert (after["event"]["status"], after["event"]["evaluationStatus"]) == ("failed", 2)
-    assert after["event"]["lastError"]["type"] == after["result"]["error"]["type"] == "/problems/unknown-order"
+    event_and_result = outcome(shop, receipt)
+    refused_event, result = event_and_result["event"], event_and_result["result"]
+    # The evaluation status 2 is failed.
+    assert (refused_event["status"], refused_event["evaluationStatus"]) == ("failed", 2)
+    assert refused_event["lastError"]["type"] == "/problems/unknown-order"
+    assert result["error"]["type"] == "/problems/unknown-order"
     assert waiting(shop) == 0
 
 
 def test_queued_events_of_deactivated_members_and_event_types_fail(shop):
-    member, other = shop.member(), shop.member()
+    deactivated_member, active_member = shop.member(), shop.member()
     shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
-    receipts = send(shop, event(member), event(other, "cup"), event(other))
-    shop.integration.patch(f"/members/{member}", {"active": False})
+    receipts = send(shop, event(deactivated_member), event(active_member, "cup"), event(active_member))
+    shop.integration.patch(f"/members/{deactivated_member}", {"active": False})
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     drain(shop)
     results = [outcome(shop, receipt)["result"] for receipt in receipts]
@@ -252,6 +268,7 @@ def test_queued_events_of_deactivated_members_and_event_types_fail(shop):
 def test_a_daily_limit_counts_queued_events_on_their_event_date(shop):
     shop.campaign(running(mint(1)), limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 1}])
     member = shop.member()
+    # The third event is on the day of the first.
     past_events = [event(member, externalEventDate=f"2026-01-0{day}T10:00:00Z") for day in (1, 2, 1)]
     receipts = send(shop, *past_events)
     drain(shop)
@@ -283,9 +300,9 @@ def test_a_request_has_1_to_500_events(shop, count):
     assert problem["errors"][0]["pointer"] == "/events"
 
 
-@pytest.mark.parametrize("more", [{"campaignKeys": [str(uuid.uuid4())]}, {"executionMode": "full"}, {"dryRun": True}])
-def test_a_request_with_other_fields_than_events_is_refused(shop, more):
-    body = {"events": [event(shop.member())], **more}
+@pytest.mark.parametrize("field", [{"campaignKeys": [str(uuid.uuid4())]}, {"executionMode": "full"}, {"dryRun": True}])
+def test_a_request_with_other_fields_than_events_is_refused(shop, field):
+    body = {"events": [event(shop.member())], **field}
     problem = shop.integration.post("/events/track-async", body, expect=400)
     assert problem["type"] == "/problems/invalid-request"
     assert waiting(shop) == 0
@@ -303,14 +320,15 @@ def test_triggers_report_the_result_of_each_event_once(shop):
     shop.campaign(running(WHOLE_DOLLARS))
     trigger = add_trigger(shop.administration, "AsyncTrackWebhook")
     member = shop.member()
-    receipts = send(shop, order(member, 7), order_update(member, "no-such-order", "confirmed"), event("nobody"))
+    receipts = send(shop, order(member, total=7), order_update(member, "no-such-order", "confirmed"), event("nobody"))
     assert deliveries(shop.administration, trigger) == []
     drain(shop)
     messages = [delivery["payload"]["data"] for delivery in deliveries(shop.administration, trigger)]
     # The third event was rejected, not queued: there is no member with this id.
-    assert [message["result"] for message in messages] == [outcome(shop, receipt)["result"] for receipt in receipts[:2]]
+    results_of_queued_events = [outcome(shop, receipt)["result"] for receipt in receipts[:2]]
+    assert [message["result"] for message in messages] == results_of_queued_events
     assert {message["loyaltyMemberId"] for message in messages} == {member}
     # An event that is tracked directly is not reported.
-    shop.track_one(order(member, 5))
+    shop.track_one(order(member, total=5))
     drain(shop)
     assert len(deliveries(shop.administration, trigger)) == 2

@@ -27,10 +27,9 @@ def shop(organization):
     return Shop(organization)
 
 
-def refused_settings(administration, expect=400, **settings):
-    """The problem of a trigger whose settings are refused."""
-    body = trigger_body(**settings)
-    return administration.post("/triggers", body, expect=expect)
+def refuse_settings(administration, **settings):
+    """Create a trigger whose settings must be refused with a 400; return the faults."""
+    return administration.post("/triggers", trigger_body(**settings), expect=400)["errors"]
 
 
 class TestRecords:
@@ -65,11 +64,8 @@ class TestRecords:
     def test_settings_have_defaults(self, administration):
         trigger = administration.post("/triggers", trigger_body())["trigger"]
         assert trigger["active"] is True
-        assert {n: trigger["settings"][n] for n in ("headers", "eventTypes", "entities")} == {
-            "headers": {},
-            "eventTypes": [],
-            "entities": [],
-        }
+        assert trigger["settings"]["headers"] == {}
+        assert (trigger["settings"]["eventTypes"], trigger["settings"]["entities"]) == ([], [])
 
     def test_values_of_headers_are_never_shown_and_null_keeps_the_stored_value(self, administration, organization):
         trigger = add_trigger(administration, headers={"Authorization": "Bearer sesame", "X-A": "1"})
@@ -82,7 +78,7 @@ class TestRecords:
                 text("SELECT settings -> 'headers' FROM triggers WHERE trigger_id = :id"), {"id": trigger["triggerId"]}
             ).scalar_one()
         assert headers == {"Authorization": "Bearer sesame", "X-A": "2"}
-        [fault] = refused_settings(administration, headers={"X-New": None})["errors"]
+        [fault] = refuse_settings(administration, headers={"X-New": None})
         assert fault["detail"] == "headers has null for X-New, and no value of it is stored."
 
     def test_a_secret_that_is_sent_is_stored(self, administration):
@@ -101,13 +97,9 @@ class TestRecords:
             "eventTypes": [],
             "entities": [],
         }
-        assert [updated_trigger[n] for n in ("triggerKey", "type", "name", "active", "createdAt")] == [
-            "other",
-            "AsyncTrackWebhook",
-            "Other",
-            False,
-            trigger["createdAt"],
-        ]
+        assert (updated_trigger["triggerKey"], updated_trigger["type"]) == ("other", "AsyncTrackWebhook")
+        assert (updated_trigger["name"], updated_trigger["active"]) == ("Other", False)
+        assert updated_trigger["createdAt"] == trigger["createdAt"]
         assert updated_trigger["updatedAt"] > trigger["updatedAt"]
         # A record that was read can be sent back unchanged.
         unchanged_body = {name: updated_trigger[name] for name in ("triggerKey", "type", "name", "active", "settings")}
@@ -116,35 +108,38 @@ class TestRecords:
     def test_a_new_secret_is_shown_once_and_the_old_one_is_stored_for_a_day(self, shop, administration):
         trigger = add_trigger(administration)
         path, old_secret = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
-        before = datetime.now(UTC)
+        time_before = datetime.now(UTC)
         assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] == SECRET
-        [row] = shop.rows("triggers", "secret, previous_secret, previous_secret_until")
-        assert (row.secret, row.previous_secret) == (SECRET, old_secret)
-        assert timedelta(hours=24) <= row.previous_secret_until - before < timedelta(hours=24, minutes=1)
+        [stored_trigger] = shop.rows("triggers", "secret, previous_secret, previous_secret_until")
+        assert (stored_trigger.secret, stored_trigger.previous_secret) == (SECRET, old_secret)
+        # The test takes less than a minute.
+        storage_time = stored_trigger.previous_secret_until - time_before
+        assert timedelta(hours=24) <= storage_time < timedelta(hours=24, minutes=1)
         # Sending the same secret again is not a rotation.
         assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] is None
-        assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [row]
+        assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [stored_trigger]
         assert administration.get(path)["trigger"]["settings"]["secret"] is None
 
     def test_a_key_is_unique(self, administration, other_organization):
         add_trigger(administration, key="crm")
         add_trigger(other_organization.administration, key="crm")
-        other = add_trigger(administration, key="other")
+        other_trigger = add_trigger(administration, key="other")
         problem = administration.post("/triggers", trigger_body(key="crm"), expect=409)
         assert problem["type"] == "/problems/name-taken"
-        path = f"/triggers/{other['triggerId']}"
+        path = f"/triggers/{other_trigger['triggerId']}"
         assert administration.put(path, trigger_body(key="crm"), expect=409)["type"] == "/problems/name-taken"
         administration.put(path, trigger_body(key="other", name="Renamed"))
 
     def test_unknown_event_types_are_refused(self, administration):
         path = f"/triggers/{add_trigger(administration)['triggerId']}"
-        for send in (
-            lambda b: administration.post("/triggers", b, expect=404),
-            lambda b: administration.put(path, b, expect=404),
+        body = trigger_body(eventTypes=["cup-returned"])
+        for problem in (
+            administration.post("/triggers", body, expect=404),
+            administration.put(path, body, expect=404),
         ):
-            assert send(trigger_body(eventTypes=["cup-returned"]))["type"] == "/problems/unknown-event-type"
-        custom = {"name": "Cup", "schemaType": "custom", "apiCode": "cup-returned"}
-        administration.post("/custom-event-types", custom)
+            assert problem["type"] == "/problems/unknown-event-type"
+        event_type = {"name": "Cup", "schemaType": "custom", "apiCode": "cup-returned"}
+        administration.post("/custom-event-types", event_type)
         assert add_trigger(administration, eventTypes=["cup-returned"])["settings"]["eventTypes"] == ["cup-returned"]
 
     def test_a_trigger_of_another_organization_is_not_found(self, administration, other_organization):
@@ -178,15 +173,22 @@ class TestRefusedSettings:
         ],
     )
     def test_an_unusable_url_is_refused(self, administration, url, reason):
-        [fault] = refused_settings(administration, url=url)["errors"]
+        [fault] = refuse_settings(administration, url=url)
         assert fault["pointer"] == "/settings/url"
         assert reason in fault["detail"]
 
     @pytest.mark.parametrize(
-        "secret", ["whsec_short", "whsec_" + "A" * 31, "whsec_" + "A" * 30 + "==", "secret", "whsec_" + "A" * 92]
+        "secret",
+        [
+            "whsec_short",
+            pytest.param("whsec_" + "A" * 31, id="not base64"),
+            pytest.param("whsec_" + "A" * 30 + "==", id="too few bytes"),
+            pytest.param("whsec_" + "A" * 92, id="too many bytes"),
+            pytest.param("secret", id="no prefix"),
+        ],
     )
     def test_a_malformed_secret_is_refused(self, administration, secret):
-        [fault] = refused_settings(administration, secret=secret)["errors"]
+        [fault] = refuse_settings(administration, secret=secret)
         assert fault["pointer"] == "/settings/secret"
 
     @pytest.mark.parametrize(
@@ -202,15 +204,16 @@ class TestRefusedSettings:
         ],
     )
     def test_reserved_malformed_and_repeated_headers_are_refused(self, administration, headers):
-        [fault] = refused_settings(administration, headers=headers)["errors"]
+        [fault] = refuse_settings(administration, headers=headers)
         assert fault["pointer"] == "/settings/headers"
 
     @pytest.mark.parametrize("value", ["", "two\r\nlines", " led by a space", "é"])
     def test_malformed_values_of_headers_are_refused(self, administration, value):
-        refused_settings(administration, headers={"X-Source": value})
+        refuse_settings(administration, headers={"X-Source": value})
 
     def test_filters_of_another_trigger_type_are_refused(self, administration):
         def pointers(body):
+            """Create a trigger, which must be refused; return the pointers of the faults."""
             return [error["pointer"] for error in administration.post("/triggers", body, expect=400)["errors"]]
 
         assert pointers(trigger_body("EntityChangeWebhook", eventTypes=[GENERIC])) == ["/settings/eventTypes"]
@@ -218,10 +221,10 @@ class TestRefusedSettings:
         assert pointers(trigger_body("AsyncTrackWebhook", entities=["member"])) == ["/settings/entities"]
 
     def test_all_faults_are_reported_at_once(self, administration):
-        response = refused_settings(
+        faults = refuse_settings(
             administration, url="http://a/", secret="whsec_short", headers={"Host": "a"}, entities=["member"]
         )
-        assert [error["pointer"] for error in response["errors"]] == [
+        assert [fault["pointer"] for fault in faults] == [
             "/settings/url",
             "/settings/secret",
             "/settings/headers",
@@ -250,7 +253,7 @@ class TestRefusedSettings:
             administration = api.organization().administration
             trigger = add_trigger(administration, url="http://127.0.0.1:9/hook")
             assert trigger["settings"]["url"] == "http://127.0.0.1:9/hook"
-            refused_settings(administration, url="ftp://127.0.0.1/")
+            refuse_settings(administration, url="ftp://127.0.0.1/")
 
 
 class TestLists:
@@ -260,6 +263,7 @@ class TestLists:
         books = add_trigger(administration, "EntityChangeWebhook", key="books", name="Changed records")
 
         def keys(**query):
+            """The keys of the listed triggers."""
             page = administration.get("/triggers", **query)
             assert page["totalCount"] == len(page["results"])
             return [result["triggerKey"] for result in page["results"]]
@@ -278,9 +282,8 @@ class TestLists:
         page = administration.get("/triggers", limit=2, page=1)
         assert (page["totalCount"], page["results"][0]["triggerId"]) == (3, crm["triggerId"])
         assert all(result["settings"]["secret"] is None for result in administration.get("/triggers")["results"])
-        assert {sync["triggerId"], books["triggerId"]} < {
-            result["triggerId"] for result in administration.get("/triggers")["results"]
-        }
+        listed_ids = {result["triggerId"] for result in administration.get("/triggers")["results"]}
+        assert {sync["triggerId"], books["triggerId"]} < listed_ids
 
     def test_unknown_values_of_queries_are_refused(self, administration):
         for query in ({"type": "Hook"}, {"limit": 101}, {"order": "secret"}, {"name": ""}, {"colour": "red"}):
@@ -291,6 +294,7 @@ class TestLists:
 
     def test_deliveries_are_filtered_ordered_and_paged(self, shop, administration):
         trigger = add_trigger(administration, "EntityChangeWebhook")
+        # Each new campaign is a change that the trigger reports.
         for _ in range(3):
             shop.campaign()
         path = f"/triggers/{trigger['triggerId']}/deliveries"
@@ -315,8 +319,8 @@ class TestRedelivery:
         queued_delivery = administration.post(path, expect=202)["triggerDelivery"]
         assert queued_delivery["updatedAt"] > delivery["updatedAt"]
         assert queued_delivery["nextAttemptAt"] > delivery["nextAttemptAt"]
-        unchanged = ("triggerDeliveryId", "triggerDeliveryKey", "payload", "status", "attempts", "createdAt")
-        assert {name: queued_delivery[name] for name in unchanged} == {name: delivery[name] for name in unchanged}
+        for name in ("triggerDeliveryId", "triggerDeliveryKey", "payload", "status", "attempts", "createdAt"):
+            assert queued_delivery[name] == delivery[name], name
 
     def test_a_delivery_of_an_inactive_trigger_is_not_queued_again(self, shop, administration):
         trigger = add_trigger(administration, "EntityChangeWebhook", key="quiet")
@@ -351,6 +355,7 @@ class TestLimits:
 
     @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 3), ("MAX_DELIVERED_CHARACTERS", 3500)])
     def test_a_call_with_too_many_deliveries_changes_nothing(self, shop, administration, monkeypatch, limit, maximum):
+        # Two triggers report each event, so two events have 4 deliveries, of more than 3500 characters.
         triggers = [add_trigger(administration, eventTypes=[GENERIC]) for _ in range(2)]
         ana = shop.member()
         monkeypatch.setattr(outbox, limit, maximum)
@@ -373,35 +378,35 @@ class TestLimits:
     def test_queued_events_with_too_many_deliveries_are_evaluated_one_by_one(
         self, shop, administration, monkeypatch, caplog, limit, maximum, type_
     ):
+        # Two triggers report each event. The maximum is reached by two events, but not by one.
         triggers = [add_trigger(administration, type_, eventTypes=[GENERIC]) for _ in range(2)]
         monkeypatch.setattr(outbox, limit, maximum)
         results = queue.send(shop, *(event(shop.member()) for _ in range(3)))
         queue.drain(shop)
         assert "a batch of 3 events failed: more than 10,000 messages for triggers" in caplog.text
         assert [queue.outcome(shop, result)["event"]["status"] for result in results] == ["success"] * 3
-        # The messages about an event, for both triggers.
+        # A message about each event, for both triggers.
         assert [len(deliveries(administration, trigger)) for trigger in triggers] == [3, 3]
 
-    @pytest.mark.parametrize(("type_", "count"), [("WebHook", 1), ("AsyncTrackWebhook", 2)])
+    @pytest.mark.parametrize(("type_", "message_count"), [("WebHook", 1), ("AsyncTrackWebhook", 2)])
     @pytest.mark.parametrize(("limit", "maximum"), [("MAX_DELIVERIES", 1), ("MAX_DELIVERED_CHARACTERS", 100)])
     def test_a_queued_event_with_too_many_deliveries_becomes_a_dead_letter_at_once(
-        self, shop, administration, monkeypatch, limit, maximum, type_, count
+        self, shop, administration, monkeypatch, limit, maximum, type_, message_count
     ):
+        # Two triggers report the generic event, which is more than the maximum. None reports the order.
         triggers = [add_trigger(administration, type_, eventTypes=[GENERIC]) for _ in range(2)]
         ana = shop.member()
         with monkeypatch.context() as patch:
             patch.setattr(outbox, limit, maximum)
-            results = queue.send(shop, event(ana), order(ana))
+            generic_receipt, order_receipt = queue.send(shop, event(ana), order(ana))
             queue.drain(shop)
-        dead_event = queue.outcome(shop, results[0])["event"]
-        assert (dead_event["status"], dead_event["lastError"]["detail"]) == (
-            "failed",
-            "The evaluation failed: more than 10,000 messages for triggers, or more than 32 MiB of them.",
-        )
+        dead_event = queue.outcome(shop, generic_receipt)["event"]
+        detail = "The evaluation failed: more than 10,000 messages for triggers, or more than 32 MiB of them."
+        assert (dead_event["status"], dead_event["lastError"]["detail"]) == ("failed", detail)
         # The later event of the member does not wait.
-        assert queue.outcome(shop, results[1])["event"]["status"] == "success"
-        administration.post(f"/events/{results[0]['loyaltyEventKey']}/requeue", expect=202)
+        assert queue.outcome(shop, order_receipt)["event"]["status"] == "success"
+        administration.post(f"/events/{generic_receipt['loyaltyEventKey']}/requeue", expect=202)
         queue.drain(shop)
-        assert queue.outcome(shop, results[0])["event"]["status"] == "success"
+        assert queue.outcome(shop, generic_receipt)["event"]["status"] == "success"
         # Triggers of the type AsyncTrackWebhook also have a message about the failure.
-        assert [len(deliveries(administration, trigger)) for trigger in triggers] == [count, count]
+        assert [len(deliveries(administration, trigger)) for trigger in triggers] == [message_count, message_count]

@@ -8,7 +8,7 @@ from tests.builders.campaigns import mint
 from tests.builders.points import Points
 from tests.builders.tracking import Shop, event, running
 
-LATE = "2099-12-31T23:59:59Z"
+EXPIRY = "2099-12-31T23:59:59Z"
 NOT_TRACKED = "/problems/points-not-tracked"
 
 
@@ -28,20 +28,21 @@ def test_the_default_account_of_a_new_organization_tracks_points(organization):
     assert [result["pointTrackingEnabled"] for result in accounts] == [True]
     wallet = organization.member()["ledgerWalletId"]
     path = f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}/mint"
-    organization.administration.post(path, {"amount": 5, "expirationDate": LATE}, expect=200)
+    organization.administration.post(path, {"amount": 5, "expirationDate": EXPIRY}, expect=200)
     account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
     record = organization.administration.get(f"{account}/wallets/{wallet}", include="lots")["wallet"]
-    assert [lot["expiresAt"] for lot in record["lots"]["expiring"]] == [LATE]
+    assert [lot["expiresAt"] for lot in record["lots"]["expiring"]] == [EXPIRY]
 
 
 def test_a_mint_to_a_wallet_with_an_expiration_date_is_refused(organization, untracked_points):
     wallet = untracked_points.wallet()
+    # The request mints to the default account, which tracks points in a new organization.
     untracked_points.change(
         "UPDATE ledger_accounts SET point_tracking_enabled = false WHERE ledger_account_id = :id",
         id=organization.created.ledger_account_id,
     )
     path = f"{untracked_points.ledger_path}/wallets/{wallet}/mint"
-    assert untracked_points.admin.post(path, {"amount": 5, "expirationDate": LATE}, expect=409)["type"] == NOT_TRACKED
+    assert untracked_points.admin.post(path, {"amount": 5, "expirationDate": EXPIRY}, expect=409)["type"] == NOT_TRACKED
     untracked_points.admin.post(path, {"amount": 5}, expect=200)
 
 
@@ -54,17 +55,17 @@ def test_an_item_of_a_batch_with_an_expiration_date_is_refused(organization, unt
         "fromWalletId": None,
         "toWalletId": wallet,
     }
-    items = [{**item, "expirationDate": LATE}, item]
+    items = [{**item, "expirationDate": EXPIRY}, item]
     response = untracked_points.admin.post("/ledger-transactions/batch", {"items": items}, expect=200)
     assert [(failure["index"], failure["error"]["type"]) for failure in response["failed"]] == [(0, NOT_TRACKED)]
     assert untracked_points.balance(wallet) == 5
 
 
 def test_an_action_with_a_constant_expiration_date_is_refused(shop, untracked_points):
-    campaign = shop.campaign(running(mint(1, expirationDate=LATE)))
+    campaign = shop.campaign(running(mint(1, expirationDate=EXPIRY)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
     key = untracked_points.account["ledgerAccountKey"]
-    body = running(mint(1, expirationDate=LATE, ledgerAccountKey=key))
+    body = running(mint(1, expirationDate=EXPIRY, ledgerAccountKey=key))
     assert shop.administration.post(path, body, expect=409)["type"] == NOT_TRACKED
     action_path = f"{path}/{campaign['actions'][0]['actionId']}"
     assert shop.administration.put(action_path, body, expect=409)["type"] == NOT_TRACKED

@@ -34,8 +34,9 @@ def by_manager(users, manager):
     return users.by(manager["token"])
 
 
-def expect_refusal(reply, kind="permission-not-held"):
-    assert reply["type"] == f"/problems/{kind}", reply
+def expect_refusal(response, problem="permission-not-held"):
+    """Assert that a response is this problem."""
+    assert response["type"] == f"/problems/{problem}", response
 
 
 def only_administrator(users):
@@ -48,20 +49,26 @@ def only_administrator(users):
 
 
 class TestGrantingPermissionsThatOneDoesNotHold:
+    # The manager has the roles users:write and members:read.
     @pytest.mark.parametrize(
-        "more", [{"roles": ["coupons:read"]}, {"roles": ["members:write"]}, {"isAdmin": True}, {"isSystemAdmin": True}]
+        "permissions",
+        [{"roles": ["coupons:read"]}, {"roles": ["members:write"]}, {"isAdmin": True}, {"isSystemAdmin": True}],
     )
-    def test_permissions_cannot_be_given_to_a_new_user(self, by_manager, more):
-        expect_refusal(by_manager.surface.post("/users", user_body(**more), expect=403))
+    def test_permissions_cannot_be_given_to_a_new_user(self, by_manager, permissions):
+        expect_refusal(by_manager.surface.post("/users", user_body(**permissions), expect=403))
 
     def test_permissions_that_the_manager_holds_can_be_given(self, by_manager):
-        assert by_manager.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
+        # The role users:write includes users:read.
+        new_user = by_manager.create(roles=["members:read", "users:read"])
+        assert new_user["organizations"][0]["roles"]
 
     @pytest.mark.parametrize("body", [{"isAdmin": True, "roles": []}, {"isAdmin": False, "roles": ["ledgers:write"]}])
     def test_permissions_cannot_be_given_to_oneself(self, by_manager, manager, body):
         expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}/permissions", body, expect=403))
-        [item] = [{"organizationId": by_manager.organization.id, **body}]
-        expect_refusal(by_manager.surface.put(f"/users/{manager['userId']}", {"organizations": [item]}, expect=403))
+        membership = {"organizationId": by_manager.organization.id, **body}
+        expect_refusal(
+            by_manager.surface.put(f"/users/{manager['userId']}", {"organizations": [membership]}, expect=403)
+        )
 
     @pytest.mark.parametrize("permissions", [{"isAdmin": True}, {"roles": ["ledgers:read"]}])
     def test_permissions_cannot_be_given_by_a_group(self, users, by_manager, manager, permissions):
@@ -85,9 +92,12 @@ class TestGrantingPermissionsThatOneDoesNotHold:
 
     def test_permissions_cannot_be_given_to_many_at_once(self, users, by_manager):
         ana = users.person()
-        for kind, emails in (("add", [new_email()]), ("reassign", [ana["email"]])):
-            for more in ({"isAdmin": True}, {"roles": ["orders:write"]}):
-                expect_refusal(by_manager.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
+        for permissions in ({"isAdmin": True}, {"roles": ["orders:write"]}):
+            body = {"emails": [new_email()], **permissions}
+            expect_refusal(by_manager.surface.post("/users/bulk-add", body, expect=403))
+            body = {"emails": [ana["email"]], **permissions}
+            expect_refusal(by_manager.surface.post("/users/bulk-reassign", body, expect=403))
+        # Only Ana has an address.
         assert by_manager.surface.get("/users", search="@corner")["totalCount"] == 1
 
     def test_permissions_beyond_a_narrowed_token_cannot_be_given(self, users, organization):
@@ -98,10 +108,9 @@ class TestGrantingPermissionsThatOneDoesNotHold:
     def test_permissions_cannot_be_given_in_another_organization(self, users, other_organization):
         # The rights of an administrator end at the organization.
         ana = users.person()
-        item = {"organizationId": other_organization.id, "isAdmin": True, "roles": []}
-        expect_refusal(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
-        item = {"organizationId": 10**15, "isAdmin": True, "roles": []}
-        expect_refusal(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
+        for organization_id in (other_organization.id, 10**15):
+            membership = {"organizationId": organization_id, "isAdmin": True, "roles": []}
+            expect_refusal(users.surface.put(f"/users/{ana['userId']}", {"organizations": [membership]}, expect=403))
 
     def test_only_system_administrators_create_and_change_system_administrators(self, users):
         ana = users.person()
@@ -117,8 +126,8 @@ class TestGrantingPermissionsThatOneDoesNotHold:
 
 class TestTakingOverOthers:
     def test_the_password_of_a_user_with_more_permissions_cannot_be_reset(self, users, by_manager):
-        for more in ({"isAdmin": True}, {"roles": ["ledgers:write"]}):
-            ana = users.person(**more)
+        for permissions in ({"isAdmin": True}, {"roles": ["ledgers:write"]}):
+            ana = users.person(**permissions)
             expect_refusal(
                 by_manager.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403)
             )
@@ -132,23 +141,26 @@ class TestTakingOverOthers:
         expect_refusal(by_manager.surface.delete(path, expect=403))
         expect_refusal(by_manager.surface.put(path, {"organizations": [], "active": False}, expect=403))
         expect_refusal(by_manager.surface.put(f"{path}/permissions", {"isAdmin": False, "roles": []}, expect=403))
-        for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
-            body = {"emails": [ana["email"]], **more}
-            [result] = by_manager.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
-            expect_refusal(result["error"])
+        emails = {"emails": [ana["email"]]}
+        [result] = by_manager.surface.post("/users/bulk-remove", emails, expect=200)["results"]
+        expect_refusal(result["error"])
+        body = {**emails, "isAdmin": False}
+        [result] = by_manager.surface.post("/users/bulk-reassign", body, expect=200)["results"]
+        expect_refusal(result["error"])
         key = users.group(isAdmin=True)["permissionGroupKey"]
         expect_refusal(by_manager.surface.put(f"/permission-groups/{key}", {"isAdmin": False}, expect=403))
 
     def test_a_shared_user_cannot_be_taken_over_by_another_organization(self, users, other_organization):
         ana = users.person(roles=["members:read"])
-        item = {"organizationId": other_organization.id, "roles": ["members:read"]}
+        membership = {"organizationId": other_organization.id, "roles": ["members:read"]}
         system = users.by(users.system_token())
-        system.surface.put(f"/users/{ana['userId']}", {"organizations": [item]})
+        system.surface.put(f"/users/{ana['userId']}", {"organizations": [membership]})
         other_surface = Users.of(other_organization).surface
         path = f"/users/{ana['userId']}"
         for change in ({"name": "Evil"}, {"pendingProvisioning": True}):
             expect_refusal(other_surface.put(path, {"organizations": [], **change}, expect=403), "user-shared")
         expect_refusal(other_surface.put(f"{path}/password", {"password": PASSWORD}, expect=403), "user-shared")
+        # The other organization deactivates and removes Ana only for itself. The name is unchanged.
         other_surface.put(path, {"organizations": [], "active": False, "name": "Ana"})
         assert users.read(ana)["active"]
         other_surface.delete(path)
@@ -246,7 +258,7 @@ class TestUsingAnOldToken:
 
 class TestRemovingTheLastAdministrator:
     def removals(self, users, ana):
-        """(method, path, body) of every request that would remove the administrator."""
+        """(method, path, body) of every request about one user that would remove the administrator."""
         path, membership = f"/users/{ana['userId']}", {"organizationId": users.organization.id, "isAdmin": False}
         return [
             ("DELETE", path, None),
@@ -261,15 +273,15 @@ class TestRemovingTheLastAdministrator:
         for surface in (users.surface, users.by(users.token(ana)).surface):
             for method, path, body in self.removals(users, ana):
                 expect_refusal(surface.request(method, path, body, expect=409).json, "last-administrator")
-        for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
-            body = {"emails": [ana["email"]], **more}
-            [result] = users.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
-            expect_refusal(result["error"], "last-administrator")
+        emails = {"emails": [ana["email"]]}
+        [result] = users.surface.post("/users/bulk-remove", emails, expect=200)["results"]
+        expect_refusal(result["error"], "last-administrator")
+        [result] = users.surface.post("/users/bulk-reassign", {**emails, "isAdmin": False}, expect=200)["results"]
+        expect_refusal(result["error"], "last-administrator")
         assert users.read(ana)["organizations"][0]["isAdmin"]
         # With a second administrator, ana can be deactivated.
         users.person(isAdmin=True)
-        for method, path, body in self.removals(users, ana)[1:2]:
-            users.surface.request(method, path, body, expect=200)
+        users.surface.put(f"/users/{ana['userId']}", {"organizations": [], "active": False})
 
     def test_the_last_administrator_of_a_group_cannot_be_removed(self, users):
         ana = only_administrator(users)
@@ -290,9 +302,9 @@ class TestRemovingTheLastAdministrator:
         ana = only_administrator(users)
         bob = users.person(isAdmin=True)
         body = {"emails": [bob["email"], ana["email"]]}
-        first, second = users.surface.post("/users/bulk-remove", body, expect=200)["results"]
-        assert first["status"] == "removed"
-        expect_refusal(second["error"], "last-administrator")
+        bob_result, ana_result = users.surface.post("/users/bulk-remove", body, expect=200)["results"]
+        assert bob_result["status"] == "removed"
+        expect_refusal(ana_result["error"], "last-administrator")
 
     def test_an_administrator_who_never_signed_in_does_not_count(self, users):
         ana = only_administrator(users)
