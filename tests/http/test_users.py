@@ -31,10 +31,12 @@ def users(organization):
 
 
 def claims_of(reply):
+    """The claims of the access token of a reply."""
     return jwt.decode(reply.json["access_token"], options={"verify_signature": False})
 
 
 def names(users, **query):
+    """The names of the listed users, in the order of the alphabet unless the query has another."""
     return [result["name"] for result in users.surface.get("/users", **{"order": "name", **query})["results"]]
 
 
@@ -51,7 +53,8 @@ class TestRecords:
         body = user_body(name="Till 4", nickname="4", roles=["orders:write", "orders:read"], userName="till")
         response = users.surface.post("/users", body)
         assert response["password"].startswith("lsk_")
-        assert len(response["password"]) == 47
+        # The prefix and 32 bytes in base64.
+        assert len(response["password"]) == 4 + 43
         user = response["user"]
         assert user == {
             "userId": user["userId"],
@@ -96,8 +99,9 @@ class TestRecords:
             users_table.c.user_id.in_([generated_user["userId"], chosen_user["userId"]])
         )
         hashes = list(db.scalars(query))
-        algorithms = sorted("argon2id" if "$argon2id$" in value else value.partition(":")[0] for value in hashes)
-        assert algorithms == ["argon2id", "sha256"]
+        # Hashes are such as sha256:... and $argon2id$...
+        assert sum("$argon2id$" in password_hash for password_hash in hashes) == 1
+        assert sum(password_hash.startswith("sha256:") for password_hash in hashes) == 1
 
     @pytest.mark.parametrize(
         ("fields", "pointer"),
@@ -139,8 +143,8 @@ class TestRecords:
         users.organization.api.surface(token=users.token(new_till)).get("/members")
 
     def test_users_of_other_organizations_are_not_found(self, users, other_organization):
-        stranger = Users.of(other_organization).person()
-        path = f"/users/{stranger['userId']}"
+        foreign_user = Users.of(other_organization).person()
+        path = f"/users/{foreign_user['userId']}"
         users.surface.get(path, expect=404)
         users.surface.delete(path, expect=404)
         users.surface.put(path, {"organizations": []}, expect=404)
@@ -153,9 +157,9 @@ class TestLists:
         users.person(name="Bob", active=False)
         users.create(name="Till", authClientId=f"Till_{ana['userId']}%")
         users.create(name="Sue", isExternal=True, email=new_email())
-        all_names = ["API user", "Administrator", "Ana", "Bob", "Sue", "Till"]
-        assert names(users) == [name for name in all_names if name not in ("API user", "Till")]
-        assert names(users, includeAPIUsers=True) == all_names
+        # A new organization has an administrator and an API user.
+        assert names(users) == ["Administrator", "Ana", "Bob", "Sue"]
+        assert names(users, includeAPIUsers=True) == ["API user", "Administrator", "Ana", "Bob", "Sue", "Till"]
         assert names(users, includeCognitoUsers=False) == ["Administrator", "Ana", "Bob"]
         assert names(users, email=ana["email"].upper()) == ["Ana"]
         assert names(users, userName="ana") == ["Ana"]
@@ -170,21 +174,22 @@ class TestLists:
         assert (page["totalCount"], [result["name"] for result in page["results"]]) == (4, ["Ana", "Administrator"])
 
     def test_an_organization_gets_no_second_user_with_an_address(self, users, other_organization):
-        system, others = users.by(users.system_token()), Users.of(other_organization)
+        system, foreign_users = users.by(users.system_token()), Users.of(other_organization)
         email = new_email()
-        ana, other_user = users.person(email=email), others.person(email=email.upper(), name="Other")
+        ana, foreign_user = users.person(email=email), foreign_users.person(email=email.upper(), name="Other")
         body = {"organizations": [{"organizationId": other_organization.id, "isAdmin": True, "roles": []}]}
         problem = system.surface.put(f"/users/{ana['userId']}", body, expect=409)
         assert problem["type"] == "/problems/user-exists"
         detail = f"Organization {other_organization.id} already has a user with the email address {email}."
         assert problem["detail"] == detail
-        results = others.surface.get("/users", email=email)["results"]
-        assert [user["userId"] for user in results] == [other_user["userId"]]
+        [user_with_address] = foreign_users.surface.get("/users", email=email)["results"]
+        assert user_with_address["userId"] == foreign_user["userId"]
         # After the address is free, ana becomes a user of both organizations, and the request can be repeated.
-        others.surface.delete(f"/users/{other_user['userId']}")
+        foreign_users.surface.delete(f"/users/{foreign_user['userId']}")
         for _ in range(2):
             system.surface.put(f"/users/{ana['userId']}", body)
-        assert [user["userId"] for user in others.surface.get("/users", email=email)["results"]] == [ana["userId"]]
+        [user_with_address] = foreign_users.surface.get("/users", email=email)["results"]
+        assert user_with_address["userId"] == ana["userId"]
 
     def test_only_system_administrators_list_users_of_another_organization(self, users, other_organization):
         users.surface.get("/users", organizationId=other_organization.id, expect=403)
@@ -192,9 +197,8 @@ class TestLists:
         ana = users.person(name="Shared")
         membership = {"organizationId": other_organization.id, "roles": ["members:read"]}
         shared_user = system.surface.put(f"/users/{ana['userId']}", {"organizations": [membership]})["user"]
-        assert [organization["organizationId"] for organization in shared_user["organizations"]] == sorted(
-            [users.organization.id, other_organization.id]
-        )
+        organization_ids = {membership["organizationId"] for membership in shared_user["organizations"]}
+        assert organization_ids == {users.organization.id, other_organization.id}
         assert names(system, organizationId=other_organization.id) == ["Shared"]
         # Other users see only their own organization.
         assert len(users.read(ana)["organizations"]) == 1
@@ -222,14 +226,12 @@ class TestChanges:
         this_organization = {"organizationId": users.organization.id}
         [membership] = users.surface.put(path, {"organizations": [this_organization]})["user"]["organizations"]
         assert membership["inlineRoles"] == ["members:read"]
-        [membership] = users.surface.put(path, {"organizations": [{**this_organization, "roles": ["orders:read"]}]})[
-            "user"
-        ]["organizations"]
+        changed_membership = {**this_organization, "roles": ["orders:read"]}
+        [membership] = users.surface.put(path, {"organizations": [changed_membership]})["user"]["organizations"]
+        # The role of the group is added.
         assert (membership["inlineRoles"], membership["roles"]) == (["orders:read"], ["orders:read", "tiers:read"])
-        assert (
-            users.surface.put(path, {"organizations": [], "permissionGroupKeys": []})["user"]["permissionGroupKeys"]
-            == []
-        )
+        user = users.surface.put(path, {"organizations": [], "permissionGroupKeys": []})["user"]
+        assert user["permissionGroupKeys"] == []
         assert users.surface.put(path, {"organizations": [], "active": False})["user"]["active"] is False
         assert users.surface.put(path, {"organizations": [this_organization, this_organization]}, expect=400)["errors"]
 
@@ -240,6 +242,7 @@ class TestChanges:
         path, key = f"/users/{till['userId']}/permissions", lead["permissionGroupKey"]
 
         def permissions_of(user):
+            """(is administrator, roles, inline roles) of a user."""
             [membership] = user["organizations"]
             return membership["isAdmin"], membership["roles"], membership["inlineRoles"]
 
@@ -284,15 +287,14 @@ class TestChanges:
     def test_a_group_can_be_deleted_only_when_no_user_is_in_it(self, users):
         group = users.group(permissionGroupKey="shift-leads", roles=["orders:read"])
         path = "/permission-groups/shift-leads"
-        people = [users.person(permissionGroupKeys=["shift-leads"]) for _ in range(2)]
+        ana, bob = (users.person(permissionGroupKeys=["shift-leads"]) for _ in range(2))
         problem = users.surface.delete(path, expect=409)
         assert problem["type"] == "/problems/permission-group-in-use"
         assert problem["detail"] == "The permission group shift-leads has 2 users."
-        users.surface.delete(f"/users/{people[0]['userId']}")
+        users.surface.delete(f"/users/{ana['userId']}")
         assert users.surface.delete(path, expect=409)["detail"].endswith("has 1 user.")
-        users.surface.put(
-            f"/users/{people[1]['userId']}/permissions", {"isAdmin": False, "roles": [], "permissionGroupKeys": []}
-        )
+        no_permissions = {"isAdmin": False, "roles": [], "permissionGroupKeys": []}
+        users.surface.put(f"/users/{bob['userId']}/permissions", no_permissions)
         users.surface.delete(path)
         assert users.surface.get("/permission-groups")["results"] == []
         users.surface.delete(path, expect=404)
@@ -314,23 +316,24 @@ class TestPasswords:
         reply = users.sign_in(ana, expect=403)
         assert reply.json["type"] == reply.json["error_uri"] == "/problems/password-change-required"
         assert reply.json["error"] == "invalid_grant"
-        for weak in ("short", "password1234", ana["password"]):
-            assert users.sign_in(ana, new_password=weak, expect=400).json["error"] == "invalid_request"
+        for weak_password in ("short", "password1234", ana["password"]):
+            reply = users.sign_in(ana, new_password=weak_password, expect=400)
+            assert reply.json["error"] == "invalid_request"
         assert users.read(ana)["pendingProvisioning"]
         assert users.sign_in(ana, new_password=PASSWORD).json["scope"] == "members:read"
-        after = users.read(ana)
-        assert (after["passwordIsTemporary"], after["pendingProvisioning"]) == (False, False)
+        current_user = users.read(ana)
+        assert (current_user["passwordIsTemporary"], current_user["pendingProvisioning"]) == (False, False)
+        # The temporary password ends with the change.
         users.sign_in(ana, expect=401)
         users.sign_in({**ana, "password": PASSWORD})
 
     def test_an_expired_temporary_password_is_refused(self, users):
         ana = users.create(email=new_email())
-        past = datetime.now(UTC) - timedelta(seconds=1)
+        a_second_ago = datetime.now(UTC) - timedelta(seconds=1)
 
         def expire(db):
-            db.execute(
-                update(users_table).where(users_table.c.user_id == ana["userId"]).values(password_expires_at=past)
-            )
+            statement = update(users_table).where(users_table.c.user_id == ana["userId"])
+            db.execute(statement.values(password_expires_at=a_second_ago))
 
         transactions.run(users.organization.api.engine, expire)
         users.sign_in(ana, expect=401)
@@ -357,8 +360,8 @@ class TestPasswords:
         new_user = user_body(password=text, **fields)
         assert users.surface.post("/users", new_user, expect=400)["detail"].startswith("password is too easy to guess")
         ana = users.create(password=PASSWORD, **fields)
-        reset = {"password": text, "permanent": True}
-        problem = users.surface.put(f"/users/{ana['userId']}/password", reset, expect=400)
+        body = {"password": text, "permanent": True}
+        problem = users.surface.put(f"/users/{ana['userId']}/password", body, expect=400)
         assert problem["detail"].startswith("password is too easy to guess")
         refusal = users.sign_in(ana, new_password=text, expect=400).json
         assert refusal["error_description"].startswith("The new_password is too easy to guess")
@@ -374,15 +377,17 @@ class TestPasswords:
         path = f"/users/{ana['userId']}/password"
         token = users.token(ana)
         new_password = "rain-and-espresso-42"
+        # Without `permanent`, the password of a person is temporary.
         users.surface.put(path, {"password": new_password}, expect=204)
         users.organization.api.surface(token=token).get("/members", expect=401)
         users.sign_in({**ana, "password": new_password}, expect=403)
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
         users.sign_in(ana)
         users.surface.put(path, {"password": "password1234"}, expect=400)
-        secret = f"/users/{till['userId']}/password"
-        users.surface.put(secret, {"password": PASSWORD, "permanent": False}, expect=400)
-        users.surface.put(secret, {"password": PASSWORD}, expect=204)
+        # The password of an API user cannot be temporary.
+        till_path = f"/users/{till['userId']}/password"
+        users.surface.put(till_path, {"password": PASSWORD, "permanent": False}, expect=400)
+        users.surface.put(till_path, {"password": PASSWORD}, expect=204)
         users.sign_in({**till, "password": PASSWORD})
         sue = users.create(isExternal=True)
         assert sue["password"] is None
@@ -445,21 +450,23 @@ class TestBulkOperations:
         users.sign_in(ana, expect=401)
 
     def test_bulk_operations_execute_as_many_statements_for_300_users_as_for_1(self, users):
-        def statements(kind, emails, **body):
-            with count_statements(users.organization.api.engine) as log:
+        def statement_count(kind, emails, **body):
+            """Send a bulk request; return the number of executed statements."""
+            with count_statements(users.organization.api.engine) as statements:
                 self.bulk(users, kind, emails, **body)
-            return len(log)
+            return len(statements)
 
         keys = [users.group(roles=["tiers:read"])["permissionGroupKey"] for _ in range(3)]
         add_trigger(users.surface, "EntityChangeWebhook", key="mail", entities=["user-invitation"])
-        statements("add", [new_email()])
+        # The first request fills caches.
+        statement_count("add", [new_email()])
         one_email, many_emails = [new_email()], [new_email() for _ in range(300)]
         for kind, body in (
             ("add", {"roles": ["members:read"], "permissionGroupKeys": keys}),
             ("reassign", {"roles": ["orders:read"], "permissionGroupKeys": keys[:1]}),
             ("remove", {}),
         ):
-            assert statements(kind, one_email, **body) == statements(kind, many_emails, **body)
+            assert statement_count(kind, one_email, **body) == statement_count(kind, many_emails, **body)
 
 
 class TestInvitations:
@@ -470,9 +477,9 @@ class TestInvitations:
         users.surface.post("/users/bulk-add", {"emails": [email], "roles": ["members:read"]}, expect=200)
         users.surface.post("/users/bulk-add", {"emails": [new_email()], "sendInvite": False}, expect=200)
         invited_person = users.person(sendInvite=True)
-        first, second = deliveries_of(users, trigger)
-        assert first.type == "user.invited"
-        data = first.payload["data"]
+        delivery, delivery_about_person = deliveries_of(users, trigger)
+        assert delivery.type == "user.invited"
+        data = delivery.payload["data"]
         [user] = users.surface.get("/users", email=email)["results"]
         assert {name: data[name] for name in ("organizationId", "organizationName", "userId", "email")} == {
             "organizationId": users.organization.id,
@@ -481,8 +488,9 @@ class TestInvitations:
             "email": email,
         }
         assert data["tokenUrl"].endswith("/v2/oauth/token")
-        assert second.payload["data"]["temporaryPassword"] is None
-        assert second.payload["data"]["userId"] == invited_person["userId"]
+        # The person was created with a password, which the message does not have.
+        assert delivery_about_person.payload["data"]["temporaryPassword"] is None
+        assert delivery_about_person.payload["data"]["userId"] == invited_person["userId"]
         assert deliveries_of(users, other_trigger) == []
         invited_user = {**user, "password": data["temporaryPassword"]}
         users.sign_in(invited_user, expect=403)
@@ -492,9 +500,9 @@ class TestInvitations:
     def test_listed_deliveries_do_not_show_the_password(self, users):
         trigger = add_trigger(users.surface, "EntityChangeWebhook", key="mail", entities=["user-invitation"])
         users.create(email=new_email(), sendInvite=True)
-        [row] = deliveries_of(users, trigger)
-        secret = row.payload["data"]["temporaryPassword"]
+        [delivery] = deliveries_of(users, trigger)
+        temporary_password = delivery.payload["data"]["temporaryPassword"]
         reply = users.surface.request("GET", f"/triggers/{trigger['triggerId']}/deliveries", expect=200)
-        assert secret not in reply.text
-        path = f"/triggers/{trigger['triggerId']}/deliveries/{row.trigger_delivery_id}/redeliver"
-        assert secret not in users.surface.request("POST", path).text
+        assert temporary_password not in reply.text
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery.trigger_delivery_id}/redeliver"
+        assert temporary_password not in users.surface.request("POST", path).text
