@@ -92,8 +92,9 @@ def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
     assert finish_erasings(api) == 1
     assert traces(api.engine, organization_id=organization.id) == {}
     assert faults(organization) == []
-    actor = completions(organization)[0][0]
-    assert completions(organization) == [(actor, False), ("worker", True)]
+    [(_administrator, is_complete_after_call), completion_by_job] = completions(organization)
+    assert (is_complete_after_call, completion_by_job) == (False, ("worker", True))
+    # A second call and a second run change nothing.
     assert organization.administration.delete(path, expect=200)["loyalMember"] == erased_member
     assert finish_erasings(api) == 0
 
@@ -104,7 +105,8 @@ def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_th
     external_ids = [f"order-{number}" for number in range(5)]
     shop.track(*[tracking.order(NAME, external_id=external_id) for external_id in external_ids])
     organization.administration.delete(f"/members/{ana['memberId']}", expect=200)
-    own_ids = [f"erased-{row.order_id}" for row in shop.rows("purchase_orders", "order_id", order="order_id")]
+    # The external ids that the orders of the erased member get.
+    erased_ids = [f"erased-{row.order_id}" for row in shop.rows("purchase_orders", "order_id", order="order_id")]
     orders = [tracking.order("ben", external_id=external_id) for external_id in external_ids]
 
     [dry_result] = shop.track(orders[0], executionMode="dryRun")
@@ -119,24 +121,26 @@ def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_th
     assert queue.outcome(shop, receipts[0])["event"]["status"] == "success"
 
     def stored_ids(member):
+        """The external ids of the member's orders, oldest first."""
         rows = shop.rows("purchase_orders", "member_id, external_id", order="order_id")
         return [row.external_id for row in rows if row.member_id == member["memberId"]]
 
-    assert (stored_ids(ana), stored_ids(ben)) == ([*own_ids[:4], external_ids[4]], external_ids[:4])
+    # The id of Ana's last order was not requested by another, so the job has still to erase it.
+    assert (stored_ids(ana), stored_ids(ben)) == ([*erased_ids[:4], external_ids[4]], external_ids[:4])
     # Another order of the new owner is refused.
     [result] = shop.track(tracking.order("ben", external_id=external_ids[0]))
     assert result["error"]["type"] == "/problems/order-exists"
     assert finish_erasings(api) == 1
-    assert (stored_ids(ana), stored_ids(ben)) == (own_ids, external_ids[:4])
+    assert (stored_ids(ana), stored_ids(ben)) == (erased_ids, external_ids[:4])
     # The events of the erased orders still name them, so that they can be cancelled.
     rows = shop.rows("events", "member_id, payload", order="loyalty_event_id")
     payloads = [row.payload for row in rows if row.member_id == ana["memberId"]]
-    assert [payload["order"]["externalId"] for payload in payloads if "order" in payload] == own_ids
+    assert [payload["order"]["externalId"] for payload in payloads if "order" in payload] == erased_ids
     assert faults(organization) == []
 
 
 def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, organization):
-    erase_member_with_events(organization, 3)
+    erase_member_with_events(organization, count=3)
     export = organization.administration.post("/exports", {"kind": "events"})["export"]
     path = f"/exports/{export['exportId']}"
     writer = ExportWriter(api.engine, api.settings, is_stopping=lambda: False)
@@ -154,17 +158,18 @@ def test_a_member_with_few_rows_is_erased_completely_by_the_call(api):
     history = live(organization)
     organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)
     assert traces(api.engine, organization_id=organization.id) == {}
-    assert [is_complete for _, is_complete in completions(organization)] == [True]
+    assert [is_complete for _actor, is_complete in completions(organization)] == [True]
     assert finish_erasings(api) == 0
 
 
 @pytest.mark.slow
 def test_several_workers_finish_an_erasing_once(api, organization):
-    erase_member_with_events(organization, 20)
+    erase_member_with_events(organization, count=20)
     assert [*traces(api.engine, organization_id=organization.id)] == ["events"]
+    # One of the four workers finishes the erasing.
     assert sum(run_simultaneously([partial(finish_erasings, api)] * 4)) == 1
     assert traces(api.engine, organization_id=organization.id) == {}
-    assert [is_complete for _, is_complete in completions(organization)] == [False, True]
+    assert [is_complete for _actor, is_complete in completions(organization)] == [False, True]
 
 
 @pytest.mark.slow
@@ -177,9 +182,10 @@ def test_the_first_result_of_an_event_is_never_returned_to_another_person(api, o
         shop.track_one(sale)
     organization.administration.delete(f"/members/{zoe['memberId']}", expect=200)
     organization.member("zoe")
+    # Before the job has run, and after it.
     for _ in range(2):
-        body = organization.integration.post("/events/track", {"events": sales}, expect=200)
-        assert [result["error"]["type"] for result in body["results"]] == ["/problems/key-reused"] * 2
+        results = shop.track(*sales)
+        assert [result["error"]["type"] for result in results] == ["/problems/key-reused"] * 2
         finish_erasings(api)
     assert shop.balance("zoe") == 0
 
@@ -188,19 +194,23 @@ def test_a_job_erases_the_uses_of_referral_codes_that_the_call_has_left(api, org
     shop = Shop(organization)
     friends = Friends(shop, eventType=ORDER_CREATED)
     referrer, codes = organization.member("ben"), [f"{WORD}-friend", f"{WORD}-pal"]
+    friend_code, pal_code = codes
     code_ids = [code["referralCodeId"] for code in friends.codes("ben", *codes)]
     new_codes = [f"erased-{code_id}" for code_id in code_ids]
+    new_friend_code, new_pal_code = new_codes
+    # All enrol with the first code. Their orders have the two codes alternately.
     for number in range(4):
-        organization.member(f"friend-{number}", referralCode=codes[0])
+        organization.member(f"friend-{number}", referralCode=friend_code)
         shop.track_one(
             tracking.order(f"friend-{number}", external_id=f"order-{number}", referralCode=codes[number % 2])
         )
     organization.administration.delete(f"/members/{referrer['memberId']}", expect=200)
 
     # The codes themselves are replaced at once, and cannot be used.
-    assert friends.usages() == {new_codes[0]: 2, new_codes[1]: 2}
-    [late] = shop.track(tracking.order("friend-0", referralCode=codes[1]), executionMode="dryRun")
-    assert [referral["error"]["type"] for referral in late["referrals"]] == ["/problems/unknown-referral-code"]
+    assert friends.usages() == {new_friend_code: 2, new_pal_code: 2}
+    [late_result] = shop.track(tracking.order("friend-0", referralCode=pal_code), executionMode="dryRun")
+    [referral] = late_result["referrals"]
+    assert referral["error"]["type"] == "/problems/unknown-referral-code"
     remaining_uses = traces(api.engine, organization_id=organization.id)
     assert {"purchase_orders", "events", "members", "unfinished_erasings"} <= remaining_uses.keys()
 
@@ -208,19 +218,21 @@ def test_a_job_erases_the_uses_of_referral_codes_that_the_call_has_left(api, org
     assert traces(api.engine, organization_id=organization.id) == {}
     orders = {row.external_id: row.referral_code for row in shop.rows("purchase_orders", "external_id, referral_code")}
     assert orders == {
-        "order-0": new_codes[0],
-        "order-1": new_codes[1],
-        "order-2": new_codes[0],
-        "order-3": new_codes[1],
+        "order-0": new_friend_code,
+        "order-1": new_pal_code,
+        "order-2": new_friend_code,
+        "order-3": new_pal_code,
     }
+    # The referrer has no code, each of the four friends the first one.
     assert [row.referral_code for row in shop.rows("members", "referral_code", order="member_id")] == [
         None,
-        *new_codes[:1] * 4,
+        *[new_friend_code] * 4,
     ]
     payloads = [row.payload for row in shop.rows("events", "payload", order="loyalty_event_id")]
     order_codes = [payload["order"]["referralCode"] for payload in payloads if "order" in payload]
-    assert order_codes == new_codes * 2
-    assert completions(organization) == [(completions(organization)[0][0], False), ("worker", True)]
+    assert order_codes == [new_friend_code, new_pal_code] * 2
+    [(_administrator, is_complete_after_call), completion_by_job] = completions(organization)
+    assert (is_complete_after_call, completion_by_job) == (False, ("worker", True))
     assert faults(organization) == []
 
 
@@ -232,18 +244,16 @@ def test_the_job_lists_the_audit_entries_that_it_empties(api, organization):
     organization.administration.delete(f"/members/{referrer['memberId']}", expect=200)
 
     def emptied_entries():
+        """The ids of the emptied entries about the referred members."""
         entries = organization.administration.get("/audit-log", limit=100)["results"]
         return {entry["auditLogId"] for entry in entries if entry["isErased"] and entry["memberIds"][0] in referred_ids}
 
     assert emptied_entries() == set()
     assert finish_erasings(api) == 1
     entries = organization.administration.get("/audit-log", operationId="eraseMember", limit=100)["results"]
-    listed_ids = [
-        entry_id
-        for entry in entries
-        if entry["actor"] == "worker" and "erasedEntries" in entry["changes"]
-        for entry_id in entry["changes"]["erasedEntries"]["to"]
-    ]
+    changes_by_job = [entry["changes"] for entry in entries if entry["actor"] == "worker"]
+    lists = [changes["erasedEntries"]["to"] for changes in changes_by_job if "erasedEntries" in changes]
+    listed_ids = [entry_id for ids in lists for entry_id in ids]
     # The creation of each of the three friends.
     assert len(listed_ids) == 3
     assert {str(entry_id) for entry_id in listed_ids} == {str(entry_id) for entry_id in emptied_entries()}

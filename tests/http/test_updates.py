@@ -47,6 +47,7 @@ def updates() -> Mapping[str, tuple[dict[str, Any], Documented]]:
 
 
 def schema_of(operation: str) -> Mapping[str, Any]:
+    """The schema of the operation's JSON body."""
     document, documented = updates()[operation]
     return resolve(document, body_contents(document, documented)["application/json"]["schema"])
 
@@ -79,11 +80,12 @@ def value_at(record: Any, name: str) -> Any:
 
 def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of both bodies, also inside objects; those of the second replace the others."""
-    result = dict(first)
+    merged_body = dict(first)
     for name, value in second.items():
-        old = result.get(name)
-        result[name] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return result
+        value_of_first = merged_body.get(name)
+        are_objects = isinstance(value_of_first, Mapping) and isinstance(value, Mapping)
+        merged_body[name] = merge(value_of_first, value) if are_objects else value
+    return merged_body
 
 
 def without(record: Any, names: frozenset[str], prefix: str = "") -> Any:
@@ -114,6 +116,7 @@ class Client:
         self._surface.request(self._method, self._record.path, merge(self.required_fields(), body), expect=200, **query)
 
     def read(self) -> Mapping[str, Any]:
+        """The current record."""
         if self._record.read is not None:
             return self._record.read()
         response = self._surface.get(
@@ -135,23 +138,24 @@ def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Or
     for record in changeable(organization, operation):
         client = Client(organization, operation, record)
         client.send(record.body)
-        before = client.read()
+        complete_record = client.read()
         fields = {name for name in schema_by_field if value_at(record.body, name) not in (None, [], {})}
         tested_fields |= fields
         for name in fields - FIELD_BY_FIELD - set(record.not_answered):
-            stored_value, sent_value = value_at(before, name), value_at(record.body, name)
+            stored_value, sent_value = value_at(complete_record, name), value_at(record.body, name)
             assert without(stored_value, frozenset()) == without(sent_value, frozenset()), f"{name} was not set"
         # Without any field, and with empty parts, nothing changes.
         client.send({})
-        assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
+        assert without(client.read(), NOT_COMPARED) == without(complete_record, NOT_COMPARED)
         for name in sorted(fields & FIELD_BY_FIELD):
             client.send(nested(name, {}))
-            assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED), name
+            assert without(client.read(), NOT_COMPARED) == without(complete_record, NOT_COMPARED), name
         for name in sorted(fields - set(record.not_answered)):
             if schema_by_field[name].get("nullable"):
-                _clear(client, record, name, None, before)
+                _clear(client, record, name, None, complete_record)
             elif _may_be_empty(operation, name, schema_by_field[name]):
-                _clear(client, record, name, [] if schema_by_field[name]["type"] == "array" else {}, before)
+                empty_value: Any = [] if schema_by_field[name]["type"] == "array" else {}
+                _clear(client, record, name, empty_value, complete_record)
     assert schema_by_field.keys() - tested_fields - OF_REQUEST == _never_set(operation)
 
 

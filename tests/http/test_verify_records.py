@@ -73,13 +73,13 @@ def track_events(shop: Shop) -> None:
     friends = Friends(shop)
     ana, ben = shop.member(), shop.member()
     items = [{"productCode": "mug", "quantity": 2, "total": 8}, {"productCode": "tea", "quantity": 1, "total": 2}]
-    shop.track_one(order(ana, 10, external_id="o-1", items=items))
+    shop.track_one(order(ana, total=10, external_id="o-1", items=items))
     shop.track_one(order_update(ana, "o-1", "confirmed"))
     shop.track_one(order_update(ana, "o-1", "partially-returned", items=[{"productCode": "mug", "quantity": 1}]))
-    shop.track_one(order(ana, 30, external_id="o-2"))
+    shop.track_one(order(ana, total=30, external_id="o-2"))
     shop.track_one(event(ben, GENERIC, payload={"referralCode": friends.code(ana)}))
     spender = shop.member()
-    purchase = shop.track_one(order(spender, 5))
+    purchase = shop.track_one(order(spender, total=5))
     shop.take(spender, 10)
     shop.integration.post(f"/events/{purchase['loyaltyEventKey']}/cancel", {}, expect=200)
     schedule.set(shop.member(), "Gold")
@@ -113,11 +113,11 @@ def date_back(db: Connection, shop: Shop) -> None:
         db.execute(text(statement), {"org": shop.organization.id})
 
 
-def verify_after(shop: Shop, fault: str) -> tuple[Any, list[str]]:
-    """Execute a statement that breaks a row, verify and roll back; return the row and the faults that are found."""
+def verify_after(shop: Shop, breaking_statement: str) -> tuple[Any, list[str]]:
+    """Execute a statement that breaks a row, verify and roll back; return the row and the reported faults."""
     with shop.engine.connect() as db:
         date_back(db, shop)
-        row = db.execute(text(fault), {"org": shop.organization.id}).first()
+        row = db.execute(text(breaking_statement), {"org": shop.organization.id}).first()
         faults = verify(db, shop.organization.id)
         db.rollback()
     return row, faults
@@ -130,7 +130,7 @@ def test_verify_finds_nothing_in_correct_records(shop):
         db.rollback()
 
 
-def is_first(table: str, key: str, condition: str = "true") -> str:
+def is_first(table: str, *, key: str, condition: str) -> str:
     """The SQL condition that a row is the first row of the organization that satisfies `condition`."""
     return (
         f"organization_id = :org AND {key} ="
@@ -139,8 +139,12 @@ def is_first(table: str, key: str, condition: str = "true") -> str:
 
 
 def change(table: str, values: str, key: str, returning: str, condition: str = "true") -> str:
-    """The statement that changes one row of a table and returns the columns `returning`."""
-    return f"UPDATE {table} SET {values} WHERE {is_first(table, key, condition)} AND {condition} RETURNING {returning}"
+    """The statement that sets `values` in the row with the least `key` that satisfies `condition`.
+
+    It returns the columns `returning`.
+    """
+    first_row = is_first(table, key=key, condition=condition)
+    return f"UPDATE {table} SET {values} WHERE {first_row} AND {condition} RETURNING {returning}"
 
 
 LOT = "ledger_lot_id, wallet_id, ledger_account_id"
@@ -313,16 +317,16 @@ FAULTS = (
 def test_rewards_of_missions_that_were_cut_or_reduced_are_no_faults(api):
     shop = Shop(api.organization())
     member, capped_account = shop.member(), shop.account(maxBalance=20)
-    reward = {"goalCount": 1, "pointsAccrual": 25}
-    ledger_id = shop.organization.created.ledger_id
-    create(shop, **reward, ledgerId=ledger_id, ledgerAccountId=capped_account["ledgerAccountId"])
-    create(shop, **reward, eventType=ORDER_CREATED, availableAfter="P14D")
+    ledger_id, capped_account_id = shop.organization.created.ledger_id, capped_account["ledgerAccountId"]
+    # The first mission is for generic events.
+    create(shop, goalCount=1, pointsAccrual=25, ledgerId=ledger_id, ledgerAccountId=capped_account_id)
+    create(shop, goalCount=1, pointsAccrual=25, eventType=ORDER_CREATED, availableAfter="P14D")
     shop.track_one(event(member))
-    shop.track_one(order(member, 100, external_id="o-1"))
+    shop.track_one(order(member, total=100, external_id="o-1"))
     shop.track_one(order_update(member, "o-1", "confirmed"))
-    shop.track_one(order(member, 50, status="partially-returned", external_id="o-1"))
-    # One reward is cut to 20 points, the other still waits and is reduced to 12; the third transaction is the return.
-    # The statuses: 0 is pending, 1 settled, 2 reverted.
+    shop.track_one(order(member, total=50, status="partially-returned", external_id="o-1"))
+    # One reward is cut to 20 points. The other still waits and is reduced to 12, the half of 25 rounded down. The third
+    # transaction is the return of 13. The statuses: 0 is pending, 1 settled, 2 reverted.
     transactions = shop.rows("ledger_transactions", "amount, status", order="ledger_transaction_id")
     assert [tuple(row) for row in transactions] == [(20, 1), (12, 0), (13, 2)]
     with shop.engine.connect() as db:
@@ -331,9 +335,9 @@ def test_rewards_of_missions_that_were_cut_or_reduced_are_no_faults(api):
         db.rollback()
 
 
-@pytest.mark.parametrize(("fault", "message"), FAULTS)
-def test_verify_reports_a_broken_record_of_the_organization(shop, fault, message):
-    row, faults = verify_after(shop, fault)
+@pytest.mark.parametrize(("breaking_statement", "message"), FAULTS)
+def test_verify_reports_a_broken_record_of_the_organization(shop, breaking_statement, message):
+    row, faults = verify_after(shop, breaking_statement)
     assert row is not None
-    expected_text, organization = message.format(*row), f"organization {shop.organization.id}, "
-    assert [line for line in faults if line.startswith(organization) and expected_text in line], (expected_text, faults)
+    organization, expected_text = f"organization {shop.organization.id}, ", message.format(*row)
+    assert any(line.startswith(organization) and expected_text in line for line in faults), (expected_text, faults)
