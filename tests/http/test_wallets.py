@@ -82,10 +82,11 @@ def test_an_idle_balance_expires_as_a_whole_a_month_after_the_last_transaction(o
     points.mint(wallet, 5, expires_at=in_2_days)
     points.mint(wallet, 7, expires_at=now + timedelta(days=90))
     points.mint(wallet, 11)
-    [first_group, (expiry_of_idle_points, available, reserved)] = expiry_groups(lots_of(points, wallet))
-    assert first_group == (in_2_days, 5, 0)
+    dated_group, idle_group = expiry_groups(lots_of(points, wallet))
+    assert dated_group == (in_2_days, 5, 0)
     # The others expire a month after the last transaction, before the 90 days.
-    assert (available, reserved) == (7 + 11, 0)
+    expiry_of_idle_points, *available_and_reserved = idle_group
+    assert available_and_reserved == [7 + 11, 0]
     assert timedelta(days=27) < expiry_of_idle_points - now < timedelta(days=32)
     points.change(
         "UPDATE ledger_balances SET last_transaction_date = :at WHERE wallet_id = :wallet",
