@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from tests.builders.content import Content
@@ -22,17 +24,15 @@ def test_a_collection_is_stored_with_all_its_fields(organization, integration):
         "slug": "our-drinks",
         "ftsFields": ["title", "body"],
         "facetFields": {"colour": {"type": "string"}, "vegan": {"type": "boolean"}},
-        "jsonschema": {"type": "object", "properties": {"price": {"type": "number", "multipleOf": 0.01}}},
+        "jsonschema": {"type": "object", "properties": {"price": {"type": "number", "multipleOf": Decimal("0.01")}}},
         "tags": ["menu"],
         "contentType": "coupon",
         "customAttributes": {"a": [1, {"b": None}]},
         "externalKey": "drinks",
     }
     collection = Content.of(organization, **body).collection
-    assert collection == {
-        **body,
-        **{name: collection[name] for name in ("collectionKey", "createdAt", "updatedAt")},
-    } | {"jsonschema": collection["jsonschema"]}
+    assigned_fields = {name: collection[name] for name in ("collectionKey", "createdAt", "updatedAt")}
+    assert collection == {**body, **assigned_fields}
     for name in (collection["collectionKey"], collection["collectionKey"].upper(), "our-drinks"):
         assert integration.get(f"{COLLECTIONS}/{name}") == collection
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from tests.builders.content import Content, document_key, item
@@ -27,7 +29,7 @@ def new_audience(organization) -> str:
 def test_a_document_is_stored_with_all_its_fields(organization, drinks):
     fields = {
         "slug": "flat-white",
-        "attrs": {"title": "Flat white", "price": 3.25, "deep": [{"a": [1, None, {"b": True}]}]},
+        "attrs": {"title": "Flat white", "price": Decimal("3.25"), "deep": [{"a": [1, None, {"b": True}]}]},
         "status": "draft",
         "fromDate": "2026-01-01T00:00:00Z",
         "toDate": "2026-12-31T00:00:00Z",
@@ -35,9 +37,9 @@ def test_a_document_is_stored_with_all_its_fields(organization, drinks):
         "daysOfWeek": ["1", "7"],
         "dayOfWeekSchedule": SCHEDULE,
     }
-    document = drinks.put(fields.pop("attrs"), key=KEY.upper(), **fields)
-    assert document["attrs"]["deep"] == [{"a": [1, None, {"b": True}]}]
-    generated_fields = {name: document[name] for name in ("createdAt", "updatedAt", "attrs")}
+    fields_besides_attrs = {name: value for name, value in fields.items() if name != "attrs"}
+    document = drinks.put(fields["attrs"], key=KEY.upper(), **fields_besides_attrs)
+    generated_fields = {name: document[name] for name in ("createdAt", "updatedAt")}
     assert document == {**fields, **generated_fields, "documentKey": KEY, "locale": ""}
     for name in (KEY, KEY.upper(), "flat-white"):
         assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": document}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -147,7 +148,7 @@ def test_generated_codes_are_all_different_and_follow_the_pattern(client):
         client.assign(member, book)
     codes = [result["code"] for result in client.books.surface.get(f"{client.books.path(book)}/coupons")["results"]]
     assert len(set(codes)) == 3
-    assert all(code.startswith("CO-") and code.endswith("-X") and code[3:-2].isdigit() for code in codes)
+    assert all(re.fullmatch(r"CO-[0-9]{13}-X", code) for code in codes)
 
 
 def test_stock_and_quotas_limit_assignments(client):
