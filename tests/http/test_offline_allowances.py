@@ -565,7 +565,8 @@ def test_campaigns_and_the_timeline_report_the_hold(till):
     # The hold is reported as a transaction; its release by time is not.
     assert till.shop.balance(till.member, account["ledgerAccountId"]) == 1
     rows = till.shop.integration.get(f"/members/{till.member}/timeline", kinds="points")["results"]
-    assert any("40" in row["text"] for row in rows)
+    [text_of_release] = [row["text"] for row in rows if "cancelled" in row["text"]]
+    assert text_of_release.startswith("40 Points were cancelled while they were pending")
 
 
 def test_the_audit_log_has_creations_redemptions_and_cancellations(till):

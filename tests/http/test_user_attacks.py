@@ -60,7 +60,7 @@ class TestGrantingPermissionsThatOneDoesNotHold:
     def test_permissions_that_the_manager_holds_can_be_given(self, by_manager):
         # The role users:write includes users:read.
         new_user = by_manager.create(roles=["members:read", "users:read"])
-        assert new_user["organizations"][0]["roles"]
+        assert new_user["organizations"][0]["roles"] == ["members:read", "users:read"]
 
     @pytest.mark.parametrize("body", [{"isAdmin": True, "roles": []}, {"isAdmin": False, "roles": ["ledgers:write"]}])
     def test_permissions_cannot_be_given_to_oneself(self, by_manager, manager, body):

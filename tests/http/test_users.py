@@ -100,6 +100,7 @@ class TestRecords:
         )
         hashes = list(db.scalars(query))
         # Hashes are such as sha256:... and $argon2id$...
+        assert len(hashes) == 2
         assert sum("$argon2id$" in password_hash for password_hash in hashes) == 1
         assert sum(password_hash.startswith("sha256:") for password_hash in hashes) == 1
 

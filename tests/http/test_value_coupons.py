@@ -229,8 +229,12 @@ def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(
         "The coupon Gift card was used in part.",
         "The coupon Gift card was assigned.",
     ]
-    books = card.shop.integration.get(f"/members/{card.member}/coupon-books")["results"]
-    assert [book["lastUsage"] for book in books if "lastUsage" in book] in ([], [None])
+    member_id = card.shop.integration.get(f"/members/{card.member}")["loyaltyMember"]["memberId"]
+    program_id = card.shop.organization.created.loyalty_program_id
+    path = f"/loyalty-programs/{program_id}/members/{member_id}/coupon-books"
+    [book] = card.shop.administration.get(path, includeLastUsage=True)["results"]
+    # The only use was reverted.
+    assert "lastUsage" not in book
 
 
 def test_the_remaining_value_is_exported_and_imported(card):
