@@ -264,7 +264,9 @@ def item_at(budget: Budget, values: Any, index: Any) -> Any:
         if type(index) not in (int, Decimal):
             raise EvaluationError("type", f"the index of a list must be an int, not {name_of(index)}")
         if not 0 <= index < len(values):
-            raise EvaluationError("index", f"the list has no element {key_text(index)}, it has {len(values)}")
+            raise EvaluationError(
+                "index", f"there is no element {key_text(index)}: the list has {len(values)}, numbered from 0"
+            )
         if index != int(index):
             raise EvaluationError("type", f"the index of a list must be an int, not {key_text(index)}")
         return values[int(index)]

@@ -23,7 +23,8 @@ def test_the_same_request_gets_the_stored_result():
     assert results_with(key="key-1", digest=b"a", result=17).find(key="key-1", digest=b"a") == 17
 
 
-@pytest.mark.parametrize("digest", [b"b", None])
+# A request of the server itself has no digest, and is never the same as a stored one.
+@pytest.mark.parametrize("digest", [b"b", None], ids=["another request", "no digest"])
 def test_another_request_under_a_used_key_is_refused(digest):
     with pytest.raises(KeyReused, match="The key key-1 was used for another request"):
         results_with(key="key-1", digest=b"a", result=17).find("key-1", digest)

@@ -370,8 +370,9 @@ def test_a_budget_is_counted_in_the_period_of_the_event(shop, ana):
     campaign = create_campaign(shop, {**money(10), "period": "monthly"}, partial=True)
     for month in ("01", "02"):
         amounts = sell(shop, ana, orders=2, externalEventDate=f"2026-{month}-15T10:00:00Z")
-        assert amounts == [Decimal("7.5"), Decimal("2.5")]
-    # In the current month nothing is used.
+        # Each order has a discount of 7.5, of which the second gets what is left of 10.
+        assert amounts == [Decimal("7.5"), 10 - Decimal("7.5")]
+    # In the current month nothing is used: (used, left, location).
     assert limits(shop, campaign) == [(0, 10, None)]
 
 

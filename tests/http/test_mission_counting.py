@@ -111,8 +111,9 @@ class TestCounting:
         assert counts_of_payment("cake") == []
         assert counts_of_payment("latte") == [MissionCount(before=0, after=1, achieved=False, times=0)]
 
-    def test_badges_that_change_by_request_count(self, shop, ana):
+    def test_a_mission_counts_badges_that_are_assigned_by_requests(self, shop, ana):
         badge = new_badge(shop, maxAmount=10)
+        # Upper and lower case of keys are equal.
         condition = {"badgeKey": badge.upper(), "operator": ">=", "value": 2}
         matcher = {"operator": "AND", "conditions": [condition]}
         mission = create(shop, eventType="badge-assigned", badgeMatcher=matcher, pointsAccrual=5, goalCount=2)

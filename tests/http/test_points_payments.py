@@ -310,7 +310,9 @@ def test_a_malformed_payment_is_refused(funded_till, body, pointer):
 def test_points_of_an_account_with_an_overdraft_limit_cannot_be_held(till):
     till.allow(POLICY, overdraftLimit=50)
     till.shop.give(till.member, 100)
+    # A payment holds points; a hold cannot use the overdraft.
     assert type_of(till.pay(points=101, expect=409)) == "insufficient-balance"
+    # The balance suffices, but such an account has no holds.
     assert type_of(till.pay(points=100, expect=409)) == "capture-not-supported"
 
 

@@ -277,14 +277,14 @@ def test_several_events_that_set_tiers_can_be_cancelled_in_any_order(shop, sched
     assert stored_tiers(shop) == tiers_before
 
 
-def test_a_cancellation_reverts_the_tier_of_a_caused_event_before_that_of_its_cause(shop, schedule, member):
+def test_a_cancellation_reverts_the_latest_change_of_a_tier_first(shop, schedule, member):
     shop.campaign(running(sets(schedule, "Silver")), eventType=GENERIC)
     is_silver = f"event.payload.loyaltyTierKey == '{schedule.key('Silver')}'"
     shop.campaign(running(sets(schedule, "Gold"), rule=is_silver), eventType=SET)
     tiers_before = stored_tiers(shop)
     track_result = shop.track_one(event(member))
     assert schedule.of(member) == "Gold"
-    # In the other order, the tier of the first event would be kept, because it is not the current one.
+    # In the other order, Silver of the first event would be kept, because Gold is the current tier.
     assert [result["outcome"] for result in cancel(shop, track_result)] == ["reverted", "reverted"]
     assert stored_tiers(shop) == tiers_before
 

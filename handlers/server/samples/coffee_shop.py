@@ -250,6 +250,6 @@ class CoffeeShop:
         """Track an event; return its result, which has to be a success."""
         [result] = self._calls.integration("trackEvents", {"events": [event]})["results"]
         if result["status"] != "success":
-            raise AssertionError(f"the sample does not fit the product: {result}")
+            raise AssertionError(f"an event of the sample was not evaluated: {result}")
         tracked: dict[str, Any] = result
         return tracked

@@ -165,7 +165,9 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
     membership_updates, organization_id = changes.of(user).organizations, call.organization.organization_id
     organization_ids = [update.organization_id for update in membership_updates]
     if len(set(organization_ids)) < len(organization_ids):
-        raise InvalidRequest([FieldFault("organizations names an organization twice", pointer="/organizations")])
+        raise InvalidRequest(
+            [FieldFault("organizations contains the same organization twice", pointer="/organizations")]
+        )
     assert call.caller is not None
     if set(organization_ids) - {organization_id} and not call.caller.is_system_admin:
         raise PermissionNotHeld("Only a system administrator may name another organization than that of the path.")
