@@ -108,8 +108,9 @@ _IS_WAITING = and_(
     or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None)),
 )
 _IS_DUE = func.coalesce(_t.c.available_at, _t.c.held_until) <= bindparam("now")
-# [amount of all mints that are not due, [[moment, amount, expiry, points that count for tiers] of each due mint]]
-_ARRIVING = (
+# [amount of all mints that are not due, [[moment, amount, expiry, points that count for tiers] of each due mint]]. The
+# moment is null if the mint waited for an event that did not happen in time.
+_WAITING_POINTS = (
     select(
         func.jsonb_build_array(
             cast(func.sum(_t.c.amount).filter(_IS_DUE.is_not(True)), Text),
@@ -177,7 +178,7 @@ VIEW_COLUMNS = (
     case((_HAS_HOLDS, _ENDED_HOLDS), else_=literal(_ZERO)).label("ended_holds"),
     case((_HAS_HOLDS, _EXPIRED_IN_HOLDS), else_=literal(_ZERO)).label("expired_in_holds"),
     case((ledger_accounts.c.expiration_policies != [], _KEPT)).label("kept_lots"),
-    case((_HAS_PENDING, _ARRIVING)).label("arriving"),
+    case((_HAS_PENDING, _WAITING_POINTS)).label("waiting_points"),
     case((_HAS_PENDING, _NEXT_AVAILABLE)).label("next_available"),
     ledger_accounts.c.expiration_policies,
     ledger_accounts.c.timezone,

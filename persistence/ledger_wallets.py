@@ -135,8 +135,10 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     # The points of holds that have ended belong to the wallet again, although the release is not posted yet.
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
-    arriving, kept_lots = values.pop("arriving"), values.pop("kept_lots")
-    waiting_amount, arrived_mints, ended_amount = (_ZERO, (), _ZERO) if arriving is None else _arriving(*arriving)
+    waiting_points, kept_lots = values.pop("waiting_points"), values.pop("kept_lots")
+    waiting_amount, arrived_mints, ended_amount = (
+        (_ZERO, (), _ZERO) if waiting_points is None else _split_waiting_points(*waiting_points)
+    )
     expired_by_lots = values.pop("expired_in_holds") + expired_lots
     policy = None
     if policies:
@@ -211,18 +213,22 @@ def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
     return tuple(KeptLots(instant_of(kept_until), Decimal(amount)) for kept_until, amount in row or ())
 
 
-def _arriving(waiting: str | None, due: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
-    """The amount that still waits, the mints that have become available, and the amount that will not be available.
+def _split_waiting_points(
+    waiting: str | None, due_mints: list[Any] | None
+) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
+    """Split the points that waited, by what has become of them.
 
-    The latter waited for an event that did not happen in time. `waiting` and `due` are the elements of `arriving`.
+    Returns three values: the amount that still waits; the mints that have become available; the amount of the mints
+    that ended, because the event they waited for did not happen in time. The parameters are the elements of the column
+    `waiting_points`.
     """
     arrived_mints, ended_amount = [], _ZERO
-    for available_at, amount, expires_at, earned_points in due or ():
+    for available_at, amount, expires_at, earned_points in due_mints or ():
         if available_at is None:
             ended_amount += Decimal(amount)
         else:
-            end = None if expires_at is None else instant_of(expires_at)
-            arrived_mints.append(ArrivedMint(instant_of(available_at), Decimal(amount), end, Decimal(earned_points)))
+            expiry = None if expires_at is None else instant_of(expires_at)
+            arrived_mints.append(ArrivedMint(instant_of(available_at), Decimal(amount), expiry, Decimal(earned_points)))
     arrived_mints.sort(key=lambda mint: mint.available_at)
     return Decimal(waiting or 0), tuple(arrived_mints), ended_amount
 

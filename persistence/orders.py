@@ -40,7 +40,7 @@ SELECT p.external_id FROM purchase_orders p WHERE p.organization_id = %s AND p.e
 """
 # The events of the order keep its new external id, as they do when the job erases them. Citus does not allow
 # json_build_object of a column here; the new external id needs no quoting.
-_RENAME_ERASED = f"""
+_FREE_EXTERNAL_IDS = f"""
 WITH renamed AS (
     UPDATE purchase_orders p SET external_id = {ERASED_EXTERNAL_ID.format("p")}
     FROM unfinished_erasings u
@@ -93,10 +93,10 @@ def find_external_ids_in_use(db: Connection, organization_id: int, external_ids:
     return {row[0] for row in query(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))}
 
 
-def rename_erased(db: Connection, organization_id: int, external_ids: Collection[str]) -> None:
-    """Erase these external ids of orders that a job is still erasing, before new orders get them."""
+def free_external_ids(db: Connection, organization_id: int, external_ids: Collection[str]) -> None:
+    """Replace these external ids in the orders that a job is still erasing, so that new orders can have them."""
     values = (organization_id, list(external_ids), organization_id, organization_id)
-    db.exec_driver_sql(_RENAME_ERASED, values)
+    db.exec_driver_sql(_FREE_EXTERNAL_IDS, values)
 
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:

@@ -91,8 +91,8 @@ class OrderWork:
         )
         # The external ids of the orders that existed before the batch.
         self._existing_ids = set(self._orders)
-        # The external ids of new orders that orders of erased members may still have, which a job is erasing.
-        self._freed_ids: set[str] = set()
+        # The external ids of new orders that orders of an erased member have until a job has erased these orders.
+        self._ids_to_free: set[str] = set()
         self._changed_orders: dict[int, Order] = {}
         self._returned_items: dict[int, OrderItem] = {}
 
@@ -182,9 +182,13 @@ class OrderWork:
 
     def flush(self, configuration: Configuration) -> None:
         """Store the new and the changed orders, and queue messages about them for the triggers that listen."""
-        new_orders = [order for external_id, order in self._orders.items() if external_id not in self._existing_ids]
-        if self._freed_ids:
-            orders.rename_erased(self._db, self._organization_id, self._freed_ids)
+        new_orders = [
+            order_with_items
+            for external_id, order_with_items in self._orders.items()
+            if external_id not in self._existing_ids
+        ]
+        if self._ids_to_free:
+            orders.free_external_ids(self._db, self._organization_id, self._ids_to_free)
         if new_orders:
             new_items = [item for _, items in new_orders for item in items]
             orders.add_orders(self._db, [order for order, _ in new_orders], new_items)
@@ -193,10 +197,10 @@ class OrderWork:
             orders.store_returns(self._db, self._organization_id, self._returned_items.values(), self._at)
         subscriptions = () if self._is_quiet else configuration.subscriptions
         if subscriptions and any(subscription.includes_entity(PURCHASE_ORDER) for subscription in subscriptions):
-            changes = [(CREATED_ENTITY, order_record(order)) for order in new_orders]
+            changes = [(CREATED_ENTITY, order_record(order_with_items)) for order_with_items in new_orders]
             for order in self._changed_orders.values():
-                changed_order = replace(order, updated_at=self._at), self._orders[order.external_id][1]
-                changes.append((UPDATED_ENTITY, order_record(changed_order)))
+                items = self._orders[order.external_id][1]
+                changes.append((UPDATED_ENTITY, order_record((replace(order, updated_at=self._at), items))))
             queue_entities(self._execution, configuration, PURCHASE_ORDER, changes)
 
     @cached_property
@@ -215,7 +219,7 @@ class OrderWork:
             return False
         del self._orders[external_id]
         self._existing_ids.remove(external_id)
-        self._freed_ids.add(external_id)
+        self._ids_to_free.add(external_id)
         return True
 
     def _new_order(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
