@@ -28,13 +28,15 @@ from typing import Any
 import psycopg2
 import psycopg2.errors
 
-PLACEHOLDER = re.compile(r"(LIMIT |(?:ANY|any) ?\((?:CAST\()?)?%(?:\((\w+)\))?s|%%")
-# The kinds of values for a placeholder; other kinds need another statement: a single value, an empty list, the number 1
-# behind LIMIT, and a list of one value. A greater number is the length to which a list in `= ANY(...)` is filled up.
+# A placeholder, with LIMIT or ANY if it is behind such a word, and with its name if it has one; or an escaped `%`.
+PLACEHOLDER = re.compile(r"(?P<before>LIMIT |(?:ANY|any) ?\((?:CAST\()?)?%(?:\((?P<name>\w+)\))?s|%%")
+# The kinds of values for a placeholder: for other kinds the text for PREPARE is another one. The kind of a single value
+# is `_SCALAR`, that of the number 1 behind LIMIT `_LIMIT_ONE`, that of an empty list `_EMPTY`. The kind of another list
+# is the number of elements of its array, of which the last ones repeat the last value of the list: see `_LIST_SIZES`.
 #
 # A plan without values assumes an organization of average size. The longer the list, the more likely it reads all rows
 # of the organization, which may be the largest one: statements with longer lists are planned for their values.
-_SCALAR, _EMPTY, _LIMIT_ONE, _ONE = -2, -1, 0, 1
+_SCALAR, _EMPTY, _LIMIT_ONE, _ONE_ELEMENT = -2, -1, 0, 1
 _LIST_SIZES = (1, 4, 16)
 _VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNORECASE)
@@ -56,7 +58,7 @@ class Prepared(str):
         matches = [match for match in PLACEHOLDER.finditer(statement) if match[0] != "%%"]
         # The name or position of each parameter, and the word in front of it: LIMIT or ANY.
         self._placeholders = [
-            (match[2] or position, (match[1] or "").split("(")[0].strip().upper())
+            (match["name"] or position, (match["before"] or "").split("(")[0].strip().upper())
             for position, match in enumerate(matches)
         ]
         # The beginning of the name of the prepared statement, by which operators recognize it while it runs.
@@ -67,7 +69,11 @@ class Prepared(str):
         self._texts: dict[tuple[int, ...], str] = {}
 
     def prepared_form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The text for PREPARE and the values for EXECUTE; None if these values need an unprepared statement."""
+        """The text for PREPARE and the values for EXECUTE; None if these parameters need an unprepared statement.
+
+        That is, if a list or a LIMIT is longer than the greatest of `_LIST_SIZES`, or if a list of several values is in
+        another place than `= ANY(...)`.
+        """
         longest = 1
         for name, word in self._placeholders:
             value = parameters[name]
@@ -84,27 +90,31 @@ class Prepared(str):
         for name, word in self._placeholders:
             value, kind = parameters[name], _SCALAR
             if isinstance(value, list):
-                kind = (size if word == "ANY" else _ONE) if value else _EMPTY
+                kind = (size if word == "ANY" else _ONE_ELEMENT) if value else _EMPTY
                 values += value + value[-1:] * (kind - len(value))
             elif word == "LIMIT" and value == 1:
                 kind = _LIMIT_ONE
             else:
                 values.append(value)
             kinds.append(kind)
-        shape = tuple(kinds)
-        text = self._texts.get(shape)
+        kinds_of_text = tuple(kinds)
+        text = self._texts.get(kinds_of_text)
         if text is None:
-            text = self._texts[shape] = self._text(iter(kinds))
+            text = self._texts[kinds_of_text] = self._text_for(iter(kinds))
         return text, values
 
-    def _text(self, kinds: Iterator[int]) -> str:
-        """The statement with `$1`, `$2` and so on for its placeholders, whose values are of these kinds."""
+    def _text_for(self, kinds: Iterator[int]) -> str:
+        """The text for PREPARE, with `$1`, `$2` and so on for the values.
+
+        `kinds` has the kind of the value for each placeholder: `_SCALAR`, `_LIMIT_ONE`, `_EMPTY`, or the number of
+        elements of an array.
+        """
         numbers = count(1)
 
         def number_placeholder(placeholder: re.Match[str]) -> str:
             if placeholder[0] == "%%":
                 return "%"
-            kind, before = next(kinds), placeholder[1] or ""
+            kind, before = next(kinds), placeholder["before"] or ""
             if kind == _SCALAR:
                 return f"{before}${next(numbers)}"
             if kind == _LIMIT_ONE:

@@ -335,6 +335,7 @@ def compile_statement(statement: Select[Any]) -> Prepared:
     quoted = {name: adapt(value).getquoted().decode() for name, value in constants.items()}
 
     def insert_constant(match: re.Match[str]) -> str:
-        return f"{match[1] or ''}{quoted[match[2]]}" if match[2] in quoted else match[0]
+        name = match["name"]
+        return f"{match['before'] or ''}{quoted[name]}" if name in quoted else match[0]
 
     return Prepared(PLACEHOLDER.sub(insert_constant, str(compiled)))
