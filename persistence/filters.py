@@ -41,10 +41,10 @@ def is_related(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
 
 
 def lateral_row(table: Any, *keys: tuple[Any, str]) -> Any:
-    """The sub-select, to be joined ON true, of the row of `table` that each row of other tables refers to.
+    """A LATERAL sub-select, which looks up the row of `table` that a row of the other tables of a join refers to.
 
-    Each of `keys` is one of these other tables, and the column that it shares with `table`. The statement needs the
-    parameter `ORGANIZATION`.
+    Join it ON true, after these tables. Each of `keys` is one of them, and the column that it shares with `table`. The
+    statement needs the parameter `ORGANIZATION`.
 
     The planner has no statistics of organizations, so it may expect that an organization has only one row of `table`,
     and join this row first: in fact it would join all rows of the organization. With OFFSET 0 it can only look up the

@@ -129,26 +129,27 @@ def find_rows_as_created(
 ) -> dict[int, list[TransactionRow]]:
     """The rows of transactions in the state of their creation, by transaction id, in one query.
 
-    The rows of a transaction are followed by the rows of its parts, except expiries. After a partial capture the fiat
-    value is that of the capture, since the original fiat value is not stored.
+    The rows of a transaction are followed by the rows of the transactions that were posted as a part of it, except
+    expiries. After a partial capture the fiat value is that of the capture, since the original fiat value is not
+    stored.
     """
     joined = _t.outerjoin(_e, _ENTRY_OF_TRANSACTION)
     ids = set(ledger_transaction_ids)
     part_of = _t.c.part_of_ledger_transaction_id
-    is_named = _t.c.ledger_transaction_id.in_(ids)
+    has_requested_id = _t.c.ledger_transaction_id.in_(ids)
     # Two selects, since each condition has an index; with OR, the planner may read all transactions.
-    transactions_by_id, parts = (
+    requested, parts = (
         select(*_FIRST_COLUMNS, part_of)
         .select_from(joined)
         # A pending transaction is created with entries of zero; its capture adds the entries that move points.
         .where(_t.c.organization_id == organization_id, condition, or_(~_WAS_PENDING, _e.c.amount == 0))
-        for condition in (is_named, and_(part_of.in_(ids), ~_t.c.is_expiry, ~is_named))
+        for condition in (has_requested_id, and_(part_of.in_(ids), ~_t.c.is_expiry, ~has_requested_id))
     )
-    rows = union_all(transactions_by_id, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
+    rows = union_all(requested, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
     by_transaction: dict[int, list[TransactionRow]] = {}
-    for *row, whole_id in db.execute(rows, {"organization_id": organization_id}):
+    for *row, part_of_id in db.execute(rows, {"organization_id": organization_id}):
         transaction_row = TransactionRow(*row)
-        transaction_id = whole_id if whole_id in ids else transaction_row.ledger_transaction_id
+        transaction_id = part_of_id if part_of_id in ids else transaction_row.ledger_transaction_id
         by_transaction.setdefault(transaction_id, []).append(transaction_row)
     return by_transaction
 

@@ -67,14 +67,14 @@ def find_page(
 
 
 def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnElement[bool]]:
-    """The conditions that the viewer can see a version, which is the viewer's best locale of the document."""
+    """The conditions that the viewer can see a version. One is that it has the best locale for the viewer."""
     begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
     is_for_all = func.cardinality(audiences) == 0
     keys = cast(list(viewer.audience_keys), audiences.type)
     conditions = [
         *within(collection),
         documents.c.status == PUBLISHED,
-        _is_best_locale(collection, viewer.locale),
+        _is_in_best_locale(collection, viewer.locale),
         or_(begin.is_(None), begin <= viewer.at),
         or_(end.is_(None), end >= viewer.at),
         or_(is_for_all, audiences.bool_op("&&")(keys)) if viewer.audience_keys else is_for_all,
@@ -85,8 +85,11 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
     return conditions
 
 
-def _is_best_locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
-    """The condition that a version has the best locale for the viewer's locale in which its document is published."""
+def _is_in_best_locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
+    """The condition that a version has the best locale for a viewer with this locale.
+
+    This is the first of `locales_for(locale)` in which the document has a published version.
+    """
     best, *fallbacks = locales_for(locale)
     better_locales, conditions = [best], [documents.c.locale == best]
     for fallback in fallbacks:

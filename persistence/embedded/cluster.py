@@ -81,7 +81,8 @@ class Cluster:
         is_plain = re.fullmatch(r"[\w./-]+", str(next_to_data), re.ASCII)
         if is_plain and len(os.fsencode(next_to_data / ".s.PGSQL.5432")) <= _MAX_SOCKET_PATH_LENGTH:
             return next_to_data
-        # By the inode, a home that is created again gets another name, while its old server may still be stopping.
+        # The name depends on the inode. A home that is removed and created again has another inode, so its new server
+        # gets another socket directory than the old server, which may still be stopping.
         name = f"{self.base}:{self.base.stat().st_ino}"
         return Path("/tmp") / f"loyalty-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
