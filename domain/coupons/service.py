@@ -329,24 +329,24 @@ class CouponService:
     def _record_reversal(
         self,
         usage: CouponUsage,
-        assigned: Decimal,
-        lot: CouponLot | None,
+        assigned_amount: Decimal,
+        lot_after: CouponLot | None,
         details: UsageDetails,
         key: str,
         transaction_id: int | None,
         used_amount: Decimal = ZERO,
     ) -> CouponUsage:
-        """Record a reversal of the amounts `assigned` and `used_amount`; `lot` is the lot after the reversal."""
+        """Record a reversal, which subtracts both amounts from the member's sums; `lot_after` is the lot after it."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
-        member_coupon = self._state.move(usage.member_id, coupon, -assigned, -used_amount, lot)
+        member_coupon = self._state.move(usage.member_id, coupon, -assigned_amount, -used_amount, lot_after)
         if usage.is_use:
-            self._state.count_use(usage.member_id, book, -ONE, usage.reverted_discount or ZERO, usage.created_at)
+            self._state.count_use(usage.member_id, book, -ONE, usage.negated_discount or ZERO, usage.created_at)
         amounts = _Amounts(
             usage.coupon_lot_id,
-            assigned=-assigned,
+            assigned=-assigned_amount,
             used=-used_amount,
-            remaining_value=None if lot is None else lot.remaining_value,
-            discounted=usage.reverted_discount,
+            remaining_value=None if lot_after is None else lot_after.remaining_value,
+            discounted=usage.negated_discount,
             reverted=usage.coupon_usage_id,
             custom_attributes=usage.custom_attributes,
         )

@@ -61,8 +61,8 @@ class CouponUsage:
         return self.reverted_usage_id is None and not self.amount_assigned
 
     @property
-    def reverted_discount(self) -> Decimal | None:
-        """The discount that a reversal of the usage records, below zero; None if the usage has none."""
+    def negated_discount(self) -> Decimal | None:
+        """The discount that a reversal of the usage records, zero or below; None if the usage has none."""
         return None if self.amount_discounted is None else EXACT.minus(self.amount_discounted)
 
 

@@ -124,20 +124,20 @@ def compile_mission(
 ) -> CompiledMission:
     """Compile a stored mission; a count expression that no longer compiles becomes the `fault`.
 
-    The mappings are by id. `audience_keys` has the key of each audience that is active and can match members: a mission
-    for another audience is open to no member. A mission without an account of its own has the `default_account`.
+    The mappings are by id. `audience_keys` has the key of each audience that is active and can match members. A mission
+    whose audience is not among them is open to no member. A mission without an account of its own has the
+    `default_account`.
     """
-    audiences = None
+    own_audience_keys: frozenset[str] | None = None
     if mission.audience_id is not None:
-        audiences = frozenset(
-            audience_keys[audience_id] for audience_id in (mission.audience_id,) if audience_id in audience_keys
-        )
+        key = audience_keys.get(mission.audience_id)
+        own_audience_keys = frozenset() if key is None else frozenset([key])
     account_id = mission.ledger_account_id
     count, fault = _count_program(mission)
     return CompiledMission(
         mission=mission,
         item_predicates=_item_predicates(mission, matchers),
-        audience_keys=audiences,
+        audience_keys=own_audience_keys,
         account=default_account if account_id is None else accounts.get(account_id),
         count=count,
         fault=fault,
