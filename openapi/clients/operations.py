@@ -9,7 +9,8 @@ from typing import Any
 
 import openapi
 
-KEY = "systemUniqueKey"
+# The field with the key that makes a request safe to repeat.
+REQUEST_KEY = "systemUniqueKey"
 JSON = "application/json"
 _PAGING = ("page", "cursor")
 # The path parameter that the constructor of the administration client takes, so that its methods need not.
@@ -76,7 +77,10 @@ def operations(document: dict[str, Any]) -> list[Operation]:
 
 
 def schemas() -> dict[str, Schema]:
-    """The schemas of both documents by name. Those of requests need no key, since the client makes one."""
+    """The schemas of both documents, by name.
+
+    In schemas that only requests use, the field `systemUniqueKey` is not required, since the client adds one.
+    """
     schemas_by_name: dict[str, Schema] = {}
     names_of_results: set[str] = set()
     for surface in openapi.SURFACES:
@@ -85,8 +89,8 @@ def schemas() -> dict[str, Schema]:
         results = [operation.result for operation in operations(document)]
         names_of_results |= _reachable_names(document, references(results))
     for name, schema in schemas_by_name.items():
-        if name not in names_of_results and KEY in schema.get("required", ()):
-            required_fields = [field for field in schema["required"] if field != KEY]
+        if name not in names_of_results and REQUEST_KEY in schema.get("required", ()):
+            required_fields = [field for field in schema["required"] if field != REQUEST_KEY]
             schemas_by_name[name] = {**schema, "required": required_fields}
     return dict(sorted(schemas_by_name.items()))
 
@@ -169,11 +173,11 @@ def _read_content(node: dict[str, Any]) -> tuple[str | None, Schema | None]:
 def _find_keys(document: dict[str, Any], body: Schema | None) -> str | None:
     """Find the `key_path` of an operation with this body."""
     fields = openapi.resolve(document, body).get("properties", {}) if body else {}
-    if KEY in fields:
+    if REQUEST_KEY in fields:
         return ""
     for name, field in fields.items():
         items = openapi.resolve(document, field).get("items", {})
-        if KEY in openapi.resolve(document, items).get("properties", {}):
+        if REQUEST_KEY in openapi.resolve(document, items).get("properties", {}):
             return str(name)
     return None
 

@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Iterator
 from typing import Any
 
-from openapi.clients.operations import KEY, ORGANIZATION, Operation, Schema, snake_case
+from openapi.clients.operations import ORGANIZATION, REQUEST_KEY, Operation, Schema, snake_case
 
 _HEADER = '''"""{title}. Generated from the OpenAPI documents."""
 
@@ -59,7 +59,7 @@ def _write_schema(name: str, schema: Schema) -> str:
     alias = ""
     # A TypedDict allows no further fields: a body that may have some is also any other mapping. Problems, which have a
     # status, are only read.
-    if schema.get("additionalProperties") is True and KEY not in fields and "status" not in fields:
+    if schema.get("additionalProperties") is True and REQUEST_KEY not in fields and "status" not in fields:
         class_name = f"Declared{name}"
         alias = f'\n{name}: TypeAlias = "{class_name} | Mapping[str, Any]"\n'
     if any(keyword.iskeyword(field) for field in fields):

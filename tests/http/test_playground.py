@@ -17,7 +17,7 @@ import pytest
 import handlers.http
 import openapi
 from openapi import METHODS
-from openapi.clients.operations import KEY
+from openapi.clients.operations import REQUEST_KEY
 from openapi.clients.packages import write_python, write_typescript
 from tests.http.support import operation, parameter, serve
 from tests.npm import node
@@ -457,7 +457,7 @@ def records_of(recorder):
     for method, path, query, content, credentials in recorder.requests:
         body = content or None
         if content.startswith(b"{"):
-            body = {name: value for name, value in json.loads(content).items() if name != KEY and value != []}
+            body = {name: value for name, value in json.loads(content).items() if name != REQUEST_KEY and value != []}
         records.append((method, path, query, body, credentials))
     recorder.requests.clear()
     return records
