@@ -309,10 +309,11 @@ def _serialize_changes(audit: Audited, batch: Sequence[BatchedCall]) -> None:
 
 
 def _find_addressed(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
-    """Find the records of the parameter `name` for the open calls; return them by the values of the parameter."""
+    """Find the records of the parameter `name` for the calls without an outcome; return them by value."""
     open_calls = [batched for batched in batch if batched.outcome is None]
     if not open_calls:
         return {}
+    # Addresses that need the records of earlier parameters are never batched: then there is only this call.
     first = open_calls[0]
     return address.find(first.call, {batched.request.path[name] for batched in open_calls}, first.records)
 

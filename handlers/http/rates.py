@@ -51,11 +51,13 @@ class Rates:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._memory = mmap.mmap(-1, _SLOTS * _SLOT.size)
-        self._secret = secrets.token_bytes(16)
+        # The key of the hash that places keys in slots. Clients choose a part of some keys; since they do not know this
+        # one, they cannot choose keys that compete with others for slots.
+        self._hash_key = secrets.token_bytes(16)
         # File locks end with their process, even if it is killed, but do not exclude threads of the same process.
         self._file = tempfile.TemporaryFile(prefix="loyalty-rates-")  # noqa: SIM115  (open as long as the counts)
         weakref.finalize(self, self._file.close)
-        self._threads = [threading.Lock() for _ in range(_STRIPES)]
+        self._thread_locks = [threading.Lock() for _ in range(_STRIPES)]
 
     def take(self, key: str, rate: Rate) -> RateState:
         """Count one call of `key` if the rate allows it."""
@@ -68,7 +70,7 @@ class Rates:
     def _check(self, key: str, rate: Rate, *, counts: bool) -> RateState:
         """The state of the rate for a call of `key`; with `counts`, count the call if it is allowed."""
         rate_key = f"{rate.count}/{rate.seconds}/{key}".encode()
-        digest = hashlib.blake2b(rate_key, digest_size=16, key=self._secret).digest()
+        digest = hashlib.blake2b(rate_key, digest_size=16, key=self._hash_key).digest()
         # 0 is the fingerprint in an unused slot.
         fingerprint = int.from_bytes(digest[:8], "little") or 1
         first_slot = int.from_bytes(digest[8:], "little") % (_SLOTS // _PROBES) * _PROBES
@@ -100,7 +102,7 @@ class Rates:
     def _lock_slots(self, first_slot: int) -> Iterator[None]:
         """Exclude other threads and processes from the slots of a key."""
         stripe = first_slot // _PROBES % _STRIPES
-        with self._threads[stripe]:
+        with self._thread_locks[stripe]:
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, stripe, os.SEEK_SET)
             try:
                 yield
