@@ -54,7 +54,7 @@ def set_tier(
             refuse_reuse(key, earlier.request_digest, digest)
             return earlier
         refuse_inactive(unit.members[member.member_id])
-        _refuse_setting(tier, setting, call.now)
+        _check_setting(tier, setting, call.now)
         hold = None
         if tier is not None:
             hold = TierHold(tier.loyalty_tier_id, setting.expires_at, setting.tier_hold or FIXED)
@@ -111,8 +111,8 @@ def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, s
     return digest_of((*content, FLOOR) if setting.tier_hold == FLOOR else content)
 
 
-def _refuse_setting(tier: LoyaltyTier | None, setting: TierSetting, now: datetime) -> None:
-    """Refuse details that need a tier, an expiry in the past, and an inactive tier."""
+def _check_setting(tier: LoyaltyTier | None, setting: TierSetting, now: datetime) -> None:
+    """Refuse an expiry or a hold without a tier, an expiry in the past, and an inactive tier."""
     fields = {"expiresAt": setting.expires_at, "tierHold": setting.tier_hold}
     faults = [
         FieldFault(f"{name} needs a tier", pointer=f"/{name}")

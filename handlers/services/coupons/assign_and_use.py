@@ -64,8 +64,11 @@ class CouponCommand:
         """True for a use that may assign a coupon first."""
         return self.auto_assign or self.lock_key is not None
 
-    def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
-        """The digest of all fields: two requests with the same digest are the same request."""
+    def digest(self, request_kind: str, member_id: int, book: CouponBook) -> bytes:
+        """The digest of a request with this command: two requests with the same digest are the same request.
+
+        It covers all fields; `request_kind` is "assign" or "use".
+        """
         values = [getattr(self, name) for name in self.__slots__ if name not in _LATER_FIELDS]
         # An empty object has the same meaning as a field that is left out.
         details = [None if value == {} else value for value in values]
@@ -76,7 +79,7 @@ class CouponCommand:
             details.append(["remaining_value", self.remaining_value])
         if self.lock_key is not None:
             details.append(["lock_key", self.lock_key])
-        return digest_of([kind, member_id, book.coupon_book_id, *details])
+        return digest_of([request_kind, member_id, book.coupon_book_id, *details])
 
     def details(self, key: str | None, digest: bytes) -> UsageDetails:
         """The details of the usage with this key."""
@@ -125,16 +128,22 @@ Execute = Callable[[CouponWork, Call, CouponRequest, CouponBook, bytes], list[Co
 
 
 class _Requests:
-    """The requests of calls, all of one `kind`: to assign, or to use.
+    """The requests of calls, each with its call.
 
-    `execute` executes a request, unless its keys were used before. `reason` is the reason in the derived events.
+    All requests have the kind `request_kind`: "assign" or "use". `execute` executes a request, unless its keys were
+    used before. `default_reason` is the reason in the derived events of requests without a description.
     """
 
     def __init__(
-        self, kind: str, reason: str, calls: Sequence[Call], requests: Sequence[CouponRequest], execute: Execute
+        self,
+        request_kind: str,
+        default_reason: str,
+        calls: Sequence[Call],
+        requests: Sequence[CouponRequest],
+        execute: Execute,
     ) -> None:
-        self._kind = kind
-        self._reason = reason
+        self._request_kind = request_kind
+        self._default_reason = default_reason
         self._calls = calls
         self._requests = requests
         self._execute = execute
@@ -147,7 +156,7 @@ class _Requests:
             RequestedChange(
                 call,
                 request.member.member_id,
-                request.command.description or self._reason,
+                request.command.description or self._default_reason,
                 partial(self._apply_request, call, request),
             )
             for call, request in zip(self._calls, self._requests, strict=True)
@@ -184,14 +193,14 @@ class _Requests:
             if codes or ids:
                 loader.load_by_code(loader.find_book(coupon_book_id=book_id), codes, ids)
         for book_id, commands in sorted(by_book.items()):
-            if self._kind == "assign" or any(command.may_assign for command in commands):
+            if self._request_kind == "assign" or any(command.may_assign for command in commands):
                 loader.lock_stock(loader.find_book(coupon_book_id=book_id))
 
     def _apply_request(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
         """Return the usages of an earlier request with the same keys; if there are none, execute the request."""
         command = request.command
         _refuse_two_prices(command)
-        digest = command.digest(self._kind, request.member.member_id, request.book)
+        digest = command.digest(self._request_kind, request.member.member_id, request.book)
         earlier_usages = [usage for key in command.keys if (usage := self._usages.find(key, digest)) is not None]
         if earlier_usages:
             return sorted(earlier_usages, key=lambda usage: usage.coupon_usage_id)

@@ -150,16 +150,16 @@ class MovementBatch:
                 self._outcomes[position] = refusal
 
     def _fail_refused_sets_and_group_others(self) -> list[list[int]]:
-        """Fail the sets with a refused item; return the positions of the other movements, grouped by set.
+        """Fail the sets with a refused movement; return the positions of the other movements, grouped by set.
 
         Since they are grouped, interleaved sets have the same result as sets posted one after the other.
         """
-        refused_sets = {
+        refused_set_ids: set[str | None] = {
             self.movements[position].atomic_set_id
             for position, outcome in self._outcomes.items()
             if isinstance(outcome, Refusal)
         }
-        for set_id in refused_sets:
+        for set_id in refused_set_ids:
             self._fail_set(set_id)
         sets: dict[tuple[str | None, int], list[int]] = {}
         for position, movement in enumerate(self.movements):
@@ -199,7 +199,7 @@ class MovementBatch:
         return postings
 
     def _fail_set(self, set_id: str | None) -> None:
-        """Refuse all items of a set without an outcome, because another item was refused; no set has the id None."""
+        """Refuse the movements of a set that have no outcome yet; None, the id of movements in no set, does nothing."""
         for position, movement in enumerate(self.movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = SetFailed("Another item of the set was refused.")

@@ -19,33 +19,39 @@ if TYPE_CHECKING:
 
 
 class _Occasion(NamedTuple):
-    """When and where an event happened, as far as limits distinguish occasions."""
+    """A moment and a location of events: a limit counts all events of one member and occasion in the same counter.
+
+    `location_code` is None for events without a location, and if no limit is per location.
+    """
 
     at: datetime
     location_code: str | None = None
 
 
+# By event type.
 _Occasions = Mapping[str, Collection[_Occasion]]
 
 
 def open_limits(
     unit: UnitOfWork, tracked: Sequence[TrackedEvent], reversed_counters: Collection[CounterKey]
 ) -> Counters:
-    """Load the counters of the limits that may count the events or derived events, and the events for cooldowns.
+    """Load the counters of all limits that may count the tracked events or events derived from them.
+
+    If campaigns have cooldowns, the members' earlier and later events that begin a cooldown are loaded, too.
 
     Counters for all members are locked unless this is a dry run; counters of one member are protected by the member's
-    lock. `reversed_counters` are loaded even if no campaign uses them now. If one of them is for all members, counters
-    are locked with all their shards, since no single shard knows how much can be subtracted.
+    lock. `reversed_counters`, from which reversals subtract, are loaded even if no campaign uses them now. If one of
+    them is for all members, all parts of the split counters are locked, since no single part knows how much can be
+    subtracted.
     """
     limited_campaigns = [campaign for campaign in unit.plans.campaigns if campaign.limits]
     applications = _find_applications(unit) if unit.plans.have_cooldowns else None
     if not (limited_campaigns or reversed_counters):
         return Counters({}, applications=applications)
     occasions = _occasions(unit, tracked, limited_campaigns)
-    ceilings: dict[CounterKey, Ceiling | None] = {
-        key: None for key in reversed_counters if key.member_id == ALL_MEMBERS
-    }
-    locks_all_shards = bool(ceilings)
+    reversed_shared_counters = [key for key in reversed_counters if key.member_id == ALL_MEMBERS]
+    # Of all counters for all members; None for a counter that is only reduced, so that it needs no ceiling.
+    ceilings: dict[CounterKey, Ceiling | None] = dict.fromkeys(reversed_shared_counters)
     campaign_ids: set[int] = set()
     period_starts: set[date] = set()
     for campaign in limited_campaigns:
@@ -70,13 +76,13 @@ def open_limits(
         return Counters(
             {**used_amounts, **limit_counters.read(db, organization_id, ceilings)}, applications=applications
         )
-    locked_counters = limit_counters.lock(db, organization_id, ceilings, as_whole=locks_all_shards)
+    locked_counters = limit_counters.lock(db, organization_id, ceilings, as_whole=bool(reversed_shared_counters))
     ceilings_of_rules = {key: ceiling for key, ceiling in ceilings.items() if ceiling is not None}
     return Counters(used_amounts, locked_counters, ceilings_of_rules, applications)
 
 
 def _find_applications(unit: UnitOfWork) -> Applications:
-    """Find the members' events within the longest cooldown before and after the moments of the unit."""
+    """Find the members' events that begin a cooldown, within the longest cooldown around the moments of the unit."""
     cooldowns = [campaign.cooldown for campaign in unit.plans.campaigns if campaign.cooldown is not None]
     span = span_around(unit.moments, cooldowns)
     return Applications(events.find_applications(unit.db, unit.organization_id, unit.members, *span))
