@@ -124,6 +124,7 @@ def deliver(organization: int | None, as_json: bool) -> None:
     settings = load_settings()
     with migrated_engine(settings) as engine:
         if organization is not None:
+            # Only to refuse an organization that does not exist.
             organization_ids(engine, organization)
         with elapsed_time("Sending"):
             attempts = send_due(engine, settings, organization_id=organization)

@@ -105,7 +105,8 @@ def server_token(
 ) -> tuple[int, str]:
     """Return the id of an organization, and a token for it.
 
-    If `organization` is None, it is the only one. If `token` is None, a new token with these roles is issued.
+    The `organization` None means the server's only organization. If `token` is None, a new token with these roles is
+    issued.
     """
     if organization is not None and token is not None:
         return organization, token
