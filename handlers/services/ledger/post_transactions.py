@@ -1,7 +1,7 @@
 """Posts ledger transactions: any number of them in a fixed number of statements, each key once.
 
 All movements of points by request are posted here: of one call or several calls, as sets, of which all movements or
-none are posted, and as batches, whose items are posted independently of each other, except items of one set.
+none are posted, and as batches, whose movements are posted independently of each other, except those of one set.
 """
 
 from collections.abc import Collection, Mapping, Sequence
