@@ -191,8 +191,8 @@ def test_the_last_part_is_worth_the_rest_of_the_item():
 def test_pieces_are_worth_a_share_that_is_rounded_down_to_the_digits_of_the_currency(
     currency, total_of_three, worth_of_each
 ):
-    purchase = replace(order(), currency=currency)
-    items = (item("mug", total_of_three, "3"), item("tea"))
+    purchase = replace(order(total="30"), currency=currency)
+    items = (item("mug", total=total_of_three, quantity="3"), item("tea", total="10"))
     returned_totals = [Decimal(0)]
     for _ in worth_of_each:
         _, items = with_returned(purchase, items, {"items": [{**MUG, "quantity": 1}]})

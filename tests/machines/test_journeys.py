@@ -199,7 +199,8 @@ def run(api, **profile):
 
 
 def test_random_journeys_have_the_effects_and_balances_of_the_model(api):
-    run(api, max_examples=20, stateful_step_count=25, derandomize=True)
+    # Hypothesis also draws constants of the loaded modules, so the rules that a run tries depend on the modules.
+    run(api, max_examples=50, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
