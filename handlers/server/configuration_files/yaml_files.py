@@ -176,7 +176,8 @@ def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[s
     entries = content if isinstance(content, dict) else ()
     faults = [f"{name}, line 1: the entry `{entry}` is missing" for entry in _ENTRIES if entry not in entries]
     faults += [
-        f"{name}, line {lines[f'/{pointer_part(entry)}']}: `{entry}` is not an entry; a file has `record` and `fields`"
+        f"{name}, line {lines[f'/{pointer_part(entry)}']}: `{entry}` is not an entry;"
+        " a file has `record`, `fields` and, if needed, `order`"
         for entry in entries
         if entry not in _ALL_ENTRIES
     ]
