@@ -50,7 +50,7 @@ def day_of(at: datetime, zone_name: str) -> date:
 
 
 def period_of(at: datetime, zone_name: str, period: str) -> tuple[int, ...]:
-    """What identifies the local day, week or month that contains the moment."""
+    """The identity of the local day, week or month that contains the moment."""
     day = day_of(at, zone_name)
     return {"daily": (day.toordinal(),), "weekly": day.isocalendar()[:2], "monthly": (day.year, day.month)}[period]
 

@@ -41,7 +41,7 @@ def test_discounts_of_a_payment_have_the_remaining_total():
 
 
 def outcome(mission, *, before, after, is_achieved, times):
-    """What an event did for a mission whose goal is 3, as the response reports it."""
+    """The outcome of an event for a mission whose goal is 3, as the response reports it."""
     return {
         "missionId": mission,
         "currentCounter": before,

@@ -9,6 +9,7 @@ from handlers.server.configuration_files import changes
 from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 from tests.builders.campaigns import effect, mint
 from tests.builders.configuration_files import apply, copy_configuration
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
 EVENT_TYPE = {"name": "App", "apiCode": "app-opened", "schemaType": "custom"}
@@ -81,21 +82,15 @@ def test_a_published_book_of_the_target_is_archived_by_a_file(api, shop, copy, t
     assert target_book["publishingStatus"] == "archived"
 
 
-def _program_id(shop):
-    """The id of the only loyalty program."""
-    [program] = shop.administration.get("/loyalty-programs")["loyaltyPrograms"]
-    return program["loyaltyProgramId"]
-
-
 def test_a_coupon_book_for_tiers_is_copied(shop, copy):
-    program_id = _program_id(shop)
-    tier = {"name": "Silver", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
-    tier_key = shop.administration.post(f"/loyalty-programs/{program_id}/tiers", tier)["tier"]["loyaltyTierKey"]
+    tier_key = TierSchedule.new(shop, Silver=10).key("Silver")
     body = {"name": "Free coffee", "type": "codeless", "publishingStatus": "published", "tierKeys": [tier_key]}
     shop.integration.post("/coupon-books", body)
     target_shop = copy(shop)
     [target_book] = target_shop.integration.get("/coupon-books")["results"]
-    target_tiers = target_shop.administration.get(f"/loyalty-programs/{_program_id(target_shop)}/tiers")["results"]
+    target_tiers = target_shop.administration.get(
+        f"/loyalty-programs/{target_shop.organization.created.loyalty_program_id}/tiers"
+    )["results"]
     [silver] = [record for record in target_tiers if record["name"] == "Silver"]
     assert target_book["tierKeys"] == [silver["loyaltyTierKey"]]
 

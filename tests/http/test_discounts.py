@@ -26,7 +26,7 @@ def items(*totals):
 
 
 def simulate(shop, **body):
-    """What a simulation reports as earned."""
+    """The earnings that a simulation reports."""
     return shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
 
 

@@ -345,7 +345,7 @@ class TestReads:
     """Reads of a balance with extended lots, before and after the expiry of its other lots is posted."""
 
     def read_all(self, program):
-        """What each read reports about the points of the program's only member."""
+        """The report of each read about the points of the program's only member."""
         administration = program.clock.organization.administration
         [member] = administration.get("/members")["results"]
         member = administration.get(f"/members/{member['memberId']}", include="expiring")["loyalMember"]

@@ -36,7 +36,7 @@ def create_mission(shop, *, expect=201, **more):
 
 
 def simulated_earnings(shop, **more):
-    """What a simulated order of 10.00 would earn."""
+    """The earnings of a simulated order of 10.00."""
     return shop.integration.post("/simulations", {"order": {"total": 10}, **more}, expect=200)["simulation"]["earn"]
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.builders.coupons import CouponBooks
 from tests.builders.exports import exported_lines
 from tests.builders.imports import Imports, status_read_done_failed
+from tests.builders.missions import member_id_of
 from tests.builders.tracking import ORDER_CREATED, Shop, key, order, order_update, running
 from tests.http.test_coupon_effects import assign, assigned_and_used, use
 
@@ -229,9 +230,8 @@ def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(
         "The coupon Gift card was used in part.",
         "The coupon Gift card was assigned.",
     ]
-    member_id = card.shop.integration.get(f"/members/{card.member}")["loyaltyMember"]["memberId"]
     program_id = card.shop.organization.created.loyalty_program_id
-    path = f"/loyalty-programs/{program_id}/members/{member_id}/coupon-books"
+    path = f"/loyalty-programs/{program_id}/members/{member_id_of(card.shop, card.member)}/coupon-books"
     [book] = card.shop.administration.get(path, includeLastUsage=True)["results"]
     # The only use was reverted.
     assert "lastUsage" not in book

@@ -31,7 +31,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def facts(**fields):
-    """What is known of a member at NOW."""
+    """The facts about a member at NOW."""
     return MemberFacts(at=NOW, **fields)
 
 
