@@ -239,10 +239,8 @@ def check_files(api: LocalApi, files: Sequence[RecordFile]) -> tuple[list[str], 
     faults, warnings = list[str](), list[str]()
     for file in files:
         kind, missing_names = KIND_OF[file.ref.kind], list[str]()
-        operation, body = (
-            (kind.surface, kind.create),
-            {**kind.extra_fields, **_placeholders(kind.initial_fields(file.fields))},
-        )
+        operation = kind.surface, kind.create
+        body = {**kind.extra_fields, **_placeholders(kind.initial_fields(file.fields))}
         unset_names = api.fields_of(operation) - body.keys()
         for fault in api.faults_of_body(operation, body):
             pointer = fault.pointer or ""

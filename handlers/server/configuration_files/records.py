@@ -125,11 +125,9 @@ class ConfigurationRecords:
         if isinstance(value, list):
             return [self._replace_ids_by_names(field, part) for part in value]
         kind = kind_of_field(field)
-        if kind is not None and isinstance(value, int | str) and not isinstance(value, bool):
-            # Responses contain ids as numbers or, in lists of tiers, as texts.
-            ref = self._by_id.get((kind, str(value)))
-            if ref is not None:
-                return ref
+        # Responses contain ids as numbers or, in lists of tiers, as texts.
+        if kind is not None and (ref := self._by_id.get((kind, str(value)))) is not None:
+            return ref
         if isinstance(value, str):
             if value in self._by_key:
                 return self._by_key[value]

@@ -1,6 +1,6 @@
 """Creates and changes ledger accounts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -86,8 +86,11 @@ def _complete_settings_of_account(
     complete = complete_notices(complete_settings({**settings, "tier_expirations": tier_expirations}, current))
     complete["default_availability"] = _complete_terms(complete["default_availability"])
     # A type that the account already has may have been deactivated since.
-    stored_event_types = set() if current is None else _event_types_of(asdict(current))
-    for event_type in sorted(_event_types_of(complete) - stored_event_types):
+    stored_event_types = (
+        set() if current is None else _event_types_of(current.expiration_policies, current.default_availability)
+    )
+    event_types = _event_types_of(complete["expiration_policies"], complete["default_availability"])
+    for event_type in sorted(event_types - stored_event_types):
         references.refuse_unknown_event_type(configuration_of(call.db, call.organization), event_type)
     if tier_expirations:
         keys = [rule["loyaltyTierKey"] for rule in tier_expirations]
@@ -100,10 +103,10 @@ def _complete_settings_of_account(
     }
 
 
-def _event_types_of(settings: Mapping[str, Any]) -> set[str]:
-    """The types of events that the settings of an account name, as activities or as events that points wait for."""
-    activities = {activity for policy in settings["expiration_policies"] for activity in policy.get("activities", ())}
-    return activities - {EARN, SPEND} | {*Availability.of(settings["default_availability"] or {}).event_types}
+def _event_types_of(policies: Iterable[Mapping[str, Any]], availability: Mapping[str, Any] | None) -> set[str]:
+    """The types of events that settings of an account name, as activities or as events that points wait for."""
+    activities = {activity for policy in policies for activity in policy.get("activities", ())}
+    return activities - {EARN, SPEND} | {*Availability.of(availability or {}).event_types}
 
 
 def _audit_former_default(call: Call, ledger: Ledger) -> None:
