@@ -118,19 +118,19 @@ def read_folder(folder: Path) -> list[RecordFile]:
     if not paths:
         raise FaultyFiles([f"{folder} contains no .yaml files"])
     for path in paths:
-        name = path.relative_to(folder).as_posix()
+        file_name = path.relative_to(folder).as_posix()
         try:
             text = path.read_bytes().decode("utf-8")
-            record_file = _read(name, text)
+            record_file = _read(file_name, text)
         except UnicodeDecodeError as error:
-            faults.append(f"{name}, byte {error.start + 1}: the file is not text in UTF-8")
+            faults.append(f"{file_name}, byte {error.start + 1}: the file is not text in UTF-8")
         except yaml.MarkedYAMLError as error:
-            faults.append(_describe(name, error))
+            faults.append(_describe(file_name, error))
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
-            faults.append(f"{name}, line {line}: the character U+{error.character:04X} is not allowed")
+            faults.append(f"{file_name}, line {line}: the character U+{error.character:04X} is not allowed")
         except RecursionError:
-            faults.append(f"{name}: the content is nested too deeply")
+            faults.append(f"{file_name}: the content is nested too deeply")
         except FaultyFiles as error:
             faults += error.faults
         else:
@@ -143,40 +143,40 @@ def read_folder(folder: Path) -> list[RecordFile]:
     return list(files.values())
 
 
-def _describe(name: str, error: yaml.MarkedYAMLError) -> str:
-    """The line and the text of a syntax error in the file `name`; the first line of a quote that is not closed."""
+def _describe(file_name: str, error: yaml.MarkedYAMLError) -> str:
+    """The file, line and text of a syntax error; the line is the first one of a quote that is not closed."""
     problem, mark = error.problem, error.problem_mark
     if error.context == "while scanning a quoted scalar" and problem == "found unexpected end of stream":
         problem, mark = "the quote is not closed", error.context_mark
-    return f"{name}, line {mark.line + 1 if mark else 1}: {problem}"
+    return f"{file_name}, line {mark.line + 1 if mark else 1}: {problem}"
 
 
-def _read(name: str, text: str) -> RecordFile:
-    """Read the text of the file called `name`; raises FaultyFiles, YAMLError or, for deep nesting, RecursionError."""
+def _read(file_name: str, text: str) -> RecordFile:
+    """Read `text`, the content of a file; raises FaultyFiles, YAMLError or, for deep nesting, RecursionError."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[str, int] = {}
     faults: list[str] = []
-    if node is not None and _size(node, {}, faults, name) > _MAX_SIZE:
-        faults.append(f"{name}: the content has more than {_MAX_SIZE} characters if all aliases are expanded")
+    if node is not None and _size(node, {}, faults, file_name) > _MAX_SIZE:
+        faults.append(f"{file_name}: the content has more than {_MAX_SIZE} characters if all aliases are expanded")
     if faults:
         raise FaultyFiles(faults)
-    content = None if node is None else _value(node, "", lines, faults, name)
+    content = None if node is None else _value(node, "", lines, faults, file_name)
     if not faults:
-        faults = _faults_of_form(name, content, lines)
+        faults = _faults_of_form(file_name, content, lines)
     if faults:
         raise FaultyFiles(faults)
     assert isinstance(content, dict)
     kind, _, name_in_kind = content["record"].partition("/")
     fields_lines = {place.removeprefix("/fields"): line for place, line in lines.items()}
-    return RecordFile(name, Ref(kind, name_in_kind), content["fields"], fields_lines, content.get("order", inf))
+    return RecordFile(file_name, Ref(kind, name_in_kind), content["fields"], fields_lines, content.get("order", inf))
 
 
-def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[str]:
+def _faults_of_form(file_name: str, content: Any, lines: Mapping[str, int]) -> list[str]:
     """The faults of a file that lacks an entry, or has an unknown one or one of the wrong type."""
     entries = content if isinstance(content, dict) else ()
-    faults = [f"{name}, line 1: the entry `{entry}` is missing" for entry in _ENTRIES if entry not in entries]
+    faults = [f"{file_name}, line 1: the entry `{entry}` is missing" for entry in _ENTRIES if entry not in entries]
     faults += [
-        f"{name}, line {lines[f'/{pointer_part(entry)}']}: `{entry}` is not an entry;"
+        f"{file_name}, line {lines[f'/{pointer_part(entry)}']}: `{entry}` is not an entry;"
         " a file has `record`, `fields` and, if needed, `order`"
         for entry in entries
         if entry not in _ALL_ENTRIES
@@ -186,19 +186,20 @@ def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[s
     record = content["record"]
     if not isinstance(record, str) or "/" not in record or record.partition("/")[0] not in KIND_OF:
         form = f"write a kind and a name, such as badge/Early bird; the kinds are {', '.join(KIND_OF)}"
-        return [f"{name}, line {lines['/record']}: record does not name a record: {form}"]
+        return [f"{file_name}, line {lines['/record']}: record does not name a record: {form}"]
     if type(content.get("order", 0)) is not int:
-        return [f"{name}, line {lines['/order']}: order is not a whole number"]
+        return [f"{file_name}, line {lines['/order']}: order is not a whole number"]
     if not isinstance(content["fields"], dict):
-        return [f"{name}, line {lines['/fields']}: fields is not an object; write a name and a value for each field"]
+        detail = "fields is not an object; write a name and a value for each field"
+        return [f"{file_name}, line {lines['/fields']}: {detail}"]
     return []
 
 
-def _size(node: yaml.Node, sizes: dict[int, int], faults: list[str], name: str) -> int:
+def _size(node: yaml.Node, sizes: dict[int, int], faults: list[str], file_name: str) -> int:
     """The number of characters and values of a node with all aliases expanded, at most _MAX_SIZE + 1.
 
     Visits each node only once: `sizes` has the size of each visited node, by its `id`. Adds a fault for each text of
-    the file `name` that has a surrogate.
+    the file `file_name` that has a surrogate.
     """
     if id(node) not in sizes:
         # A node that has an alias of itself has no end.
@@ -207,16 +208,16 @@ def _size(node: yaml.Node, sizes: dict[int, int], faults: list[str], name: str) 
             size = 1 + len(node.value)
             if surrogate := _SURROGATE.search(node.value):
                 detail = f"\\u{ord(surrogate[0]):x} is not a character; write one above \\uffff as \\U with 8 digits"
-                faults.append(f"{name}, line {node.start_mark.line + 1}: {detail}")
+                faults.append(f"{file_name}, line {node.start_mark.line + 1}: {detail}")
         else:
             parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
-            size = 1 + sum(_size(part, sizes, faults, name) for part in parts)
+            size = 1 + sum(_size(part, sizes, faults, file_name) for part in parts)
         sizes[id(node)] = min(size, _MAX_SIZE + 1)
     return sizes[id(node)]
 
 
-def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], name: str) -> Any:
-    """The value of a node; adds the line of every part to `lines`, and faults to `faults`. `name` is the file."""
+def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], file_name: str) -> Any:
+    """The value of a node; adds the line of every part to `lines`, and faults, which begin with `file_name`."""
     lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         fields: dict[str, Any] = {}
@@ -224,28 +225,29 @@ def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str]
             key = key_node.value
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
-                faults.append(f"{name}, line {line}: the name of a field must be a text")
+                faults.append(f"{file_name}, line {line}: the name of a field must be a text")
                 continue
             if key in fields:
-                faults.append(f"{name}, line {line}: {key} appears twice")
-            fields[key] = _value(value_node, f"{place}/{pointer_part(key)}", lines, faults, name)
+                faults.append(f"{file_name}, line {line}: {key} appears twice")
+            fields[key] = _value(value_node, f"{place}/{pointer_part(key)}", lines, faults, file_name)
             lines[f"{place}/{pointer_part(key)}"] = line
         return fields
     if isinstance(node, yaml.SequenceNode):
         return [
-            _value(item_node, f"{place}/{index}", lines, faults, name) for index, item_node in enumerate(node.value)
+            _value(item_node, f"{place}/{index}", lines, faults, file_name)
+            for index, item_node in enumerate(node.value)
         ]
-    return _scalar(node, faults, name)
+    return _scalar(node, faults, file_name)
 
 
-def _scalar(node: yaml.Node, faults: list[str], name: str) -> Any:
-    """The value of a node that is neither an object nor a list; None with a fault if it has another type."""
+def _scalar(node: yaml.Node, faults: list[str], file_name: str) -> Any:
+    """The value of a scalar node: a text, number, bool, None or Ref. Adds a fault and returns None for other tags."""
     line, text = node.start_mark.line + 1, str(node.value)
     tag = node.tag.removeprefix("tag:yaml.org,2002:")
     if tag == REF:
         kind, _, name_in_kind = text.partition("/")
         if kind not in KIND_OF or not name_in_kind:
-            faults.append(f"{name}, line {line}: {REF} {text} names no record: write {REF} kind/name")
+            faults.append(f"{file_name}, line {line}: {REF} {text} names no record: write {REF} kind/name")
         return Ref(kind, name_in_kind)
     if tag in ("str", "timestamp"):
         return text
@@ -264,5 +266,5 @@ def _scalar(node: yaml.Node, faults: list[str], name: str) -> Any:
         pass
     except ValueError:
         pass
-    faults.append(f"{name}, line {line}: {text[:40]} is neither a text in quotes nor a plain decimal number")
+    faults.append(f"{file_name}, line {line}: {text[:40]} is neither a text in quotes nor a plain decimal number")
     return None
