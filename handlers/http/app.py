@@ -125,9 +125,10 @@ def build_app(
     site: Site | None = None,
     authenticate_key: Authenticate = refuse_every_key,
 ) -> ASGIApp:
-    """An application of any documents (OpenAPI 3.0.3, by surface), dispatcher and authenticators of tokens and keys.
+    """Build the application of OpenAPI 3.0.3 documents, one for each surface; `dispatch` runs their operations.
 
-    It reads the settings of threads, sizes, times and rates, and `validate_responses`.
+    `authenticate` finds the caller of an access token, `authenticate_key` that of an API key. The application uses the
+    settings for threads, sizes of bodies, timeouts and rates, and `validate_responses`.
     """
     workers, page_threads = FairThreads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
     token_threads = TokenThreads()

@@ -38,7 +38,7 @@ class Throttle:
 
     def __init__(self, settings: Settings) -> None:
         self._rates = Rates()
-        # From the peer and `X-Forwarded-For` to the address of the client, in the form in which it is counted.
+        # Finds the address by which a client is counted, from the peer's address and `X-Forwarded-For`.
         self.address_of: Callable[[str, str], str] = lru_cache(_ADDRESSES_REMEMBERED)(
             partial(_client_address, networks_of(settings.trusted_proxies))
         )
@@ -106,10 +106,11 @@ class Throttle:
 
 
 def _client_address(proxies: Sequence[Network], peer: str, forwarded: str) -> str:
-    """The address of the client: the peer's, or the one that trusted proxies report in `X-Forwarded-For`.
+    """The address by which a client is counted: the peer's, or the one that trusted proxies report.
 
-    The header is read from its end: the last address that is not a trusted proxy is the client. If an address cannot be
-    read before that, the peer counts as the client. An IPv6 client is represented by its network of 64 bits.
+    The header `X-Forwarded-For` is read from its end: the last address that is not a trusted proxy is the client. If an
+    address cannot be read before that, the peer counts as the client. An IPv6 client is counted by its network of 64
+    bits.
     """
     addresses = [peer]
     if proxies:
