@@ -194,14 +194,15 @@ class _MemberView:
             books_with_free_codes = member_books.find_books_with_free_codes(
                 self._call.db, self._call.organization.organization_id, lists, self._call.now
             )
-        stock = {
-            book.coupon_book_id: stock_left(book, int(book.coupon_book_id in books_with_free_codes)) for book in books
-        }
-        return {
-            # The free codes of a list are counted without locked ones.
-            book_id: None if amount is None else amount if book_id in lists else amount - reserved_stock.get(book_id, 0)
-            for book_id, amount in stock.items()
-        }
+        stock: dict[int, Decimal | None] = {}
+        for book in books:
+            book_id = book.coupon_book_id
+            amount = stock_left(book, int(book_id in books_with_free_codes))
+            # A locked code of a list is not free, so only the locks of other books are subtracted here.
+            if amount is not None and book.type != LIST:
+                amount -= reserved_stock.get(book_id, 0)
+            stock[book_id] = amount
+        return stock
 
     def _wallet_views(self) -> list[WalletView]:
         """The member's balances, one for each account."""

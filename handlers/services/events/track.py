@@ -20,7 +20,7 @@ from handlers.services.unit_of_work.evaluation import evaluate_derived, process_
 from handlers.services.unit_of_work.orders import OrderWork, sent_orders
 from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
-from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
+from handlers.services.unit_of_work.unit import SPARE_IDS, SPARE_IDS_PER_EVENT, UnitOfWork
 from persistence import events, reversals
 from persistence.events import ExistingAndNewIds
 from persistence.rows import IdAllocator, reserve_ids
@@ -281,9 +281,8 @@ def _allocators(
     tables = ("events", "purchase_orders", "order_items")
     if unit.is_dry_run:
         return None, dict.fromkeys(tables, repeat(0))
-    transactions = IdAllocator(
-        unit.db, "ledger_transactions", SPARE_IDS + 4 * count, reserved_ids.get("ledger_transactions", ())
-    )
+    spare_ids, transaction_ids = SPARE_IDS + SPARE_IDS_PER_EVENT * count, reserved_ids.get("ledger_transactions", ())
+    transactions = IdAllocator(unit.db, "ledger_transactions", spare_ids, transaction_ids)
     return transactions, {table: iter(reserved_ids.get(table, ())) for table in tables}
 
 

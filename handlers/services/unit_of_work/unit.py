@@ -46,8 +46,8 @@ from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, Trac
 from persistence import limit_counters, member_tiers, posting
 from persistence.rows import IdAllocator
 
-# How many ids of derived events and transactions a unit reserves at first, besides some for each event.
-SPARE_IDS = 16
+# How many ids of derived events, and of transactions, a unit reserves at first, and how many more for each event.
+SPARE_IDS, SPARE_IDS_PER_EVENT = 16, 4
 # The maximum of effects and missions in the results of a call. Until its end each of them takes some 50 KB of memory.
 MAX_EFFECTS = 5_000
 
@@ -135,7 +135,7 @@ class UnitOfWork(LockedMembers):
         """Load the state that these events can affect, if they can affect any.
 
         `transaction_ids` allocates ids for transactions of the ledger; None for a new allocator. Returns the derived
-        events of the points and tiers that are due now.
+        events of changes of points and tiers that have become due.
         """
         self._close()
         self.orders, self.reversals = orders, reversals
@@ -144,18 +144,19 @@ class UnitOfWork(LockedMembers):
             return []
         self._payment_keys = orders.payment_keys(tracked)
         incoming = [event.event for event in tracked]
-        if not (
+        can_affect_state = (
             self.is_dry_run
             or reversals
             or self._payment_keys
             or any(map(self.may_have_effect, incoming))
             or may_refer_by_order(self.configuration, incoming, orders.referral_codes)
-        ):
+        )
+        if not can_affect_state:
             return []
         self.moments = frozenset([self.now, *[event.at for event in tracked]])
         self.event_types: frozenset[str] | None = frozenset([event.event.event_type for event in tracked])
         since = min([event.at for event in tracked])
-        self._open(tracked, spare_ids=4 * len(tracked), transaction_ids=transaction_ids, since=since)
+        self._open(tracked, SPARE_IDS_PER_EVENT * len(tracked), transaction_ids=transaction_ids, since=since)
         return self.ledger_events.take_due()
 
     def open_for_request(
@@ -172,8 +173,8 @@ class UnitOfWork(LockedMembers):
         movements may concern members, all accounts are locked, too. `since` is the earliest date of the movements.
         `transaction_ids` is as in `open_for_events`.
 
-        Returns the derived events of the points and tiers that are due now. If only `account_ids` is set, it returns
-        none, and `LedgerEvents.take_derived` reports them later with the events of the movements. If
+        Returns the derived events of changes of points and tiers that have become due. If only `account_ids` is set,
+        it returns none, and `LedgerEvents.take_derived` reports them later with the events of the movements. If
         `settled_accounts` is not None, it returns them, and evaluates the tiers that depend on these accounts.
         """
         self._close()
@@ -234,7 +235,10 @@ class UnitOfWork(LockedMembers):
         self.is_open = True
 
     def confirm_mints(self, tracked: TrackedEvent) -> None:
-        """Make the points that wait for such an event available; the first such event loads the stored mints."""
+        """Make available the member's points that wait for this event.
+
+        The first event of a type for which any member's points wait loads the stored mints that wait.
+        """
         event_type = tracked.event.event_type
         if event_type in self.awaited_types and not self._has_loaded_waiting:
             self._has_loaded_waiting = True
@@ -344,8 +348,8 @@ class UnitOfWork(LockedMembers):
 
     def expect_events(self, count: int) -> None:
         """Prepare for `count` derived events, and for what they may cause, so that few statements reserve the ids."""
-        self.event_allocator.expect(SPARE_IDS + 4 * count)
-        self.transaction_allocator.expect(SPARE_IDS + 4 * count)
+        self.event_allocator.expect(SPARE_IDS + SPARE_IDS_PER_EVENT * count)
+        self.transaction_allocator.expect(SPARE_IDS + SPARE_IDS_PER_EVENT * count)
 
     def transaction_id(self, number: int) -> int | None:
         """The id of the posting with this number (from 0) in the session, before it is written; None in a dry run."""
