@@ -7,7 +7,7 @@ equal.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -298,16 +298,24 @@ def _free_object_faults(body: Any) -> Iterator[FieldFault]:
     stack: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
     while stack:
         path, node = stack.pop()
-        for name, child in node.items() if type(node) is dict else enumerate(node) if type(node) is list else ():
+        for name, child in _children(node):
             if type(child) is not dict and type(child) is not list:
                 continue
             place = (*path, name)
             if name not in FREE_OBJECTS:
                 stack.append((place, child))
-            # The content of an object is smaller than the object, so it is not searched.
-            elif len(encode(child)) > MAX_FREE_BYTES:
+                continue
+            # A free object within this one is smaller, so it needs no check of its own.
+            if len(encode(child)) > MAX_FREE_BYTES:
                 detail = f"{name_of(place)} has more than {MAX_FREE_BYTES // 1024} KiB of JSON."
                 yield FieldFault(detail, pointer=pointer_to(place))
+
+
+def _children(node: Any) -> Iterable[tuple[str | int, Any]]:
+    """The fields of an object, or the elements of a list, each with its name or index; empty for other values."""
+    if type(node) is dict:
+        return node.items()
+    return enumerate(node) if type(node) is list else ()
 
 
 def _nul_faults(value: Any) -> Iterator[FieldFault]:

@@ -95,8 +95,8 @@ def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Reversed
 def reversed_coupon(usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
     """The reversal of the assignment or use `usage`; `reversal` is None if all of it was used.
 
-    `missing` is the used part of an assignment, which the member keeps for now. It is taken when the use is reversed:
-    the record of that later reversal then has an `amountAssigned`, too.
+    `missing` is the part of an assignment that could not be reversed, because the member has used it. When that use is
+    reversed later, this part is reversed, too: the record of the use then has an `amountAssigned`.
     """
     assigned = 0 if reversal is None else -reversal.amount_assigned
     record = {
