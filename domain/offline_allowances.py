@@ -62,8 +62,8 @@ def status_of(allowance: OfflineAllowance, hold: HoldState, now: datetime) -> st
     """The status of an allowance; after the end of its hold it is expired, even before the release is posted."""
     if hold.status == SETTLED or hold.is_captured:
         return REDEEMED
-    ended_at = now if hold.status == PENDING else hold.ended_at
-    if ended_at >= allowance.held_until:
+    lasted_until = now if hold.status == PENDING else hold.ended_at
+    if lasted_until >= allowance.held_until:
         return EXPIRED
     return OPEN if hold.status == PENDING else CANCELLED
 

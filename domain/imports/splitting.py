@@ -86,7 +86,7 @@ def skip_bytes(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
 
 
 def raw_rows(blocks: Iterable[bytes], file_format: str, next_byte: int, next_line: int) -> Iterator[RawRow]:
-    """The rows of a file from `next_byte` on, which is in line `next_line`; empty lines in a row are one empty row.
+    """The rows of a file from `next_byte` on, which is in line `next_line`; consecutive empty lines are one empty row.
 
     A row of a CSV file continues in the next line if a quote is open. Raises FileFault for a file in UTF-16.
     """
