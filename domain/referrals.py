@@ -335,9 +335,9 @@ def refuse_referral(
     if not program.active:
         raise ReferralProgramInactive("The referral program is not active.")
     if program.valid_from_date is not None and at < program.valid_from_date:
-        raise ReferralProgramInactive("The event came before the referral program began.")
+        raise ReferralProgramInactive("The event happened before the referral program began.")
     if program.valid_to_date is not None and at > program.valid_to_date:
-        raise ReferralProgramInactive("The event came after the referral program had ended.")
+        raise ReferralProgramInactive("The event happened after the referral program had ended.")
     if referrer.member_id == referred_member_id:
         raise SelfReferral("The code is the member's own.")
     if not referrer.active:

@@ -141,7 +141,7 @@ def _revision(connection: Connection) -> str | None:
     if revision is not None and revision < _revisions()[0]:
         raise SchemaError(
             f"the database is at revision {revision}, of a version before 1.0.0, and cannot be migrated: export what is"
-            " in it with that version, and import it into an empty database of this one"
+            " in it with that version, and import it into an empty database of this version"
         )
     return revision
 

@@ -128,7 +128,7 @@ def decimal_from_text(text: str) -> Decimal:
     """The decimal in a text; raises EvaluationError if it is too long or not a finite number."""
     if len(text) > _MAX_DECIMAL_TEXT:
         raise EvaluationError(
-            "invalid", f"the text has {len(text)} characters; the maximum of a number is {_MAX_DECIMAL_TEXT}"
+            "invalid", f"the text has {len(text)} characters; a number may have at most {_MAX_DECIMAL_TEXT}"
         )
     if not is_decimal_text(text):
         raise EvaluationError("invalid", "the text is not a number")

@@ -83,7 +83,7 @@ def aware(value: datetime) -> datetime:
 def duration_from_text(text: str) -> timedelta:
     """The duration of a text like `1h30m`, `90s` or `1.5s`; whole microseconds only."""
     if len(text) > _MAX_DURATION_TEXT:
-        raise _invalid(f"the text has {len(text)} characters; the maximum of a duration is {_MAX_DURATION_TEXT}")
+        raise _invalid(f"the text has {len(text)} characters; a duration may have at most {_MAX_DURATION_TEXT}")
     body = text[1:] if text[:1] in ("-", "+") else text
     if body == "0":
         return timedelta(0)

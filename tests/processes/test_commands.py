@@ -30,7 +30,7 @@ from tests.processes.loyalty import environment, free_port, invoke, loyalty
 NO_SUCH_DATABASE = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
 TOO_OLD = (
     "the database is at revision 0043, of a version before 1.0.0, and cannot be migrated: export what is in it"
-    " with that version, and import it into an empty database of this one"
+    " with that version, and import it into an empty database of this version"
 )
 
 

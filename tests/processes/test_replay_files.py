@@ -37,8 +37,11 @@ def test_a_byte_order_mark_white_space_and_empty_lines_are_ignored(path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"00004 19970101 2", "3 fields instead of the 4"),
-        (b"00004 19970101 2 29.33 x", "5 fields instead of the 4"),
+        (b"00004 19970101 2", "the line has 3 fields; expected 4: `customer_id date number_of_cds dollar_value`"),
+        (
+            b"00004 19970101 2 29.33 x",
+            "the line has 5 fields; expected 4: `customer_id date number_of_cds dollar_value`",
+        ),
         (b"00004 19970229 2 29.33", "date must be a day such as 19970131, not '19970229'"),
         (b"00004 1997-1-1 2 29.33", "date must be a day"),
         (b"00004 00000101 2 29.33", "date must be a day"),

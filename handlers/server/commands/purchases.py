@@ -66,7 +66,7 @@ def read_purchases(path: Path) -> list[Purchase]:
 def _purchase(number: int, fields: list[str]) -> Purchase:
     """The purchase of one line; raises ValueError with a text about the fault."""
     if len(fields) != len(HEADINGS):
-        raise ValueError(f"{len(fields)} fields instead of the 4 of `{_FORM}`")
+        raise ValueError(f"the line has {len(fields)} fields; expected {len(HEADINGS)}: `{_FORM}`")
     customer_id, day, quantity, value = fields
     if not _CUSTOMER.fullmatch(customer_id):
         raise ValueError("customer_id must have at most 255 characters, no slash, and not only dots")

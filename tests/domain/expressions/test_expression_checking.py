@@ -122,7 +122,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("duration('1d')", [("'1d'", 'the text is not a duration such as "36h", "1h30m" or "90s"')]),
         (
             f"duration('{'1h' * 51}')",
-            [(f"'{'1h' * 51}'", "the text has 102 characters; the maximum of a duration is 100")],
+            [(f"'{'1h' * 51}'", "the text has 102 characters; a duration may have at most 100")],
         ),
         ("duration('1ns')", [("'1ns'", "a duration has no parts smaller than a microsecond")]),
         ("decimal('1,5')", [("'1,5'", "the text is not a number")]),
@@ -130,7 +130,7 @@ def test_an_expression_has_the_type_of_its_value(text, kind):
         ("decimal('Infinity')", [("'Infinity'", "the text is not a number")]),
         (
             f"decimal('{'1' * 101}')",
-            [(f"'{'1' * 101}'", "the text has 101 characters; the maximum of a number is 100")],
+            [(f"'{'1' * 101}'", "the text has 101 characters; a number may have at most 100")],
         ),
         ("int('1.5')", [("'1.5'", "the text is not an integer")]),
         (f"int('-{'0' * 41}')", [(f"'-{'0' * 41}'", "the text has 41 digits; the maximum is 40")]),
