@@ -194,13 +194,13 @@ _MAX_PART_LENGTH = 100
 _MAX_PLACE_LENGTH = 200
 
 
-def name_of(place: Sequence[str | int], whole: str = "The body") -> str:
-    """A place in a body, such as `rules.items[0].name`, cut to 200 characters; `whole` if it is the body itself."""
+def name_of(place: Sequence[str | int]) -> str:
+    """The name of a place in a body, such as `rules.items[0].name`, cut to 200 characters; of no parts, "The body"."""
     text = ""
     for part in place:
         dot = "." if text else ""
         text += f"[{part}]" if isinstance(part, int) else f"{dot}{part[:_MAX_PART_LENGTH]}"
-    return text[:_MAX_PLACE_LENGTH] or whole
+    return text[:_MAX_PLACE_LENGTH] or "The body"
 
 
 def pointer_part(name: str) -> str:
@@ -209,6 +209,6 @@ def pointer_part(name: str) -> str:
 
 
 def name_at(pointer: str) -> str:
-    """The place of a JSON pointer (RFC 6901) in the form of `name_of`; all its numbers are indexes."""
+    """The name, as `name_of` builds it, of the place of a JSON pointer (RFC 6901); all numbers in it are indexes."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     return name_of([int(part) if part.isdecimal() else part for part in parts])

@@ -123,10 +123,10 @@ def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
 def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, frozenset[int] | None]:
     """The items that each winner wins, by the position of its bid; empty if no bid is about items."""
     items: dict[int, set[int]] = {}
-    for index in sorted(set().union(*(bid.items for bid in bids))):
-        worths = {position: worth for position, bid in enumerate(bids) if (worth := bid.worth_of(index))}
+    for item_index in sorted(set().union(*(bid.items for bid in bids))):
+        worths = {position: worth for position, bid in enumerate(bids) if (worth := bid.worth_of(item_index))}
         if worths:
-            items.setdefault(_winner(stacking, worths), set()).add(index)
+            items.setdefault(_winner(stacking, worths), set()).add(item_index)
     return {position: frozenset(indexes) for position, indexes in sorted(items.items())}
 
 
