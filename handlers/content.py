@@ -123,7 +123,7 @@ def delete_document(
     call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
 ) -> ContentDocument:
     """Delete one version of a document; the versions for other locales stay."""
-    collection = collections.raise_content_version(call.db, collection)
+    collection = collections.increment_content_version(call.db, collection)
     version = version_of(call, collection, document, query["locale"], lock=True)
     deleted_version = documents.delete(call.db, version, call.now)
     audit_versions(call, [deleted_version], {(version.document_key, version.locale): version}, deleted=True)

@@ -47,7 +47,7 @@ def change_lists(call: Call, changes: Iterable[tuple[Audience, Collection[int], 
         has_changes = has_changes or after is not before
     if has_changes:
         # Only now that all audiences are locked, so that two transactions cannot deadlock.
-        collections.raise_content_versions(call.db, call.organization.organization_id)
+        collections.increment_content_versions(call.db, call.organization.organization_id)
     return changed_audiences
 
 

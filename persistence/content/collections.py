@@ -19,7 +19,7 @@ COLLECTIONS = Records(
 SLUG_CONSTRAINT = "uq_content_collections_organization_id_slug"
 
 # All transactions lock in one order, so that none deadlock.
-_RAISE_VERSIONS = """
+_INCREMENT_VERSIONS = """
 UPDATE content_collections c SET content_version = c.content_version + 1
 FROM (
     SELECT content_collection_id FROM content_collections
@@ -35,8 +35,8 @@ def find(db: Connection, organization_id: int, key_or_slug: str) -> ContentColle
     return COLLECTIONS.find_by(db, organization_id, **{column: key_or_slug})
 
 
-def raise_content_version(db: Connection, collection: ContentCollection) -> ContentCollection:
-    """Raise the content version, so that all processes read the documents again; this locks the collection, too."""
+def increment_content_version(db: Connection, collection: ContentCollection) -> ContentCollection:
+    """Increment the content version, so that all processes read the documents again; this locks the collection, too."""
     address = {
         "organization_id": collection.organization_id,
         "content_collection_id": collection.content_collection_id,
@@ -44,9 +44,9 @@ def raise_content_version(db: Connection, collection: ContentCollection) -> Cont
     return change(db, table, ContentCollection, address, {"content_version": table.c.content_version + 1})
 
 
-def raise_content_versions(db: Connection, organization_id: int) -> None:
-    """Raise the content versions of all collections, as `raise_content_version` does."""
-    defer(db, _RAISE_VERSIONS, {"organization_id": organization_id})
+def increment_content_versions(db: Connection, organization_id: int) -> None:
+    """Increment the content versions of all collections, as `increment_content_version` does."""
+    defer(db, _INCREMENT_VERSIONS, {"organization_id": organization_id})
 
 
 def find_slugs_like(db: Connection, organization_id: int, slug: str) -> set[str]:

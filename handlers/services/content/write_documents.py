@@ -135,7 +135,7 @@ def write_version(
     """
     if changes.fields.get("locale") not in (None, locale):
         raise _locale_fixed(address, locale, changes.fields["locale"])
-    collection = collections.raise_content_version(call.db, collection)
+    collection = collections.increment_content_version(call.db, collection)
     item = DocumentWrite(document_key_of(call, collection, address, locale), locale, changes)
     versions = _lock_versions(call, collection, [item])
     if address.key is None and item.place not in versions:
@@ -156,10 +156,10 @@ def change_version(
     """
     if changes.fields.get("locale", locale) != locale:
         raise _locale_fixed(address, locale, changes.fields["locale"])
-    collection = collections.raise_content_version(call.db, collection)
+    collection = collections.increment_content_version(call.db, collection)
     version = version_of(call, collection, address, locale, lock=True)
     if changes.fields.get("status") == PUBLISHED:
-        # So the stored attributes are validated, if the request does not replace them.
+        # This validates the stored attributes if the request does not replace them.
         changes = replace(changes, fields={"attrs": version.attrs, **changes.fields})
     return _write_one(call, collection, DocumentWrite(version.document_key, locale, changes), version)
 
@@ -198,7 +198,7 @@ def write_batch(
     `items` has for each document of the request its changes, or a refusal if its form is wrong. `raw_items` are the
     same documents as the request contains them; from these, the response names the failed documents.
     """
-    collection = collections.raise_content_version(call.db, collection)
+    collection = collections.increment_content_version(call.db, collection)
     well_formed_items = [item for item in items if not isinstance(item, Refusal)]
     versions = _lock_versions(call, collection, well_formed_items)
     validator = _DocumentValidator(call, collection, well_formed_items)
@@ -266,12 +266,14 @@ class _DocumentValidator:
         self._attrs_validator = DocumentValidator(collection.jsonschema)
         organization_id = call.organization.organization_id
         fields_of_items = [item.changes.fields for item in items]
-        keys = {key for fields in fields_of_items for key in fields.get("audience_keys") or ()}
-        self._audiences = AUDIENCES.find_values(call.db, organization_id, audience_key=keys) if keys else set()
+        audience_keys = {key for fields in fields_of_items for key in fields.get("audience_keys") or ()}
+        self._known_audience_keys = set()
+        if audience_keys:
+            self._known_audience_keys = AUDIENCES.find_values(call.db, organization_id, audience_key=audience_keys)
         book_keys = {key for fields in fields_of_items if (key := coupon_book_key_of(fields.get("attrs") or {}))}
-        self._books = set()
+        self._known_book_keys = set()
         if collection.is_coupon and book_keys:
-            self._books = BOOKS.find_values(call.db, organization_id, coupon_book_key=book_keys)
+            self._known_book_keys = BOOKS.find_values(call.db, organization_id, coupon_book_key=book_keys)
 
     def refusal_of(self, values: Mapping[str, Any]) -> Refusal | None:
         """The refusal of a document, or of changes of one, with the faults of its fields; None if it is valid."""
@@ -282,11 +284,11 @@ class _DocumentValidator:
             faults += self._attrs_validator.faults(attrs, size)
         if faults:
             return InvalidRequest(faults[:50])
-        unknown = set(values.get("audience_keys") or ()) - self._audiences
+        unknown = set(values.get("audience_keys") or ()) - self._known_audience_keys
         if unknown:
             return unknown_audience(unknown)
         book_key = coupon_book_key_of(attrs or {})
-        if self._collection.is_coupon and book_key is not None and book_key not in self._books:
+        if self._collection.is_coupon and book_key is not None and book_key not in self._known_book_keys:
             return unknown_coupon_book(book_key)
         return None
 
