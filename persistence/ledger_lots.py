@@ -283,8 +283,10 @@ def find_first_due(db: Connection, organization: Organization, after: datetime, 
     organization_id = organization.organization_id
     values = {"organization_id": organization_id, "after": after, "until": until}
     first: datetime | None = query(db, _FIRST_DUE, values)[0][0]
-    until = first or until
-    return find_first_idle_end(db, organization, find_idle_policies(db, organization), after, until) or first
+    policies = find_idle_policies(db, organization)
+    # A balance that expires later than `first` does not matter.
+    latest = first or until
+    return find_first_idle_end(db, organization, policies, after, latest) or first
 
 
 def find_due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:

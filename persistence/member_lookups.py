@@ -188,7 +188,7 @@ HOLDER_BY_LOYALTY_MEMBER_ID = _lookup(_HOLDERS, members.c.loyalty_member_id, _ho
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:
-    """Lock members with all their records, in the order of `persistence.locks`; unknown ids are ignored.
+    """Lock members with all their records, by their wallets (see `persistence.locks`); unknown ids are ignored.
 
     The statement is deferred: it is sent together with the next query.
     """

@@ -185,6 +185,7 @@ class TransactionDeadline:
         self.expired = False
         # The connection that is being watched.
         self._connection: Any = None
+        # The deadline of all calls of the same database transaction, of which this one is a part.
         self._joint: JointDeadline | None = None
 
     def expire(self) -> None:

@@ -194,7 +194,7 @@ HeldCoupon = tuple[MemberCoupon, Coupon, CouponLot | None]
 def find_shared_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> list[tuple[Coupon, MemberCoupon | None]]:
-    """The shared coupons of books, the oldest of each book last, with the amounts of the members.
+    """The shared coupons of books, the newest of each book first, with the amounts of the members.
 
     A coupon occurs once for each of the members who has or had some of it, or once with None.
     """
