@@ -137,7 +137,8 @@ def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | 
 def validated_action(call: Call, campaign: Campaign, body: ActionProperties, before: Action | None) -> ActionProperties:
     """The action to store; refuses it with all faults of its rules and effects at once, including unknown references.
 
-    Rules and effects that are the same as `before` are not checked again, so that an action can always be stopped.
+    Rules and effects that are the same as `before` are not checked again, so that an action can always be stopped, even
+    if its rules and effects would be refused now.
     """
     rules, written_effects = without_nulls(body.rules, body.effects)
     body = replace(body, rules=rules, effects=written_effects)

@@ -68,7 +68,7 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
 class MovementBatch:
     """Movements between locked wallets of a unit of work; `post_all` posts them.
 
-    `calls` has the call of each movement; `reverted_transactions` are the transactions that movements revert, by id.
+    `calls` has the call of each movement; `transactions_to_revert` are the transactions that movements revert, by id.
     The constructor looks up earlier uses of the keys.
     """
 
@@ -77,7 +77,7 @@ class MovementBatch:
         unit: UnitOfWork,
         calls: Sequence[Call],
         movements: Sequence[Movement],
-        reverted_transactions: Mapping[int, Stored] = MappingProxyType({}),
+        transactions_to_revert: Mapping[int, Stored] = MappingProxyType({}),
     ) -> None:
         self._unit = unit
         self._calls = calls
@@ -85,7 +85,7 @@ class MovementBatch:
             movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
             for call, movement in zip(calls, movements, strict=True)
         ]
-        self._reverted_transactions = reverted_transactions
+        self._transactions_to_revert = transactions_to_revert
         self._digests = [_digest(movement) for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
         wallet_ids = set().union(*map(wallets_of, self.movements))
@@ -247,7 +247,7 @@ class MovementBatch:
 
     def _revert(self, movement: Movement, details: Details) -> Posting:
         """Revert the transaction that a movement names; raises UnknownLedgerTransaction for one of another account."""
-        session, original = self._unit.ledger, self._reverted_transactions.get(movement.reverts or 0)
+        session, original = self._unit.ledger, self._transactions_to_revert.get(movement.reverts or 0)
         account = session.accounts.get(original.ledger_account_id) if original is not None else None
         if (
             original is None

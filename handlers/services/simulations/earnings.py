@@ -144,7 +144,7 @@ def _discounts(configuration: Configuration, effects: Sequence[Effect]) -> list[
 
 
 def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -> dict[int, Decimal]:
-    """The member's points that limits of campaigns and maximum balances cut, by account id."""
+    """The member's points that were cut by limits of campaigns or maximum balances, by account id."""
     campaigns, discarded = campaigns_by_id(configuration), dict[int, Decimal]()
     for effect in effects:
         params = params_of(effect)

@@ -38,7 +38,7 @@ class BadgeWork:
         self._badges = {badge.badge_id: badge for badge in unit.configuration.badges.values()}
         self._loaded_balances: BadgeBalances | None = None
         # The balances of a hypothetical member, see `assume`.
-        self._assumed_balances: Mapping[tuple[int, int], int] = {}
+        self._hypothetical_balances: Mapping[tuple[int, int], int] = {}
         self._has_loaded_for_reversal = False
         self._ids_to_reserve = _FIRST_IDS
 
@@ -48,7 +48,7 @@ class BadgeWork:
 
     def assume(self, member_id: int, amounts: Mapping[int, int]) -> None:
         """Use these balances, by badge id, for a hypothetical member."""
-        self._assumed_balances = {(member_id, badge_id): amount for badge_id, amount in amounts.items()}
+        self._hypothetical_balances = {(member_id, badge_id): amount for badge_id, amount in amounts.items()}
 
     def load_trackings(self, system_unique_keys: Collection[str]) -> None:
         """Load the trackings of earlier requests with these keys, so that a repeated request returns its result."""
@@ -118,10 +118,13 @@ class BadgeWork:
 
     @property
     def _balances(self) -> BadgeBalances:
-        """The balances of all members, loaded at the first use."""
+        """The balances of all members of the unit, loaded at the first use."""
         if self._loaded_balances is None:
             unit = self._unit
-            balances = {**badges.find_balances(unit.db, self._organization_id, unit.members), **self._assumed_balances}
+            balances = {
+                **badges.find_balances(unit.db, self._organization_id, unit.members),
+                **self._hypothetical_balances,
+            }
             inactive = [member_id for member_id, member in unit.members.items() if not member.active]
             self._loaded_balances = BadgeBalances(balances, unit.now, self._id_and_key_source(), inactive)
         return self._loaded_balances
