@@ -175,7 +175,7 @@ class AuditTrail:
 
 
 def write_entries(calls: Sequence[Call], operation_id: str) -> None:
-    """Write the entries of calls of one organization and moment with one statement, if there are any.
+    """Write the audit entries of calls of one organization and moment with one statement, if there are any.
 
     Raises MemberErased if an entry is about a member whom another request erased meanwhile.
     """

@@ -81,7 +81,7 @@ class TokenHandler:
             if exchange.caller is None:
                 exchange.caller = await self._caller(exchange, token.strip())
             if required_scopes == (MEMBER_SCOPE,) and exchange.caller.loyalty_member_id is None:
-                # An operation for members also has a requirement with a role, which decides about all other callers.
+                # An operation for members lists a second requirement, a role, which decides about all other callers.
                 return NO_VALUE
             _require(exchange.caller, required_scopes)
             return {"sub": exchange.caller.subject}

@@ -298,7 +298,10 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.loop.call_later(_ANNOUNCING_SECONDS, super().handle_exit_signal)
 
     def limit_connections(self, newest: Connection) -> None:
-        """If there are too many, close the longest silent one, or refuse the newest if no other one is silent."""
+        """If there are too many, close the one that has been silent longest.
+
+        If no other one is silent, refuse the newest.
+        """
         if self.nr_conns <= self.connection_limit:
             return
         # The newest connection is silent, too, and comes last.
