@@ -30,7 +30,7 @@ def test_a_duration_has_calendar_units_and_exact_ones(text, duration):
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P-1D", "P1.5D", "PT1D", "P1H", "P1D2M", "p1d", "P1D "])
-def test_other_texts_are_no_durations(text):
+def test_malformed_texts_are_no_durations(text):
     with pytest.raises(ValueError, match="is not a duration"):
         duration_of(text)
 

@@ -44,10 +44,10 @@ def policy(per_unit=100, multiple=1, minimum=0, share=1):
     )
 
 
-def pay(terms, total=50, points=None, value=None):
+def pay(terms, order_total=50, points=None, value=None):
     """The points and the value of a new payment for an order of 50 euros, by the points or by the value."""
     numbers = (None if number is None else Decimal(str(number)) for number in (points, value))
-    return new_payment(terms, Decimal(total), *numbers)
+    return new_payment(terms, Decimal(order_total), *numbers)
 
 
 def payment(*, points=1000, value=10):
@@ -92,7 +92,8 @@ def test_invalid_payments_are_refused(terms, amounts, refusal):
 
 
 def test_a_payment_may_equal_its_minimum_and_its_maximum_share():
-    assert pay(policy(share=0.5), points=2500).value == 25
+    # 100 points are worth 1.00, so half of an order of 50.00 is worth 2500 points.
+    assert pay(policy(per_unit=100, share=0.5), order_total=50, points=2500) == (2500, 25)
     assert pay(policy(minimum=100), points=100).points == 100
 
 
@@ -150,9 +151,9 @@ def test_a_value_may_have_the_fraction_digits_of_its_currency_and_of_the_whole_a
 
 
 def test_a_payment_by_a_value_has_the_fraction_digits_of_its_order():
-    assert pay(policy(), value="3.333", total="9.999").value == Decimal("3.333")
+    assert pay(policy(), value="3.333", order_total="9.999").value == Decimal("3.333")
     with pytest.raises(InvalidRequest):
-        pay(policy(), value="3.333", total="9.99")
+        pay(policy(), value="3.333", order_total="9.99")
 
 
 def test_the_rest_of_a_payment_is_exact():

@@ -158,7 +158,7 @@ def test_an_administrator_may_request_a_narrower_scope(api, organization, ask, a
 @pytest.mark.parametrize(
     ("client_id", "client_secret"),
     [
-        pytest.param("nobody", "right", id="unknown client"),
+        pytest.param("nobody", "any secret", id="unknown client"),
         pytest.param(None, "wrong", id="wrong secret"),
         pytest.param(None, None, id="no secret"),
         pytest.param("a\u00e9", "x" * 1024, id="client id that is not ASCII and long secret"),

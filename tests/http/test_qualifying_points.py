@@ -307,7 +307,8 @@ def test_impossible_constant_amounts_of_a_mint_are_refused_when_they_are_saved(s
     shop.administration.post(path, running(mint(0, qualifyingAmount=0)))
 
 
-def test_tiers_by_the_balance_ignore_qualifying_points(shop):
+def test_in_tiers_by_the_balance_the_qualifying_amount_of_a_mint_is_ignored(shop):
+    """With the basis `balance`, the points that qualify for tiers are the balance."""
     TierSchedule.new(shop, policy={"basis": "balance"}, Silver=500)
     shop.member(loyaltyMemberId="ana")
     shop.give("ana", 499, qualifyingAmount=5000)

@@ -34,7 +34,9 @@ def test_the_default_account_of_a_new_organization_tracks_points(organization):
     assert [lot["expiresAt"] for lot in record["lots"]["expiring"]] == [EXPIRY]
 
 
-def test_a_mint_to_a_wallet_with_an_expiration_date_is_refused(organization, untracked_points):
+def test_an_account_that_does_not_track_points_refuses_wallet_mints_with_an_expiration_date(
+    organization, untracked_points
+):
     wallet = untracked_points.wallet()
     # The request mints to the default account, which tracks points in a new organization.
     untracked_points.change(

@@ -48,8 +48,8 @@ def test_the_options_of_the_url_apply_except_for_settings_that_the_server_needs(
 def test_a_silent_connection_is_closed_within_30_seconds(engine):
     with engine.connect() as db:
         parameters = db.connection.dbapi_connection.get_dsn_parameters()
-    tries = int(parameters["keepalives_interval"]) * int(parameters["keepalives_count"])
-    assert 0 < int(parameters["keepalives_idle"]) + tries <= 30
+    probe_seconds = int(parameters["keepalives_interval"]) * int(parameters["keepalives_count"])
+    assert 0 < int(parameters["keepalives_idle"]) + probe_seconds <= 30
     assert 0 < int(parameters["tcp_user_timeout"]) <= 30_000
 
 

@@ -38,10 +38,12 @@ def test_the_address_of_a_server_that_was_killed_is_ignored(tmp_path):
 
 
 def test_the_end_of_a_server_leaves_the_address_of_a_later_one(tmp_path):
-    with publish_address(tmp_path, URL, lambda: None) as when_ready:
+    later_url = "http://127.0.0.1:9124/v2"
+    with publish_address(tmp_path, URL, announce=lambda: None) as when_ready:
         when_ready()
-        (tmp_path / "server").write_text("1 http://127.0.0.1:9124/v2\n")
-    assert server_url(settings(tmp_path)) == "http://127.0.0.1:9124/v2"
+        # The file has the id of the process of the server, here of a process that always runs, and its address.
+        (tmp_path / "server").write_text(f"1 {later_url}\n")
+    assert server_url(settings(tmp_path)) == later_url
 
 
 def test_a_server_without_the_embedded_database_publishes_no_address(tmp_path):

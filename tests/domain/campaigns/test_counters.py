@@ -228,12 +228,18 @@ def test_a_counter_without_new_counts_is_stored_only_to_join_its_parts():
     assert rows_after_counts(split_counter) == [row(0, 4 + 6), row(1, -4), row(2, -6)]
 
 
+# The fullest counter that a count of 7.5 splits. Of the limit of 1000, 20 are a reserve. After the count, two parts of
+# 75 have to be left, each for ten counts.
+FULLEST_TO_SPLIT = LIMIT - 20 - 2 * 75 - SEVEN_FIFTY
+TOO_FULL_TO_SPLIT = FULLEST_TO_SPLIT + Decimal("0.1")
+
+
 def test_a_counter_is_split_into_at_least_two_parts():
-    """1000 less 830 and a reserve of 20 are 150: two parts of 75, which is ten counts."""
     two_parts = [row(part, 0, quota=Decimal(75), until=LIMIT) for part in (1, 2)]
     for waits in (8, 9):
-        assert rows_after_counts(whole("822.5", waits=waits), "7.5") == [row(0, SEVEN_FIFTY, parts=2), *two_parts]
-    assert rows_after_counts(whole("822.6", waits=8), "7.5") == [row(0, SEVEN_FIFTY)]
+        rows = rows_after_counts(whole(FULLEST_TO_SPLIT, waits=waits), "7.5")
+        assert rows == [row(0, SEVEN_FIFTY, parts=2), *two_parts]
+    assert rows_after_counts(whole(TOO_FULL_TO_SPLIT, waits=8), "7.5") == [row(0, SEVEN_FIFTY)]
 
 
 def test_a_counter_of_a_limit_of_one_is_split_by_the_size_of_its_counts():
@@ -245,9 +251,8 @@ def test_a_counter_of_a_limit_of_one_is_split_by_the_size_of_its_counts():
 
 
 def test_the_number_of_waits_returns_to_0_when_a_counter_is_split_or_joined():
-    # Split into two parts.
-    assert waits_after_counts(whole("822.5", waits=9), "7.5") == [0, 0, 0]
-    # Too full to be split.
-    assert waits_after_counts(whole("822.6", waits=9), "7.5") == [9]
-    # Joined.
+    # After a split, the rows are the whole counter and its two parts.
+    assert waits_after_counts(whole(FULLEST_TO_SPLIT, waits=9), "7.5") == [0, 0, 0]
+    assert waits_after_counts(whole(TOO_FULL_TO_SPLIT, waits=9), "7.5") == [9]
+    # A full counter is joined. The first row is the whole counter.
     assert waits_after_counts(LockedCounter({0: LIMIT, 1: Decimal(0)}, parts=1, waits=5), "7.5")[0] == 0

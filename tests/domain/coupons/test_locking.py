@@ -156,7 +156,7 @@ def test_a_code_is_free_when_its_lock_is_released():
     assert shop.assign(BEN, coupon=shop.state.coupons[1]).coupon_id == 1
 
 
-def test_a_lock_is_ended_once():
+def test_a_lock_is_ended_once_and_leaves_the_coupon_usable():
     shop = Shop()
     shop.assign()
     lock = shop.lock()

@@ -132,7 +132,8 @@ def test_work_on_long_values_is_charged(text):
     assert cost(text) > 400
 
 
-# Texts of 320 characters cost 20, one for each 16; the order has 4 tags.
+# A text of 320 characters costs 20, one unit for each 16 characters. The lists of tags have 4 elements.
+TEXT, TAGS = 20, 4
 _TEXTS = {
     "order": {"coupon": "a" * 320, "tags": ["b", "c", "d", "e"], "items": [{"quantity": 4}]},
     "sponsor": {"coupon": "a" * 320, "tags": ["b", "c", "d", "e"]},
@@ -145,45 +146,58 @@ _TEXTS = {
 @pytest.mark.parametrize(
     ("text", "value", "units"),
     [
-        ("order.coupon == sponsor.coupon", True, 20),
-        ("order.coupon != sponsor.coupon", False, 20),
-        ("order.coupon < sponsor.coupon", False, 20),
-        ("payload.text == payload.same", True, 20),
-        ("order.coupon == 'x'", False, 0),
-        ("'x' == order.coupon", False, 0),
-        ("order.coupon < 'b'", True, 0),
-        ("order.coupon == null", False, 0),
-        ("order.coupon in ['a', 'b']", False, 0),
-        ("count in [1, 2]", False, 0),
-        ("order.coupon in ['a', sponsor.coupon]", True, 2 * 21),
+        ("order.coupon == sponsor.coupon", True, TEXT),
+        ("order.coupon != sponsor.coupon", False, TEXT),
+        ("order.coupon < sponsor.coupon", False, TEXT),
+        ("payload.text == payload.same", True, TEXT),
+        ("order.coupon.upperAscii() == 'x'", False, TEXT),
+        ("payload.text.upperAscii() == 'x'", False, TEXT),
+        ("order.coupon in balances", True, TEXT),
+        ("balances[order.coupon] == 2", True, TEXT),
+        # The comparison with each element of a list costs 1, and the text.
+        ("order.coupon in ['a', sponsor.coupon]", True, 2 * (1 + TEXT)),
+        ("order.coupon in order.tags", False, TAGS * (1 + TEXT)),
+        ("'c' in order.tags", True, TAGS),
         ("count in [1, 2, order.items[0].quantity]", False, 3),
-        ("order.coupon in order.tags", False, 4 * 21),
-        ("'c' in order.tags", True, 4),
-        ("order.tags == sponsor.tags", True, 4),
-        ("order.coupon in balances", True, 20),
-        (f"'{'k' * 32}' in balances", True, 0),
-        ("balances[order.coupon] == 2", True, 20),
-        (f"balances['{'k' * 32}'] == 1", True, 0),
-        ("order.tags[0] == 'b'", True, 0),
-        ("(order.tags + sponsor.tags).size() == 8", True, 4 + 4),
+        ("order.tags == sponsor.tags", True, TAGS),
+        ("(order.tags + sponsor.tags).size() == 8", True, TAGS + TAGS),
         # The extremes of a list cost 4 for each element, and those of texts their characters too.
-        ("order.tags.max() == 'e'", True, 4 * 4),
-        ("[order.coupon, sponsor.coupon].min() == 'x'", False, 2 * 4 + 40),
+        ("order.tags.max() == 'e'", True, 4 * TAGS),
+        ("[order.coupon, sponsor.coupon].min() == 'x'", False, 2 * (4 + TEXT)),
         ("[1, 2, 3].sum() == 6", True, 3),
-        ("order.coupon.upperAscii() == 'x'", False, 20),
-        ("payload.text.upperAscii() == 'x'", False, 20),
-        ("7 in payload.numbers", True, 0),
-        # For Python 0 and 1 equal false and true, so they are compared with each key.
+        # For Python 0 and 1 equal false and true, so they are compared with each of the 3 keys.
         ("0 in payload.numbers", True, 3),
     ],
 )
-def test_work_on_long_texts_costs_one_unit_for_16_characters_and_a_comparison_with_a_constant_costs_nothing(
-    text, value, units
-):
-    """`units` is the cost besides that of the nodes."""
+def test_work_on_long_texts_and_lists_costs_units_in_proportion_to_their_length(text, value, units):
+    assert value_and_extra_units(text) == (value, units)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("order.coupon == 'x'", False),
+        ("'x' == order.coupon", False),
+        ("order.coupon < 'b'", True),
+        ("order.coupon == null", False),
+        ("order.tags[0] == 'b'", True),
+        ("order.coupon in ['a', 'b']", False),
+        ("count in [1, 2]", False),
+        (f"'{'k' * 32}' in balances", True),
+        (f"balances['{'k' * 32}'] == 1", True),
+        ("7 in payload.numbers", True),
+    ],
+)
+def test_comparisons_with_constants_and_look_ups_of_constants_cost_nothing(text, value):
+    assert value_and_extra_units(text) == (value, 0)
+
+
+def value_and_extra_units(text):
+    """The value of an expression about `_TEXTS`, and its cost besides that of its nodes."""
     program, budget = compile_expression(parse(text), SHOP), Budget(1_000)
-    assert program.run(_TEXTS, budget) is value
-    assert 1_000 - budget.remaining == weight(parse(text)) + units
+    value = program.run(_TEXTS, budget)
+    assert type(value) is bool
+    return value, 1_000 - budget.remaining - weight(parse(text))
 
 
 @pytest.mark.parametrize("comparison", ["event.description == '{}'", "'{}' == event.description"])
