@@ -35,7 +35,7 @@ def in_madrid(text):
 
 
 @pytest.mark.parametrize(
-    # The count is 3, and payload.n is 7.
+    # Madrid is 1 hour ahead of UTC, and 2 hours in summer. The count is 3, and payload.n is 7.
     ("text", "value"),
     [
         ("timestamp('2026-02-10T12:00:00Z').endOf('quarter')", "2026-03-31T22:00:00Z"),
@@ -72,7 +72,7 @@ def test_calendar_methods_use_the_zone_of_madrid(text, value):
 
 
 def test_a_day_that_a_zone_skips_begins_and_ends_at_the_same_moment():
-    # Samoa had no 30 December 2011.
+    # Samoa had no 30 December 2011. Its 29 December was 10 hours behind UTC, and its 31 December 14 hours ahead.
     assert run("string(timestamp('2011-12-29T20:00:00Z').endOf('day', 'Pacific/Apia'))") == "2011-12-30T10:00:00Z"
     assert run("string(timestamp('2011-12-29T22:00:00Z').addDays(1, 'Pacific/Apia'))") == "2011-12-30T10:00:00Z"
 
@@ -174,11 +174,12 @@ def test_calendar_methods_survive_annotated_trees(text):
 
 
 def test_a_call_costs_one_unit_more_than_its_arguments():
+    """The variable `now` and each constant cost one unit."""
     budget = Budget(100)
     run("now.endOf('quarter')", budget)
-    assert budget.remaining == 100 - 3
+    assert budget.remaining == 100 - (2 + 1)
     run("now.addDays(1, 'UTC')", budget)
-    assert budget.remaining == 100 - 3 - 4
+    assert budget.remaining == 100 - (2 + 1) - (3 + 1)
 
 
 # The second implementation looks for the first moment whose local time is not before the requested one.

@@ -126,15 +126,15 @@ def test_numbers_far_from_one_are_written_with_an_exponent(value, text):
 @pytest.mark.parametrize(
     ("size", "part_size", "units"),
     [
-        (64, 4, 8),
-        (64, 0, 4),
-        (2_499, 100, 2_499 * 104 // 64),
-        (2_500, 100, 625),
-        (2_500, 99, 2_500 * 103 // 64),
-        (2_500, 101, 625),
-        (29_999, 4, 29_999 * 8 // 64),
-        (30_000, 4, 7_500),
-        (30_001, 4, 7_500),
+        (64, 4, 64 * (4 + 4) // 64),
+        (64, 0, 64 * (0 + 4) // 64),
+        (2_499, 100, 2_499 * (100 + 4) // 64),
+        (2_500, 100, 2_500 // 4),
+        (2_500, 99, 2_500 * (99 + 4) // 64),
+        (2_500, 101, 2_500 // 4),
+        (29_999, 4, 29_999 * (4 + 4) // 64),
+        (30_000, 4, 30_000 // 4),
+        (30_001, 4, 30_001 // 4),
     ],
 )
 @pytest.mark.parametrize("search", [texts.contains, texts.index_of, texts.last_index_of])
@@ -143,17 +143,18 @@ def test_a_search_costs_the_product_of_both_lengths_and_a_linear_search_that_of_
 ):
     """A search is linear from 2,500 characters on if it looks for at least 100, and always from 30,000 on.
 
-    A linear search costs a quarter of the length of the text.
+    A linear search costs a quarter of the length of the text. Another search costs a 64th of the product of the length
+    of the text and that of the part plus 4.
     """
     assert cost(search, "a" * size, "b" * part_size) == units
 
 
 def test_sixteen_characters_cost_a_unit():
     long, short = "a" * 32, "a" * 31
-    assert [cost(texts.starts_with, long, part) for part in (long, short)] == [2, 1]
-    assert [cost(texts.ends_with, long, part) for part in (long, short)] == [2, 1]
-    assert [cost(texts.concatenate, long, part) for part in (long, short)] == [4, 3]
-    assert cost(texts.starts_with, "a" * 1600, "a" * 1600) == 100
+    assert [cost(texts.starts_with, long, part) for part in (long, short)] == [32 // 16, 31 // 16]
+    assert [cost(texts.ends_with, long, part) for part in (long, short)] == [32 // 16, 31 // 16]
+    assert [cost(texts.concatenate, long, part) for part in (long, short)] == [(32 + 32) // 16, (32 + 31) // 16]
+    assert cost(texts.starts_with, "a" * 1600, "a" * 1600) == 1600 // 16
     assert cost(texts.join, [long, long], "") == 2 + 4
 
 
@@ -201,6 +202,7 @@ def test_a_text_is_split_into_at_most_the_given_number_of_parts(separator, limit
 
 
 def test_splitting_costs_a_unit_for_each_part_and_the_search():
+    """Without a limit, the text has 3 parts."""
     search = cost(texts.contains, "a-b-c", "-")
     assert [cost(texts.split, "a-b-c", "-", limit) - search for limit in (-1, 1, 2, 3, 9)] == [3, 1, 2, 3, 3]
 

@@ -382,7 +382,7 @@ class TestBudget:
 
     def test_the_budget_is_shared_by_expressions(self):
         # An evaluation of the comparison costs 4 units.
-        budget = Budget(100)
+        budget = Budget(25 * 4)
         for _ in range(25):
             run("order.total > 5", budget)
         with pytest.raises(CostExceeded):
@@ -431,9 +431,11 @@ class TestBudget:
         ],
     )
     def test_work_on_a_large_value_costs_in_proportion_to_its_size(self, text):
-        budget = Budget(100_000)
+        units = 100_000
+        budget = Budget(units)
+        # A unit pays for one element, or for 16 characters.
         run(text, budget, payload={"t": "a" * 80_000, "l": [1] * 4_000})
-        assert 100_000 - budget.remaining >= 4_000
+        assert units - budget.remaining >= 4_000
 
     def test_a_part_that_a_list_shares_costs_each_time_that_it_is_compared(self):
         # Each step creates a list of ten times the previous one: small in memory, but long to compare.
@@ -460,11 +462,13 @@ class TestBudget:
     ],
 )
 def test_a_result_has_a_maximum_size(text, message):
+    """The text `payload.t` has 60,000 characters, and the list `payload.l` has 6,000 elements."""
     error = failure(text, payload={"t": "a" * 60_000, "l": [1] * 6_000})
     assert (error.code, error.message) == ("too-large", message)
 
 
 def test_a_result_has_at_most_10000_parts():
+    """The inner lists and their elements count: two lists of 4,999 elements have 2 + 2 * 4,999 parts."""
     assert len(run("payload.l", payload={"l": [1] * 10_000})) == 10_000
     assert len(run("payload.l", payload={"l": [[1] * 4_999] * 2})) == 2
     for parts in ([1] * 10_001, [[1] * 5_000] * 2):
