@@ -40,16 +40,16 @@ MOMENTS = st.datetimes(timezones=st.just(UTC))
 @pytest.mark.parametrize(
     ("at", "period", "start"),
     [
-        (datetime(2026, 3, 4, 23, 59, 59, 999999), DAILY, date(2026, 3, 4)),
-        (datetime(2026, 3, 1, 23, 59, 59, 999999), WEEKLY, date(2026, 2, 23)),
-        (datetime(2026, 3, 2), WEEKLY, date(2026, 3, 2)),
-        (datetime(2027, 1, 1), WEEKLY, date(2026, 12, 28)),
-        (datetime(2024, 2, 29, 12), MONTHLY, date(2024, 2, 1)),
-        (datetime(2026, 12, 31, 23, 59), MONTHLY, date(2026, 12, 1)),
-        (datetime(2026, 12, 31, 23, 59), YEARLY, date(2026, 1, 1)),
-        (datetime(2027, 1, 1), YEARLY, date(2027, 1, 1)),
-        (datetime(2026, 12, 31), TOTAL, date(1, 1, 1)),
-        (datetime(1, 1, 1), WEEKLY, date(1, 1, 1)),
+        pytest.param(datetime(2026, 3, 4, 23, 59, 59, 999999), DAILY, date(2026, 3, 4), id="end of a day"),
+        pytest.param(datetime(2026, 3, 1, 23, 59, 59, 999999), WEEKLY, date(2026, 2, 23), id="end of a Sunday"),
+        pytest.param(datetime(2026, 3, 2), WEEKLY, date(2026, 3, 2), id="begin of a Monday"),
+        pytest.param(datetime(2027, 1, 1), WEEKLY, date(2026, 12, 28), id="week in two years"),
+        pytest.param(datetime(2024, 2, 29, 12), MONTHLY, date(2024, 2, 1), id="leap day"),
+        pytest.param(datetime(2026, 12, 31, 23, 59), MONTHLY, date(2026, 12, 1), id="end of a month"),
+        pytest.param(datetime(2026, 12, 31, 23, 59), YEARLY, date(2026, 1, 1), id="end of a year"),
+        pytest.param(datetime(2027, 1, 1), YEARLY, date(2027, 1, 1), id="begin of a year"),
+        pytest.param(datetime(2026, 12, 31), TOTAL, date(1, 1, 1), id="all time"),
+        pytest.param(datetime(1, 1, 1), WEEKLY, date(1, 1, 1), id="first week of the calendar"),
     ],
 )
 def test_a_period_begins_on_its_first_day(at, period, start):
@@ -65,8 +65,9 @@ def test_a_period_begins_and_ends_in_the_time_zone():
     # 31 December 2025 is a Wednesday.
     assert day_of_week(new_year) == 3
     assert day_of_week(new_year, rome) == 4
-    spring_forward = datetime(2026, 3, 29, 22, 30, tzinfo=UTC)
-    assert period_start(DAILY, spring_forward, rome) == date(2026, 3, 30)
+    # On the day on which clocks go forward, Rome is 2 hours ahead of UTC in the evening.
+    half_past_midnight = datetime(2026, 3, 29, 22, 30, tzinfo=UTC)
+    assert period_start(DAILY, half_past_midnight, rome) == date(2026, 3, 30)
 
 
 def test_an_unknown_period_is_refused():
@@ -155,17 +156,18 @@ class Zoned:
 
 
 @pytest.mark.parametrize(
-    ("zone", "begin"),
+    ("zone", "hours_ahead"),
     [
-        ("Asia/Tokyo", datetime(2026, 3, 3, 15, tzinfo=UTC)),
-        # Without a zone, or with an unknown one, the default zone counts: Madrid.
-        (None, datetime(2026, 3, 3, 23, tzinfo=UTC)),
-        ("Mars/Olympus", datetime(2026, 3, 3, 23, tzinfo=UTC)),
+        pytest.param("Asia/Tokyo", 9, id="zone of the record"),
+        pytest.param(None, 1, id="default zone"),
+        pytest.param("Mars/Olympus", 1, id="default zone in place of an unknown one"),
     ],
 )
-def test_moments_without_an_offset_are_read_in_the_zone_of_the_record(zone, begin):
-    record = Zoned(zone, datetime(2026, 3, 4))
-    assert with_offsets(record, ["begin", "end"], "Europe/Madrid") == Zoned(zone, begin)
+def test_moments_without_an_offset_are_read_in_the_zone_of_the_record(zone, hours_ahead):
+    """Tokyo is 9 hours ahead of UTC. The default zone is that of Madrid, which is 1 hour ahead in winter."""
+    begin = datetime(2026, 3, 4)
+    record_with_offsets = with_offsets(Zoned(zone, begin=begin), ["begin", "end"], "Europe/Madrid")
+    assert record_with_offsets == Zoned(zone, begin=begin.replace(tzinfo=UTC) - timedelta(hours=hours_ahead), end=None)
 
 
 def test_moments_with_an_offset_are_unchanged():
@@ -197,17 +199,19 @@ def test_a_malformed_text_is_refused_as_a_moment(text):
 @pytest.mark.parametrize(
     ("moment", "months", "later_moment"),
     [
-        (datetime(2026, 1, 31, 10, tzinfo=UTC), 1, datetime(2026, 2, 28, 10, tzinfo=UTC)),
-        (datetime(2026, 11, 30, tzinfo=UTC), 3, datetime(2027, 2, 28, tzinfo=UTC)),
-        (datetime(2026, 3, 31, tzinfo=UTC), -1, datetime(2026, 2, 28, tzinfo=UTC)),
-        (datetime(9999, 12, 1, tzinfo=UTC), 1, datetime.max.replace(tzinfo=UTC)),
+        pytest.param(datetime(2026, 1, 15, 10), 1, datetime(2026, 2, 15, 10), id="the same day"),
+        pytest.param(datetime(2026, 1, 31, 10), 1, datetime(2026, 2, 28, 10), id="a shorter month"),
+        pytest.param(datetime(2026, 11, 30), 3, datetime(2027, 2, 28), id="the next year"),
+        pytest.param(datetime(2026, 3, 31), -1, datetime(2026, 2, 28), id="backwards"),
+        pytest.param(datetime(9999, 12, 1), 1, datetime.max, id="beyond the calendar"),
     ],
 )
 def test_adding_months_leads_to_the_same_day_or_the_last_of_the_month(moment, months, later_moment):
-    assert add_months(moment, months, UTC) == later_moment
+    assert add_months(moment.replace(tzinfo=UTC), months, UTC) == later_moment.replace(tzinfo=UTC)
 
 
 def test_months_and_days_keep_the_time_of_day_where_clocks_change():
+    # Clocks go forward on 29 March: noon in Madrid is 11:00 UTC before it, and 10:00 UTC from then on.
     day_before_change = datetime(2026, 3, 28, 11, tzinfo=UTC)
     assert add_days(day_before_change, 1, MADRID) == datetime(2026, 3, 29, 10, tzinfo=UTC)
     assert add_months(day_before_change, 1, MADRID) == datetime(2026, 4, 28, 10, tzinfo=UTC)
@@ -225,6 +229,7 @@ def test_the_first_day_of_the_calendar_has_a_next_day_in_every_zone(zone):
 
 
 def test_a_local_time_that_comes_twice_is_the_first_of_its_two_moments():
+    # Clocks go back from 03:00 to 02:00 on 25 October, and Madrid is 2 hours ahead of UTC until then.
     assert moment_in(MADRID, datetime(2026, 10, 25, 2, 30)) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
     assert moment_in(MADRID, datetime(2026, 7, 1, 12)) == datetime(2026, 7, 1, 10, tzinfo=UTC)
 

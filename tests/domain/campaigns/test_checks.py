@@ -130,6 +130,9 @@ def test_two_rules_of_one_campaign_with_one_shared_key_that_differ_are_refused()
     )
 
 
+MAY = "2026-05-01T00:00:00Z"
+
+
 def constant_faults(*effects):
     """(pointer, detail) of each fault of constants in effects that are saved at NOON."""
     items = {"items": list(effects)}
@@ -177,12 +180,12 @@ def test_the_maximum_of_a_discount_is_more_than_0(maximum, is_fault):
 @pytest.mark.parametrize(
     ("params", "pointers"),
     [
-        ({"availableAfter": "P14D"}, []),
-        ({"availableAfter": "14 days"}, ["/1/value"]),
-        ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-05-01T00:00:01Z"}, []),
-        ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-05-01T00:00:00Z"}, ["/2/value"]),
-        ({"availableAt": "2026-05-01T00:00:00Z", "expirationDate": "2026-04-30T00:00:00Z"}, ["/2/value"]),
-        ({"expirationDate": "2026-05-01T00:00:00Z"}, []),
+        pytest.param({"availableAfter": "P14D"}, [], id="a duration"),
+        pytest.param({"availableAfter": "14 days"}, ["/1/value"], id="no duration"),
+        pytest.param({"availableAt": MAY, "expirationDate": "2026-05-01T00:00:01Z"}, [], id="a second later"),
+        pytest.param({"availableAt": MAY, "expirationDate": MAY}, ["/2/value"], id="at the same moment"),
+        pytest.param({"availableAt": MAY, "expirationDate": "2026-04-30T00:00:00Z"}, ["/2/value"], id="earlier"),
+        pytest.param({"expirationDate": MAY}, [], id="available at once"),
     ],
 )
 def test_points_do_not_expire_before_they_are_available(params, pointers):
@@ -193,13 +196,13 @@ def test_points_do_not_expire_before_they_are_available(params, pointers):
 @pytest.mark.parametrize(
     ("params", "pointers"),
     [
-        ({"months": 3}, []),
-        ({"until": "2026-12-31T00:00:00Z"}, []),
-        ({"until": ("=", "now")}, []),
-        ({"months": 0}, ["/0/value"]),
-        ({"months": 3, "until": "2026-12-31T00:00:00Z"}, ["/0/value"]),
-        ({"until": "2026-01-01T00:00:00Z"}, ["/0/value"]),
-        ({}, [""]),
+        pytest.param({"months": 3}, [], id="months"),
+        pytest.param({"until": "2026-12-31T00:00:00Z"}, [], id="a moment"),
+        pytest.param({"until": ("=", "now")}, [], id="a computed moment"),
+        pytest.param({"months": 0}, ["/0/value"], id="no month"),
+        pytest.param({"months": 3, "until": "2026-12-31T00:00:00Z"}, ["/0/value"], id="both"),
+        pytest.param({"until": "2026-01-01T00:00:00Z"}, ["/0/value"], id="a moment of the past"),
+        pytest.param({}, [""], id="neither"),
     ],
 )
 def test_an_extension_is_by_months_or_until_a_moment(params, pointers):

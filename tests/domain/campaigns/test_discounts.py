@@ -82,14 +82,14 @@ def test_each_share_is_within_one_cent_of_its_exact_part(prices, percent):
 @pytest.mark.parametrize(
     ("total", "kind", "value", "amount"),
     [
-        ("10", PERCENTAGE, "12.345", "1.23"),
-        ("10", PERCENTAGE, "12.35", "1.24"),
-        ("10.000", PERCENTAGE, "12.345", "1.23"),
-        ("10.125", PERCENTAGE, "50", "5.063"),
-        ("0.001", PERCENTAGE, "100", "0.001"),
-        ("10", AMOUNT, "3.005", "3.01"),
-        ("10", AMOUNT, "11", "10"),
-        ("10", AMOUNT, "-1", "0"),
+        pytest.param("10", PERCENTAGE, "12.345", "1.23", id="1.2345"),
+        pytest.param("10", PERCENTAGE, "12.35", "1.24", id="1.235"),
+        pytest.param("10.000", PERCENTAGE, "12.345", "1.23", id="1.2345 of a total with zeros at the end"),
+        pytest.param("10.125", PERCENTAGE, "50", "5.063", id="5.0625 of a total with three digits"),
+        pytest.param("0.001", PERCENTAGE, "100", "0.001", id="a whole total with three digits"),
+        pytest.param("10", AMOUNT, "3.005", "3.01", id="3.005"),
+        pytest.param("10", AMOUNT, "11", "10", id="more than the total"),
+        pytest.param("10", AMOUNT, "-1", "0", id="less than 0"),
     ],
 )
 def test_a_discount_is_rounded_half_away_from_zero(total, kind, value, amount):
@@ -218,7 +218,8 @@ def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
             action(3, discount_effect(AMOUNT, 1)),
         )
     )
-    evaluation = bench.run(facts("10", basket=basket("10")))
+    evaluation = bench.run(facts(total="10", basket=basket("10")))
+    # Of the total of 10.00, the first discount leaves 2.00, and the second one nothing.
     assert statuses(evaluation) == [(1, "executed"), (2, "partial"), (3, "skipped")]
     assert [str(outcome.discount.amount) for outcome in evaluation.effects] == ["8.00", "2.00", "0.00"]
     assert [outcome.error and outcome.error["type"] for outcome in evaluation.effects] == [
@@ -286,7 +287,10 @@ def test_without_a_purchase_an_amount_that_rounds_to_0_is_skipped():
 
 
 def test_a_discount_that_a_budget_cuts_is_spread_by_the_totals_of_the_items():
-    """A cut of the rounded shares of the whole discount would give 0.61 and 1.69 to the second and the last item."""
+    """20 % of 101.67 are 20.33, of which the budget has 6.87.
+
+    A cut of the rounded shares of the whole discount would give 0.61 and 1.69 to the second and the last item.
+    """
     purchase = basket("101.67", "27.88", "9.10", "39.76", "24.93")
     cut_discount = purchase.cut(purchase.discount(terms(PERCENTAGE, 20)), Decimal("6.87"))
     assert shares(cut_discount) == [(0, "1.88"), (1, "0.62"), (2, "2.69"), (3, "1.68")]

@@ -16,6 +16,7 @@ from domain.ledger.postings import Holding
 from domain.ledger.records import MAX_AMOUNT
 from tests.builders.campaigns import (
     EVENT_TYPE,
+    MEMBER_ID,
     NOON,
     SPONSOR_WALLET_ID,
     WALLET_ID,
@@ -145,6 +146,7 @@ def test_actions_run_by_priority_then_campaign_then_index():
     )
     for campaigns in ((campaign_10, campaign_20), (campaign_20, campaign_10)):
         evaluation = Bench(*campaigns).run()
+        # Priority 0 is first. Of priority 1, the campaign 10 is first, in the order of the indexes.
         assert [outcome.action.action_id for outcome in evaluation.effects] == [5, 3, 2, 4, 1]
 
 
@@ -214,6 +216,7 @@ def test_abort_flags_stop_the_rest_of_their_campaign_and_no_other_campaign(flags
 
 
 def test_a_failed_effect_aborts_only_if_its_action_has_the_flag():
+    """The member has no point to burn."""
     for aborts in (True, False):
         tested_campaign = campaign(
             action(1, effect("burn-points", amount=1), abort_evaluation_on_error=aborts), action(2, mint(1))
@@ -409,6 +412,7 @@ def test_postings_of_one_event_have_keys_of_their_own():
 
 
 def test_a_dry_run_reports_evaluated_where_a_full_run_reports_executed():
+    """The burn of 99 fails, since the member has only the 5 points of the mint."""
     tested_campaign = campaign(action(1, mint(5), effect("burn-points", amount=99)))
     assert statuses(Bench(tested_campaign).run(explaining=True)) == [(1, "evaluated"), (1, "failed")]
     assert statuses(Bench(tested_campaign).run()) == [(1, "executed"), (1, "failed")]
@@ -416,6 +420,7 @@ def test_a_dry_run_reports_evaluated_where_a_full_run_reports_executed():
 
 def test_an_explanation_shows_which_actions_applied():
     limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(5)}
+    # The first action uses the whole limit of 5 points. A mint of 0 points uses nothing of it.
     tested_campaign = campaign(
         action(1, mint(5)),
         action(2, mint(1)),
@@ -429,7 +434,7 @@ def test_an_explanation_shows_which_actions_applied():
     ]
     contest_campaign = campaign(*contestants, campaign_id=2, groups=[group(name="g")])
     evaluation = Bench(tested_campaign, contest_campaign).run(
-        facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True
+        facts(total=100, basket=Basket(MEMBER_ID, Decimal(100), None, [])), explaining=True
     )
     explanations = [
         (

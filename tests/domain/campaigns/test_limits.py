@@ -56,6 +56,7 @@ def test_a_mint_over_a_limit_is_cut_if_the_campaign_applies_parts():
 
 def test_a_mint_over_a_limit_is_skipped_if_the_campaign_does_not_apply_parts():
     bench = Bench(campaign(action(1, MINT_TOTAL), limit_rules=(rule(100),)))
+    # Of the limit of 100, the first order uses 60, and the third one the remaining 40.
     evaluations = [bench.run(facts(total), explaining=True) for total in (60, 60, 40, 1)]
     assert [evaluation.effects[0].status for evaluation in evaluations] == [
         "evaluated",
@@ -126,8 +127,10 @@ def test_a_rule_without_an_account_counts_all_accounts_together():
 
 def test_points_of_a_sponsor_count_for_the_member_of_the_event():
     limited_campaign = campaign(action(1, mint(60, recipient="sponsor"), mint(60)), limit_rules=(rule(100),))
+    # 60 points for the sponsor and 60 for the member exceed the limit of 100.
     with_sponsor = Bench(limited_campaign).run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
     assert statuses(with_sponsor) == [(1, "skipped")] * 2
+    # Without a sponsor, only the 60 of the member count.
     without_sponsor = Bench(limited_campaign).run()
     assert statuses(without_sponsor) == [(1, "skipped"), (1, "executed")]
 
@@ -152,7 +155,7 @@ def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, 
     )
     bench = Bench(limited_campaign)
     evaluations = [bench.run() for _ in range(4)]
-    # An event mints 3 points.
+    # Each event mints 3 points by the two actions, and counts once.
     for evaluation in evaluations[:allowed_events]:
         assert {outcome.status for outcome in evaluation.effects} == {"executed"}
         assert evaluation.limit_discarded == 0
@@ -180,6 +183,7 @@ def test_the_monthly_limit_of_points_and_the_maximum_of_transactions_work_like_l
     assert bench.run(next_month).effects[0].status == "executed"
     campaign_of_one_transaction = campaign(action(1, mint(1)), max_transactions_per_member=1)
     bench = Bench(campaign_of_one_transaction)
+    # The maximum of transactions is for all time: the first event uses it up for all years.
     for year, status in ((2020, "executed"), (2026, "skipped"), (2030, "skipped")):
         assert bench.run(facts(at=NOON.replace(year=year))).effects[0].status == status
 
@@ -189,6 +193,7 @@ def test_two_rules_on_one_counter_count_once_and_the_stricter_decides():
         action(1, mint(10)), limit_rules=(rule(35), rule(25)), allow_partial_application_on_limit=True
     )
     bench = Bench(limited_campaign)
+    # Of 4 mints of 10 points, the stricter limit allows 25 points.
     for _ in range(4):
         bench.run()
     assert bench.balance() == 25

@@ -63,12 +63,19 @@ def test_a_limit_counts_only_the_points_that_the_maximum_balance_allows():
     bench = bench_of(mint(60), ledger_account=account(max_balance=Decimal(100)), **limit(110))
     evaluations = [bench.run() for _ in range(2)]
     assert [count.amount for count in bench.counters.count_log] == [60, 40]
-    assert [evaluation.limit_discarded for evaluation in evaluations] == [0, 10]
+    assert [evaluation.limit_discarded for evaluation in evaluations] == [0, 60 - 50]
 
 
-# 40 % of the first mint are within the limit, and so are 40 % of its 50 qualifying points.
-@pytest.mark.parametrize(("amount", "minted_amount", "qualifying_amount"), [(100, 40, 20), (30, 30, 50), (0, 0, 50)])
+@pytest.mark.parametrize(
+    ("amount", "minted_amount", "qualifying_amount"),
+    [
+        pytest.param(100, 40, 50 * 40 // 100, id="40 % of the mint are within the limit"),
+        pytest.param(30, 30, 50, id="the whole mint is within the limit"),
+        pytest.param(0, 0, 50, id="a mint of nothing"),
+    ],
+)
 def test_a_limit_cuts_qualifying_points_in_proportion_to_the_mint(amount, minted_amount, qualifying_amount):
+    """The limit is 40 points, and the mint has 50 qualifying points."""
     bench = bench_of(mint(amount, qualifyingAmount=50), **limit(40))
     bench.run()
     [posting] = bench.session.steps
@@ -101,7 +108,7 @@ def test_the_first_of_two_equally_strict_limits_is_named():
     evaluation = bench_of(mint(60), ledger_account=account(fiat_per_point=Decimal("0.01")), **values).run(
         facts(home_currency="EUR")
     )
-    assert (statuses(evaluation), evaluation.limit_discarded) == ([(1, "partial")], 10)
+    assert (statuses(evaluation), evaluation.limit_discarded) == ([(1, "partial")], 60 - 50)
     assert evaluation.effects[0].error["detail"] == "The limit of 50 points of a member (total) is reached."
 
 
@@ -137,10 +144,9 @@ def test_the_error_of_a_mint_without_an_account_names_the_account(key, detail):
     ],
 )
 def test_points_are_worth_money_with_the_digits_of_its_currency(home_currency, redemption, worth):
-    """67 times 0.015 is 1.005."""
-    evaluation = bench_of(mint(67), ledger_account=account(fiat_per_point=Decimal("0.015"), redemption=redemption)).run(
-        facts(home_currency=home_currency)
-    )
+    # 67 times 0.015 is 1.005.
+    ledger_account = account(fiat_per_point=Decimal("0.015"), redemption=redemption)
+    evaluation = bench_of(mint(67), ledger_account=ledger_account).run(facts(home_currency=home_currency))
     assert str(evaluation.effects[0].worth) == worth
 
 
@@ -207,9 +213,9 @@ def test_an_authorization_extends_nothing():
 @pytest.mark.parametrize(
     "params",
     [
-        {"months": 3, "until": "2026-12-31T00:00:00Z"},
-        {"months": ("=", "1.5")},
-        {"months": 3, "ledgerAccountKey": ("=", '"account-" + "9"')},
+        pytest.param({"months": 3, "until": "2026-12-31T00:00:00Z"}, id="two terms"),
+        pytest.param({"months": ("=", "1.5")}, id="a part of a month"),
+        pytest.param({"months": 3, "ledgerAccountKey": ("=", '"account-" + "9"')}, id="an unknown account"),
     ],
 )
 def test_an_invalid_extension_fails(params):

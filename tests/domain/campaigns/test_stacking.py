@@ -84,10 +84,11 @@ def reasons_of_actions(event, *campaigns, **bench):
     # The effects of the actions, in their order, and what remains of the order of 100.
     ("effects", "remaining_total"),
     [
-        ([percent(20), cash(10)], 70),
-        ([cash(10), percent(20)], 72),
-        ([percent(20, base="initial"), cash(10, base="initial")], 70),
-        ([cash(10, base="initial"), percent(20, base="initial")], 70),
+        ([percent(20), cash(10)], 100 - 20 - 10),
+        # 20 % of the remaining 90 are 18.
+        ([cash(10), percent(20)], 100 - 10 - 18),
+        ([percent(20, base="initial"), cash(10, base="initial")], 100 - 20 - 10),
+        ([cash(10, base="initial"), percent(20, base="initial")], 100 - 10 - 20),
     ],
 )
 def test_discounts_apply_to_the_reduced_or_to_the_initial_total(effects, remaining_total):
@@ -135,7 +136,7 @@ def test_an_action_competes_with_the_points_that_its_limit_leaves():
     bench = Bench(limited_campaign, accounts=[POINTS_ACCOUNT])
     bench.run(order(10))
     [key] = [count.key for count in bench.counters.count_log]
-    # 100 points remain, which are worth 3.00.
+    # Of the limit of 300 points, 100 remain, which are worth 3.00; 10 % of 80.00 are 8.00.
     evaluation = run(order(80), limited_campaign, used_amounts={key: Decimal(200)})
     assert discounts(evaluation) == [(1, 8)]
     assert reasons_of_actions(order(80), limited_campaign, used_amounts={key: Decimal(200)})[3] == (
@@ -154,7 +155,7 @@ def test_each_item_takes_its_best_action():
     evaluation = run(order(shirt=30, mug=10), twenty_percent_or_five(scope="item", per="item"))
     assert discounts(evaluation) == [(1, 6), (2, 5)]
     assert [outcome.discount.allocation for outcome in evaluation.effects] == [((0, 6),), ((1, 5),)]
-    assert evaluation.discount_total == 11
+    assert evaluation.discount_total == 6 + 5
 
 
 def test_the_whole_order_takes_the_best_action():
@@ -175,6 +176,7 @@ def test_a_later_discount_is_cut_to_the_remaining_total():
 
 @pytest.mark.parametrize(("minimum", "applies"), [(68, False), (60, True)])
 def test_rules_see_the_total_that_discounts_have_left(minimum, applies):
+    """20 % of the shirt are 6.00, which leave 64.00 of the order of 70.00."""
     evaluation = run(
         order(shirt=30, trousers=40),
         campaign(
@@ -207,7 +209,12 @@ def test_an_inactive_group_does_not_restrict_its_actions():
 
 @pytest.mark.parametrize(
     ("mode", "amounts"),
-    [("best", [(1, 20), (2, 5)]), ("worst", [(1, 2), (2, 5)]), ("first", [(1, 22)]), ("all", [(1, 22), (2, 10)])],
+    [
+        ("best", [(1, 20), (2, 5)]),
+        ("worst", [(1, 2), (2, 5)]),
+        ("first", [(1, 20 + 2)]),
+        ("all", [(1, 20 + 2), (2, 5 + 5)]),
+    ],
 )
 def test_a_group_of_items_applies_its_mode_to_each_item(mode, amounts):
     """Action 1 takes 20.00 off the coat and 2.00 off the mug, action 2 takes 5.00 off each."""
@@ -221,11 +228,11 @@ def test_the_worst_discount_applies_to_each_item():
     tested_campaign = campaign(
         in_group(1, cash(5, per="item")), in_group(2, cash(1, per="item")), groups=[group("worst", scope="item")]
     )
-    assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(2, 2)]
+    assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(2, 1 + 1)]
 
 
 def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
-    """The 20 % win the coat, the 10.00 the mug; 3.00 off each lose 3.00 to both."""
+    """The 20 % win the coat, and the 10.00 the mug. Action 3 takes 3.00 off each item, and loses both."""
     tested_campaign = campaign(
         in_group(1, percent(20)),
         in_group(2, cash(10, itemFilter=("=", "item.total == 10.0"))),
@@ -235,7 +242,7 @@ def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(1, 20), (2, 10)]
     assert reasons_of_actions(order(coat=100, mug=10), tested_campaign)[3] == (
         "BEATEN_BY",
-        {"actionId": 1, "worth": 6, "winnerWorth": 22},
+        {"actionId": 1, "worth": 3 + 3, "winnerWorth": 20 + 2},
     )
 
 

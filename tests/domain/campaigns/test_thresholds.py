@@ -60,13 +60,13 @@ def test_all_thresholds_of_a_rule_are_found_and_those_of_other_variables_are_not
 @pytest.mark.parametrize(
     ("threshold", "total", "shortfall"),
     [
-        (AT_LEAST_50, "37.6", "12.40"),
-        (AT_LEAST_50, "49.99", "0.01"),
-        (AT_LEAST_50, "49.995", "0.01"),
-        (MORE_THAN_50, "37.6", "12.41"),
-        (MORE_THAN_50, "50", "0.01"),
-        (TotalThreshold(Decimal("50.005")), "37.6", "12.41"),
-        (TotalThreshold(Decimal("50.005"), is_strict=True), "37.6", "12.41"),
+        pytest.param(AT_LEAST_50, "37.6", "12.40", id="whole hundredths"),
+        pytest.param(AT_LEAST_50, "49.99", "0.01", id="one hundredth"),
+        pytest.param(AT_LEAST_50, "49.995", "0.01", id="0.005 rounded up"),
+        pytest.param(MORE_THAN_50, "37.6", "12.41", id="one hundredth more than 12.40"),
+        pytest.param(MORE_THAN_50, "50", "0.01", id="one hundredth more than nothing"),
+        pytest.param(TotalThreshold(Decimal("50.005")), "37.6", "12.41", id="12.405 rounded up"),
+        pytest.param(TotalThreshold(Decimal("50.005"), is_strict=True), "37.6", "12.41", id="more than 12.405"),
     ],
 )
 def test_the_missing_amount_is_in_hundredths(threshold, total, shortfall):
