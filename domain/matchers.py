@@ -106,7 +106,7 @@ def compile_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> It
 
 
 def _compile_condition(condition: Mapping[str, Any], pointer: str) -> tuple[Sequence[str], _ValueTest]:
-    """The path and the test of one condition; raises InvalidRequest if its field, operator or value is faulty."""
+    """Compile one condition to its path and its test; raises InvalidRequest if a part of it is faulty."""
     name, operator_name, value = condition["field"], condition["operator"], condition["value"]
     field = _ATTRIBUTE if name.startswith(_ATTRIBUTES) else _FIELDS.get(name)
     path = name.split(".")
@@ -164,7 +164,7 @@ def _cost_of(value: Any) -> int:
 
 
 def _compile_test(operator_name: str, value: Any) -> _ValueTest:
-    """A test whether an actual value meets a condition with this operator and value."""
+    """Compile the test whether an actual value meets a condition with this operator and value."""
     if operator_name == "equals":
         expected_token = token(value)
         return lambda actual: token(actual) == expected_token

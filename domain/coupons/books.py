@@ -215,7 +215,7 @@ def pattern_of(document: Mapping[str, Any] | None) -> CodePattern:
 
 
 def check_pattern(document: Mapping[str, Any], pointer: str = "/codePattern") -> CodePattern:
-    """The pattern with its defaults; raises InvalidRequest if its codes would be easy to guess or too long."""
+    """Check a pattern, and fill in its defaults; raises InvalidRequest if codes would be easy to guess or too long."""
     pattern = pattern_of(document)
     faults = []
     if len(set(pattern.alphabet)) < len(pattern.alphabet):

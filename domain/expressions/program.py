@@ -48,7 +48,7 @@ class Program:
         return self.analysis.type
 
     def run(self, context: Mapping[str, Any], budget: Budget | None = None, functions: Functions = NO_FUNCTIONS) -> Any:
-        """The value for the variables in `context`; raises `EvaluationError`, and nothing else.
+        """Compute the value for the variables in `context`; raises `EvaluationError`, and nothing else.
 
         Charges `budget`, which several programs may share; without one there is a new budget for each run.
         """
@@ -70,12 +70,15 @@ class Program:
         return self._check_result(value)
 
     def run_strictly(self, context: Mapping[str, Any], budget: Budget, functions: Functions = NO_FUNCTIONS) -> Any:
-        """The value by the interpreter: slower than `run`; knows the place of an error, and absorbs errors as CEL."""
+        """Compute the value by the interpreter, which is slower than `run`.
+
+        It knows the place of an error, and absorbs errors as CEL.
+        """
         budget.charge(self._weight * Interpreter.price)
         return Interpreter(self.analysis, self._environment, context, budget, functions).value(self.analysis.node, {})
 
     def _check_result(self, value: Any) -> Any:
-        """The value, with lists and maps copied; raises EvaluationError if it is too large or of another type."""
+        """Copy the lists and maps of a value; raises EvaluationError if it is too large or of another type."""
         node, expected_type = self.analysis.node, self._expected_type
         if expected_type is not None and expected_type != DYN and not accepts(expected_type, value):
             code = "null" if value is None else "type"

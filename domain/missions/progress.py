@@ -128,7 +128,7 @@ MAX_COUNT = 1_000_000_000
 
 @lru_cache(maxsize=1000)
 def compile_count(expression: str) -> Program:
-    """The program of a `countExpression`; raises InvalidRequest with the position of every fault."""
+    """Compile a `countExpression`; raises InvalidRequest with the position of every fault."""
     try:
         return compile_expression(parse(expression), ENVIRONMENT, DECIMAL)
     except ExpressionError as error:
