@@ -46,7 +46,7 @@ class FileJobs(Records[Kind]):
         return int(db.execute(self._stored_bytes.where(of_organization)).scalar_one())
 
     def read_content(self, db: Connection, job: Kind, **piece: int) -> Any:
-        """The content of one piece of a job; None if it is not stored.
+        """Read the content of one piece of a job; None if it is not stored.
 
         `piece` has the numbers of the piece, by the names of their columns.
         """

@@ -88,7 +88,7 @@ GROUP BY location ORDER BY used DESC, location LIMIT %s
 
 
 def read(db: Connection, organization_id: int, keys: Collection[CounterKey]) -> dict[CounterKey, Decimal]:
-    """The values of counters, without locks; counters of zero may be left out."""
+    """Read the values of counters, without locks; counters of zero may be left out."""
     rows = query(db, _READ, (as_json(list(keys)), organization_id)) if keys else []
     return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in rows}
 

@@ -24,7 +24,7 @@ PERMISSION_GROUPS = Records(
 
 
 def count_users(db: Connection, group: PermissionGroup) -> int:
-    """The number of users in the group, active or not."""
+    """Count the users in the group, active or not."""
     count: int = db.execute(select(func.count()).select_from(links).where(*_is_of_group(links, group))).scalar_one()
     return count
 

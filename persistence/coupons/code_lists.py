@@ -100,7 +100,7 @@ def _conditions(filters: CouponFilter, coupons: Any, expiry: Any, at: datetime) 
 
 
 def _count_all(db: Connection, organization_id: int) -> RowCount:
-    """The number of all coupons of the organization, from the counts in its books."""
+    """Count all coupons of the organization by the counts in its books."""
     count = func.coalesce(func.sum(coupon_books.c.coupon_count), 0)
     statement = select(count).where(coupon_books.c.organization_id == organization_id)
     return RowCount(int(db.execute(statement).scalar_one()))

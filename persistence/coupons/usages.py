@@ -67,7 +67,7 @@ def find_uses_of_coupon(
 
 
 def count_uses_of_coupon(db: Connection, organization_id: int, member_id: int, coupon_id: int) -> int:
-    """The number of the member's unreverted uses of a coupon."""
+    """Count the member's unreverted uses of a coupon."""
     conditions = _is_unreverted_use(organization_id, member_id, coupon_id)
     return int(db.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
 

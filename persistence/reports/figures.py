@@ -146,7 +146,7 @@ def find_sum(
 
 
 def count_all(db: Connection, organization_id: int, kind: str) -> RowCount:
-    """The exact number of all records of a kind, from the totals and changes."""
+    """Count all records of a kind exactly, by the totals and changes."""
     return RowCount(int(ask(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})[0][0]))
 
 
