@@ -111,7 +111,7 @@ class ResponseContract:
 
 
 def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
-    """The validators of the bodies of an operation's responses, by status and media type."""
+    """Compile the validators of the bodies of an operation's responses, by status and media type."""
     compiled: dict[str, Mapping[str, Validator | None]] = {}
     for status, response in responses.items():
         content = schemas.resolve(response).get("content", {})

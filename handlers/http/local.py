@@ -77,7 +77,7 @@ class LocalApi:
         return faults
 
     def _read_body(self, operation: OperationName, body: Any, faults: list[FieldFault]) -> Any:
-        """The body as a handler gets it; faults are added to `faults`."""
+        """Read the body in the form that handlers get; adds faults to `faults`."""
         if isinstance(body, Upload):
             return body
         plan = self._plan(operation).body

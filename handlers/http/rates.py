@@ -64,11 +64,11 @@ class Rates:
         return self._check(key, rate, counts=True)
 
     def peek(self, key: str, rate: Rate) -> RateState:
-        """The state of the rate for a call of `key`; counts nothing."""
+        """Return the state of the rate for a call of `key`; count nothing."""
         return self._check(key, rate, counts=False)
 
     def _check(self, key: str, rate: Rate, *, counts: bool) -> RateState:
-        """The state of the rate for a call of `key`; with `counts`, count the call if it is allowed."""
+        """Return the state of the rate for a call of `key`; with `counts`, count the call if it is allowed."""
         rate_key = f"{rate.count}/{rate.seconds}/{key}".encode()
         digest = hashlib.blake2b(rate_key, digest_size=16, key=self._hash_key).digest()
         # 0 is the fingerprint in an unused slot.

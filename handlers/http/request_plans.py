@@ -167,7 +167,7 @@ class ParameterPlan:
         return frozenset(self._by_location["path"])
 
     def read_path(self, raw: Iterable[tuple[str, bytes]], faults: list[FieldFault]) -> dict[str, Any]:
-        """The typed path parameters; faults are added to `faults`."""
+        """Read the typed path parameters; adds faults to `faults`."""
         texts: dict[str, list[str]] = {}
         for name, segment in raw:
             try:
@@ -177,9 +177,9 @@ class ParameterPlan:
         return self._read_values("path", texts, faults)
 
     def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
-        """The typed query parameters with their defaults, and the names of the parameters that were sent.
+        """Read the typed query parameters with their defaults, and the names of the parameters that were sent.
 
-        The parameters of a family are a list of pairs (name, text) under their prefix. Faults are added to `faults`.
+        The parameters of a family are a list of pairs (name, text) under their prefix. Adds faults to `faults`.
         """
         if not raw and not self._required["query"]:
             return self._defaults.copy(), ()
@@ -220,7 +220,7 @@ class ParameterPlan:
             self._read_values("header", {name: [headers[name]] for name in parameters if name in headers}, faults)
 
     def _read_values(self, location: str, texts: dict[str, list[str]], faults: list[FieldFault]) -> dict[str, Any]:
-        """The typed values of the parameters in a location, by name; `texts` has the texts that were sent for each.
+        """Read the typed values of the parameters in a location, by name, from `texts`, which were sent for each.
 
         Faults of values, and of required parameters that are missing, are added to `faults`.
         """
@@ -272,7 +272,7 @@ class FormPlan:
         self._readers = {name: _READERS.get(kind, str) for name, kind in types.items()}
 
     def read(self, raw: bytes) -> dict[str, Any]:
-        """The typed fields of the form; raises InvalidRequest, whose faults name the field as a parameter.
+        """Read the typed fields of the form; raises InvalidRequest, whose faults name the field as a parameter.
 
         A field without a value counts as left out, since some clients send such fields (RFC 6749, section 3.2).
         """
@@ -314,7 +314,7 @@ class BodyPlan:
         self._accepted = ", ".join(self._validators)
 
     def refuse_other_types(self, exchange: Exchange) -> str:
-        """The media type of the body; raises a 415 for one that is not served, before the body is read."""
+        """Return the media type of the body; raises a 415 for one that is not served, before the body is read."""
         coding = exchange.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity") or exchange.headers.get("transfer-encoding", "chunked").lower() != "chunked":
             raise HttpProblem(
@@ -340,7 +340,7 @@ class BodyPlan:
         return media_type
 
     def read(self, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
-        """The parsed and validated body, or the file; faults are added to `faults`.
+        """Read and validate the body, or return the file; adds faults to `faults`.
 
         `media_type` is None, and so is the result, if the request has no body.
         """
