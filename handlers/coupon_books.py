@@ -71,7 +71,7 @@ def _notify_triggers(call: Call, book: CouponBook, action: str) -> CouponBook:
 
 @operation("checkCouponBookReferences", response=references_response)
 def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, Any]:
-    """The records that refer to the book."""
+    """Find the records that refer to the book."""
     return {
         "campaigns": book_references.find_assigning_actions(call.db, book),
         "documents": documents.find_documents_about(call.db, book),

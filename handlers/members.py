@@ -96,7 +96,7 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
 
 @operation("checkMembersExist", response=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
-    """The members with these ids, in the order of the request; unknown ids are left out."""
+    """Find the members with these ids, in the order of the request; unknown ids are left out."""
     ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= MAX_ID_LENGTH]
     existing_members = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=ids)
     by_id = {member.loyalty_member_id: member for member in existing_members}
@@ -199,7 +199,7 @@ def _set_tier(
 
 @operation("checkMemberAudiences", response=audience_ids)
 def check_member_audiences(call: Call, member: Member, body: AudienceIds) -> list[CompiledAudience]:
-    """The audiences of the request that the member is in, in the order of the request."""
+    """Find the audiences of the request that the member is in, in the order of the request."""
     by_id = {audience.audience_id: audience for audience in _audiences_of(call, member)}
     return [by_id[audience_id] for audience_id in dict.fromkeys(body.audience_ids) if audience_id in by_id]
 

@@ -20,7 +20,7 @@ class Rate:
 
     @classmethod
     def parse(cls, text: str) -> Rate | None:
-        """The rate in a text such as `600/minute`, None for `off`; raises ValueError."""
+        """Parse a rate such as `600/minute`; None for `off`. Raises ValueError."""
         if text == "off":
             return None
         match = _RATE.fullmatch(text)

@@ -149,7 +149,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         return False
 
     def _build_http_scope(self, request: Any, sockname: Any, peername: Any) -> dict[str, Any]:
-        """The ASGI scope of a request, whose path never contains a scheme and a host."""
+        """Build the ASGI scope of a request; its path never contains a scheme and a host."""
         scope: dict[str, Any] = super()._build_http_scope(request, sockname, peername)
         if origin := _ORIGIN.match(scope["raw_path"]):
             # RFC 9112, 3.2.2: a client may name the whole URL, as it does for a proxy.

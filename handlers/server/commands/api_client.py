@@ -97,7 +97,7 @@ class ApiClient:
 
 
 def _read(response: httpx.Response, method: str, path: str, tolerated_types: Collection[str]) -> tuple[bool, Any]:
-    """The result of a response, as `_call` returns it; raises ApiFailure."""
+    """Read the result of a response, in the form that `_call` returns; raises ApiFailure."""
     from persistence.engine import from_json
 
     try:

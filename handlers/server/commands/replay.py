@@ -233,7 +233,7 @@ class _Replay:
         }
 
     def _count_new(self, keys: Sequence[str]) -> int:
-        """The number of events of a batch that this run was the first to track.
+        """Count the events of a batch that this run was the first to track.
 
         Each run tracks the purchases of a lane in the order of the file. Therefore an earlier run that was interrupted
         has tracked the first events of a batch, and the new events are the last ones.

@@ -92,7 +92,7 @@ def _find_names(engine: Engine, organization_id: int, simulation: Mapping[str, A
 
 
 def _replace_keys(value: Any, names: Mapping[str, str]) -> Any:
-    """A value of JSON with names in place of the keys that have one."""
+    """Replace each key in a value of JSON by its name, if it has one."""
     if isinstance(value, Mapping):
         return {field: _replace_keys(part, names) for field, part in value.items()}
     if isinstance(value, list):

@@ -132,7 +132,7 @@ def cancel_export(call: Call, job: ExportJob) -> ExportJob:
 
 
 def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
-    """A part of an export that is done.
+    """Read a part of an export that is done.
 
     Raises ExportState for an export in any other state, UnknownExportPart, and Forbidden for a caller who may not read
     the exported records.

@@ -119,7 +119,7 @@ class ExportWriter:
         self._run_if_mine(job, _finish)
 
     def _open(self, job: ExportJob) -> _OpenExport:
-        """The open export of the job; opened if the job was claimed just now."""
+        """Return the open export of the job; open it if the job was claimed just now."""
         address = _address(job)
         if address not in self._open_exports:
             db = self._engine.connect()

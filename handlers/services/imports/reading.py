@@ -43,7 +43,7 @@ class ImportStep:
         return RowFault(f"{name} {words}", name)
 
     def read(self, read: Callable[[ImportRow], T]) -> list[T]:
-        """The results of `read` for the rows; a row fails if it already has a fault, or if `read` raises RowFault."""
+        """Read the rows by `read`; a row fails if it already has a fault, or if `read` raises RowFault."""
         items = []
         required_fields = REQUIRED[self.job.kind]
         for row in self.rows:
@@ -61,7 +61,7 @@ class ImportStep:
         return items
 
     def read_new(self, read: Callable[[ImportRow], T], records: Records[Any]) -> list[tuple[ImportRow, T]]:
-        """The rows to import, each with the result of `read`.
+        """Read the rows to import by `read`; return each with the result.
 
         Unless the import may repeat rows, a row fails if one of the `records` or an earlier row has its key.
         """
