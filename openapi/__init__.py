@@ -65,7 +65,7 @@ def resolve(document: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, A
 
 @functools.cache
 def load(name: str) -> dict[str, Any]:
-    """The parsed content of one file of this package; `name` is its path inside it. Not to be changed by callers."""
+    """Load the parsed content of one file of this package; `name` is its path inside it. Callers must not change it."""
     source = resources.files(__name__)
     for part in name.split("/"):
         source = source.joinpath(part)

@@ -22,7 +22,7 @@ _CONSTRUCTOR = """
 
 
 def write_types(schemas: dict[str, Schema]) -> str:
-    """The module of types: a TypedDict for each object, an alias for everything else."""
+    """Write the module of types: a TypedDict for each object, an alias for everything else."""
     imports = (
         "import decimal\nfrom collections.abc import Mapping\n"
         "from typing import Any, Literal, NotRequired, TypeAlias, TypedDict\n"
@@ -31,7 +31,7 @@ def write_types(schemas: dict[str, Schema]) -> str:
 
 
 def write_client(name: str, operations: list[Operation], has_organization: bool) -> str:
-    """The module of one client: a method for each operation, and an iterator for each list."""
+    """Write the module of one client: a method for each operation, and an iterator for each list."""
     imports = "import decimal\nfrom collections.abc import Iterator, Mapping\n"
     if has_organization:
         imports += "from typing import Any, Literal, Unpack\n\nfrom loyalty_client import types\n"
@@ -51,7 +51,7 @@ def write_client(name: str, operations: list[Operation], has_organization: bool)
 
 
 def _write_schema(name: str, schema: Schema) -> str:
-    """The declaration of the type of a schema."""
+    """Write the declaration of the type of a schema."""
     if not schema.get("properties"):
         return f"\n{name}: TypeAlias = {_type_of(schema, '')!r}\n"
     class_name = name
@@ -95,7 +95,7 @@ def _type_of(schema: Schema, module: str) -> str:
 
 
 def _write_operation(operation: Operation) -> Iterator[str]:
-    """The parts of a method; for an operation with pages, also those of its iterator."""
+    """Write the parts of a method; for an operation with pages, also those of its iterator."""
     result = "None"
     if operation.result is not None:
         is_text = operation.result_type != "application/json"

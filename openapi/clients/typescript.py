@@ -19,12 +19,12 @@ _CONSTRUCTOR = """\
 
 
 def write_types(schemas: dict[str, Schema]) -> str:
-    """The declarations of types: an interface for each object, an alias for everything else."""
+    """Write the declarations of types: an interface for each object, an alias for everything else."""
     return _HEADER + "".join(_write_schema(name, schema) for name, schema in schemas.items())
 
 
 def write_index(*, has_types: bool) -> str:
-    """The index of the package: its exports."""
+    """Write the index of the package: its exports."""
     lines = [
         'export { AdministrationClient } from "./administration.js";',
         'export { IntegrationClient } from "./integration.js";',
@@ -37,7 +37,7 @@ def write_index(*, has_types: bool) -> str:
 
 
 def write_declarations(name: str, operations: list[Operation], has_organization: bool) -> str:
-    """The declaration of one client."""
+    """Write the declaration of one client."""
     lines = [_HEADER, 'import { BaseClient, type ClientOptions } from "./runtime.js";\n']
     lines.append('import type * as types from "./types.js";\n')
     organization = ", organizationId: number" if has_organization else ""
@@ -49,7 +49,7 @@ def write_declarations(name: str, operations: list[Operation], has_organization:
 
 
 def write_code(name: str, operations: list[Operation], has_organization: bool) -> str:
-    """The code of one client: a method for each operation, and an iterator for each list."""
+    """Write the code of one client: a method for each operation, and an iterator for each list."""
     lines = [_HEADER, 'import { BaseClient } from "./runtime.js";\n']
     lines.append(f"\nexport class {name.capitalize()}Client extends BaseClient {{\n")
     if has_organization:
@@ -60,7 +60,7 @@ def write_code(name: str, operations: list[Operation], has_organization: bool) -
 
 
 def _write_schema(name: str, schema: Schema) -> str:
-    """The declaration of the type of a schema, with its description as a comment."""
+    """Write the declaration of the type of a schema, with its description as a comment."""
     if not schema.get("properties"):
         return f"{_comment(schema, '')}export type {name} = {_type_of(schema, '')};\n"
     fields = [
@@ -141,7 +141,7 @@ def _is_query_required(query: tuple[dict[str, Any], ...]) -> bool:
 
 
 def _write_operation(operation: Operation) -> Iterator[str]:
-    """The code of a method; for an operation with pages, also that of its iterator."""
+    """Write the code of a method; for an operation with pages, also that of its iterator."""
     names = [parameter["name"] for parameter in operation.own_parameters]
     arguments = [*names, *(["body"] if operation.body is not None else []), *(["query"] if operation.query else [])]
     options = ["query"] if operation.query else []
