@@ -101,10 +101,16 @@ def test_an_outcome_has_the_requested_amount_if_another_was_executed():
     assert "requestedAmount" not in dict(full_outcome.params)
 
 
-@pytest.mark.parametrize(("performed_amount", "reported_amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
+@pytest.mark.parametrize(
+    ("performed_amount", "reported_amount"),
+    [
+        pytest.param(Decimal(1), 1, id="amount of the executor"),
+        pytest.param(None, Decimal("1.5"), id="requested amount if the executor reports none"),
+    ],
+)
 def test_effects_with_an_executor_report_the_executed_amount(performed_amount, reported_amount):
     badge_campaign = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
-    executors = {"assign-badge": lambda event, params: Performed(performed_amount)}
+    executors = {"assign-badge": lambda event, params: Performed(amount=performed_amount)}
     [outcome] = Bench(badge_campaign, executors=executors).run(facts()).effects
     assert dict(outcome.params)["amount"] == reported_amount
     [planned_outcome] = Bench(badge_campaign).run(facts(), mode="authorize").effects
@@ -112,7 +118,7 @@ def test_effects_with_an_executor_report_the_executed_amount(performed_amount, r
 
 
 def test_an_effect_that_executes_a_part_is_partial_and_reports_the_reason():
-    part = Performed(Decimal(6), refusal=Conflict("No more."))
+    part = Performed(amount=Decimal(6), refusal=Conflict("No more."))
     mission_campaign = campaign(action(1, effect("advance-mission", missionKey="m", amount=7)))
     [outcome] = Bench(mission_campaign, executors={"advance-mission": lambda event, params: part}).run(facts()).effects
     params = dict(outcome.params)

@@ -157,7 +157,7 @@ def assigning(assigned_amounts):
 
     def assign(event, params):
         assigned_amounts.append(params["amount"])
-        return Performed(params["amount"])
+        return Performed(amount=params["amount"])
 
     return {"assign-coupon": assign, "assign-badge": lambda event, params: None}
 

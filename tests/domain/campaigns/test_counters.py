@@ -38,12 +38,12 @@ SEVEN_FIFTY = Decimal("7.5")
 
 def counters(counter, ceiling=None):
     """The counters of a unit of work: one, whose limit is 1000 unless it has another ceiling."""
-    return Counters({}, {KEY: counter}, {KEY: ceiling or Ceiling(LIMIT)})
+    return Counters(used_amounts={}, locked={KEY: counter}, ceilings={KEY: ceiling or Ceiling(LIMIT)})
 
 
 def whole(amount, waits=0, **more):
     """A counter that is not split, and for which as many transactions have waited."""
-    return LockedCounter({0: Decimal(amount)}, waits=waits, **more)
+    return LockedCounter(used={0: Decimal(amount)}, waits=waits, **more)
 
 
 def row(part, difference, *, parts=0, quota=None, until=None):
@@ -91,7 +91,7 @@ def test_a_counter_with_many_waits_is_split_while_its_parts_hold_ten_counts():
 
 
 def test_quotas_end_before_the_next_alert():
-    ceiling = Ceiling(LIMIT, {"80 %": Decimal(800), "100 %": LIMIT})
+    ceiling = Ceiling(LIMIT, alerts={"80 %": Decimal(800), "100 %": LIMIT})
     # 800 less 301 and a reserve of 20 are 479, which the maximum of 16 parts share.
     rows = rows_after_counts(whole(300, waits=8), "1", ceiling=ceiling)
     assert rows[1] == row(1, 0, quota=Decimal(479) / 16, until=Decimal(800))
@@ -104,7 +104,7 @@ def test_quotas_end_before_the_next_alert():
 
 def test_a_part_counts_up_to_its_quota_and_no_further():
     """The part 3 has counted 30 of its quota of 60."""
-    part = LockedCounter({3: Decimal(30)}, parts=16, part=3, quota=Decimal(60), until=LIMIT)
+    part = LockedCounter(used={3: Decimal(30)}, parts=16, part=3, quota=Decimal(60), until=LIMIT)
     unit = counters(part)
     assert unit.remaining(KEY, LIMIT, Decimal(30)) == 60 - 30
     unit.count([KEY], Decimal(20), CAMPAIGN_ID)
@@ -117,7 +117,7 @@ def test_a_part_counts_up_to_its_quota_and_no_further():
 
 def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
     """180 are used: 100 by the whole counter, and 50 and 30 by its parts."""
-    split_counter = LockedCounter({0: Decimal(100), 1: Decimal(50), 2: Decimal(30)}, parts=2)
+    split_counter = LockedCounter(used={0: Decimal(100), 1: Decimal(50), 2: Decimal(30)}, parts=2)
     assert counters(split_counter).remaining(KEY, LIMIT, Decimal(820)) == 1000 - 180
     rows = rows_after_counts(split_counter, 40)
     # 1000 - 220 - 20 are 760 for the one part that would hold ten counts: it is joined.
@@ -133,13 +133,13 @@ def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
     # The limit is used up, and the next unit of work should see that at once.
     assert rows_after_counts(split_counter) == [row(0, 50 + 30), row(1, -50), row(2, -30)]
     # A counter without a limit is joined when a count of it is reversed.
-    unit = Counters({}, {KEY: split_counter})
+    unit = Counters(used_amounts={}, locked={KEY: split_counter})
     unit.reverse(Count(KEY, Decimal(170), CAMPAIGN_ID))
     assert [(change.part, change.used) for change in unit.changes()] == [(0, -170 + 50 + 30), (1, -50), (2, -30)]
 
 
 def test_the_stricter_of_two_rules_decides_and_alerts_of_both_are_reported():
-    ceiling = Ceiling(Decimal(10), {"a": Decimal(5)}).combine(Ceiling(Decimal(8), {"b": Decimal(4)}))
+    ceiling = Ceiling(Decimal(10), alerts={"a": Decimal(5)}).combine(Ceiling(Decimal(8), alerts={"b": Decimal(4)}))
     assert ceiling.limit == 8
     # The next amount is that of the first alert that has not been reported, or else the limit.
     assert ceiling.next_amount(()) == 4
@@ -177,9 +177,11 @@ class Stored:
     def lock(self, part, as_whole):
         """The counter as one unit of work reads it: as a whole, or one of its parts."""
         if as_whole or not self.parts:
-            return LockedCounter(dict(self.used), self.parts, waits=self.waits + 1)
+            return LockedCounter(used=dict(self.used), parts=self.parts, waits=self.waits + 1)
         part = 1 + part % self.parts
-        return LockedCounter({part: self.used[part]}, self.parts, part, self.quotas[part], self.until)
+        return LockedCounter(
+            used={part: self.used[part]}, parts=self.parts, part=part, quota=self.quotas[part], until=self.until
+        )
 
     def store(self, changes):
         """Change the rows."""
@@ -208,7 +210,8 @@ def test_a_split_counter_counts_like_a_single_row(limit, counts):
         fits = model + amount <= limit
         # A reversal locks the whole counter; a count that exceeds the quota of its part is repeated with the whole.
         for as_whole in (gives_back, True):
-            unit = Counters({}, {KEY: stored_counter.lock(part, as_whole)}, {KEY: Ceiling(Decimal(limit))})
+            locked = {KEY: stored_counter.lock(part, as_whole)}
+            unit = Counters(used_amounts={}, locked=locked, ceilings={KEY: Ceiling(Decimal(limit))})
             try:
                 if gives_back:
                     unit.reverse(Count(KEY, Decimal(amount), CAMPAIGN_ID))
@@ -231,8 +234,8 @@ def test_a_split_counter_counts_like_a_single_row(limit, counts):
 
 def test_a_counter_without_new_counts_is_stored_only_to_join_its_parts():
     assert rows_after_counts(whole(10)) == []
-    assert rows_after_counts(LockedCounter({3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
-    split_counter = LockedCounter({0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
+    assert rows_after_counts(LockedCounter(used={3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
+    split_counter = LockedCounter(used={0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
     assert rows_after_counts(split_counter) == [row(0, 4 + 6), row(1, -4), row(2, -6)]
 
 
@@ -263,4 +266,4 @@ def test_the_number_of_waits_returns_to_0_when_a_counter_is_split_or_joined():
     assert waits_after_counts(whole(FULLEST_TO_SPLIT, waits=9), "7.5") == [0, 0, 0]
     assert waits_after_counts(whole(TOO_FULL_TO_SPLIT, waits=9), "7.5") == [9]
     # A full counter is joined. The first row is the whole counter.
-    assert waits_after_counts(LockedCounter({0: LIMIT, 1: Decimal(0)}, parts=1, waits=5), "7.5")[0] == 0
+    assert waits_after_counts(LockedCounter(used={0: LIMIT, 1: Decimal(0)}, parts=1, waits=5), "7.5")[0] == 0

@@ -50,8 +50,12 @@ def grant_actions(event, *campaigns):
 def reevaluate_after_return(actions, prices):
     """The re-evaluation of the remaining prices of the items, None for a returned one."""
     places = [place for place, price in enumerate(prices) if price is not None]
-    rest = order(*[price for price in prices if price is not None])
-    return reevaluate(actions, rest, places, {}, FOREVER)
+    return reevaluate_rest(actions, order(*[price for price in prices if price is not None]), places)
+
+
+def reevaluate_rest(actions, rest, item_positions):
+    """The re-evaluation of the rest of an order, whose items had these positions in the original order."""
+    return reevaluate(actions, rest, item_positions, functions={}, deadline=FOREVER)
 
 
 def reevaluated_campaign(*actions, **more):
@@ -114,7 +118,7 @@ def test_the_minimum_spend_is_compared_with_the_rest_of_the_order(remaining_pric
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500)), min_spend_value=Decimal(100)))
     assert reevaluate_after_return(actions, [remaining_price]).points == {1: extent}
     order_without_spend = replace(order(remaining_price), spend=None)
-    assert reevaluate(actions, order_without_spend, [0], {}, FOREVER).points == {1: ALL}
+    assert reevaluate_rest(actions, order_without_spend, [0]).points == {1: ALL}
 
 
 def test_the_rest_of_an_order_never_grants_more_than_the_order_did():
@@ -174,7 +178,7 @@ def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
     assert items_of_grants == [[(0,)], [(1,)]]
     # The first item returns, and the second one costs 8.00: it still gets 5.00 off, and the 20 % apply to no item.
     rest = order(8)
-    reevaluate(actions, rest, [1], {}, FOREVER)
+    reevaluate_rest(actions, rest, [1])
     assert rest.basket.remaining_total == 8 - 5
 
 
@@ -183,7 +187,7 @@ def test_discounts_are_reevaluated_on_the_total_that_earlier_discounts_leave():
         order(100), reevaluated_campaign(action(1, discount(20)), action(2, discount(10, "amount"), priority=2))
     )
     rest = order(50)
-    reevaluation = reevaluate(actions, rest, [0], {}, FOREVER)
+    reevaluation = reevaluate_rest(actions, rest, [0])
     # 50 less 20 %, and then less 10.
     assert rest.basket.remaining_total == 50 - 10 - 10
     assert reevaluation.points == {}
@@ -194,7 +198,7 @@ def test_a_reevaluated_discount_never_takes_more_than_it_took_before():
         order(100), reevaluated_campaign(action(1, discount(("=", "order.total < 100.0 ? 50.0 : 10.0"))))
     )
     rest = order(90)
-    reevaluate(actions, rest, [0], {}, FOREVER)
+    reevaluate_rest(actions, rest, [0])
     # The discount was 10 % of 100. Half of the rest of 90 would be more.
     assert rest.basket.remaining_total == 90 - 10
 

@@ -328,7 +328,7 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
 
     def assign(event, params):
         assigned_keys.append(params["couponBookKey"])
-        return Performed(Decimal(1), worth=Decimal(2))
+        return Performed(amount=Decimal(1), worth=Decimal(2))
 
     bench = Bench(tested_campaign, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
     assert [(outcome.effect_id, outcome.worth) for outcome in bench.run(order(100)).effects] == [
@@ -352,7 +352,7 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
 
     def assign(event, params):
         assigned_keys.append(params["couponBookKey"])
-        return Performed(Decimal(1), worth=Decimal(2))
+        return Performed(amount=Decimal(1), worth=Decimal(2))
 
     cup = in_group(1, effect("assign-coupon", couponBookKey="cup"))
     badge = effect("assign-badge", badgeKey="b")
@@ -373,7 +373,7 @@ def test_an_authorization_tries_coupons_to_compare_them_and_assigns_none():
 
     def assign(event, params):
         assigned_keys.append(params["couponBookKey"])
-        return Performed(Decimal(1), worth=Decimal(2))
+        return Performed(amount=Decimal(1), worth=Decimal(2))
 
     cup = in_group(1, effect("assign-coupon", couponBookKey="cup"))
     tested_campaign = campaign(
